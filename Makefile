@@ -1,0 +1,39 @@
+# The main job is `make run`; `make test` installs what the tests need and runs all of them.
+# Build output and downloads live outside the clone, so that a second clone is quick.
+SHELL := /bin/bash
+export WEIR_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weir
+export CARGO_TARGET_DIR ?= $(WEIR_CACHE)/target
+
+.DEFAULT_GOAL := help
+.PHONY: help run build dist test lint bench fuzz soak clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: ## build the gateway and start it on :8080 with embedded demo upstreams
+	@cargo build --release --locked -p weir
+	@exec $(CARGO_TARGET_DIR)/release/weir $(ARGS)
+
+build: ## build both programs, optimised
+	cargo build --release --locked -p weir -p gauge
+
+dist: ## build both programs with all stops out (minutes)
+	cargo build --profile dist --locked -p weir -p gauge
+
+test: ## install what the tests need, run all tests of all languages (SUITES="rust ..." for some)
+	@scripts/test $(SUITES)
+
+lint: ## formatting, lints, licences of every language
+	@scripts/lint $(LINTS)
+
+bench: ## the committed measurements, made again (needs an idle machine)
+	@scripts/bench $(BENCHES)
+
+fuzz: ## fuzz every parser for FUZZ_SECONDS each (default 60)
+	@scripts/fuzz
+
+soak: ## long runs: hours of load, reloads and faults
+	@scripts/soak
+
+clean: ## remove build output and downloads of this project
+	rm -rf "$(WEIR_CACHE)"

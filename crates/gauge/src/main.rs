@@ -1,0 +1,2 @@
+//! gauge
+fn main() {}

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Formatting, clippy with warnings as errors, and the dependency policy.
+source "$(dirname "$0")/../lib.sh"
+cargo fmt --all --check
+cargo clippy --workspace --all-targets --locked -- -D warnings
+need_cargo_tool cargo-deny 0.20.2
+cargo deny --log-level error check bans licenses sources

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Unit, property and integration tests of every crate of the workspace.
+source "$(dirname "$0")/../lib.sh"
+log=$WEIR_CACHE/logs/rust-raw.log; mkdir -p "$(dirname "$log")"
+code=0
+cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
+read -r p f s < <(awk '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")
+count_line "$p" "$f" "$s"
+exit "$code"
