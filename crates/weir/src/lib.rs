@@ -1,1 +1,3 @@
-//! weir
+//! Weir: an API gateway for inference traffic and ordinary APIs.
+
+pub mod config;
