@@ -1,0 +1,172 @@
+//! Why a request was not served as asked: one enum for the whole crate.
+//!
+//! A [`Reason`] knows who is at fault, which status the client gets, how it is named in logs and metrics, and whether another
+//! attempt could help. The exhaustive matches stand side by side here, so that a new reason cannot be added halfway.
+
+use std::fmt;
+
+/// Who has to change something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The sender of the request.
+    Client,
+    /// The service behind the gateway.
+    Upstream,
+    /// The gateway itself, or the machine that it runs on.
+    Gateway,
+}
+
+impl Fault {
+    /// Name in logs and metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Fault::Client => "client",
+            Fault::Upstream => "upstream",
+            Fault::Gateway => "gateway",
+        }
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident: $fault:ident, $status:literal, $label:literal, $title:literal;)*) => {
+        /// Why a request was not served as asked.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Reason { $($(#[$doc])* $name,)* }
+
+        impl Reason {
+            /// Every reason, in the order of their discriminants; metrics are arrays over it.
+            pub const ALL: &'static [Reason] = &[$(Reason::$name),*];
+            /// Who is at fault.
+            pub fn fault(self) -> Fault { match self { $(Reason::$name => Fault::$fault,)* } }
+            /// Status that the client gets, when an answer can still be sent.
+            pub fn status(self) -> u16 { match self { $(Reason::$name => $status,)* } }
+            /// Name in logs and metrics.
+            pub fn label(self) -> &'static str { match self { $(Reason::$name => $label,)* } }
+            /// Title of the problem document (RFC 9457): the same sentence every time.
+            pub fn title(self) -> &'static str { match self { $(Reason::$name => $title,)* } }
+        }
+    };
+}
+
+reasons! {
+    /// The head breaks a rule of RFC 9112 or 9110; the codec's error says which.
+    BadRequest: Client, 400, "bad_request", "The request cannot be understood";
+    /// The path has two readings (encoded slash, empty segment, ...).
+    BadPath: Client, 400, "bad_path", "The path is ambiguous";
+    /// No route matches.
+    NotFound: Client, 404, "not_found", "No route matches this request";
+    /// A route matches but for the method.
+    MethodNotAllowed: Client, 405, "method_not_allowed", "The method is not allowed here";
+    /// The head did not arrive in time.
+    HeadTimeout: Client, 408, "head_timeout", "The request head took too long";
+    /// The body stalled.
+    BodyTimeout: Client, 408, "body_timeout", "The request body took too long";
+    /// The body is larger than the route takes.
+    BodyTooLarge: Client, 413, "body_too_large", "The request body is too large";
+    /// The request line is too long.
+    RequestLineTooLong: Client, 414, "request_line_too_long", "The request line is too long";
+    /// An `Expect` other than `100-continue`.
+    ExpectationFailed: Client, 417, "expectation_failed", "The expectation cannot be met";
+    /// A limit refused it.
+    RateLimited: Client, 429, "rate_limited", "Too many requests";
+    /// The head has too many bytes or fields.
+    HeadTooLarge: Client, 431, "head_too_large", "The request head is too large";
+    /// The client closed or reset its connection before the answer was complete.
+    ClientGone: Client, 499, "client_gone", "The client went away";
+    /// A transfer coding that is not implemented.
+    UnknownCoding: Client, 501, "unknown_coding", "The transfer coding is not implemented";
+    /// A version other than HTTP/1.0 and HTTP/1.1.
+    UnsupportedVersion: Client, 505, "unsupported_version", "The HTTP version is not supported";
+
+    /// No connection could be made.
+    ConnectFailed: Upstream, 502, "connect_failed", "The upstream cannot be reached";
+    /// Making a connection took too long.
+    ConnectTimeout: Upstream, 504, "connect_timeout", "The upstream cannot be reached in time";
+    /// One attempt took too long (`timeouts.try`).
+    TryTimeout: Upstream, 504, "try_timeout", "The upstream did not answer in time";
+    /// No first byte in time.
+    FirstByteTimeout: Upstream, 504, "first_byte_timeout", "The upstream did not answer in time";
+    /// The connection broke before the first byte of a reply.
+    UpstreamReset: Upstream, 502, "upstream_reset", "The upstream closed the connection without an answer";
+    /// The reply breaks a rule of RFC 9112.
+    BadResponse: Upstream, 502, "bad_response", "The upstream's answer cannot be understood";
+    /// The reply's body broke off; the client's connection is aborted too.
+    BodyTruncated: Upstream, 502, "body_truncated", "The upstream's answer broke off";
+    /// The reply's body stalled.
+    IdleTimeout: Upstream, 504, "idle_timeout", "The upstream's answer stalled";
+    /// The whole exchange took too long.
+    TotalTimeout: Upstream, 504, "total_timeout", "The exchange took too long";
+    /// Every target is unhealthy, ejected or behind an open breaker.
+    Unavailable: Upstream, 503, "unavailable", "No upstream target is available";
+    /// Every target is at its limit of requests in flight and the queue is full or absent.
+    QueueFull: Upstream, 503, "queue_full", "The upstream is at its limit";
+    /// Waited in the queue for too long.
+    QueueTimeout: Upstream, 503, "queue_timeout", "The upstream is at its limit";
+
+    /// The store of a limit failed and the limit says `closed`.
+    LimitStore: Gateway, 503, "limit_store", "The rate limit cannot be checked";
+    /// More connections than `max_connections`.
+    TooManyConnections: Gateway, 503, "too_many_connections", "The gateway has too many connections";
+    /// No file descriptor, memory or port is left.
+    Resources: Gateway, 503, "resources", "The gateway is out of resources";
+    /// A defect of the gateway: the request was cut off, the process goes on.
+    Panic: Gateway, 500, "panic", "The gateway failed";
+}
+
+impl Reason {
+    /// Index into arrays over [`Reason::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Whether the same request, sent again later and unchanged, may succeed: such answers carry `Retry-After`.
+    pub fn is_temporary(self) -> bool {
+        matches!(
+            self,
+            Reason::RateLimited
+                | Reason::Unavailable
+                | Reason::QueueFull
+                | Reason::QueueTimeout
+                | Reason::LimitStore
+                | Reason::TooManyConnections
+                | Reason::Resources
+        )
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}
+
+/// A reason with what the log adds to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Error {
+    /// Why.
+    pub reason: Reason,
+    /// More exactly why, for the problem document's `detail` and the log; a fixed text, never input.
+    pub detail: &'static str,
+}
+
+impl Error {
+    /// An error that says more than its reason.
+    pub fn new(reason: Reason, detail: &'static str) -> Self {
+        Error { reason, detail }
+    }
+}
+
+impl From<Reason> for Error {
+    fn from(reason: Reason) -> Self {
+        Error { reason, detail: "" }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.detail.is_empty() { self.reason.fmt(f) } else { write!(f, "{}: {}", self.reason, self.detail) }
+    }
+}
+
+impl std::error::Error for Error {}
