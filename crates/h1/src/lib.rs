@@ -1,1 +1,48 @@
-//! h1
+//! HTTP/1.1 codec, sans-io: bytes in, events out, for both roles.
+//!
+//! The codec owns no socket and no buffer. A caller reads bytes into a buffer of its own and
+//!
+//! 1. asks [`HeadScanner`] where the head ends (incremental: no byte is looked at twice),
+//! 2. parses the complete head with [`RequestHead::parse`] or [`ResponseHead::parse`] into spans of that buffer,
+//! 3. feeds what follows to the [`BodyDecoder`] that the head asks for, which says which bytes are body.
+//!
+//! Writing goes through [`encode`]: framing is always our own and never copied.
+//!
+//! Everything that two parsers could read differently is refused (RFC 9112 sections 2.2, 3, 5, 6, 7 and 11); [`ParseError`]
+//! names the rule with its section. The codec never panics on any input and holds no `unsafe` code.
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod chunked;
+pub mod encode;
+mod error;
+mod field;
+mod framing;
+mod limits;
+mod request;
+mod response;
+mod scan;
+mod span;
+
+pub use body::{BodyDecoder, BodyEvent, BodyKind};
+pub use chunked::ChunkedDecoder;
+pub use error::ParseError;
+pub use field::{Field, Fields, Known};
+pub use limits::Limits;
+pub use request::{Expect, Method, RequestHead, TargetForm};
+pub use response::ResponseHead;
+pub use scan::HeadScanner;
+pub use span::Span;
+
+/// Version of a message; anything else is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0: no chunked coding, closes unless asked to keep alive.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+}
+
+#[cfg(test)]
+mod tests;

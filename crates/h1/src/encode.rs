@@ -1,0 +1,139 @@
+//! Writing: framing is always made here, from numbers, never copied from a peer.
+
+/// Appends a number in decimal.
+#[inline]
+pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a field line. Bytes that would end the line or are no part of a field (CR, LF, NUL) are left out of the value, so
+/// that a generated value can never split a message.
+pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    if memchr::memchr3(b'\r', b'\n', 0, value).is_none() {
+        out.extend_from_slice(value);
+    } else {
+        out.extend(value.iter().filter(|byte| !matches!(byte, b'\r' | b'\n' | 0)));
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `Content-Length`.
+#[inline]
+pub fn content_length(out: &mut Vec<u8>, length: u64) {
+    out.extend_from_slice(b"Content-Length: ");
+    decimal(out, length);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `Transfer-Encoding: chunked`.
+#[inline]
+pub fn chunked(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+}
+
+/// Appends a status line in HTTP/1.1. A proxy answers with its own version, whatever its peers speak (RFC 9112 section 2.3).
+#[inline]
+pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    decimal(out, u64::from(status));
+    out.push(b' ');
+    out.extend_from_slice(reason);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the size line of a chunk with `length` bytes of data, more than none.
+#[inline]
+pub fn chunk_size(out: &mut Vec<u8>, length: usize) {
+    debug_assert!(length > 0, "an empty chunk ends the body");
+    let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        out.push(b"0123456789abcdef"[length >> (digit * 4) & 15]);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a whole chunk; nothing for no data.
+#[inline]
+pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
+    if !data.is_empty() {
+        chunk_size(out, data.len());
+        out.extend_from_slice(data);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends the last chunk and an empty trailer section.
+#[inline]
+pub fn last_chunk(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"0\r\n\r\n");
+}
+
+/// Reason phrase of a status (RFC 9110 section 15 and the registry).
+pub fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Continue",
+        101 => "Switching Protocols",
+        103 => "Early Hints",
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
+        204 => "No Content",
+        205 => "Reset Content",
+        206 => "Partial Content",
+        300 => "Multiple Choices",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        415 => "Unsupported Media Type",
+        416 => "Range Not Satisfiable",
+        417 => "Expectation Failed",
+        418 => "I'm a teapot",
+        421 => "Misdirected Request",
+        422 => "Unprocessable Content",
+        425 => "Too Early",
+        426 => "Upgrade Required",
+        428 => "Precondition Required",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        451 => "Unavailable For Legal Reasons",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
+        511 => "Network Authentication Required",
+        _ => "",
+    }
+}
