@@ -1,0 +1,186 @@
+//! Read buffers and the per-worker store that lends them out.
+//!
+//! A connection holds a buffer only while it has bytes in it or a message is under way; an idle one holds none, which is what
+//! keeps ten thousand idle connections small. Buffers are zeroed once, when they are made, and reused as they are.
+
+use std::cell::RefCell;
+
+/// Size of an ordinary buffer: larger than most messages, so that one read takes a message whole and the runtime knows,
+/// from the space left, that there is nothing more to read.
+pub const SMALL: usize = 16 * 1024;
+/// Size of a buffer for large bodies: fewer system calls a byte. Above the largest head that the default limits allow.
+pub const LARGE: usize = 128 * 1024;
+
+/// Free buffers of each size that a worker keeps.
+const KEPT_SMALL: usize = 256;
+const KEPT_LARGE: usize = 32;
+
+/// Initialised bytes with a filled region.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    fn with_size(size: usize) -> Self {
+        Buffer { bytes: vec![0; size].into_boxed_slice(), start: 0, end: 0 }
+    }
+
+    /// What was read and not consumed.
+    #[inline]
+    pub fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Everything up to the end of the filled region, consumed bytes included: spans of a head index into this.
+    #[inline]
+    pub fn whole(&self) -> &[u8] {
+        &self.bytes[..self.end]
+    }
+
+    /// Where a read may put bytes.
+    #[inline]
+    pub fn space(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    /// Whether there is room to read into.
+    pub fn has_space(&self) -> bool {
+        self.end < self.bytes.len()
+    }
+
+    /// How much there is room for.
+    pub fn room(&self) -> usize {
+        self.bytes.len() - self.end
+    }
+
+    /// Takes `count` bytes of the space into the filled region.
+    #[inline]
+    pub fn fill(&mut self, count: usize) {
+        self.end += count;
+        debug_assert!(self.end <= self.bytes.len());
+    }
+
+    /// Takes `count` bytes off the front of the filled region.
+    #[inline]
+    pub fn consume(&mut self, count: usize) {
+        self.start += count;
+        debug_assert!(self.start <= self.end);
+    }
+
+    /// Index of the first byte that is not consumed.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Whether nothing is left to consume.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether it holds memory at all.
+    pub fn is_held(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// Bytes that it can hold.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// When all is consumed down to `keep`, makes the space behind `keep` free again. `keep` is the end of a head whose spans are
+    /// still in use.
+    #[inline]
+    pub fn rewind(&mut self, keep: usize) {
+        if self.start == self.end && self.start > keep {
+            self.start = keep;
+            self.end = keep;
+        }
+    }
+
+    /// Goes back (or forth) to `start`: what lies there counts as not consumed again.
+    pub fn seek(&mut self, start: usize) {
+        debug_assert!(start <= self.end);
+        self.start = start;
+    }
+
+    /// Moves what is left to the front; spans into the buffer die.
+    pub fn compact(&mut self) {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+    }
+
+    /// A copy with at least `size` bytes of room in all; positions stay.
+    fn grown(&self, mut larger: Buffer) -> Buffer {
+        larger.bytes[..self.end].copy_from_slice(self.whole());
+        larger.start = self.start;
+        larger.end = self.end;
+        larger
+    }
+}
+
+/// Free buffers of one worker.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    small: RefCell<Vec<Buffer>>,
+    large: RefCell<Vec<Buffer>>,
+}
+
+impl Buffers {
+    /// An empty store; it fills as buffers come back.
+    pub fn new() -> Self {
+        Buffers { small: RefCell::new(Vec::with_capacity(KEPT_SMALL)), large: RefCell::new(Vec::with_capacity(KEPT_LARGE)) }
+    }
+
+    /// Lends an empty buffer of [`SMALL`] bytes.
+    #[inline]
+    pub fn small(&self) -> Buffer {
+        self.small.borrow_mut().pop().unwrap_or_else(|| Buffer::with_size(SMALL))
+    }
+
+    /// Lends an empty buffer of [`LARGE`] bytes.
+    pub fn large(&self) -> Buffer {
+        self.large.borrow_mut().pop().unwrap_or_else(|| Buffer::with_size(LARGE))
+    }
+
+    /// Makes `buffer` hold memory.
+    #[inline]
+    pub fn ensure(&self, buffer: &mut Buffer) {
+        if !buffer.is_held() {
+            *buffer = self.small();
+        }
+    }
+
+    /// Exchanges `buffer` for one that is larger; positions stay, so spans stay valid.
+    pub fn grow(&self, buffer: &mut Buffer) {
+        let larger = match buffer.size() {
+            0 => self.small(),
+            size if size < LARGE => self.large(),
+            size => Buffer::with_size(size * 2),
+        };
+        let grown = buffer.grown(larger);
+        self.put_back(std::mem::replace(buffer, grown));
+    }
+
+    /// Takes a buffer back; one that holds no memory is fine.
+    #[inline]
+    pub fn put_back(&self, mut buffer: Buffer) {
+        buffer.start = 0;
+        buffer.end = 0;
+        let (list, kept) = match buffer.size() {
+            SMALL => (&self.small, KEPT_SMALL),
+            LARGE => (&self.large, KEPT_LARGE),
+            _ => return,
+        };
+        let mut list = list.borrow_mut();
+        if list.len() < kept {
+            list.push(buffer);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The life of a client connection: wait for a head, hand it to the pipeline, see what becomes of the connection, again.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use h1::{HeadScanner, ParseError};
+
+use super::Next;
+use super::buffer::Buffer;
+use super::downstream::{ClientIo, Downstream, Waited};
+use super::identity::Client;
+use super::reply::{self, Framing};
+use super::stream::Outgoing;
+use crate::error::{Error, Reason};
+use crate::observe::Record;
+use crate::pipeline;
+use crate::server::worker::Worker;
+
+/// How long a connection that is being closed is read from, so that the last answer arrives.
+const LINGER: Duration = Duration::from_secs(2);
+/// How many bytes it is read for.
+const LINGER_BYTES: usize = 1 << 20;
+/// When less room than this is left behind unread bytes, they are moved to the front.
+const ROOM: usize = 4 * 1024;
+
+/// Serves one client connection to its end.
+pub async fn serve<C: ClientIo>(worker: Rc<Worker>, stream: C, client: Client) {
+    let deadline = worker.deadlines.add();
+    let mut down = Downstream { stream, buffer: Buffer::default(), out: Outgoing::default(), deadline, client };
+    let mut scanner = HeadScanner::new();
+    let mut is_first = true;
+    loop {
+        let next = match read_head(&worker, &mut down, &mut scanner, is_first).await {
+            Arrived::Head { end } => exchange(&worker, &mut down, &mut scanner, end).await,
+            Arrived::Nothing => return give_back(&worker, down),
+            Arrived::Refused(error) => refuse(&worker, &mut down, error).await,
+        };
+        is_first = false;
+        match next {
+            Next::KeepAlive => {}
+            Next::Drain(bytes) if drain(&worker, &mut down, bytes).await => {}
+            Next::Close | Next::Drain(_) => return give_back(&worker, down),
+            Next::Linger => {
+                down.deadline.set(Some(LINGER));
+                down.linger(&worker.buffers, LINGER_BYTES).await;
+                return give_back(&worker, down);
+            }
+            Next::Abort => {
+                down.stream.abort();
+                return give_back(&worker, down);
+            }
+        }
+        if down.buffer.is_empty() {
+            worker.buffers.put_back(std::mem::take(&mut down.buffer));
+        }
+    }
+}
+
+/// What came of waiting for a request.
+enum Arrived {
+    /// A whole head lies at the front of the buffer.
+    Head { end: usize },
+    /// The connection is over, and nobody waits for an answer.
+    Nothing,
+    /// Something came that is no request, or it took too long.
+    Refused(Error),
+}
+
+async fn read_head<C: ClientIo>(
+    worker: &Worker,
+    down: &mut Downstream<C>,
+    scanner: &mut HeadScanner,
+    is_first: bool,
+) -> Arrived {
+    scanner.reset();
+    let (limits, head_timeout, keep_alive) = {
+        let snapshot = worker.snapshot.borrow();
+        let server = &snapshot.config().server;
+        (snapshot.limits, server.head_timeout, server.keep_alive)
+    };
+    let mut has_begun = !down.buffer.is_empty();
+    down.deadline.set(if is_first || has_begun { head_timeout } else { keep_alive });
+    down.deadline.set_idle(!has_begun);
+    loop {
+        if has_begun {
+            match scanner.scan(down.buffer.filled(), &limits) {
+                Ok(Some(length)) => return Arrived::Head { end: down.buffer.start() + length },
+                Ok(None) => {}
+                Err(error) => return Arrived::Refused(refusal(error)),
+            }
+            if down.buffer.room() < ROOM {
+                down.buffer.compact();
+            }
+        }
+        match std::future::poll_fn(|cx| down.poll_fill(cx, &worker.buffers)).await {
+            Waited::Bytes if !has_begun => {
+                has_begun = true;
+                down.deadline.set_idle(false);
+                // Not moved by further bytes: a head that trickles in is as late as one that does not come.
+                down.deadline.set(head_timeout);
+            }
+            Waited::Bytes => {}
+            Waited::Closed => return Arrived::Nothing,
+            Waited::Late if has_begun => return Arrived::Refused(Reason::HeadTimeout.into()),
+            Waited::Late => return Arrived::Nothing,
+        }
+    }
+}
+
+async fn exchange<C: ClientIo>(
+    worker: &Worker,
+    down: &mut Downstream<C>,
+    scanner: &mut HeadScanner,
+    end: usize,
+) -> Next {
+    let mut scratch = worker.lend_scratch();
+    let limits = worker.snapshot.borrow().limits;
+    let start = down.buffer.start() + scanner.skipped();
+    let next = match scratch.request.parse(down.buffer.whole(), start, end, &limits) {
+        Ok(()) => {
+            down.buffer.seek(end);
+            down.out = Outgoing::with(std::mem::take(&mut scratch.to_client));
+            let next = pipeline::run(worker, down, &mut scratch).await;
+            scratch.to_client = std::mem::take(&mut down.out).into_bytes();
+            next
+        }
+        Err(error) => refuse(worker, down, refusal(error)).await,
+    };
+    worker.take_scratch(scratch);
+    next
+}
+
+fn refusal(error: ParseError) -> Error {
+    let reason = match error.status() {
+        414 => Reason::RequestLineTooLong,
+        431 => Reason::HeadTooLarge,
+        501 => Reason::UnknownCoding,
+        505 => Reason::UnsupportedVersion,
+        _ => Reason::BadRequest,
+    };
+    Error::new(reason, error.text())
+}
+
+/// Answers something that is no request, and ends the connection: where the next request would begin cannot be known.
+async fn refuse<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, error: Error) -> Next {
+    let framing = Framing { head_only: false, version: h1::Version::Http11, close: true };
+    reply::problem(&mut down.out.bytes, error, b"", b"", None, framing);
+    worker.metrics.not_served(error.reason);
+    let snapshot = worker.snapshot.borrow().clone();
+    snapshot.unmatched.record(&Record {
+        status: error.reason.status(),
+        request_bytes: down.buffer.filled().len() as u64,
+        response_bytes: down.out.bytes.len() as u64,
+        ..Record::default()
+    });
+    down.deadline.set(Some(LINGER));
+    if down.flush().await.is_ok() { Next::Linger } else { Next::Abort }
+}
+
+/// Reads `left` bytes of a body that nobody wants. False when they do not come.
+async fn drain<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, mut left: u64) -> bool {
+    down.deadline.set(Some(LINGER));
+    loop {
+        let here = down.buffer.filled().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        down.buffer.consume(here);
+        left -= here as u64;
+        if left == 0 {
+            return true;
+        }
+        down.buffer.rewind(0);
+        if std::future::poll_fn(|cx| down.poll_fill(cx, &worker.buffers)).await != Waited::Bytes {
+            return false;
+        }
+    }
+}
+
+fn give_back<C>(worker: &Worker, down: Downstream<C>) {
+    worker.buffers.put_back(down.buffer);
+}

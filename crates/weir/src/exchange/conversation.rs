@@ -1,0 +1,274 @@
+//! One attempt of one exchange: a client connection and an upstream connection, driven together by one task.
+//!
+//! Both phases poll the same three things: the request's body on its way up, the reply on its way down, and the client, which may
+//! go away. Nothing here decides what happens next; the pipeline does.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use h1::{HeadScanner, Limits, Method, ParseError, ResponseHead};
+
+use super::buffer::{Buffer, Buffers};
+use super::downstream::{ClientIo, Downstream};
+use super::pump::{Pump, PumpError};
+use super::stream::{Outgoing, Stream, poll_read};
+use crate::error::{Error, Reason};
+use crate::server::clock;
+use crate::server::deadline::nanos;
+
+/// An upstream connection in use.
+pub struct UpstreamSide {
+    /// The byte stream.
+    pub stream: Stream,
+    /// What was read and not used up.
+    pub buffer: Buffer,
+    /// What is on its way to the upstream.
+    pub out: Outgoing,
+}
+
+/// Deadlines of one attempt, in nanoseconds since process start where they are points in time.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// Between two pieces of the client's body.
+    pub client_idle: Option<Duration>,
+    /// From the last byte of the request to the first of the reply.
+    pub first_byte: Option<Duration>,
+    /// Between two pieces of the reply.
+    pub idle: Option<Duration>,
+    /// End of this attempt's patience for a first byte.
+    pub try_due: u64,
+    /// End of the exchange's patience.
+    pub total_due: u64,
+}
+
+/// What the connection waits for; decides which timeout counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitingFor {
+    Nothing,
+    ClientBody,
+    UpstreamToTakeBody,
+    FirstByte,
+    ReplyBody,
+    ClientToTakeReply,
+}
+
+/// One attempt under way.
+pub struct Conversation<'a, C> {
+    /// The client.
+    pub down: &'a mut Downstream<C>,
+    /// The upstream.
+    pub up: &'a mut UpstreamSide,
+    /// The request's body on its way.
+    pub request: &'a mut Pump,
+    /// Where the request head ends in the client's buffer; its spans stay in use.
+    pub keep: usize,
+    /// Store of buffers.
+    pub buffers: &'a Buffers,
+    /// Deadlines.
+    pub timing: Timing,
+    /// Whether the whole request is written.
+    pub request_sent: bool,
+    /// Whether the upstream stopped taking the request; its reply may still be there.
+    pub request_broken: bool,
+    /// Nanoseconds since process start when the request was written as far as was known then.
+    pub sent_at: u64,
+    waiting_for: WaitingFor,
+}
+
+impl<'a, C: ClientIo> Conversation<'a, C> {
+    /// An attempt whose head is already in `up.out`.
+    pub fn new(
+        down: &'a mut Downstream<C>,
+        up: &'a mut UpstreamSide,
+        request: &'a mut Pump,
+        keep: usize,
+        buffers: &'a Buffers,
+        timing: Timing,
+    ) -> Self {
+        Conversation {
+            down,
+            up,
+            request,
+            keep,
+            buffers,
+            timing,
+            request_sent: false,
+            request_broken: false,
+            sent_at: 0,
+            waiting_for: WaitingFor::Nothing,
+        }
+    }
+
+    /// Whether a byte of the request was handed to the kernel.
+    pub fn has_sent(&self) -> bool {
+        self.sent_at > 0 || self.up.out.is_begun()
+    }
+
+    /// Sends the request and waits for the head of a reply, interim or final; `head` then holds it, with spans of `up.buffer`.
+    ///
+    /// # Errors
+    /// Why there will be none.
+    pub fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        scanner: &mut HeadScanner,
+        head: &mut ResponseHead,
+        method: Method,
+        limits: &Limits,
+    ) -> Poll<Result<(), Error>> {
+        loop {
+            self.poll_request(cx)?;
+            if !self.up.buffer.has_space() {
+                self.buffers.grow(&mut self.up.buffer);
+            }
+            let is_closed = match poll_read(cx, &mut self.up.stream, &mut self.up.buffer) {
+                Poll::Ready(Ok(0) | Err(_)) => true,
+                Poll::Ready(Ok(_)) => false,
+                Poll::Pending => return self.poll_patience(cx, self.waiting_for_reply()),
+            };
+            if is_closed {
+                let broken = if self.up.buffer.is_empty() { Reason::UpstreamReset } else { Reason::BadResponse };
+                return Poll::Ready(Err(Error::new(broken, "closed before the end of the head")));
+            }
+            if self.parse_head(scanner, head, method, limits)? {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    /// Parses a head that is complete in `up.buffer`; false while it is not.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn parse_head(
+        &mut self,
+        scanner: &mut HeadScanner,
+        head: &mut ResponseHead,
+        method: Method,
+        limits: &Limits,
+    ) -> Result<bool, Error> {
+        let bad = |error: ParseError| Error::new(Reason::BadResponse, error.text());
+        let start = self.up.buffer.start();
+        let Some(end) = scanner.scan(self.up.buffer.filled(), limits).map_err(bad)? else { return Ok(false) };
+        head.parse(self.up.buffer.whole(), start + scanner.skipped(), start + end, method, limits).map_err(bad)?;
+        self.up.buffer.consume(end);
+        scanner.reset();
+        Ok(true)
+    }
+
+    /// Brings the reply's body to the client, and what is left of the request's body to the upstream. Ready when the reply is
+    /// written; the request may not be.
+    ///
+    /// # Errors
+    /// Why the reply will never be complete.
+    pub fn poll_body(&mut self, cx: &mut Context<'_>, response: &mut Pump) -> Poll<Result<(), Error>> {
+        self.poll_request(cx)?;
+        let mut progress = false;
+        let poll = response.poll(
+            cx,
+            self.buffers,
+            (&mut self.up.stream, &mut self.up.buffer, 0),
+            (&mut self.down.stream, &mut self.down.out),
+            &mut progress,
+        );
+        if progress {
+            self.waiting_for = WaitingFor::Nothing;
+        }
+        match poll {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(match error {
+                PumpError::Parse(error) => Error::new(Reason::BodyTruncated, error.text()),
+                PumpError::Truncated => Error::new(Reason::BodyTruncated, "closed before the end of the body"),
+                PumpError::Read(_) | PumpError::TooLarge => Error::new(Reason::BodyTruncated, "connection failed"),
+                PumpError::Write(_) => Reason::ClientGone.into(),
+            })),
+            Poll::Pending => {
+                let waiting_for =
+                    if self.down.out.is_empty() { WaitingFor::ReplyBody } else { WaitingFor::ClientToTakeReply };
+                self.poll_patience(cx, waiting_for)
+            }
+        }
+    }
+
+    /// Sends what can be sent of the request.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
+        if self.request_sent || self.request_broken {
+            return Ok(());
+        }
+        let mut progress = false;
+        let poll = self.request.poll(
+            cx,
+            self.buffers,
+            (&mut self.down.stream, &mut self.down.buffer, self.keep),
+            (&mut self.up.stream, &mut self.up.out),
+            &mut progress,
+        );
+        if progress {
+            self.waiting_for = WaitingFor::Nothing;
+            self.sent_at = clock::now_ns();
+        }
+        match poll {
+            Poll::Pending => {}
+            Poll::Ready(Ok(())) => self.request_sent = true,
+            Poll::Ready(Err(error)) => match error {
+                // It may have answered early and closed; what it said is worth reading.
+                PumpError::Write(_) => self.request_broken = true,
+                PumpError::Parse(error) => return Err(Error::new(Reason::BadRequest, error.text())),
+                PumpError::TooLarge => return Err(Reason::BodyTooLarge.into()),
+                PumpError::Truncated | PumpError::Read(_) => return Err(Reason::ClientGone.into()),
+            },
+        }
+        Ok(())
+    }
+
+    fn waiting_for_reply(&self) -> WaitingFor {
+        if self.request_sent || self.request_broken {
+            WaitingFor::FirstByte
+        } else if self.up.out.is_empty() {
+            WaitingFor::ClientBody
+        } else {
+            WaitingFor::UpstreamToTakeBody
+        }
+    }
+
+    /// Nothing can move now: moves the deadline if something else is waited for than before, and looks whether the client went
+    /// away or the deadline passed.
+    fn poll_patience<T>(&mut self, cx: &mut Context<'_>, waiting_for: WaitingFor) -> Poll<Result<T, Error>> {
+        if self.waiting_for != waiting_for {
+            self.waiting_for = waiting_for;
+            self.down.deadline.set_at(self.due());
+        }
+        // While the request's body is under way the pump reads the client and sees it go.
+        if (self.request_sent || self.request_broken) && self.down.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(Reason::ClientGone.into()));
+        }
+        if self.down.deadline.poll_passed(cx) { Poll::Ready(Err(self.late())) } else { Poll::Pending }
+    }
+
+    fn due(&self) -> u64 {
+        let timeout = match self.waiting_for {
+            WaitingFor::Nothing => None,
+            WaitingFor::ClientBody | WaitingFor::ClientToTakeReply => self.timing.client_idle,
+            WaitingFor::FirstByte => self.timing.first_byte,
+            WaitingFor::UpstreamToTakeBody | WaitingFor::ReplyBody => self.timing.idle,
+        };
+        let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
+        let due = if self.waiting_for == WaitingFor::FirstByte { due.min(self.timing.try_due) } else { due };
+        due.min(self.timing.total_due)
+    }
+
+    /// Whose patience ended.
+    fn late(&self) -> Error {
+        let now = clock::turn_ns();
+        if now >= self.timing.total_due {
+            return Reason::TotalTimeout.into();
+        }
+        match self.waiting_for {
+            WaitingFor::ClientBody => Reason::BodyTimeout.into(),
+            WaitingFor::ClientToTakeReply => Error::new(Reason::ClientGone, "did not take the reply"),
+            WaitingFor::FirstByte | WaitingFor::Nothing if now >= self.timing.try_due => Reason::TryTimeout.into(),
+            WaitingFor::FirstByte | WaitingFor::Nothing => Reason::FirstByteTimeout.into(),
+            WaitingFor::UpstreamToTakeBody | WaitingFor::ReplyBody => Reason::IdleTimeout.into(),
+        }
+    }
+}

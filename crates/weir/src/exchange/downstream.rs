@@ -1,0 +1,116 @@
+//! The client's side of a connection: what outlives one exchange.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use tokio::net::TcpStream;
+
+use super::buffer::{Buffer, Buffers};
+use super::identity::Client;
+use super::stream::{Io, Outgoing, poll_read};
+use crate::server::deadline::Deadline;
+
+/// A byte stream from a client.
+pub trait ClientIo: Io {
+    /// From now on closing means a reset, so that a reply that broke off cannot pass for a complete one.
+    fn abort(&self);
+}
+
+impl ClientIo for TcpStream {
+    fn abort(&self) {
+        // Failure leaves an ordinary close, which all framings but "until close" reveal too.
+        let _ = socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO));
+    }
+}
+
+/// A client connection.
+pub struct Downstream<C> {
+    /// The byte stream.
+    pub stream: C,
+    /// What was read and not used up; the head of the current request lies at its front.
+    pub buffer: Buffer,
+    /// What is on its way to the client.
+    pub out: Outgoing,
+    /// The one deadline, moved from step to step.
+    pub deadline: Deadline,
+    /// Who is at the other end.
+    pub client: Client,
+}
+
+/// What came of waiting for bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// Bytes are there.
+    Bytes,
+    /// The client closed or its connection failed.
+    Closed,
+    /// The deadline passed.
+    Late,
+}
+
+impl<C: ClientIo> Downstream<C> {
+    /// Reads more into the buffer. Between requests it borrows a buffer for the attempt only.
+    pub fn poll_fill(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Poll<Waited> {
+        let was_idle = !self.buffer.is_held();
+        if was_idle {
+            self.buffer = buffers.small();
+        } else if !self.buffer.has_space() {
+            buffers.grow(&mut self.buffer);
+        }
+        match poll_read(cx, &mut self.stream, &mut self.buffer) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Waited::Closed),
+            Poll::Ready(Ok(_)) => Poll::Ready(Waited::Bytes),
+            Poll::Pending => {
+                if was_idle {
+                    buffers.put_back(std::mem::take(&mut self.buffer));
+                }
+                if self.deadline.poll_passed(cx) { Poll::Ready(Waited::Late) } else { Poll::Pending }
+            }
+        }
+    }
+
+    /// Watches a client that has nothing to say: notices that it went away, and takes in what it sends ahead of its turn as long
+    /// as there is room. Ready when it is gone.
+    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.buffer.has_space() {
+            match ready!(poll_read(cx, &mut self.stream, &mut self.buffer)) {
+                Ok(0) | Err(_) => return Poll::Ready(()),
+                Ok(_) => {}
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Writes what waits in `out`.
+    ///
+    /// # Errors
+    /// The stream's own, or `TimedOut` when the deadline passed.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        std::future::poll_fn(|cx| match self.out.poll_write(cx, &mut self.stream, &[]) {
+            Poll::Pending if self.deadline.poll_passed(cx) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            poll => poll,
+        })
+        .await
+    }
+
+    /// Ends the writing side and reads until the client has seen it, or the deadline passes, or `most` bytes came: closing at once
+    /// with unread bytes would reset the connection and could destroy an answer on its way (RFC 9112 section 9.6).
+    pub async fn linger(&mut self, buffers: &Buffers, mut most: usize) {
+        use std::pin::Pin;
+        let _ = std::future::poll_fn(|cx| match Pin::new(&mut self.stream).poll_shutdown(cx) {
+            Poll::Pending if self.deadline.poll_passed(cx) => Poll::Ready(Ok(())),
+            poll => poll,
+        })
+        .await;
+        buffers.ensure(&mut self.buffer);
+        loop {
+            let length = self.buffer.filled().len();
+            self.buffer.consume(length);
+            self.buffer.rewind(0);
+            most = most.saturating_sub(length);
+            if most == 0 || std::future::poll_fn(|cx| self.poll_fill(cx, buffers)).await != Waited::Bytes {
+                return;
+            }
+        }
+    }
+}

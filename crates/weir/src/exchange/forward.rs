@@ -1,0 +1,264 @@
+//! Heads on their way through: the client's head becomes the upstream's, the upstream's becomes the client's.
+//!
+//! Field lines are forwarded as they lie in the buffer, in runs: neighbours that stay are one copy. What is taken out: fields of one
+//! connection (RFC 9110 section 7.6.1), framing (RFC 9112 section 6, always written anew), what the gateway itself vouches for, and names
+//! that a careless server would take for those.
+
+use h1::{BodyKind, Field, Known, RequestHead, ResponseHead, Version, encode};
+
+use super::identity::Client;
+use crate::config::Edits;
+
+/// What the upstream's request is made of.
+pub struct ToUpstream<'a> {
+    /// Buffer that the head was parsed from.
+    pub buf: &'a [u8],
+    /// The client's head.
+    pub head: &'a RequestHead,
+    /// Path and query to ask for, rewritten.
+    pub target: &'a [u8],
+    /// `Host` to write.
+    pub host: &'a [u8],
+    /// Who asks.
+    pub client: &'a Client,
+    /// Request id to write, with the name of its field.
+    pub request_id: (&'a str, &'a [u8]),
+    /// The route's edits.
+    pub edits: &'a Edits,
+    /// Protocol to ask an upgrade to.
+    pub upgrade: Option<&'a [u8]>,
+    /// Framing of the body.
+    pub body: BodyKind,
+}
+
+impl ToUpstream<'_> {
+    /// Appends the head.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let ToUpstream { buf, head, client, edits, .. } = *self;
+        out.extend_from_slice(head.method_name.of_buf(buf));
+        out.push(b' ');
+        out.extend_from_slice(self.target);
+        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        out.extend_from_slice(self.host);
+        out.extend_from_slice(b"\r\n");
+
+        let own_id = !self.request_id.0.eq_ignore_ascii_case(Known::XRequestId.name());
+        let has_edits = *edits != Edits::default();
+        let mut has_forwarded_for = false;
+        let mut keeps_proto = false;
+        let mut keeps_host = false;
+        copy_lines(out, buf, head.fields.iter(), |field| {
+            if field.is_hop_by_hop() {
+                return false;
+            }
+            let keep = match field.known {
+                Known::Host | Known::ContentLength | Known::Expect | Known::Http2Settings => false,
+                Known::XRequestId => own_id,
+                Known::XForwardedFor => {
+                    has_forwarded_for = true;
+                    false
+                }
+                Known::XForwardedProto => {
+                    keeps_proto |= client.peer_is_trusted;
+                    client.peer_is_trusted
+                }
+                Known::XForwardedHost => {
+                    keeps_host |= client.peer_is_trusted;
+                    client.peer_is_trusted
+                }
+                Known::Forwarded => client.peer_is_trusted,
+                Known::Other => {
+                    let name = field.name.of_buf(buf);
+                    !is_set_by_gateway(Known::of_alias(name))
+                        && !(own_id && name.eq_ignore_ascii_case(self.request_id.0.as_bytes()))
+                }
+                _ => true,
+            };
+            keep && !(has_edits && is_edited(edits, field.name.of_buf(buf)))
+        });
+
+        out.extend_from_slice(b"X-Forwarded-For: ");
+        if has_forwarded_for && client.peer_is_trusted {
+            for value in head.fields.values(Known::XForwardedFor, buf).filter(|value| !value.is_empty()) {
+                out.extend_from_slice(value);
+                out.extend_from_slice(b", ");
+            }
+        }
+        out.extend_from_slice(client.peer_text());
+        if !keeps_proto {
+            out.extend_from_slice(b"\r\nX-Forwarded-Proto: http");
+        }
+        if !keeps_host {
+            if let Some(authority) = head.authority {
+                out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+                out.extend_from_slice(authority.of_buf(buf));
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(self.request_id.0.as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(self.request_id.1);
+        out.extend_from_slice(b"\r\n");
+
+        if has_edits {
+            write_edits(out, edits);
+        }
+        if let Some(protocol) = self.upgrade {
+            encode::field(out, b"Connection", b"upgrade");
+            encode::field(out, b"Upgrade", protocol);
+        }
+        match self.body {
+            BodyKind::Length(length) => encode::content_length(out, length),
+            BodyKind::Chunked => encode::chunked(out),
+            // A method that usually has a body says so when it has none (RFC 9110 section 8.6).
+            BodyKind::None if matches!(head.method, h1::Method::Post | h1::Method::Put | h1::Method::Patch) => {
+                encode::content_length(out, 0);
+            }
+            BodyKind::None | BodyKind::UntilClose => {}
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What the client's response is made of.
+pub struct ToClient<'a> {
+    /// Buffer that the head was parsed from.
+    pub buf: &'a [u8],
+    /// The upstream's head.
+    pub head: &'a ResponseHead,
+    /// The route's edits.
+    pub edits: &'a Edits,
+    /// Version of the client.
+    pub version: Version,
+    /// Whether this is the connection's last answer.
+    pub close: bool,
+}
+
+impl ToClient<'_> {
+    /// How the body will be framed towards the client.
+    pub fn framing(&self) -> BodyKind {
+        match (self.head.body, self.version) {
+            (BodyKind::Chunked | BodyKind::UntilClose, Version::Http11) => BodyKind::Chunked,
+            (BodyKind::Chunked | BodyKind::UntilClose, Version::Http10) => BodyKind::UntilClose,
+            (kind, _) => kind,
+        }
+    }
+
+    /// Appends the head without its final empty line, so that policies can add fields; [`end`](Self::end) closes it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let ToClient { buf, head, edits, .. } = *self;
+        encode::status_line(out, head.status, head.reason.of_buf(buf));
+        let has_edits = *edits != Edits::default();
+        let mut has_date = false;
+        copy_lines(out, buf, head.fields.iter(), |field| {
+            if field.is_hop_by_hop() {
+                return false;
+            }
+            match field.known {
+                Known::ContentLength => return false,
+                Known::Date => has_date = true,
+                _ => {}
+            }
+            !(has_edits && is_edited(edits, field.name.of_buf(buf)))
+        });
+        // RFC 9110 section 6.6.1: who forwards an answer without a date dates it.
+        if !has_date {
+            crate::server::clock::date_line(out);
+        }
+        if has_edits {
+            write_edits(out, edits);
+        }
+    }
+
+    /// Appends framing, connection and the empty line.
+    pub fn end(&self, out: &mut Vec<u8>) {
+        match self.framing() {
+            BodyKind::Length(length) => encode::content_length(out, length),
+            BodyKind::Chunked => encode::chunked(out),
+            BodyKind::UntilClose => {}
+            // RFC 9110 section 8.6: never in 1xx and 204; for HEAD and 304 it says what GET would have had.
+            BodyKind::None => match (self.head.status, self.head.content_length) {
+                (100..=199 | 204, _) | (_, None) => {}
+                (_, Some(length)) => encode::content_length(out, length),
+            },
+        }
+        write_connection(out, self.version, self.close);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends an interim head (RFC 9110 section 15.2): status and fields, no framing.
+pub fn write_interim_head(out: &mut Vec<u8>, buf: &[u8], head: &ResponseHead) {
+    encode::status_line(out, head.status, head.reason.of_buf(buf));
+    copy_lines(out, buf, head.fields.iter(), |field| !field.is_hop_by_hop() && field.known != Known::ContentLength);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the head of a 101: the one answer that names a protocol.
+pub fn write_upgrade_head(out: &mut Vec<u8>, buf: &[u8], head: &ResponseHead, protocol: &[u8]) {
+    encode::status_line(out, head.status, head.reason.of_buf(buf));
+    copy_lines(out, buf, head.fields.iter(), |field| !field.is_hop_by_hop() && field.known != Known::ContentLength);
+    encode::field(out, b"Connection", b"upgrade");
+    encode::field(out, b"Upgrade", protocol);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends what the client must know about the connection's life.
+#[inline]
+pub fn write_connection(out: &mut Vec<u8>, version: Version, close: bool) {
+    if close {
+        out.extend_from_slice(b"Connection: close\r\n");
+    } else if version == Version::Http10 {
+        out.extend_from_slice(b"Connection: keep-alive\r\n");
+    }
+}
+
+/// Appends the lines of the fields that stay; lines that lie side by side are copied at once.
+#[inline]
+fn copy_lines<'a>(
+    out: &mut Vec<u8>,
+    buf: &[u8],
+    fields: impl Iterator<Item = &'a Field>,
+    mut keep: impl FnMut(&Field) -> bool,
+) {
+    let mut run = 0..0;
+    for field in fields {
+        if !keep(field) {
+            continue;
+        }
+        let line = field.line().range();
+        if line.start == run.end {
+            run.end = line.end;
+        } else {
+            out.extend_from_slice(&buf[run]);
+            run = line;
+        }
+    }
+    out.extend_from_slice(&buf[run]);
+}
+
+/// Fields that upstreams trust because the gateway wrote them, or that frame the message.
+fn is_set_by_gateway(known: Known) -> bool {
+    known.is_hop_by_hop()
+        || matches!(
+            known,
+            Known::Host
+                | Known::ContentLength
+                | Known::XForwardedFor
+                | Known::XForwardedProto
+                | Known::XForwardedHost
+                | Known::XRequestId
+                | Known::Forwarded
+        )
+}
+
+fn is_edited(edits: &Edits, name: &[u8]) -> bool {
+    edits.remove.iter().any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
+        || edits.set.iter().any(|(set, _)| name.eq_ignore_ascii_case(set.as_bytes()))
+}
+
+fn write_edits(out: &mut Vec<u8>, edits: &Edits) {
+    for (name, value) in edits.set.iter().chain(&edits.add) {
+        encode::field(out, name.as_bytes(), value.as_bytes());
+    }
+}

@@ -1,0 +1,141 @@
+//! Who asks: the peer, or the first untrusted hop behind trusted ones.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv6Addr};
+
+use h1::{Fields, Known};
+use ipnet::IpNet;
+
+/// A client of the gateway. The part about the peer lasts as long as its connection, the rest for one request.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Address of the connection's other end; IPv4-mapped IPv6 as IPv4.
+    pub peer: IpAddr,
+    /// Whether its forwarding fields are believed.
+    pub peer_is_trusted: bool,
+    /// Address that limits and logs use.
+    pub address: IpAddr,
+    /// `peer` as text, rendered once.
+    text: [u8; 46],
+    text_length: u8,
+}
+
+impl Client {
+    /// The client of a new connection.
+    pub fn of_peer(peer: IpAddr, trusted: &[IpNet]) -> Self {
+        let peer = peer.to_canonical();
+        let mut text = [0; 46];
+        let mut rest = &mut text[..];
+        // The longest address has 45 characters.
+        let _ = write!(rest, "{peer}");
+        let text_length = (46 - rest.len()) as u8;
+        Client { peer, peer_is_trusted: contains(trusted, peer), address: peer, text, text_length }
+    }
+
+    /// The peer's address as text.
+    #[inline]
+    pub fn peer_text(&self) -> &[u8] {
+        &self.text[..usize::from(self.text_length)]
+    }
+
+    /// Decides who sent a request with these fields: the first hop from the right of `X-Forwarded-For` that is not trusted, if the
+    /// peer is; an element that is no address ends the walk, because nobody vouches for what is left of it.
+    #[inline]
+    pub fn identify(&mut self, fields: &Fields, buf: &[u8], trusted: &[IpNet]) {
+        self.address = self.peer;
+        if self.peer_is_trusted {
+            self.walk(fields, buf, trusted);
+        }
+    }
+
+    fn walk(&mut self, fields: &Fields, buf: &[u8], trusted: &[IpNet]) {
+        let lines = fields.iter().rev().filter(|field| field.known == Known::XForwardedFor);
+        for element in lines.flat_map(|field| field.value.of_buf(buf).rsplit(|&byte| byte == b',')) {
+            let Some(address) = parse_hop(element) else { return };
+            self.address = address;
+            if !contains(trusted, address) {
+                return;
+            }
+        }
+    }
+
+    /// The client's address as limits count it: IPv6 by /64, because one subscriber has at least that.
+    pub fn limit_address(&self) -> IpAddr {
+        match self.address {
+            IpAddr::V4(_) => self.address,
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+            }
+        }
+    }
+}
+
+fn contains(networks: &[IpNet], address: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(&address))
+}
+
+/// An address, also with a port, as some proxies write it.
+fn parse_hop(element: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(element).ok()?.trim_matches([' ', '\t']);
+    let address = if let Some(rest) = text.strip_prefix('[') {
+        IpAddr::V6(rest.split_once(']')?.0.parse().ok()?)
+    } else if let Ok(address) = text.parse::<IpAddr>() {
+        address
+    } else {
+        text.parse::<std::net::SocketAddr>().ok()?.ip()
+    };
+    Some(address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identify(peer: &str, lines: &[&str], trusted: &[&str]) -> String {
+        let trusted: Vec<IpNet> = trusted.iter().map(|network| network.parse().unwrap()).collect();
+        let fields: String = lines.iter().map(|line| format!("X-Forwarded-For: {line}\r\n")).collect();
+        let buf = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let mut head = h1::RequestHead::default();
+        head.parse(buf.as_bytes(), 0, buf.len(), &h1::Limits::default()).unwrap();
+        let mut client = Client::of_peer(peer.parse().unwrap(), &trusted);
+        client.identify(&head.fields, buf.as_bytes(), &trusted);
+        client.address.to_string()
+    }
+
+    #[test]
+    fn an_untrusted_peer_cannot_name_another_client() {
+        assert_eq!(identify("203.0.113.9", &["10.0.0.1"], &["127.0.0.0/8"]), "203.0.113.9");
+    }
+
+    #[test]
+    fn the_first_untrusted_hop_from_the_right_is_the_client() {
+        let trusted = ["127.0.0.0/8", "10.0.0.0/8"];
+        assert_eq!(identify("127.0.0.1", &["1.1.1.1, 2.2.2.2, 10.0.0.7"], &trusted), "2.2.2.2");
+        assert_eq!(identify("127.0.0.1", &["1.1.1.1", "2.2.2.2,10.0.0.7"], &trusted), "2.2.2.2");
+        assert_eq!(identify("127.0.0.1", &["10.0.0.2, 10.0.0.7"], &trusted), "10.0.0.2");
+        assert_eq!(identify("127.0.0.1", &[], &trusted), "127.0.0.1");
+    }
+
+    #[test]
+    fn what_is_left_of_garbage_is_not_believed() {
+        assert_eq!(identify("127.0.0.1", &["1.1.1.1, unknown, 127.0.0.5"], &["127.0.0.0/8"]), "127.0.0.5");
+        assert_eq!(identify("127.0.0.1", &["\u{e9}"], &["127.0.0.0/8"]), "127.0.0.1");
+    }
+
+    #[test]
+    fn ports_brackets_and_mapped_addresses_are_read() {
+        let trusted = ["127.0.0.0/8"];
+        assert_eq!(identify("::ffff:127.0.0.1", &["192.0.2.1:4711"], &trusted), "192.0.2.1");
+        assert_eq!(identify("127.0.0.1", &["[2001:db8::1]:443"], &trusted), "2001:db8::1");
+        assert_eq!(identify("127.0.0.1", &["2001:db8::1"], &trusted), "2001:db8::1");
+    }
+
+    #[test]
+    fn addresses_of_one_subscriber_share_a_limit() {
+        let mut client = Client::of_peer("2001:db8:1:2:3:4:5:6".parse().unwrap(), &[]);
+        assert_eq!(client.limit_address().to_string(), "2001:db8:1:2::");
+        client.address = "192.0.2.1".parse().unwrap();
+        assert_eq!(client.limit_address().to_string(), "192.0.2.1");
+    }
+}

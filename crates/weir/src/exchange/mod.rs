@@ -1,0 +1,398 @@
+//! One HTTP/1.1 exchange: both sides, their bodies and their timeouts. The life of a connection is told in `LIFECYCLE.md` beside
+//! this file.
+
+pub mod buffer;
+pub mod connection;
+pub mod conversation;
+pub mod downstream;
+pub mod forward;
+pub mod identity;
+pub mod proxy;
+pub mod pump;
+pub mod reply;
+pub mod stream;
+pub mod tunnel;
+
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use h1::{BodyDecoder, BodyEvent, BodyKind, Expect, Known, Method};
+
+use crate::config::RouteId;
+use crate::error::{Error, Reason};
+use crate::observe::{Line, Record};
+use crate::policy::cors;
+use crate::route::{Found, normalise};
+use crate::server::clock;
+use crate::server::snapshot::Snapshot;
+use crate::server::worker::{Scratch, Worker};
+use downstream::{ClientIo, Downstream};
+use reply::{Framing, Prepared};
+
+/// What becomes of a client connection after an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The next request may come.
+    KeepAlive,
+    /// The next request may come after so many bytes of this one's body, which nobody wants.
+    Drain(u64),
+    /// Close; everything that the client sent was read.
+    Close,
+    /// Close, but first read what the client is still sending, so that the answer reaches it.
+    Linger,
+    /// Reset: the answer broke off and must not pass for a complete one.
+    Abort,
+}
+
+/// How far the answer to the client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Nothing was sent; an error can still be answered.
+    None,
+    /// Part of it was sent.
+    Begun,
+    /// All of it was sent.
+    Complete,
+}
+
+/// A request body that is not read when it is answered may have so many bytes left for the connection to live on.
+const DRAINED_BYTES: u64 = 64 * 1024;
+
+/// One request on its way through the gateway.
+pub struct Exchange<'w, C> {
+    /// The worker that it runs on.
+    pub worker: &'w Worker,
+    /// The configuration that it began with.
+    pub snapshot: Rc<Snapshot>,
+    /// The client's connection; the head lies at the front of its buffer until the exchange ends.
+    pub down: &'w mut Downstream<C>,
+    /// Working memory.
+    pub scratch: &'w mut Scratch,
+    /// The route, once it is found.
+    pub route: Option<RouteId>,
+    /// Bytes of the path that the route's pattern fixes.
+    pub fixed_len: usize,
+    /// `Allow` of a 405.
+    pub allow: Option<String>,
+    /// Whether the request asks what a cross-origin request would be allowed to do.
+    pub is_preflight: bool,
+    /// Whether this is the connection's last exchange.
+    pub close: bool,
+    answer: Answer,
+    /// Bytes of an unwanted body that are read after the answer.
+    undrained: u64,
+    /// Fields that the answer gets because its request came from another origin.
+    pub cors: Option<Vec<u8>>,
+    /// Whether the request's body was read to its end.
+    body_read: bool,
+    /// Whether part of the body was sent to an upstream and is no longer at hand.
+    body_gone: bool,
+    /// Whether the client was asked for its body (100).
+    continued: bool,
+    aborts: bool,
+    log: Journal,
+}
+
+/// What is remembered for metrics and the log.
+#[derive(Default)]
+struct Journal {
+    started_ns: u64,
+    status: u16,
+    error: Option<Error>,
+    /// 0: the gateway itself, else 1 + position in the route's choices.
+    slot: usize,
+    attempts: u32,
+    request_body_bytes: u64,
+    response_bytes: u64,
+    upstream_ns: Option<u64>,
+    overhead_ns: Option<u64>,
+    target: Option<String>,
+}
+
+impl<'w, C: ClientIo> Exchange<'w, C> {
+    /// An exchange for the request whose head is in `scratch`.
+    pub fn begin(worker: &'w Worker, down: &'w mut Downstream<C>, scratch: &'w mut Scratch) -> Self {
+        let snapshot = worker.snapshot.borrow().clone();
+        let close = !scratch.request.keep_alive || worker.draining.get();
+        let body_read = scratch.request.body == BodyKind::None;
+        scratch.request_id.clear();
+        Exchange {
+            worker,
+            snapshot,
+            down,
+            scratch,
+            route: None,
+            fixed_len: 0,
+            allow: None,
+            is_preflight: false,
+            close,
+            answer: Answer::None,
+            undrained: 0,
+            cors: None,
+            body_read,
+            body_gone: false,
+            continued: false,
+            aborts: false,
+            log: Journal { started_ns: clock::now_ns(), ..Journal::default() },
+        }
+    }
+
+    /// Puts the path into its one form.
+    ///
+    /// # Errors
+    /// When it has two readings.
+    pub fn normalise_path(&mut self) -> Result<(), Error> {
+        let path = self.scratch.request.path.of_buf(self.down.buffer.whole());
+        self.scratch.path.clear();
+        match normalise(path) {
+            Ok(path) => {
+                self.scratch.path.extend_from_slice(&path);
+                Ok(())
+            }
+            Err(refusal) => Err(Error::new(Reason::BadPath, refusal.text())),
+        }
+    }
+
+    /// Finds out who asks, and the request's id.
+    pub fn identify_client(&mut self) {
+        let config = self.snapshot.generation.config.clone();
+        let buf = self.down.buffer.whole();
+        let fields = &self.scratch.request.fields;
+        self.down.client.identify(fields, buf, &config.trusted_proxies);
+        let given = if !self.down.client.peer_is_trusted {
+            None
+        } else if config.request_id.eq_ignore_ascii_case(Known::XRequestId.name()) {
+            fields.first(Known::XRequestId, buf)
+        } else {
+            fields.get(config.request_id.as_bytes(), buf)
+        };
+        match given.filter(|id| is_request_id(id)) {
+            Some(id) => self.scratch.request_id.extend_from_slice(id),
+            None => {
+                let id = (u128::from(self.worker.random()) << 64) | u128::from(self.worker.random());
+                write_hex(&mut self.scratch.request_id, id);
+            }
+        }
+    }
+
+    /// The route is found.
+    pub fn enter_route(&mut self, found: Found) -> RouteId {
+        self.route = Some(found.route);
+        self.fixed_len = found.fixed_len;
+        if let Some(cors) = &self.snapshot.config().routes[found.route.0].cors {
+            self.cors = cors::answer_fields(cors, &self.scratch.request, self.down.buffer.whole());
+        }
+        found.route
+    }
+
+    /// Refuses expectations that nobody can meet (RFC 9110 section 10.1.1).
+    ///
+    /// # Errors
+    /// 417.
+    pub fn check_expectation(&self) -> Result<(), Error> {
+        if self.scratch.request.expect == Expect::Unknown { Err(Reason::ExpectationFailed.into()) } else { Ok(()) }
+    }
+
+    /// Refuses a body that says that it is too large.
+    ///
+    /// # Errors
+    /// 413.
+    pub fn check_body_length(&self) -> Result<(), Error> {
+        match (self.scratch.request.body, self.body_limit()) {
+            (BodyKind::Length(length), Some(limit)) if length > limit => Err(Reason::BodyTooLarge.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Most bytes that the body may have.
+    pub fn body_limit(&self) -> Option<u64> {
+        let config = self.snapshot.config();
+        self.route.and_then(|route| config.routes[route.0].body_bytes).or(config.server.body_bytes)
+    }
+
+    /// Query of the request as it came, without `?`.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.scratch.request.query.map(|query| query.of_buf(self.down.buffer.whole()))
+    }
+
+    /// Whether the client waits to be asked for its body (RFC 9110 section 10.1.1). One that has begun to send it does not.
+    fn expects_continue(&self) -> bool {
+        self.scratch.request.expect == Expect::Continue && !self.continued && !self.body_read && self.down.buffer.is_empty()
+    }
+
+    /// Sends a fixed answer.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub async fn answer(&mut self, prepared: &Prepared) -> Result<(), Error> {
+        self.answer_with(prepared, &[]).await
+    }
+
+    /// Sends a fixed answer with further lines in its head.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub async fn answer_with(&mut self, prepared: &Prepared, fields: &[u8]) -> Result<(), Error> {
+        self.skip_body();
+        let framing = self.framing();
+        if let Some(cors) = &self.cors {
+            let fields = [fields, cors].concat();
+            prepared.write(&mut self.down.out.bytes, &fields, framing);
+        } else {
+            prepared.write(&mut self.down.out.bytes, fields, framing);
+        }
+        self.log.status = prepared.status;
+        self.send_answer().await
+    }
+
+    /// Answers a request that is not served as asked; or, when the answer has begun, sees to it that it cannot pass for complete.
+    pub async fn fail(&mut self, error: Error) {
+        self.log.error = Some(error);
+        self.log.status = if self.answer == Answer::None { error.reason.status() } else { self.log.status };
+        self.worker.metrics.not_served(error.reason);
+        match error.reason {
+            Reason::ClientGone => self.aborts = true,
+            _ if self.answer != Answer::None => self.aborts = true,
+            _ => {
+                // The rest of a broken body cannot be told from a next request.
+                if matches!(error.reason, Reason::BadRequest | Reason::BodyTooLarge | Reason::BodyTimeout) {
+                    self.close = true;
+                } else {
+                    self.skip_body();
+                }
+                let mut fields = Vec::new();
+                h1::encode::field(&mut fields, self.snapshot.config().request_id.as_bytes(), &self.scratch.request_id);
+                if let Some(allow) = &self.allow {
+                    h1::encode::field(&mut fields, b"Allow", allow.as_bytes());
+                }
+                fields.extend_from_slice(self.cors.as_deref().unwrap_or_default());
+                let framing = self.framing();
+                self.down.out.clear();
+                reply::problem(&mut self.down.out.bytes, error, &self.scratch.request_id, &fields, None, framing);
+                if self.send_answer().await.is_err() {
+                    self.aborts = true;
+                }
+            }
+        }
+    }
+
+    fn framing(&self) -> Framing {
+        let request = &self.scratch.request;
+        Framing { head_only: request.method == Method::Head, version: request.version, close: self.close }
+    }
+
+    async fn send_answer(&mut self) -> Result<(), Error> {
+        self.answer = Answer::Begun;
+        self.log.response_bytes += self.down.out.bytes.len() as u64;
+        self.down.deadline.set(self.snapshot.config().server.body_idle_timeout);
+        self.down.flush().await.map_err(|_| Error::from(Reason::ClientGone))?;
+        self.answer = Answer::Complete;
+        Ok(())
+    }
+
+    /// Uses up a body that the gateway has no use for, as far as it is here already. If the rest is small it is read after the answer;
+    /// else the connection closes (rule 17 of the safety rules: it is never parsed as a request).
+    fn skip_body(&mut self) {
+        if self.body_read {
+            return;
+        }
+        let mut decoder = BodyDecoder::new(self.scratch.request.body);
+        while let Ok((consumed, event)) = decoder.decode(self.down.buffer.filled()) {
+            self.down.buffer.consume(consumed);
+            match event {
+                BodyEvent::Data(range) => self.log.request_body_bytes += range.len() as u64,
+                BodyEvent::End => {
+                    self.body_read = true;
+                    return;
+                }
+                BodyEvent::NeedMore => break,
+            }
+        }
+        match decoder.remaining() {
+            // Whoever waits for a 100 will not send it now.
+            Some(rest) if rest <= DRAINED_BYTES && !self.expects_continue() => {
+                self.undrained = rest;
+                self.body_read = true;
+            }
+            _ => self.close = true,
+        }
+    }
+
+    /// Records the exchange and says what becomes of the connection.
+    pub fn finish(mut self) -> Next {
+        self.record();
+        match (self.answer, self.body_read, self.close) {
+            _ if self.aborts => Next::Abort,
+            (Answer::None | Answer::Begun, _, _) => Next::Abort,
+            (Answer::Complete, true, false) if self.undrained > 0 => Next::Drain(self.undrained),
+            (Answer::Complete, true, false) => Next::KeepAlive,
+            (Answer::Complete, true, true) if self.undrained == 0 => Next::Close,
+            (Answer::Complete, _, _) => Next::Linger,
+        }
+    }
+
+    fn record(&mut self) {
+        let total_ns = clock::now_ns().saturating_sub(self.log.started_ns);
+        let head_bytes = self.scratch.request.end as u64;
+        let record = Record {
+            upstream_slot: self.log.slot,
+            status: self.log.status,
+            request_bytes: head_bytes + self.log.request_body_bytes,
+            response_bytes: self.log.response_bytes,
+            total_ns,
+            upstream_ns: self.log.upstream_ns,
+            overhead_ns: self.log.overhead_ns,
+        };
+        match self.route {
+            Some(route) => self.snapshot.routes[route.0].metrics.record(&record),
+            None => self.snapshot.unmatched.record(&record),
+        }
+        if let Some(writer) = &mut *self.worker.log.borrow_mut() {
+            if writer.sampled() {
+                let log = &self.log;
+                let config = self.snapshot.config();
+                let buf = self.down.buffer.whole();
+                let request = &self.scratch.request;
+                let route = self.route.map(|route| &config.routes[route.0]);
+                let choice = self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                writer.line(&Line {
+                    time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+                    client: self.down.client.address,
+                    method: request.method_name.of_buf(buf),
+                    host: request.authority.map(|authority| authority.of_buf(buf)),
+                    path: request.path.of_buf(buf),
+                    query: request.query.map(|query| query.of_buf(buf)),
+                    status: log.status,
+                    route: route.map(|route| &*route.name),
+                    upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
+                    target: log.target.as_deref(),
+                    request_bytes: record.request_bytes,
+                    response_bytes: record.response_bytes,
+                    duration_ns: total_ns,
+                    upstream_ns: log.upstream_ns,
+                    request_id: &self.scratch.request_id,
+                    user_agent: request.fields.first(Known::UserAgent, buf),
+                    referer: request.fields.first(Known::Referer, buf),
+                    error: log.error,
+                    attempts: log.attempts,
+                    fallback: log.slot > 1,
+                    cache: None,
+                });
+            }
+        }
+    }
+}
+
+/// An id from a trusted peer is kept if it can stand in a field, a log line and a problem document as it is.
+fn is_request_id(id: &[u8]) -> bool {
+    !id.is_empty() && id.len() <= 128 && id.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
+}
+
+fn write_hex(out: &mut Vec<u8>, number: u128) {
+    let mut digits = [0; 32];
+    for (index, digit) in digits.iter_mut().enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (124 - index * 4)) as usize & 15];
+    }
+    out.extend_from_slice(&digits);
+}

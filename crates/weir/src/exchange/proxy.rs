@@ -1,0 +1,519 @@
+//! Forwarding: which upstream, which target, which connection, and what to do when one of them fails.
+
+use std::net::IpAddr;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use h1::{BodyKind, HeadScanner, Known, RequestHead, ResponseHead, Version, encode};
+
+use super::conversation::{Conversation, Timing, UpstreamSide};
+use super::downstream::ClientIo;
+use super::forward::{ToClient, ToUpstream, write_interim_head, write_upgrade_head};
+use super::pump::Pump;
+use super::stream::{Outgoing, Stream};
+use super::{Answer, Exchange, tunnel};
+use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId};
+use crate::error::{Error, Fault, Reason};
+use crate::observe::UpstreamMetrics;
+use crate::route::write_target;
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::server::snapshot::{Choice, Snapshot};
+use crate::upstream::retry::{Attempt, may_repeat};
+use crate::upstream::{FailureKind, Lease, Moment, Pick, Request, View, WaitError, hash_key, pool};
+
+/// Interim answers that one exchange relays; an upstream that sends more is broken.
+const MAX_INTERIM: u32 = 16;
+
+/// One route's way to one upstream.
+struct Plan<'a> {
+    snapshot: &'a Snapshot,
+    action: &'a Proxy,
+    edits: &'a HeaderEdits,
+    choice: &'a Choice,
+    view: &'a View,
+    metrics: &'a UpstreamMetrics,
+    /// Whether another upstream could be tried after this one.
+    has_fallback: bool,
+    /// End of the exchange's patience, in nanoseconds since process start.
+    total_due: u64,
+}
+
+/// An attempt that did not lead to an answer.
+struct Failed {
+    error: Error,
+    /// What it means for the target; `None` when it is not the target's fault.
+    kind: Option<FailureKind>,
+    /// Whether a byte of the request was handed to the kernel.
+    sent: bool,
+    /// Whether a byte of a reply was read.
+    reply_started: bool,
+    /// Whether a retry was asked for and granted already.
+    retry_granted: bool,
+}
+
+impl Failed {
+    fn new(error: Error, sent: bool, reply_started: bool) -> Self {
+        Failed { error, kind: kind_of(error.reason), sent, reply_started, retry_granted: false }
+    }
+
+    fn as_attempt<C>(&self, x: &Exchange<'_, C>, kind: FailureKind) -> Attempt {
+        Attempt {
+            failure: kind,
+            idempotent: x.scratch.request.method.is_idempotent(),
+            sent: self.sent,
+            body_replayable: !x.body_gone,
+            reply_started: self.reply_started,
+        }
+    }
+}
+
+/// Forwards the request to the route's upstream, or to those that stand in for it.
+///
+/// # Errors
+/// Why there is no complete answer.
+pub async fn run<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    snapshot: &Snapshot,
+    route: RouteId,
+    action: &Proxy,
+) -> Result<(), Error> {
+    let choices = &snapshot.routes[route.0].choices;
+    let mut last = Error::from(Reason::Unavailable);
+    for (position, choice) in choices.iter().enumerate() {
+        x.log.slot = position + 1;
+        if position > 0 {
+            snapshot.upstream_metrics[choices[0].upstream.0].fallback();
+        }
+        let total = choice.timeouts.total;
+        let plan = Plan {
+            snapshot,
+            action,
+            edits: &snapshot.config().routes[route.0].headers,
+            choice,
+            view: snapshot.views.get(choice.upstream),
+            metrics: &snapshot.upstream_metrics[choice.upstream.0],
+            has_fallback: position + 1 < choices.len(),
+            total_due: total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total))),
+        };
+        match try_upstream(x, &plan).await {
+            Ok(()) => return Ok(()),
+            Err((error, may_fall_back)) => {
+                if error.reason.fault() == Fault::Upstream {
+                    plan.metrics.error(error.reason);
+                }
+                last = error;
+                if !may_fall_back {
+                    break;
+                }
+            }
+        }
+    }
+    Err(last)
+}
+
+/// Makes attempts at one upstream until one leads to an answer, or no further one is allowed. An error comes with whether another
+/// upstream may be tried.
+async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> Result<(), (Error, bool)> {
+    let hash = if plan.choice.is_hashed { Some(hash_of(x, plan)) } else { None };
+    x.scratch.tried.clear();
+    let mut attempts = 0;
+    loop {
+        let mut lease = match plan.view.pick(&Request { hash, tried: &x.scratch.tried }, moment()) {
+            Pick::Target(lease) => lease,
+            Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
+            Pick::Busy => wait(x, plan.view.wait()).await?,
+        };
+        attempts += 1;
+        x.log.attempts += 1;
+        let failed = match attempt(x, plan, &mut lease, attempts).await {
+            Ok(()) => return Ok(()),
+            Err(failed) => failed,
+        };
+        let Some(kind) = failed.kind else { return Err((failed.error, false)) };
+        lease.failure(kind, moment());
+        if x.answer != Answer::None {
+            return Err((failed.error, false));
+        }
+        let tried = failed.as_attempt(x, kind);
+        if failed.retry_granted || plan.view.may_retry(&tried, attempts, moment()).is_ok() {
+            plan.metrics.retried();
+            x.scratch.tried.push(lease.target().id());
+        } else {
+            return Err((failed.error, may_repeat(&tried, lease.spec().retry.on).is_ok()));
+        }
+    }
+}
+
+/// Waits in the upstream's queue, as long as the client does.
+async fn wait<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    place: impl Future<Output = Result<Lease, WaitError>>,
+) -> Result<Lease, (Error, bool)> {
+    let mut place = std::pin::pin!(place);
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(result) = place.as_mut().poll(cx) {
+            return Poll::Ready(result.map_err(|error| match error {
+                WaitError::QueueFull => (Reason::QueueFull.into(), true),
+                WaitError::TimedOut => (Reason::QueueTimeout.into(), true),
+                WaitError::Unavailable => (Reason::Unavailable.into(), true),
+            }));
+        }
+        poll_client_gone(x, cx).map(|()| Err((Reason::ClientGone.into(), false)))
+    })
+    .await
+}
+
+/// Ready when the client went away while it has nothing more to say. A body on its way is left where it is: it would fill the
+/// buffer, and it is no sign of life or death.
+fn poll_client_gone<C: ClientIo>(x: &mut Exchange<'_, C>, cx: &mut Context<'_>) -> Poll<()> {
+    if x.scratch.request.body == BodyKind::None { x.down.poll_gone(cx) } else { Poll::Pending }
+}
+
+/// One attempt at one target: a pooled connection or a new one, and the exchange on it.
+async fn attempt<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    plan: &Plan<'_>,
+    lease: &mut Lease,
+    number: u32,
+) -> Result<(), Failed> {
+    let target = lease.target().id();
+    let mut pooled = x.worker.pool.take(target, clock::turn_ns(), || plan.metrics.connection_discarded());
+    loop {
+        let is_reused = pooled.is_some();
+        let stream = match pooled.take() {
+            Some(stream) => {
+                plan.metrics.connection_reused();
+                stream
+            }
+            None => {
+                let stream = connect(x, lease, plan).await?;
+                plan.metrics.connection_opened();
+                stream
+            }
+        };
+        let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
+        let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
+        let result = converse(x, plan, lease, &mut up, number).await;
+        let UpstreamSide { stream, buffer, out } = up;
+        x.scratch.to_upstream = out.into_bytes();
+        let is_clean = buffer.is_empty();
+        x.worker.buffers.put_back(buffer);
+        match result {
+            // Rule 16 of the safety rules: whole request sent, whole reply read, both sides willing, nothing left over.
+            Ok(reusable) => {
+                if reusable && is_clean && !x.worker.draining.get() {
+                    x.worker.pool.put(target, stream, lease.spec().keep_alive, clock::turn_ns());
+                }
+                return Ok(());
+            }
+            // An idle connection may be closed by its upstream at any time. That says nothing about the target, and what was sent on it
+            // was most likely never read: an idempotent request gets a fresh connection to the same target.
+            Err(failed) if is_reused && is_stale(x, &failed) => plan.metrics.connection_discarded(),
+            Err(failed) => return Err(failed),
+        }
+    }
+}
+
+fn is_stale<C: ClientIo>(x: &Exchange<'_, C>, failed: &Failed) -> bool {
+    failed.kind == Some(FailureKind::Reset)
+        && !failed.reply_started
+        && !x.body_gone
+        && x.scratch.request.method.is_idempotent()
+}
+
+async fn connect<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Plan<'_>) -> Result<Stream, Failed> {
+    let timeout = plan.choice.timeouts.connect;
+    let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
+    x.down.deadline.set_at(due.min(plan.total_due));
+    let mut connecting = std::pin::pin!(pool::connect(lease.target().address()));
+    let result = std::future::poll_fn(|cx| {
+        if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
+            return Poll::Ready(Ok(result));
+        }
+        if poll_client_gone(x, cx).is_ready() {
+            return Poll::Ready(Err(Reason::ClientGone));
+        }
+        if x.down.deadline.poll_passed(cx) {
+            return Poll::Ready(Err(if due <= plan.total_due { Reason::ConnectTimeout } else { Reason::TotalTimeout }));
+        }
+        Poll::Pending
+    })
+    .await;
+    match result {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(match error.raw_os_error() {
+            // Our own shortage says nothing about the target.
+            Some(EMFILE | ENFILE | ENOMEM | ENOBUFS | EADDRNOTAVAIL) => {
+                tracing::warn!(%error, target = %lease.target().address(), "cannot connect");
+                let shortage = Error::new(Reason::Resources, "no descriptor, memory or local port is left");
+                Failed::new(shortage, false, false)
+            }
+            _ => Failed::new(Reason::ConnectFailed.into(), false, false),
+        }),
+        Err(reason) => Err(Failed::new(reason.into(), false, false)),
+    }
+}
+
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const EADDRNOTAVAIL: i32 = 99;
+const ENOBUFS: i32 = 105;
+
+/// Sends the request and relays the reply. `Ok` says whether the upstream's connection may carry another exchange.
+async fn converse<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    plan: &Plan<'_>,
+    lease: &mut Lease,
+    up: &mut UpstreamSide,
+    number: u32,
+) -> Result<bool, Failed> {
+    let upgrade = wanted_upgrade(x, plan.action);
+    write_request_head(x, plan, lease, up, upgrade);
+    if x.expects_continue() {
+        send_continue(x).await.map_err(|error| Failed::new(error, false, false))?;
+    }
+
+    let kind = x.scratch.request.body;
+    let keep = x.scratch.request.end;
+    x.down.buffer.seek(keep);
+    let mut request = Pump::new(kind, kind, x.body_limit());
+    let per_try = plan.choice.timeouts.per_try;
+    let timing = Timing {
+        client_idle: plan.snapshot.config().server.body_idle_timeout,
+        first_byte: plan.choice.timeouts.first_byte,
+        idle: plan.choice.timeouts.idle,
+        try_due: per_try.map_or(u64::MAX, |per_try| clock::turn_ns().saturating_add(nanos(per_try))),
+        total_due: plan.total_due,
+    };
+    let mut talk = Conversation::new(&mut *x.down, up, &mut request, keep, &x.worker.buffers, timing);
+    let head = &mut x.scratch.response;
+    let got_head = final_head(&mut talk, head, &x.scratch.request).await;
+    let sent = talk.has_sent();
+    let sent_at = talk.sent_at;
+    let request_sent = talk.request_sent;
+    x.body_gone = !request.is_replayable();
+    x.log.request_body_bytes = request.bytes;
+    x.body_read = request.has_read_all();
+    got_head.map_err(|error| Failed::new(error, sent, !up.buffer.is_empty()))?;
+    let latency = clock::turn_ns().saturating_sub(sent_at);
+    lease.first_byte(Duration::from_nanos(latency), moment());
+
+    let status = x.scratch.response.status;
+    if let Some(kind) = FailureKind::of_status(status) {
+        let mut failed = Failed::new(Reason::BadResponse.into(), true, true);
+        failed.kind = Some(kind);
+        failed.error = Error::new(Reason::Unavailable, "the upstream answered that it cannot serve");
+        let tried = failed.as_attempt(x, kind);
+        failed.retry_granted = plan.view.may_retry(&tried, number, moment()).is_ok();
+        let falls_back = plan.has_fallback && may_repeat(&tried, lease.spec().retry.on).is_ok();
+        if failed.retry_granted || falls_back {
+            return Err(failed);
+        }
+    }
+    if status == 101 {
+        return switch_protocols(x, plan, lease, up, upgrade.is_some()).await.map(|()| false);
+    }
+
+    // The head says how long the connection lives, so what it depends on is decided now.
+    x.close |= !x.body_read;
+    let framing = write_response_head(x, plan, up, lease);
+    let head_bytes = x.down.out.bytes.len() as u64;
+    x.answer = Answer::Begun;
+    x.log.status = status;
+    let head = &x.scratch.response;
+    let mut response = Pump::new(head.body, framing, None);
+    let mut talk = Conversation::new(&mut *x.down, up, &mut request, keep, &x.worker.buffers, timing);
+    talk.request_sent = request_sent;
+    talk.sent_at = sent_at;
+    let result = std::future::poll_fn(|cx| talk.poll_body(cx, &mut response)).await;
+    let request_sent = talk.request_sent;
+    let done_ns = clock::now_ns();
+    x.log.request_body_bytes = request.bytes;
+    x.log.response_bytes += head_bytes + response.bytes;
+    x.body_read = request.has_read_all();
+    result.map_err(|error| Failed::new(error, true, true))?;
+
+    x.answer = Answer::Complete;
+    // Time until the reply's last bytes were there, as the event loop saw them; the rest is the gateway's own.
+    let last_read = clock::turn_ns().max(sent_at);
+    x.log.upstream_ns = Some(last_read - sent_at);
+    x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns) + done_ns.saturating_sub(last_read));
+    match FailureKind::of_status(status) {
+        Some(kind) => lease.failure(kind, moment()),
+        None => lease.success(moment()),
+    }
+    Ok(request_sent && x.scratch.response.keep_alive)
+}
+
+/// Waits for the final head of the reply; interim ones are relayed on the way.
+async fn final_head<C: ClientIo>(
+    talk: &mut Conversation<'_, C>,
+    head: &mut ResponseHead,
+    request: &RequestHead,
+) -> Result<(), Error> {
+    let limits = h1::Limits::default();
+    let mut scanner = HeadScanner::new();
+    for _ in 0..=MAX_INTERIM {
+        std::future::poll_fn(|cx| talk.poll_head(cx, &mut scanner, head, request.method, &limits)).await?;
+        if !head.is_interim() {
+            return Ok(());
+        }
+        // 100 was for us, and a client of HTTP/1.0 knows no interim answers (RFC 9110 section 15.2).
+        if head.status != 100 && request.version == Version::Http11 {
+            write_interim_head(&mut talk.down.out.bytes, talk.up.buffer.whole(), head);
+            talk.down.flush().await.map_err(|_| Error::from(Reason::ClientGone))?;
+        }
+    }
+    Err(Error::new(Reason::BadResponse, "too many interim answers"))
+}
+
+/// Asks the client for its body, once.
+async fn send_continue<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
+    x.continued = true;
+    x.down.out.bytes.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+    x.down.deadline.set(x.snapshot.config().server.body_idle_timeout);
+    x.down.flush().await.map_err(|_| Reason::ClientGone.into())
+}
+
+/// The protocol to ask for, if the client wants one that the route allows.
+fn wanted_upgrade<C: ClientIo>(x: &Exchange<'_, C>, action: &Proxy) -> Option<usize> {
+    let request = &x.scratch.request;
+    if !request.upgrade || action.upgrade.is_empty() || request.body != BodyKind::None {
+        return None;
+    }
+    let wanted = request.fields.first(Known::Upgrade, x.down.buffer.whole())?;
+    action.upgrade.iter().position(|allowed| wanted.eq_ignore_ascii_case(allowed.as_bytes()))
+}
+
+fn write_request_head<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    plan: &Plan<'_>,
+    lease: &Lease,
+    up: &mut UpstreamSide,
+    upgrade: Option<usize>,
+) {
+    let buf = x.down.buffer.whole();
+    let head = &x.scratch.request;
+    let target = lease.target();
+    let query = head.query.map(|query| query.of_buf(buf));
+    x.scratch.target.clear();
+    write_target(
+        &mut x.scratch.target,
+        target.base_path(),
+        &plan.action.rewrite,
+        &x.scratch.path,
+        x.fixed_len,
+        query,
+    );
+    let host = match (&plan.action.host, head.authority, target.authority()) {
+        (Some(host), _, _) => host.as_bytes(),
+        (None, Some(authority), _) => authority.of_buf(buf),
+        // Only HTTP/1.0 comes without a host.
+        (None, None, Some(authority)) => authority.as_bytes(),
+        (None, None, None) => b"localhost",
+    };
+    ToUpstream {
+        buf,
+        head,
+        target: &x.scratch.target,
+        host,
+        client: &x.down.client,
+        request_id: (&plan.snapshot.config().request_id, &x.scratch.request_id),
+        edits: &plan.edits.request,
+        upgrade: upgrade.map(|index| plan.action.upgrade[index].as_bytes()),
+        body: head.body,
+    }
+    .write(&mut up.out.bytes);
+}
+
+/// Writes the reply's head for the client; returns how the body goes out.
+fn write_response_head<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    plan: &Plan<'_>,
+    up: &UpstreamSide,
+    lease: &Lease,
+) -> BodyKind {
+    let version = x.scratch.request.version;
+    let mut head = ToClient {
+        buf: up.buffer.whole(),
+        head: &x.scratch.response,
+        edits: &plan.edits.response,
+        version,
+        close: false,
+    };
+    let framing = head.framing();
+    x.close |= framing == BodyKind::UntilClose;
+    head.close = x.close;
+    let out = &mut x.down.out.bytes;
+    head.write(out);
+    if x.log.slot > 1 {
+        encode::field(out, b"X-Fallback", lease.spec().name.as_bytes());
+    }
+    out.extend_from_slice(x.cors.as_deref().unwrap_or_default());
+    head.end(out);
+    framing
+}
+
+/// The upstream agreed to another protocol: from here on the connection is a tunnel, and never again HTTP.
+async fn switch_protocols<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    plan: &Plan<'_>,
+    lease: &mut Lease,
+    up: &mut UpstreamSide,
+    asked: bool,
+) -> Result<(), Failed> {
+    if !asked {
+        return Err(Failed::new(Error::new(Reason::BadResponse, "101 without an upgrade"), true, true));
+    }
+    let protocol = x.scratch.response.fields.first(Known::Upgrade, up.buffer.whole()).unwrap_or_default();
+    let out = &mut x.down.out.bytes;
+    write_upgrade_head(out, up.buffer.whole(), &x.scratch.response, protocol);
+    x.log.response_bytes += out.len() as u64;
+    x.answer = Answer::Begun;
+    x.log.status = 101;
+    x.close = true;
+    x.down.flush().await.map_err(|_| Failed::new(Reason::ClientGone.into(), true, true))?;
+    lease.success(moment());
+    let keep = x.scratch.request.end;
+    let moved = tunnel::run(x.down, up, keep, &x.worker.buffers, plan.choice.timeouts.tunnel_idle).await;
+    x.log.request_body_bytes += moved.up;
+    x.log.response_bytes += moved.down;
+    x.answer = Answer::Complete;
+    Ok(())
+}
+
+fn hash_of<C: ClientIo>(x: &Exchange<'_, C>, plan: &Plan<'_>) -> u64 {
+    let buf = x.down.buffer.whole();
+    let by_client = || match x.down.client.address {
+        IpAddr::V4(address) => hash_key(&address.octets()),
+        IpAddr::V6(address) => hash_key(&address.octets()),
+    };
+    match &plan.snapshot.config().upstreams[plan.choice.upstream.0].balance {
+        Balance::Hash(HashKey::Header(name)) => {
+            x.scratch.request.fields.get(name.as_bytes(), buf).map_or_else(by_client, hash_key)
+        }
+        Balance::Hash(HashKey::Path) => hash_key(&x.scratch.path),
+        _ => by_client(),
+    }
+}
+
+/// The moment of the event loop's last turn.
+fn moment() -> Moment {
+    Moment::from_micros(clock::turn_ns() / 1000)
+}
+
+fn kind_of(reason: Reason) -> Option<FailureKind> {
+    Some(match reason {
+        Reason::ConnectFailed | Reason::ConnectTimeout => FailureKind::Connect,
+        Reason::UpstreamReset => FailureKind::Reset,
+        Reason::TryTimeout => FailureKind::TryTimeout,
+        Reason::FirstByteTimeout => FailureKind::FirstByteTimeout,
+        Reason::IdleTimeout => FailureKind::IdleTimeout,
+        Reason::TotalTimeout => FailureKind::TotalTimeout,
+        Reason::BadResponse => FailureKind::InvalidReply,
+        Reason::BodyTruncated => FailureKind::IncompleteReply,
+        _ => return None,
+    })
+}

@@ -1,0 +1,184 @@
+//! One direction of a body: read, decode, frame anew, write.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use h1::{BodyDecoder, BodyEvent, BodyKind, ParseError, encode};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::buffer::{Buffer, Buffers, LARGE};
+use super::stream::{Outgoing, poll_read};
+
+/// Forwarded pieces up to this size are copied behind what waits, so that one plain write takes all; larger ones are written from
+/// where they lie, with `writev`.
+const COPIED: usize = 8 * 1024;
+
+/// Why a body could not be brought over.
+#[derive(Debug)]
+pub enum PumpError {
+    /// The source's bytes break a rule.
+    Parse(ParseError),
+    /// The source closed before the end.
+    Truncated,
+    /// The source failed.
+    Read(io::Error),
+    /// The sink failed.
+    Write(io::Error),
+    /// More than the limit.
+    TooLarge,
+}
+
+/// Brings one body from a source to a sink, a buffer at a time: what was read is written before more is read, so memory stays flat
+/// and each piece passes at once.
+#[derive(Debug)]
+pub struct Pump {
+    decoder: BodyDecoder,
+    /// Whether the sink gets chunks.
+    chunks: bool,
+    /// Bytes at the front of the buffer that are being written as they are.
+    forwarded: usize,
+    /// The end of the body, with its last chunk, is decoded and put out.
+    ended: bool,
+    /// Body bytes so far, without framing.
+    pub bytes: u64,
+    /// Most body bytes.
+    limit: u64,
+    /// Whether the buffer was exchanged for a large one, or need not be.
+    is_sized: bool,
+    /// Whether bytes were read beyond what the buffer held at first: the body cannot be sent a second time.
+    has_read: bool,
+}
+
+impl Pump {
+    /// A pump for a body that comes framed as `source` and goes out framed as `sink`.
+    pub fn new(source: BodyKind, sink: BodyKind, limit: Option<u64>) -> Self {
+        Pump {
+            decoder: BodyDecoder::new(source),
+            chunks: sink == BodyKind::Chunked,
+            forwarded: 0,
+            ended: source == BodyKind::None,
+            bytes: 0,
+            limit: limit.unwrap_or(u64::MAX),
+            is_sized: source == BodyKind::None,
+            has_read: false,
+        }
+    }
+
+    /// Whether the whole body was read and decoded; part of it may still wait to be written.
+    pub fn has_read_all(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether all that was taken so far still lies in the source's buffer.
+    pub fn is_replayable(&self) -> bool {
+        !self.has_read
+    }
+
+    /// Decodes what `buffer` holds and puts it in front of the sink: small pieces are appended to `out`, a large plain one is left in
+    /// place and counted in `forwarded`.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn take(&mut self, buffer: &mut Buffer, out: &mut Outgoing) -> Result<(), PumpError> {
+        while self.forwarded == 0 && !self.ended {
+            let (consumed, event) = self.decoder.decode(buffer.filled()).map_err(PumpError::Parse)?;
+            match event {
+                BodyEvent::NeedMore => {
+                    buffer.consume(consumed);
+                    return Ok(());
+                }
+                BodyEvent::End => {
+                    buffer.consume(consumed);
+                    self.end(out);
+                }
+                BodyEvent::Data(range) => {
+                    self.bytes += range.len() as u64;
+                    if self.bytes > self.limit {
+                        return Err(PumpError::TooLarge);
+                    }
+                    if self.chunks {
+                        encode::chunk(&mut out.bytes, &buffer.filled()[range]);
+                        buffer.consume(consumed);
+                    } else if range.len() <= COPIED || range.len() != consumed {
+                        out.bytes.extend_from_slice(&buffer.filled()[range]);
+                        buffer.consume(consumed);
+                    } else {
+                        self.forwarded = consumed;
+                    }
+                    // A plain body knows its end without another look.
+                    if self.decoder.is_done() {
+                        self.end(out);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Outgoing) {
+        self.ended = true;
+        if self.chunks {
+            encode::last_chunk(&mut out.bytes);
+        }
+    }
+
+    /// Brings over what can be brought over now. Ready when the whole body is written.
+    ///
+    /// `keep` is the end of a head in `buffer` whose spans are still in use. `progress` is called whenever bytes moved.
+    ///
+    /// # Errors
+    /// Which side failed, and how.
+    pub fn poll<S: AsyncRead + Unpin, D: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &Buffers,
+        source: (&mut S, &mut Buffer, usize),
+        sink: (&mut D, &mut Outgoing),
+        progress: &mut bool,
+    ) -> Poll<Result<(), PumpError>> {
+        let (source, buffer, keep) = source;
+        let (sink, out) = sink;
+        loop {
+            self.take(buffer, out)?;
+            if self.forwarded > 0 || !out.is_empty() {
+                ready!(out.poll_write(cx, sink, &buffer.filled()[..self.forwarded])).map_err(PumpError::Write)?;
+                *progress = true;
+                buffer.consume(self.forwarded);
+                self.forwarded = 0;
+                // The end may have come with the piece that was just written.
+                continue;
+            }
+            if self.ended {
+                return Poll::Ready(Ok(()));
+            }
+            buffer.rewind(keep);
+            self.size(buffers, buffer);
+            // Even a read that brings nothing yet comes after the rewind.
+            self.has_read = true;
+            match ready!(poll_read(cx, source, buffer)) {
+                Ok(0) => {
+                    self.decoder.close().map_err(|_| PumpError::Truncated)?;
+                    self.end(out);
+                }
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(PumpError::Read(error))),
+            }
+            *progress = true;
+        }
+    }
+
+    /// Sees to it that there is room to read, more of it when the body is known or seen to be large.
+    fn size(&mut self, buffers: &Buffers, buffer: &mut Buffer) {
+        if !buffer.is_held() {
+            *buffer = buffers.small();
+        }
+        let is_large = match self.decoder.remaining() {
+            Some(remaining) => remaining > (buffer.size() as u64),
+            None => self.bytes > (COPIED as u64) * 2,
+        };
+        if (!self.is_sized && is_large && buffer.size() < LARGE) || !buffer.has_space() {
+            buffers.grow(buffer);
+        }
+        self.is_sized |= is_large;
+    }
+}

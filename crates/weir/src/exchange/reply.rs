@@ -1,0 +1,112 @@
+//! Answers of the gateway itself: fixed content, redirects, and errors as problem documents (RFC 9457).
+
+use h1::{Version, encode};
+
+use super::forward::write_connection;
+use crate::error::{Error, Reason};
+use crate::server::clock;
+
+/// What a local answer depends on besides its content.
+#[derive(Debug, Clone, Copy)]
+pub struct Framing {
+    /// The request was HEAD: no body.
+    pub head_only: bool,
+    /// Version of the client.
+    pub version: Version,
+    /// This is the connection's last answer.
+    pub close: bool,
+}
+
+/// A fixed answer, as much of it put together as does not change from request to request.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// Status.
+    pub status: u16,
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Prepared {
+    /// Puts an answer together; `fields` are whole lines.
+    pub fn new(status: u16, content_type: Option<&str>, fields: &[u8], body: &[u8]) -> Self {
+        let mut head = Vec::new();
+        encode::status_line(&mut head, status, encode::reason(status).as_bytes());
+        if let Some(content_type) = content_type {
+            encode::field(&mut head, b"Content-Type", content_type.as_bytes());
+        }
+        head.extend_from_slice(fields);
+        // RFC 9110 section 8.6: no length where there can be no content.
+        if status != 204 && status != 304 && status >= 200 {
+            encode::content_length(&mut head, body.len() as u64);
+        }
+        Prepared { status, head, body: body.to_vec() }
+    }
+
+    /// Appends the answer.
+    #[inline]
+    pub fn write(&self, out: &mut Vec<u8>, fields: &[u8], framing: Framing) {
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(fields);
+        clock::date_line(out);
+        write_connection(out, framing.version, framing.close);
+        out.extend_from_slice(b"\r\n");
+        if !framing.head_only {
+            out.extend_from_slice(&self.body);
+        }
+    }
+}
+
+/// Appends an answer that is made now; `fields` are whole lines.
+pub fn write(out: &mut Vec<u8>, status: u16, content_type: &str, fields: &[u8], body: &[u8], framing: Framing) {
+    encode::status_line(out, status, encode::reason(status).as_bytes());
+    encode::field(out, b"Content-Type", content_type.as_bytes());
+    out.extend_from_slice(fields);
+    encode::content_length(out, body.len() as u64);
+    clock::date_line(out);
+    write_connection(out, framing.version, framing.close);
+    out.extend_from_slice(b"\r\n");
+    if !framing.head_only {
+        out.extend_from_slice(body);
+    }
+}
+
+/// Appends a problem document for `error`. `fields` are whole lines; `retry_after` is in seconds.
+pub fn problem(
+    out: &mut Vec<u8>,
+    error: Error,
+    request_id: &[u8],
+    fields: &[u8],
+    retry_after: Option<u64>,
+    framing: Framing,
+) {
+    let reason = error.reason;
+    let mut body = Vec::with_capacity(256);
+    body.extend_from_slice(b"{\"type\":\"about:blank\",\"title\":\"");
+    body.extend_from_slice(reason.title().as_bytes());
+    body.extend_from_slice(b"\",\"status\":");
+    encode::decimal(&mut body, u64::from(reason.status()));
+    // Clients of the older gateway look for this member.
+    body.extend_from_slice(b",\"error\":\"");
+    body.extend_from_slice(if reason == Reason::RateLimited { b"too_many_requests" } else { reason.label().as_bytes() });
+    body.push(b'"');
+    if !error.detail.is_empty() {
+        body.extend_from_slice(b",\"detail\":\"");
+        body.extend_from_slice(error.detail.as_bytes());
+        body.push(b'"');
+    }
+    if !request_id.is_empty() {
+        body.extend_from_slice(b",\"request_id\":\"");
+        body.extend(request_id.iter().filter(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\')));
+        body.push(b'"');
+    }
+    body.extend_from_slice(b"}\n");
+
+    let mut lines = fields.to_vec();
+    let retry_after = retry_after.or(reason.is_temporary().then_some(1));
+    if let Some(seconds) = retry_after {
+        lines.extend_from_slice(b"Retry-After: ");
+        encode::decimal(&mut lines, seconds.max(1));
+        lines.extend_from_slice(b"\r\n");
+    }
+    write(out, reason.status(), "application/problem+json", &lines, &body, framing);
+}

@@ -1,0 +1,69 @@
+//! Upgraded connections: bytes both ways until both sides are done.
+
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use h1::BodyKind;
+use tokio::io::AsyncWrite;
+
+use super::buffer::Buffers;
+use super::conversation::UpstreamSide;
+use super::downstream::{ClientIo, Downstream};
+use super::pump::Pump;
+
+/// Bytes that went through a tunnel.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tunnelled {
+    /// From the client.
+    pub up: u64,
+    /// To the client.
+    pub down: u64,
+}
+
+/// Carries bytes both ways. A side that ends its stream has the end passed on; the tunnel is over when both have ended, one fails,
+/// or nothing moved for `idle`. The first `keep` bytes of the client's buffer are left alone.
+pub async fn run<C: ClientIo>(
+    down: &mut Downstream<C>,
+    up: &mut UpstreamSide,
+    keep: usize,
+    buffers: &Buffers,
+    idle: Option<Duration>,
+) -> Tunnelled {
+    let mut upward = Pump::new(BodyKind::UntilClose, BodyKind::UntilClose, None);
+    let mut downward = Pump::new(BodyKind::UntilClose, BodyKind::UntilClose, None);
+    let mut up_ended = false;
+    let mut down_ended = false;
+    down.deadline.set(idle);
+    std::future::poll_fn(|cx| {
+        let mut progress = false;
+        if !up_ended {
+            let source = (&mut down.stream, &mut down.buffer, keep);
+            match upward.poll(cx, buffers, source, (&mut up.stream, &mut up.out), &mut progress) {
+                Poll::Ready(Ok(())) => {
+                    up_ended = true;
+                    let _ = Pin::new(&mut up.stream).poll_shutdown(cx);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => {}
+            }
+        }
+        if !down_ended {
+            let source = (&mut up.stream, &mut up.buffer, 0);
+            match downward.poll(cx, buffers, source, (&mut down.stream, &mut down.out), &mut progress) {
+                Poll::Ready(Ok(())) => {
+                    down_ended = true;
+                    let _ = Pin::new(&mut down.stream).poll_shutdown(cx);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => {}
+            }
+        }
+        if progress {
+            down.deadline.set(idle);
+        }
+        if (up_ended && down_ended) || down.deadline.poll_passed(cx) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    Tunnelled { up: upward.bytes, down: downward.bytes }
+}

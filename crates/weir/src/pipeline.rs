@@ -1,0 +1,102 @@
+//! The map: what happens to a request, step by step, in order, with the reason for the order.
+//!
+//! Nothing else composes the steps. Each is a call by name; a step that answers the request ends the pipeline.
+
+use crate::config::{Action, Builtin, RouteId};
+use crate::error::{Error, Reason};
+use crate::exchange::downstream::{ClientIo, Downstream};
+use crate::exchange::{Exchange, Next, proxy, reply};
+use crate::policy::cors;
+use crate::route::{Lookup, redirect_location};
+use crate::server::worker::{Scratch, Worker};
+
+/// Serves the request whose head is in `scratch`, and says what becomes of the connection.
+pub async fn run<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, scratch: &mut Scratch) -> Next {
+    let mut x = Exchange::begin(worker, down, scratch);
+    if let Err(error) = steps(&mut x).await {
+        x.fail(error).await;
+    }
+    x.finish()
+}
+
+async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
+    // First of all one form of the path: routes, limits, cache and upstream must all see the same (rule 23 of the safety rules).
+    x.normalise_path()?;
+    // Who asks decides who is limited, and what is logged even if all else fails.
+    x.identify_client();
+
+    // The route says which policies apply, so it comes before all of them. A preflight belongs to the route that it asks about
+    // and ends here: browsers send it without credentials, so it must not reach authentication.
+    let route = match find_route(x) {
+        Lookup::Found(found) => x.enter_route(found),
+        Lookup::NotFound => return Err(Reason::NotFound.into()),
+        Lookup::MethodNotAllowed(allow) => {
+            x.allow = Some(allow);
+            return Err(Reason::MethodNotAllowed.into());
+        }
+    };
+    if x.is_preflight {
+        return answer_preflight(x, route).await;
+    }
+
+    // What can be refused without reading the body is refused before anything is spent on it.
+    x.check_expectation()?;
+    x.check_body_length()?;
+
+    let snapshot = x.snapshot.clone();
+    match &snapshot.config().routes[route.0].action {
+        Action::Proxy(action) => proxy::run(x, &snapshot, route, action).await,
+        Action::Respond(_) => respond(x, route).await,
+        Action::Redirect(redirect) => {
+            let mut location = Vec::new();
+            redirect_location(&mut location, redirect, &x.scratch.path, x.fixed_len, x.query());
+            let mut fields = Vec::with_capacity(location.len() + 16);
+            h1::encode::field(&mut fields, b"Location", &location);
+            x.answer(&reply::Prepared::new(redirect.status, None, &fields, b"")).await
+        }
+        Action::Builtin(builtin) => {
+            let body = match builtin {
+                Builtin::Healthz => x.worker.shared.healthz(),
+                Builtin::Cachez => x.worker.shared.cachez(),
+            };
+            x.answer(&reply::Prepared::new(200, Some("application/json"), b"", &body)).await
+        }
+    }
+}
+
+fn find_route<C: ClientIo>(x: &mut Exchange<'_, C>) -> Lookup {
+    let buf = x.down.buffer.whole();
+    let head = &x.scratch.request;
+    let host = head.authority.map_or(&b""[..], |authority| authority.of_buf(buf));
+    let table = &x.snapshot.generation.table;
+    let lookup = |method: &[u8]| table.lookup(host, &x.scratch.path, method, |name| head.fields.get(name.as_bytes(), buf));
+    // A preflight asks about a route of another method. If that route has no cross-origin rules, it is an ordinary OPTIONS.
+    if let Some(method) = cors::requested_method(head, buf) {
+        match lookup(method) {
+            Lookup::Found(found) if x.snapshot.config().routes[found.route.0].cors.is_some() => {
+                x.is_preflight = true;
+                return Lookup::Found(found);
+            }
+            _ => {}
+        }
+    }
+    lookup(head.method_name.of_buf(buf))
+}
+
+async fn answer_preflight<C: ClientIo>(x: &mut Exchange<'_, C>, route: RouteId) -> Result<(), Error> {
+    let snapshot = x.snapshot.clone();
+    let fields = match &snapshot.config().routes[route.0].cors {
+        Some(cors) => cors::preflight_fields(cors, &x.scratch.request, x.down.buffer.whole()),
+        None => Vec::new(),
+    };
+    x.cors = None;
+    x.answer(&reply::Prepared::new(204, None, &fields, b"")).await
+}
+
+async fn respond<C: ClientIo>(x: &mut Exchange<'_, C>, route: RouteId) -> Result<(), Error> {
+    let snapshot = x.snapshot.clone();
+    match &snapshot.routes[route.0].prepared {
+        Some(prepared) => x.answer(prepared).await,
+        None => Err(Reason::Panic.into()),
+    }
+}

@@ -1,0 +1,3 @@
+//! What a route adds to plain forwarding: one policy a file or folder, each testable alone.
+
+pub mod cors;

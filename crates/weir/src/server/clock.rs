@@ -1,0 +1,113 @@
+//! Time of a worker: one precise clock, and its reading at the last turn of the event loop.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+static START: OnceLock<Instant> = OnceLock::new();
+
+/// The instant that all monotonic times of this process count from.
+pub fn process_start() -> Instant {
+    *START.get_or_init(Instant::now)
+}
+
+/// Nanoseconds since the process started.
+#[inline]
+pub fn now_ns() -> u64 {
+    u64::try_from(process_start().elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds since the process started.
+pub fn now_ms() -> u64 {
+    now_ns() / 1_000_000
+}
+
+thread_local! {
+    static TURN: Cell<u64> = const { Cell::new(0) };
+    static DATE: Cell<(u64, [u8; DATE_LINE])> = const { Cell::new((u64::MAX, [b' '; DATE_LINE])) };
+}
+
+/// Called by a worker's runtime when it comes back from waiting for events.
+pub fn turn() {
+    TURN.set(now_ns());
+}
+
+/// Nanoseconds since the process started, as read at the last turn of this thread's event loop: when the events that are being
+/// handled now were there, not when their turn came. Costs nothing.
+#[inline]
+pub fn turn_ns() -> u64 {
+    TURN.get()
+}
+
+/// Length of a `Date` line.
+pub const DATE_LINE: usize = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".len();
+
+/// Appends the `Date` line of now (RFC 9110 section 5.6.7), rendered once a second.
+#[inline]
+pub fn date_line(out: &mut Vec<u8>) {
+    let second = turn_ns() / 1_000_000_000;
+    let (cached, line) = DATE.get();
+    if cached == second {
+        out.extend_from_slice(&line);
+        return;
+    }
+    let mut line = [0; DATE_LINE];
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    render_date(now.as_secs(), &mut line);
+    DATE.set((second, line));
+    out.extend_from_slice(&line);
+}
+
+/// Renders a `Date` line for seconds since 1970.
+fn render_date(unix_seconds: u64, line: &mut [u8; DATE_LINE]) {
+    let days = unix_seconds / 86_400;
+    let (year, month, day) = civil_from_days(days);
+    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(days % 7) as usize];
+    let month_name = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][month - 1];
+    let second = unix_seconds % 86_400;
+    line.copy_from_slice(b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
+    let two = |number: u64| [b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8];
+    line[6..9].copy_from_slice(weekday.as_bytes());
+    line[11..13].copy_from_slice(&two(day));
+    line[14..17].copy_from_slice(month_name.as_bytes());
+    line[18..20].copy_from_slice(&two(year / 100));
+    line[20..22].copy_from_slice(&two(year % 100));
+    line[23..25].copy_from_slice(&two(second / 3600));
+    line[26..28].copy_from_slice(&two(second / 60 % 60));
+    line[29..31].copy_from_slice(&two(second % 60));
+}
+
+/// Year, month (1 to 12) and day of a day since 1970, in the proleptic Gregorian calendar.
+fn civil_from_days(days: u64) -> (u64, usize, u64) {
+    // Counted from 0000-03-01, so that a leap day is the last day of its year.
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (year, month as usize, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_the_rfc_and_of_leap_years() {
+        for (seconds, expected) in [
+            (784_111_777, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
+            (0, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"),
+            (951_782_400, "Date: Tue, 29 Feb 2000 00:00:00 GMT\r\n"),
+            (4_107_542_399, "Date: Sun, 28 Feb 2100 23:59:59 GMT\r\n"),
+            (4_107_542_400, "Date: Mon, 01 Mar 2100 00:00:00 GMT\r\n"),
+        ] {
+            let mut line = [0; DATE_LINE];
+            render_date(seconds, &mut line);
+            assert_eq!(std::str::from_utf8(&line).unwrap(), expected);
+        }
+    }
+}

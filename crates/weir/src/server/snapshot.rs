@@ -1,0 +1,129 @@
+//! A configuration as one worker follows it: everything looked up once, so that a request only follows indices.
+
+use std::sync::Arc;
+
+use crate::config::{Action, Balance, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
+use crate::exchange::reply::Prepared;
+use crate::observe::{RouteMetrics, Shard, UpstreamMetrics};
+use crate::route::Table;
+use crate::upstream::{Upstreams, Views};
+
+/// What is made once from a configuration, for all workers.
+pub struct Generation {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// Its routes.
+    pub table: Table,
+    /// State of its upstreams.
+    pub upstreams: Arc<Upstreams>,
+}
+
+/// One worker's view of a [`Generation`].
+pub struct Snapshot {
+    /// What all workers follow.
+    pub generation: Arc<Generation>,
+    /// Where targets are picked.
+    pub views: Views,
+    /// By [`UpstreamId`].
+    pub upstream_metrics: Vec<UpstreamMetrics>,
+    /// By [`RouteId`].
+    pub routes: Vec<RouteState>,
+    /// Counts of requests that match no route.
+    pub unmatched: RouteMetrics,
+    /// Limits on heads, for the codec.
+    pub limits: h1::Limits,
+}
+
+/// What a worker keeps for one route.
+pub struct RouteState {
+    /// Counts.
+    pub metrics: RouteMetrics,
+    /// Upstreams in the order in which they are tried; empty for local answers. Position + 1 is the slot in `metrics`.
+    pub choices: Vec<Choice>,
+    /// A fixed answer, put together.
+    pub prepared: Option<Prepared>,
+}
+
+/// An upstream that a route may go to.
+pub struct Choice {
+    /// Which.
+    pub upstream: UpstreamId,
+    /// Deadlines, those of the route over those of the upstream.
+    pub timeouts: Timeouts,
+    /// Whether the balance needs a hash.
+    pub is_hashed: bool,
+}
+
+impl Snapshot {
+    /// A worker's view; `before` is the one that it replaces.
+    pub fn new(generation: Arc<Generation>, shard: &Shard, seed: u64) -> Self {
+        let config = &generation.config;
+        let views = Views::new(generation.upstreams.clone(), seed);
+        let upstream_metrics = config.upstreams.iter().map(|upstream| shard.upstream(&upstream.name)).collect();
+        let routes = (0..config.routes.len()).map(|index| RouteState::new(config, RouteId(index), shard)).collect();
+        let limits = h1::Limits {
+            start_line: config.server.request_line_bytes,
+            head: config.server.head_bytes,
+            fields: config.server.fields,
+        };
+        Snapshot { views, upstream_metrics, routes, unmatched: shard.unmatched(), limits, generation }
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.generation.config
+    }
+}
+
+impl RouteState {
+    fn new(config: &Config, id: RouteId, shard: &Shard) -> Self {
+        let route = &config.routes[id.0];
+        let choices = match &route.action {
+            Action::Proxy(proxy) => choices(config, proxy),
+            _ => Vec::new(),
+        };
+        let names: Vec<&str> = choices.iter().map(|choice| &*config.upstreams[choice.upstream.0].name).collect();
+        let prepared = match &route.action {
+            Action::Respond(respond) => Some(Prepared::new(
+                respond.status,
+                respond.content_type.as_deref(),
+                &edits(&route.headers.response),
+                &respond.body,
+            )),
+            _ => None,
+        };
+        RouteState { metrics: shard.route(&route.name, &names), choices, prepared }
+    }
+}
+
+fn choices(config: &Config, proxy: &Proxy) -> Vec<Choice> {
+    let choice = |id: &UpstreamId| {
+        let upstream = &config.upstreams[id.0];
+        Choice {
+            upstream: *id,
+            timeouts: merge(upstream.timeouts, proxy.timeouts),
+            is_hashed: matches!(upstream.balance, Balance::Hash(_)),
+        }
+    };
+    std::iter::once(&proxy.upstream).chain(&proxy.fallback).map(choice).collect()
+}
+
+fn merge(own: Timeouts, route: TimeoutOverrides) -> Timeouts {
+    Timeouts {
+        connect: route.connect.unwrap_or(own.connect),
+        per_try: route.per_try.unwrap_or(own.per_try),
+        first_byte: route.first_byte.unwrap_or(own.first_byte),
+        idle: route.idle.unwrap_or(own.idle),
+        total: route.total.unwrap_or(own.total),
+        tunnel_idle: route.tunnel_idle.unwrap_or(own.tunnel_idle),
+    }
+}
+
+/// The lines that a route sets or adds on every answer of its own.
+fn edits(edits: &crate::config::Edits) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (name, value) in edits.set.iter().chain(&edits.add) {
+        h1::encode::field(&mut lines, name.as_bytes(), value.as_bytes());
+    }
+    lines
+}

@@ -1,0 +1,107 @@
+//! What one worker thread owns. Nothing here is shared between threads; what is shared is behind the `Arc`s.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use h1::{RequestHead, ResponseHead};
+
+use super::deadline::Deadlines;
+use super::shared::Shared;
+use super::snapshot::Snapshot;
+use crate::exchange::buffer::Buffers;
+use crate::observe::{Shard, Writer};
+use crate::upstream::TargetId;
+use crate::upstream::pool::Pool;
+
+/// One worker: a thread with its own event loop, listener, pools and buffers.
+pub struct Worker {
+    /// Number, from 0.
+    pub index: usize,
+    /// What all workers share.
+    pub shared: Arc<Shared>,
+    /// The configuration as this worker follows it; a request keeps the one that it began with.
+    pub snapshot: RefCell<Rc<Snapshot>>,
+    /// Free read buffers.
+    pub buffers: Buffers,
+    /// Free working memory of exchanges.
+    scratch: RefCell<Vec<Box<Scratch>>>,
+    /// Idle upstream connections.
+    pub pool: Pool,
+    /// Deadlines of this worker's connections.
+    pub deadlines: Rc<Deadlines>,
+    /// This worker's counts.
+    pub metrics: Shard,
+    /// This worker's access log.
+    pub log: RefCell<Option<Writer>>,
+    /// Once set, every answer is its connection's last.
+    pub draining: Cell<bool>,
+    /// State of the generator of request ids.
+    random: Cell<u64>,
+}
+
+/// Free working memory that a worker keeps: as many exchanges as are usually under way at once.
+const KEPT_SCRATCH: usize = 256;
+
+/// Working memory of one exchange, reused from one to the next so that none is allocated.
+#[derive(Default)]
+pub struct Scratch {
+    /// The client's head.
+    pub request: RequestHead,
+    /// The upstream's head.
+    pub response: ResponseHead,
+    /// Normalised path.
+    pub path: Vec<u8>,
+    /// Path and query as the upstream is asked.
+    pub target: Vec<u8>,
+    /// Id of the request.
+    pub request_id: Vec<u8>,
+    /// Targets that were tried.
+    pub tried: Vec<TargetId>,
+    /// Bytes to the client.
+    pub to_client: Vec<u8>,
+    /// Bytes to the upstream.
+    pub to_upstream: Vec<u8>,
+}
+
+impl Worker {
+    /// A worker that follows `snapshot`.
+    pub fn new(index: usize, shared: Arc<Shared>, snapshot: Snapshot, metrics: Shard, seed: u64) -> Rc<Self> {
+        Rc::new(Worker {
+            index,
+            log: RefCell::new(shared.access_log().map(|log| log.worker())),
+            shared,
+            snapshot: RefCell::new(Rc::new(snapshot)),
+            buffers: Buffers::new(),
+            scratch: RefCell::new(Vec::with_capacity(KEPT_SCRATCH)),
+            pool: Pool::default(),
+            deadlines: Deadlines::new(),
+            metrics,
+            draining: Cell::new(false),
+            random: Cell::new(seed),
+        })
+    }
+
+    /// Lends working memory.
+    pub fn lend_scratch(&self) -> Box<Scratch> {
+        self.scratch.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes working memory back.
+    pub fn take_scratch(&self, scratch: Box<Scratch>) {
+        let mut kept = self.scratch.borrow_mut();
+        if kept.len() < KEPT_SCRATCH {
+            kept.push(scratch);
+        }
+    }
+
+    /// A random number (SplitMix64): good enough to tell requests apart, no secret.
+    #[inline]
+    pub fn random(&self) -> u64 {
+        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}

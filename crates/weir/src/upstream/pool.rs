@@ -1,0 +1,121 @@
+//! Idle connections to targets, per worker: last in, first out, so that few stay warm and the rest can age out.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::{Address, TargetId};
+use crate::config::UpstreamKeepAlive;
+use crate::exchange::stream::Stream;
+use crate::server::deadline::nanos;
+
+struct Idle {
+    stream: Stream,
+    /// Nanoseconds since process start until which it is kept.
+    until: u64,
+}
+
+/// Idle connections of one worker.
+#[derive(Default)]
+pub struct Pool {
+    idle: RefCell<HashMap<TargetId, Vec<Idle>, BuildHasherDefault<IdHasher>>>,
+}
+
+impl Pool {
+    /// Takes a usable connection. Connections that the upstream closed, or sent a byte on that nobody asked for (HTTP1-SAFETY's rule of idle
+    /// connections), are thrown away and counted by `discarded`.
+    #[inline]
+    pub fn take(&self, target: TargetId, now_ns: u64, mut discarded: impl FnMut()) -> Option<Stream> {
+        let mut idle = self.idle.borrow_mut();
+        let list = idle.get_mut(&target)?;
+        while let Some(mut candidate) = list.pop() {
+            if candidate.until > now_ns && is_quiet(&mut candidate.stream) {
+                return Some(candidate.stream);
+            }
+            discarded();
+        }
+        None
+    }
+
+    /// Puts a connection back, if there is room and time for it.
+    #[inline]
+    pub fn put(&self, target: TargetId, stream: Stream, keep: UpstreamKeepAlive, now_ns: u64) {
+        let mut idle = self.idle.borrow_mut();
+        let list = idle.entry(target).or_default();
+        if list.len() < keep.max_idle && !keep.idle.is_zero() {
+            list.push(Idle { stream, until: now_ns.saturating_add(nanos(keep.idle)) });
+        }
+    }
+
+    /// Closes what has aged out or was closed by its upstream; called now and then.
+    pub fn sweep(&self, now_ns: u64) {
+        self.idle.borrow_mut().retain(|_, list| {
+            list.retain_mut(|idle| idle.until > now_ns && is_quiet(&mut idle.stream));
+            !list.is_empty()
+        });
+    }
+
+    /// Closes everything: the worker drains.
+    pub fn clear(&self) {
+        self.idle.borrow_mut().clear();
+    }
+
+    /// How many connections are idle.
+    pub fn len(&self) -> usize {
+        self.idle.borrow().values().map(Vec::len).sum()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Whether nothing came in: no end, no error, no byte. Costs no system call unless something did, because the runtime remembers that
+/// the last read took all there was.
+fn is_quiet(stream: &mut Stream) -> bool {
+    let mut byte = [0];
+    let mut cx = Context::from_waker(Waker::noop());
+    matches!(Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)), Poll::Pending)
+}
+
+/// Connects to a target.
+///
+/// # Errors
+/// The system's.
+pub async fn connect(address: &Address) -> io::Result<Stream> {
+    match address {
+        Address::Tcp(address) => {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(stream))
+        }
+        Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
+    }
+}
+
+/// Target ids are small numbers given out in turn: spread them, no more.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
