@@ -1,3 +1,4 @@
 //! Weir: an API gateway for inference traffic and ordinary APIs.
 
 pub mod config;
+pub mod upstream;
