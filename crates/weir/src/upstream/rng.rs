@@ -1,0 +1,31 @@
+//! A small random number generator for picks and jitter, one per worker.
+
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): 1 ns a number, any seed is good.
+/// Nothing secret may be made from it.
+#[derive(Debug, Clone)]
+pub(super) struct Rng(u64);
+
+impl Rng {
+    /// A generator whose numbers follow from `seed` alone.
+    pub(super) fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+
+    /// Next number.
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number below `bound`, which must not be 0. The bias is below `bound / 2^64`.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// The finaliser of SplitMix64: every bit of the input changes each bit of the output with probability one half.
+pub(super) const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,154 @@
+//! The targets of one upstream at one moment: immutable, published by the control thread, copied by each worker.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use super::Upstream;
+use super::eject::Ejector;
+use super::lease::Lease;
+use super::queue::Queue;
+use super::retry::Budget;
+use super::target::{Target, TargetId};
+use super::time::Moment;
+use crate::config;
+
+/// The targets with the specification that they follow from.
+#[derive(Debug, Clone)]
+pub(super) struct TargetSet {
+    pub(super) spec: Arc<config::Upstream>,
+    pub(super) targets: Vec<Target>,
+    pub(super) shared: Arc<Shared>,
+    /// To find the newest set when a place becomes free and somebody waits. Weak: the upstream owns the set.
+    pub(super) upstream: Weak<Upstream>,
+    pub(super) generation: u64,
+    /// `spec.max_in_flight`.
+    pub(super) max_in_flight: Option<u32>,
+}
+
+/// What all sets of an upstream share, over reloads too.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) queue: Queue,
+    pub(super) budget: Budget,
+    pub(super) ejector: Ejector,
+    /// Until then some target may be in slow start; later every target has its whole weight, and no pick needs to look.
+    ramp_until_us: AtomicU64,
+}
+
+impl Shared {
+    /// A target of the set comes back (or appears) at `since`.
+    pub(super) fn ramp_until(&self, set: &TargetSet, since: Moment) {
+        if let Some(slow_start) = set.spec.slow_start {
+            let until = since.after(slow_start).as_micros();
+            self.ramp_until_us.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a central pick (for those who wait) found.
+pub(super) enum Grant {
+    /// A place.
+    Lease(Lease),
+    /// All usable targets are at their maximum.
+    Full,
+    /// There is no usable target.
+    Unavailable,
+}
+
+impl TargetSet {
+    /// Whether any target may be in slow start.
+    pub(super) fn ramping(&self, now: Moment) -> bool {
+        self.spec.slow_start.is_some()
+            && self.shared.ramp_until_us.load(Ordering::Relaxed) > now.as_micros()
+    }
+
+    pub(super) fn has_room(&self, target: &Target) -> bool {
+        self.max_in_flight
+            .is_none_or(|max| target.state.in_flight() < max)
+    }
+
+    /// Takes a place at a target for one request. `None`: its last place, or its breaker's one probe, went to somebody else.
+    pub(super) fn enter(self: &Arc<Self>, index: usize, now: Moment) -> Option<Lease> {
+        let target = &self.targets[index];
+        let entry = match &target.breaker {
+            None => None,
+            Some(breaker) => Some(breaker.enter(now)?),
+        };
+        if target.state.enter(self.max_in_flight) {
+            return Some(Lease::new(self.clone(), index, entry));
+        }
+        if let (Some(breaker), Some(entry)) = (&target.breaker, entry) {
+            breaker.abandon(entry);
+        }
+        None
+    }
+
+    /// The choice where the balance has none to offer, and the choice for those who wait: the least loaded target, by weight, of the best group
+    /// that has room:
+    ///
+    /// 1. usable targets that were not tried for this request;
+    /// 2. usable targets that were (a sole target may be tried twice, and a connection that broke says little);
+    /// 3. ejected targets, when not one usable target is left: ejection is a guess from a few failures, and a guess must not turn the last
+    ///    targets off. What active checks found dead, or a breaker holds back, stays out: then [`Grant::Unavailable`] leads to a fallback.
+    ///
+    /// `patient`: the request may wait, so it rather waits for an untried target than asks a tried one again.
+    pub(super) fn least_loaded(
+        self: &Arc<Self>,
+        tried: &[TargetId],
+        patient: bool,
+        now: Moment,
+    ) -> Grant {
+        let mut refused: Vec<usize> = Vec::new();
+        loop {
+            let group = |ejected: bool, was_tried: bool| {
+                let members = self.targets.iter().enumerate().filter(move |(_, target)| {
+                    target.alive(now)
+                        && target.state.ejected(now) == ejected
+                        && tried.contains(&target.id()) == was_tried
+                });
+                let mut found = Group {
+                    exists: false,
+                    best: None,
+                };
+                for (index, target) in members {
+                    found.exists = true;
+                    if self.has_room(target) && !refused.contains(&index) {
+                        let load = f64::from(target.state.in_flight()) / f64::from(target.weight);
+                        if found.best.is_none_or(|(least, _)| load < least) {
+                            found.best = Some((load, index));
+                        }
+                    }
+                }
+                found
+            };
+            let (fresh, again) = (group(false, false), group(false, true));
+            let mut best = fresh.best;
+            if best.is_none() && !(fresh.exists && patient) {
+                best = again.best;
+            }
+            let mut exists = fresh.exists || again.exists;
+            if !exists {
+                let (fresh, again) = (group(true, false), group(true, true));
+                best = fresh.best.or(again.best);
+                exists = fresh.exists || again.exists;
+            }
+            let Some((_, index)) = best else {
+                return if exists {
+                    Grant::Full
+                } else {
+                    Grant::Unavailable
+                };
+            };
+            match self.enter(index, now) {
+                Some(lease) => return Grant::Lease(lease),
+                None => refused.push(index),
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Group {
+    exists: bool,
+    best: Option<(f64, usize)>,
+}

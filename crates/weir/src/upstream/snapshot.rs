@@ -1,0 +1,230 @@
+//! What people and metrics see of the upstreams: plain values, read without stopping anybody, so that numbers of one answer may be of slightly
+//! different moments.
+
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::breaker::BreakerState;
+use super::outcome::FailureKind;
+use super::set::TargetSet;
+use super::target::{Health, Probe, Target, TargetId};
+use super::time::Moment;
+use super::{Upstream, Upstreams};
+
+/// One upstream.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UpstreamSnapshot {
+    /// Name in the configuration.
+    pub name: String,
+    /// Its targets, in the order of the file; several for a name with several addresses, none for one that is not resolved.
+    pub targets: Vec<TargetSnapshot>,
+    /// The queue, if one is configured.
+    pub queue: Option<QueueSnapshot>,
+    /// Attempts beyond the first, since the start.
+    pub retries: u64,
+    /// Retries that the budget refused, since the start.
+    pub retries_over_budget: u64,
+    /// Retries within the budget's window of ten seconds.
+    pub retries_in_window: u64,
+}
+
+/// One target.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TargetSnapshot {
+    /// Identity of its state.
+    pub id: TargetId,
+    /// `ip:port` or `unix:path`.
+    pub address: String,
+    /// Authority of the configured URL: tells the name that the address came from.
+    pub authority: Option<String>,
+    /// Configured weight.
+    pub weight: u32,
+    /// Whether it gets requests, and if not, why.
+    pub state: TargetCondition,
+    /// Verdict of the active checks.
+    pub health: Health,
+    /// Last active check.
+    pub last_probe: Option<ProbeSnapshot>,
+    /// Requests in flight over the whole process.
+    pub in_flight: u32,
+    /// Bound of `in_flight`.
+    pub max_in_flight: Option<u32>,
+    /// Peak EWMA as of the last reply; null unless the balance is `ewma` and a reply came.
+    pub ewma_ms: Option<f64>,
+    /// Attempts since the start.
+    pub requests: u64,
+    /// Failed attempts since the start, by kind; every kind is there.
+    pub failures: Failures,
+    /// Failures since the last success.
+    pub consecutive_failures: u32,
+    /// Ejections since the start.
+    pub ejections: u64,
+    /// Until the ejection ends; null when it is not ejected.
+    pub ejected_for_ms: Option<u64>,
+    /// State of the breaker; null without one.
+    pub breaker: Option<BreakerState>,
+    /// How often the breaker opened, since the start.
+    pub breaker_opened: u64,
+}
+
+/// Whether a target gets requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetCondition {
+    /// It does.
+    Ready,
+    /// It does not until one ends: `max_in_flight`.
+    Full,
+    /// Active checks failed.
+    Unhealthy,
+    /// The breaker holds requests back.
+    BreakerOpen,
+    /// Ejected after failures; gets requests only when no other target is left.
+    Ejected,
+}
+
+/// Counts by kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failures([u64; FailureKind::ALL.len()]);
+
+impl Failures {
+    /// Count of one kind.
+    pub fn of(&self, kind: FailureKind) -> u64 {
+        self.0[kind.index()]
+    }
+
+    /// All kinds.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+impl Serialize for Failures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for kind in FailureKind::ALL {
+            map.serialize_entry(kind.label(), &self.of(kind))?;
+        }
+        map.end()
+    }
+}
+
+/// Last active check of a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProbeSnapshot {
+    /// How long ago.
+    pub ago_ms: u64,
+    /// Whether it succeeded.
+    pub ok: bool,
+    /// Status of the reply when it succeeded.
+    pub status: Option<u16>,
+    /// What went wrong when it did not.
+    pub error: Option<String>,
+}
+
+/// The queue of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct QueueSnapshot {
+    /// Requests that wait.
+    pub waiting: usize,
+    /// How many may.
+    pub size: usize,
+    /// Requests that entered, since the start.
+    pub waited: u64,
+    /// Requests that found it full, since the start.
+    pub refused: u64,
+    /// Requests that waited in vain, since the start.
+    pub timed_out: u64,
+}
+
+impl Upstreams {
+    /// Everything, in the order of the configuration.
+    pub fn snapshot(&self) -> Vec<UpstreamSnapshot> {
+        self.iter().map(|upstream| upstream.snapshot()).collect()
+    }
+}
+
+impl Upstream {
+    /// This upstream now.
+    pub fn snapshot(&self) -> UpstreamSnapshot {
+        let set = self.published.load_full();
+        let now = self.common.clock.now();
+        let queue = &self.shared.queue;
+        let budget = &self.shared.budget;
+        UpstreamSnapshot {
+            name: self.name.to_string(),
+            targets: set
+                .targets
+                .iter()
+                .map(|target| snapshot(&set, target, now))
+                .collect(),
+            queue: set.spec.queue.map(|spec| QueueSnapshot {
+                waiting: queue.waiting(),
+                size: spec.size,
+                waited: queue.waited.load(Ordering::Relaxed),
+                refused: queue.refused.load(Ordering::Relaxed),
+                timed_out: queue.timed_out.load(Ordering::Relaxed),
+            }),
+            retries: budget.taken(),
+            retries_over_budget: budget.refused(),
+            retries_in_window: budget.retries(now),
+        }
+    }
+}
+
+fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
+    let state = &target.state;
+    let breaker = target.breaker.as_ref();
+    let condition = if state.health() == Health::Unhealthy {
+        TargetCondition::Unhealthy
+    } else if breaker.is_some_and(|breaker| !breaker.admits(now)) {
+        TargetCondition::BreakerOpen
+    } else if state.ejected(now) {
+        TargetCondition::Ejected
+    } else if !set.has_room(target) {
+        TargetCondition::Full
+    } else {
+        TargetCondition::Ready
+    };
+    TargetSnapshot {
+        id: target.id(),
+        address: target.address.to_string(),
+        authority: target.authority.as_deref().map(str::to_owned),
+        weight: target.weight,
+        state: condition,
+        health: state.health(),
+        last_probe: state.probe().map(|probe| probe_snapshot(probe, now)),
+        in_flight: state.in_flight(),
+        max_in_flight: set.max_in_flight,
+        ewma_ms: state.load.ewma.last_us().map(|us| f64::from(us) / 1000.0),
+        requests: state.requests(),
+        failures: Failures(FailureKind::ALL.map(|kind| state.failures(kind))),
+        consecutive_failures: state.consecutive_failures(),
+        ejections: state.ejections(),
+        ejected_for_ms: state
+            .ejected(now)
+            .then(|| state.ejected_until().since(now).as_millis() as u64),
+        breaker: breaker.map(|breaker| breaker.state(now)),
+        breaker_opened: state.breaker_opened(),
+    }
+}
+
+fn probe_snapshot(probe: Probe, now: Moment) -> ProbeSnapshot {
+    let ago_ms = now.since(probe.at).as_millis() as u64;
+    match probe.result {
+        Ok(status) => ProbeSnapshot {
+            ago_ms,
+            ok: true,
+            status: Some(status),
+            error: None,
+        },
+        Err(error) => ProbeSnapshot {
+            ago_ms,
+            ok: false,
+            status: None,
+            error: Some(error),
+        },
+    }
+}

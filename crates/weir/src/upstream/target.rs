@@ -1,0 +1,288 @@
+//! One target: where it is, and the state that all workers share about it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use super::breaker::Breaker;
+use super::ewma::PeakEwma;
+use super::outcome::FailureKind;
+use super::time::Moment;
+
+/// Identifies a target's state for the life of the process: kept when a reload or a new answer of the name server keeps the address, never used
+/// again for another one. Pools of idle connections are keyed by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct TargetId(pub(super) u64);
+
+/// Where to connect, after resolution.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// Unix stream socket.
+    Unix(Arc<Path>),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(f),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// One target as the current configuration describes it, with its shared state.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub(super) address: Address,
+    /// See [`crate::config::Target::authority`].
+    pub(super) authority: Option<Arc<str>>,
+    pub(super) base_path: Arc<str>,
+    pub(super) weight: u32,
+    /// Identity in a consistent hash: follows from the address alone, so that replicas of the gateway agree.
+    pub(super) hash_seed: u64,
+    /// Part of the set, not of the state: its size is configured.
+    pub(super) breaker: Option<Arc<Breaker>>,
+    pub(super) state: Arc<TargetState>,
+}
+
+impl Target {
+    /// Identity of the state behind it.
+    pub fn id(&self) -> TargetId {
+        self.state.id
+    }
+
+    /// Where to connect.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The `Host` that the target sees unless the route rewrites it; `None`: the client's own.
+    pub fn authority(&self) -> Option<&Arc<str>> {
+        self.authority.as_ref()
+    }
+
+    /// Put before every forwarded path; without a trailing slash, usually empty.
+    pub fn base_path(&self) -> &Arc<str> {
+        &self.base_path
+    }
+
+    /// Healthy as far as active checks know, and not held back by its breaker. Ejection is asked for apart, since it may be overruled.
+    pub(super) fn alive(&self, now: Moment) -> bool {
+        self.state.health() != Health::Unhealthy
+            && self
+                .breaker
+                .as_ref()
+                .is_none_or(|breaker| breaker.admits(now))
+    }
+}
+
+/// What active checks say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// Not checked, or not yet: counts as healthy.
+    Unknown,
+    /// The last checks succeeded.
+    Healthy,
+    /// The last checks failed: no request goes there.
+    Unhealthy,
+}
+
+/// State of a target, shared by all workers and the control thread. What every request writes, what every pick reads and what is rare lie on cache
+/// lines of their own.
+#[derive(Debug)]
+pub(super) struct TargetState {
+    pub(super) id: TargetId,
+    pub(super) load: Load,
+    condition: Condition,
+    record: Record,
+}
+
+/// Written by every request.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Load {
+    in_flight: AtomicU32,
+    requests: AtomicU64,
+    pub(super) ewma: PeakEwma,
+}
+
+/// Read by every pick, written when something changes.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Condition {
+    health: AtomicU8,
+    consecutive_failures: AtomicU32,
+    /// Out until then; 0 when never ejected.
+    ejected_until_us: AtomicU64,
+    /// Since when it is back (or new): slow start counts from here. 0: from the start of the process.
+    back_since_us: AtomicU64,
+}
+
+/// Counts and the last probe, for people and metrics.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Record {
+    failures: [AtomicU64; FailureKind::ALL.len()],
+    ejections: AtomicU64,
+    breaker_opened: AtomicU64,
+    last_probe: Mutex<Option<Probe>>,
+}
+
+/// Result of the last active check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Probe {
+    pub(super) at: Moment,
+    /// Status in the range, or what went wrong.
+    pub(super) result: Result<u16, String>,
+}
+
+impl TargetState {
+    /// Of a target that appears at `since`; [`Moment::START`] for one that was there from the beginning and needs no slow start.
+    pub(super) fn new(id: TargetId, since: Moment) -> TargetState {
+        TargetState {
+            id,
+            load: Load::default(),
+            condition: Condition {
+                health: AtomicU8::new(Health::Unknown as u8),
+                consecutive_failures: AtomicU32::new(0),
+                ejected_until_us: AtomicU64::new(0),
+                back_since_us: AtomicU64::new(since.as_micros()),
+            },
+            record: Record::default(),
+        }
+    }
+
+    pub(super) fn in_flight(&self) -> u32 {
+        self.load.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place among the requests in flight, unless `max` are taken: exact over all workers.
+    pub(super) fn enter(&self, max: Option<u32>) -> bool {
+        let in_flight = &self.load.in_flight;
+        // Sequentially consistent, here and in `leave`: see `queue`, which must not miss a place that becomes free.
+        let entered = match max {
+            None => {
+                in_flight.fetch_add(1, Ordering::SeqCst);
+                true
+            }
+            Some(max) => in_flight
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| {
+                    (n < max).then(|| n + 1)
+                })
+                .is_ok(),
+        };
+        if entered {
+            self.load.requests.fetch_add(1, Ordering::Relaxed);
+        }
+        entered
+    }
+
+    /// Gives the place back.
+    pub(super) fn leave(&self) {
+        self.load.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn requests(&self) -> u64 {
+        self.load.requests.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn health(&self) -> Health {
+        match self.condition.health.load(Ordering::Relaxed) {
+            1 => Health::Healthy,
+            2 => Health::Unhealthy,
+            _ => Health::Unknown,
+        }
+    }
+
+    /// Sets the verdict of active checks; returns the one before.
+    pub(super) fn set_health(&self, health: Health) -> Health {
+        match self.condition.health.swap(health as u8, Ordering::Relaxed) {
+            1 => Health::Healthy,
+            2 => Health::Unhealthy,
+            _ => Health::Unknown,
+        }
+    }
+
+    pub(super) fn ejected(&self, now: Moment) -> bool {
+        self.ejected_until() > now
+    }
+
+    /// End of the last ejection, [`Moment::START`] when there was none.
+    pub(super) fn ejected_until(&self) -> Moment {
+        Moment::from_micros(self.condition.ejected_until_us.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn eject_until(&self, until: Moment) {
+        let until = until.as_micros();
+        self.condition
+            .ejected_until_us
+            .store(until, Ordering::Relaxed);
+        self.condition.back_since_us.store(until, Ordering::Relaxed);
+        self.record.ejections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Since when it is back; in the future while it is ejected.
+    pub(super) fn back_since(&self) -> Moment {
+        Moment::from_micros(self.condition.back_since_us.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_back_since(&self, moment: Moment) {
+        self.condition
+            .back_since_us
+            .fetch_max(moment.as_micros(), Ordering::Relaxed);
+    }
+
+    /// Ends a run of failures. A target that works costs one read.
+    pub(super) fn clear_failures(&self) {
+        if self.condition.consecutive_failures.load(Ordering::Relaxed) != 0 {
+            self.condition
+                .consecutive_failures
+                .store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a failure; returns how many there were in a row.
+    pub(super) fn count_failure(&self, kind: FailureKind) -> u32 {
+        self.record.failures[kind.index()].fetch_add(1, Ordering::Relaxed);
+        self.condition
+            .consecutive_failures
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                Some(n.saturating_add(1))
+            })
+            .map_or(u32::MAX, |before| before.saturating_add(1))
+    }
+
+    pub(super) fn consecutive_failures(&self) -> u32 {
+        self.condition.consecutive_failures.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn failures(&self, kind: FailureKind) -> u64 {
+        self.record.failures[kind.index()].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn ejections(&self) -> u64 {
+        self.record.ejections.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_breaker_opened(&self) {
+        self.record.breaker_opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn breaker_opened(&self) -> u64 {
+        self.record.breaker_opened.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_probe(&self, probe: Probe) {
+        *super::lock(&self.record.last_probe) = Some(probe);
+    }
+
+    pub(super) fn probe(&self) -> Option<Probe> {
+        super::lock(&self.record.last_probe).clone()
+    }
+}

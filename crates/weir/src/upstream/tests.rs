@@ -1,0 +1,411 @@
+//! The registry: what survives a reload, and helpers for the tests of all parts.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::*;
+use crate::config::{
+    AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn,
+    Server, Timeouts, UpstreamKeepAlive,
+};
+
+pub(super) fn ip(port: u16) -> TargetAddress {
+    TargetAddress::Ip(SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
+pub(super) fn name(host: &str) -> TargetAddress {
+    TargetAddress::Name {
+        host: host.into(),
+        port: 80,
+    }
+}
+
+pub(super) fn target(address: TargetAddress, weight: u32) -> config::Target {
+    config::Target {
+        address,
+        authority: None,
+        base_path: "".into(),
+        weight: NonZeroU32::new(weight).unwrap(),
+    }
+}
+
+/// An upstream "u" on ports 1, 2, ... with these weights and nothing else switched on.
+pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
+    let targets = (1u16..)
+        .zip(weights)
+        .map(|(port, &weight)| target(ip(port), weight));
+    config::Upstream {
+        name: "u".into(),
+        targets: targets.collect(),
+        balance,
+        health: None,
+        eject: None,
+        slow_start: None,
+        breaker: None,
+        timeouts: Timeouts::default(),
+        retry: Retry {
+            extra_attempts: 1,
+            budget: 0.2,
+            on: RetryOn::default(),
+        },
+        keep_alive: UpstreamKeepAlive {
+            idle: Duration::from_secs(60),
+            max_idle: 256,
+        },
+        max_in_flight: None,
+        queue: None,
+    }
+}
+
+pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
+    Config {
+        mode: Mode::File,
+        listen: Vec::new(),
+        admin: None,
+        takeover: None,
+        workers: None,
+        trusted_proxies: Vec::new(),
+        request_id: "X-Request-Id".into(),
+        access_log: None::<AccessLog>,
+        server: Server {
+            max_connections: 1,
+            max_connections_per_client: None,
+            request_line_bytes: 1,
+            head_bytes: 1,
+            fields: 1,
+            body_bytes: None,
+            head_timeout: None,
+            body_idle_timeout: None,
+            keep_alive: None,
+            drain: None,
+        },
+        redis: None,
+        upstreams,
+        limits: Vec::new(),
+        caches: Vec::new(),
+        gateway_limits: Vec::new(),
+        routes: Vec::new(),
+    }
+}
+
+/// One upstream on a manual clock, and a worker's view of it.
+pub(super) struct Rig {
+    pub(super) clock: Clock,
+    pub(super) upstreams: Arc<Upstreams>,
+    pub(super) views: Views,
+}
+
+impl Rig {
+    pub(super) fn new(spec: config::Upstream) -> Rig {
+        let clock = Clock::manual();
+        let upstreams = Arc::new(Upstreams::new(&config(vec![spec]), clock.clone()));
+        let views = Views::new(upstreams.clone(), 7);
+        Rig {
+            clock,
+            upstreams,
+            views,
+        }
+    }
+
+    pub(super) fn upstream(&self) -> &Arc<Upstream> {
+        self.upstreams.get(UpstreamId(0))
+    }
+
+    pub(super) fn view(&self) -> &View {
+        self.views.get(UpstreamId(0))
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    pub(super) fn advance(&self, span: Duration) {
+        self.clock.set(self.clock.now().after(span));
+    }
+
+    pub(super) fn reload(&mut self, spec: config::Upstream) {
+        self.upstreams = Arc::new(Upstreams::reload(&config(vec![spec]), &self.upstreams));
+        self.views.reload(self.upstreams.clone(), 8);
+    }
+
+    pub(super) fn pick(&self) -> Pick {
+        self.view().pick(&Request::default(), self.now())
+    }
+
+    /// A pick that must give a target.
+    pub(super) fn lease(&self) -> Lease {
+        match self.pick() {
+            Pick::Target(lease) => lease,
+            other => panic!("no target: {other:?}"),
+        }
+    }
+
+    /// One request that ends with this outcome at whatever target; returns the target's port.
+    pub(super) fn request(&self, outcome: Option<FailureKind>) -> u16 {
+        let mut lease = self.lease();
+        match outcome {
+            None => lease.success(self.now()),
+            Some(kind) => lease.failure(kind, self.now()),
+        }
+        port(&lease)
+    }
+
+    /// State of the target on a port.
+    pub(super) fn state(&self, port: u16) -> Arc<TargetState> {
+        let set = self.upstream().published.load();
+        let found = set
+            .targets
+            .iter()
+            .find(|target| target.address == Address::Tcp(socket(port)));
+        found.expect("no target on this port").state.clone()
+    }
+}
+
+pub(super) fn socket(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+pub(super) fn port(lease: &Lease) -> u16 {
+    match lease.target().address() {
+        Address::Tcp(address) => address.port(),
+        Address::Unix(_) => 0,
+    }
+}
+
+fn ports(rig: &Rig) -> Vec<u16> {
+    let set = rig.upstream().published.load();
+    let port = |target: &Target| match &target.address {
+        Address::Tcp(address) => address.port(),
+        Address::Unix(_) => 0,
+    };
+    set.targets.iter().map(port).collect()
+}
+
+#[test]
+fn a_lease_counts_while_it_lives_and_may_go_to_another_thread() {
+    let rig = Rig::new(spec(Balance::LeastRequest, &[1]));
+    let lease = rig.lease();
+    assert_eq!(rig.state(1).in_flight(), 1);
+    std::thread::spawn(move || drop(lease)).join().unwrap();
+    assert_eq!(rig.state(1).in_flight(), 0);
+    assert_eq!(rig.state(1).requests(), 1);
+}
+
+#[test]
+fn a_reload_keeps_the_state_of_targets_that_stay() {
+    let mut rig = Rig::new(spec(Balance::RoundRobin, &[1, 1]));
+    let leases = [rig.lease(), rig.lease()];
+    let ids = [rig.state(1).id, rig.state(2).id];
+
+    let mut next = spec(Balance::LeastRequest, &[1, 1]);
+    next.targets = vec![target(ip(2), 5), target(ip(3), 1)];
+    next.max_in_flight = NonZeroU32::new(1);
+    rig.reload(next);
+
+    assert_eq!(ports(&rig), [2, 3]);
+    assert_eq!(rig.state(2).id, ids[1]);
+    assert_eq!(rig.state(2).in_flight(), 1);
+    assert!(!ids.contains(&rig.state(3).id));
+    // The new bound counts what was in flight before.
+    let lease = rig.lease();
+    assert_eq!(port(&lease), 3);
+    assert!(matches!(rig.pick(), Pick::Busy));
+    drop(leases);
+    assert_eq!(port(&rig.lease()), 2);
+}
+
+#[test]
+fn a_worker_with_the_old_configuration_sees_the_new_targets() {
+    let rig = Rig::new(spec(Balance::RoundRobin, &[1]));
+    let mut next = spec(Balance::RoundRobin, &[1]);
+    next.targets = vec![target(ip(9), 1)];
+    let _new = Upstreams::reload(&config(vec![next]), &rig.upstreams);
+    assert_eq!(port(&rig.lease()), 9);
+}
+
+#[test]
+fn an_upstream_of_another_name_is_another_one() {
+    let mut rig = Rig::new(spec(Balance::RoundRobin, &[1]));
+    let before = rig.state(1).id;
+    let mut other = spec(Balance::RoundRobin, &[1]);
+    other.name = "v".into();
+    rig.reload(other);
+    assert_ne!(rig.state(1).id, before);
+}
+
+#[test]
+fn two_targets_with_one_address_have_their_own_states_and_keep_them() {
+    let mut twice = spec(Balance::RoundRobin, &[1]);
+    twice.targets = vec![target(ip(1), 1), target(ip(1), 2)];
+    let mut rig = Rig::new(twice.clone());
+    let ids = |rig: &Rig| -> Vec<TargetId> {
+        rig.upstream()
+            .published
+            .load()
+            .targets
+            .iter()
+            .map(Target::id)
+            .collect()
+    };
+    let before = ids(&rig);
+    assert_ne!(before[0], before[1]);
+    rig.reload(twice);
+    assert_eq!(ids(&rig), before);
+}
+
+#[test]
+fn a_name_is_unavailable_until_it_is_resolved_and_follows_its_answers() {
+    let mut named = spec(Balance::RoundRobin, &[1]);
+    named.targets = vec![target(name("model"), 3)];
+    let mut rig = Rig::new(named.clone());
+    assert!(matches!(rig.pick(), Pick::Unavailable));
+
+    assert!(
+        rig.upstream()
+            .resolve(&name("model"), &[socket(2), socket(1), socket(2)])
+    );
+    assert_eq!(ports(&rig), [1, 2]);
+    assert!(
+        !rig.upstream()
+            .resolve(&name("model"), &[socket(1), socket(2)]),
+        "nothing changed"
+    );
+    assert!(!rig.upstream().resolve(&name("other"), &[socket(5)]));
+    let kept = rig.state(2).id;
+
+    assert!(
+        rig.upstream()
+            .resolve(&name("model"), &[socket(2), socket(3)])
+    );
+    assert_eq!(ports(&rig), [2, 3]);
+    assert_eq!(rig.state(2).id, kept);
+
+    // A reload does not forget what is resolved, also when the target moves within the list.
+    named.targets.insert(0, target(ip(7), 1));
+    rig.reload(named);
+    assert_eq!(ports(&rig), [7, 2, 3]);
+    assert_eq!(rig.state(2).id, kept);
+}
+
+#[test]
+fn an_address_that_comes_back_while_requests_to_it_are_under_way_has_their_count() {
+    let mut named = spec(Balance::RoundRobin, &[1]);
+    named.targets = vec![target(name("model"), 1)];
+    named.max_in_flight = NonZeroU32::new(1);
+    let rig = Rig::new(named);
+    rig.upstream().resolve(&name("model"), &[socket(1)]);
+    let lease = rig.lease();
+    rig.upstream().resolve(&name("model"), &[socket(2)]);
+    let other = rig.lease();
+    rig.upstream().resolve(&name("model"), &[socket(1)]);
+    assert!(matches!(rig.pick(), Pick::Busy));
+    drop(lease);
+    assert_eq!(port(&rig.lease()), 1);
+    drop(other);
+    // Once no request is under way and every worker has looked, nothing is kept of a target that is gone.
+    let id = rig.state(1).id;
+    rig.upstream().resolve(&name("model"), &[socket(2)]);
+    drop(rig.lease());
+    rig.upstream().resolve(&name("model"), &[socket(1)]);
+    assert_ne!(rig.state(1).id, id);
+}
+
+#[test]
+fn the_demo_has_an_address_once_it_listens_and_after_reloads() {
+    let mut demo = spec(Balance::RoundRobin, &[1]);
+    demo.targets = vec![target(TargetAddress::Demo, 1)];
+    let mut rig = Rig::new(demo.clone());
+    assert!(matches!(rig.pick(), Pick::Unavailable));
+    rig.upstreams.set_demo_address(socket(4));
+    assert_eq!(port(&rig.lease()), 4);
+    demo.name = "v".into();
+    rig.reload(demo);
+    assert_eq!(port(&rig.lease()), 4);
+}
+
+#[test]
+fn a_breaker_starts_anew_when_its_numbers_change_and_only_then() {
+    let breaker = BreakerSpec {
+        failures: 0.5,
+        of_last: 2,
+        open_for: Duration::from_secs(5),
+    };
+    let mut with = spec(Balance::RoundRobin, &[1]);
+    with.breaker = Some(breaker.clone());
+    let mut rig = Rig::new(with.clone());
+    rig.request(Some(FailureKind::Reset));
+    rig.request(Some(FailureKind::Reset));
+    assert!(matches!(rig.pick(), Pick::Unavailable));
+    rig.reload(with.clone());
+    assert!(matches!(rig.pick(), Pick::Unavailable));
+    with.breaker = Some(BreakerSpec {
+        of_last: 3,
+        ..breaker
+    });
+    rig.reload(with);
+    assert!(matches!(rig.pick(), Pick::Target(_)));
+}
+
+#[test]
+fn without_checks_nothing_stays_unhealthy_after_a_reload() {
+    let mut checked = spec(Balance::RoundRobin, &[1]);
+    checked.health = Some(HealthSpec {
+        path: "/".into(),
+        interval: Duration::from_secs(1),
+        timeout: Duration::from_secs(1),
+        healthy_after: 1,
+        unhealthy_after: 1,
+        status: (200, 399),
+    });
+    let mut rig = Rig::new(checked.clone());
+    rig.state(1).set_health(Health::Unhealthy);
+    rig.reload(checked.clone());
+    assert!(matches!(rig.pick(), Pick::Unavailable));
+    checked.health = None;
+    rig.reload(checked);
+    assert!(matches!(rig.pick(), Pick::Target(_)));
+}
+
+#[test]
+fn a_snapshot_says_what_is_wrong_with_a_target() {
+    let mut all = spec(Balance::Ewma, &[1, 1, 1, 1]);
+    all.eject = Some(Eject {
+        after: 1,
+        period: Duration::from_secs(10),
+        max_share: 1.0,
+    });
+    all.breaker = Some(BreakerSpec {
+        failures: 1.0,
+        of_last: 1,
+        open_for: Duration::from_secs(5),
+    });
+    all.max_in_flight = NonZeroU32::new(1);
+    let rig = Rig::new(all);
+    // One request to each: one under way, one failed, one answered, and one target is found dead.
+    let mut leases: Vec<Lease> = (0..4).map(|_| rig.lease()).collect();
+    leases.sort_by_key(port);
+    leases[1].failure(FailureKind::Status503, rig.now());
+    leases[2].first_byte(Duration::from_micros(2500), rig.now());
+    leases[2].success(rig.now());
+    leases.truncate(1);
+    rig.state(4).set_health(Health::Unhealthy);
+    rig.advance(Duration::from_millis(500));
+
+    let snapshot = rig.upstream().snapshot();
+    let states: Vec<TargetCondition> = snapshot.targets.iter().map(|t| t.state).collect();
+    use TargetCondition::{BreakerOpen, Full, Ready, Unhealthy};
+    assert_eq!(states, [Full, BreakerOpen, Ready, Unhealthy]);
+    let failed = &snapshot.targets[1];
+    assert_eq!(failed.failures.of(FailureKind::Status503), 1);
+    assert_eq!(failed.failures.total(), 1);
+    assert_eq!(failed.ejected_for_ms, Some(9500));
+    assert_eq!(failed.breaker, Some(BreakerState::Open));
+    assert_eq!((failed.ejections, failed.breaker_opened), (1, 1));
+    assert_eq!(snapshot.targets[2].ewma_ms, Some(2.5));
+    assert_eq!(snapshot.targets[0].ewma_ms, None);
+
+    rig.advance(Duration::from_secs(5));
+    let later = rig.upstream().snapshot();
+    assert_eq!(later.targets[1].state, TargetCondition::Ejected);
+    assert_eq!(later.targets[1].breaker, Some(BreakerState::HalfOpen));
+}

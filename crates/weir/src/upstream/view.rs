@@ -1,0 +1,218 @@
+//! A worker's view of the upstreams: where picks happen.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::balance::{Balancer, Choice};
+use super::lease::Lease;
+use super::queue::{self, WaitError};
+use super::retry::{self, Attempt, NoRetry};
+use super::rng::Rng;
+use super::set::{Grant, TargetSet};
+use super::target::TargetId;
+use super::time::Moment;
+use super::{Upstream, Upstreams};
+use crate::config::{self, UpstreamId};
+
+/// What a pick depends on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// Key of a consistent hash, see [`super::hash_key`]; only `balance: hash` looks at it.
+    pub hash: Option<u64>,
+    /// Targets that earlier attempts of this request went to: avoided while there is another. Empty on the first attempt, which feeds the retry budget.
+    pub tried: &'a [TargetId],
+}
+
+/// Result of a pick.
+#[derive(Debug)]
+pub enum Pick {
+    /// Go there.
+    Target(Lease),
+    /// Every usable target is at `max_in_flight`, or others wait already: [`View::wait`], or answer 503.
+    Busy,
+    /// No target may be used: all unhealthy, held back by their breakers, or not resolved yet.
+    Unavailable,
+}
+
+/// All upstreams as one worker sees them. Not `Sync`: each worker has its own.
+pub struct Views {
+    upstreams: Arc<Upstreams>,
+    views: Vec<View>,
+}
+
+impl Views {
+    /// Views of all upstreams. Give each worker another seed.
+    pub fn new(upstreams: Arc<Upstreams>, seed: u64) -> Views {
+        let mut rng = Rng::new(seed);
+        let views = upstreams
+            .iter()
+            .map(|upstream| View::new(upstream.clone(), rng.next()))
+            .collect();
+        Views { upstreams, views }
+    }
+
+    /// After a reload: the new configuration's upstreams. Views of those that stayed are kept.
+    pub fn reload(&mut self, upstreams: Arc<Upstreams>, seed: u64) {
+        let mut rng = Rng::new(seed);
+        let mut old = std::mem::take(&mut self.views);
+        self.views = upstreams
+            .iter()
+            .map(|upstream| {
+                match old
+                    .iter()
+                    .position(|view| Arc::ptr_eq(&view.upstream, upstream))
+                {
+                    Some(position) => old.swap_remove(position),
+                    None => View::new(upstream.clone(), rng.next()),
+                }
+            })
+            .collect();
+        self.upstreams = upstreams;
+    }
+
+    /// The view of an upstream of the same configuration.
+    ///
+    /// # Panics
+    /// When the id belongs to another configuration and is out of range.
+    pub fn get(&self, id: UpstreamId) -> &View {
+        &self.views[id.0]
+    }
+
+    /// What these views look at.
+    pub fn upstreams(&self) -> &Arc<Upstreams> {
+        &self.upstreams
+    }
+}
+
+/// One upstream as one worker sees it.
+pub struct View {
+    upstream: Arc<Upstream>,
+    local: RefCell<Local>,
+}
+
+struct Local {
+    /// This worker's own copy: its count of references, which every lease changes, is on no other worker's cache line.
+    set: Arc<TargetSet>,
+    balancer: Balancer,
+    rng: Rng,
+    /// Targets that refused during the current pick; kept for its memory.
+    refused: Vec<usize>,
+}
+
+impl View {
+    fn new(upstream: Arc<Upstream>, seed: u64) -> View {
+        let mut rng = Rng::new(seed);
+        let set = Arc::new(TargetSet::clone(&upstream.published.load()));
+        let balancer = Balancer::new(&set, &mut rng);
+        let local = Local {
+            set,
+            balancer,
+            rng,
+            refused: Vec::new(),
+        };
+        View {
+            upstream,
+            local: RefCell::new(local),
+        }
+    }
+
+    /// Picks a target for one attempt. No lock, no allocation, no system call in the ordinary case.
+    pub fn pick(&self, request: &Request<'_>, now: Moment) -> Pick {
+        let local = &mut *self.local.borrow_mut();
+        if self.upstream.generation.load(Ordering::Acquire) != local.set.generation {
+            local.refresh(&self.upstream);
+        }
+        let set = &local.set;
+        if request.tried.is_empty() && set.spec.retry.extra_attempts > 0 {
+            set.shared.budget.deposit(now);
+        }
+        if set.shared.queue.is_waited_for() {
+            return Pick::Busy;
+        }
+        let ramp = if set.ramping(now) {
+            set.spec.slow_start
+        } else {
+            None
+        };
+        local.refused.clear();
+        loop {
+            let refused = &local.refused;
+            let choice = Choice {
+                targets: &set.targets,
+                ramp,
+                hash: request.hash,
+                now,
+                admits: |index: usize| {
+                    let target = &set.targets[index];
+                    target.alive(now)
+                        && !target.state.ejected(now)
+                        && set.has_room(target)
+                        && !request.tried.contains(&target.id())
+                        && !refused.contains(&index)
+                },
+            };
+            let Some(index) = local.balancer.choose(&choice, &mut local.rng) else {
+                break;
+            };
+            match set.enter(index, now) {
+                Some(lease) => return Pick::Target(lease),
+                None => local.refused.push(index),
+            }
+        }
+        // Nothing that the policy may choose: what is left is decided by need, not by policy.
+        match set.least_loaded(request.tried, set.spec.queue.is_some(), now) {
+            Grant::Lease(lease) => Pick::Target(lease),
+            Grant::Full => Pick::Busy,
+            Grant::Unavailable => Pick::Unavailable,
+        }
+    }
+
+    /// Enters the queue, in the order of the calls, and waits for a place at any target. The future needs nothing of this view, and leaves the queue
+    /// when it is dropped.
+    pub fn wait(&self) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
+        let spec = self.local.borrow().set.spec.queue;
+        queue::wait(self.upstream.clone(), spec)
+    }
+
+    /// Whether to make one more attempt at this upstream after `attempts` of them, the last of which failed. Takes from the retry budget, so ask
+    /// only to do it. (For a fallback upstream only [`retry::may_repeat`] counts.)
+    ///
+    /// # Errors
+    /// The first reason against it.
+    pub fn may_retry(&self, attempt: &Attempt, attempts: u32, now: Moment) -> Result<(), NoRetry> {
+        let local = self.local.borrow();
+        let spec = &local.set.spec.retry;
+        retry::may_repeat(attempt, spec.on)?;
+        if attempts > spec.extra_attempts {
+            return Err(NoRetry::AttemptsUsed);
+        }
+        if !local.set.shared.budget.withdraw(spec.budget, now) {
+            return Err(NoRetry::OverBudget);
+        }
+        Ok(())
+    }
+
+    /// The specification that picks follow at the moment.
+    pub fn spec(&self) -> Arc<config::Upstream> {
+        self.local.borrow().set.spec.clone()
+    }
+
+    /// The shared upstream.
+    pub fn upstream(&self) -> &Arc<Upstream> {
+        &self.upstream
+    }
+}
+
+impl Local {
+    /// Takes over what the control thread has published. Rare: a reload, a new answer of a name server.
+    #[cold]
+    fn refresh(&mut self, upstream: &Upstream) {
+        self.set = Arc::new(TargetSet::clone(&upstream.published.load()));
+        self.balancer = Balancer::new(&self.set, &mut self.rng);
+    }
+}
+
+#[cfg(test)]
+mod tests;
