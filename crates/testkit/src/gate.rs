@@ -46,12 +46,7 @@ impl Gate {
             if left.is_zero() {
                 return false;
             }
-            permits = self
-                .shared
-                .changed
-                .wait_timeout(permits, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            permits = self.shared.changed.wait_timeout(permits, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         if *permits != OPEN {
             *permits -= 1;
@@ -60,9 +55,6 @@ impl Gate {
     }
 
     fn permits(&self) -> MutexGuard<'_, usize> {
-        self.shared
-            .permits
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -52,14 +52,7 @@ pub struct Message {
 
 impl Message {
     pub(crate) fn new(head: Head, framing: Framing) -> Self {
-        Self {
-            head,
-            framing,
-            body: Vec::new(),
-            pieces: Vec::new(),
-            trailers: Vec::new(),
-            interim: Vec::new(),
-        }
+        Self { head, framing, body: Vec::new(), pieces: Vec::new(), trailers: Vec::new(), interim: Vec::new() }
     }
 
     /// The status of a response.

@@ -3,9 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use rustix::net::{
-    AddressFamily, SocketType, bind, getsockname, socket, sockopt::set_socket_reuseaddr,
-};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt::set_socket_reuseaddr};
 
 /// A free port, kept for as long as this lives: also while the program that listens on it is stopped or restarted.
 ///
@@ -33,19 +31,12 @@ impl Port {
     /// Keeps a port that is known by its number, or says why that cannot be.
     pub fn bind(ip: impl Into<IpAddr>, number: u16) -> std::io::Result<Self> {
         let ip = ip.into();
-        let family = if ip.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
-        };
+        let family = if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let held = socket(family, SocketType::STREAM, None)?;
         set_socket_reuseaddr(&held, true)?;
         bind(&held, &SocketAddr::new(ip, number))?;
         let address = SocketAddr::try_from(getsockname(&held)?)?;
-        Ok(Self {
-            address,
-            _held: held,
-        })
+        Ok(Self { address, _held: held })
     }
 
     /// Its number.

@@ -22,7 +22,8 @@ use output::Output;
 /// A running (or ended) child, in a process group of its own.
 ///
 /// Its stdout and stderr are read line by line. On drop the whole group is killed; if the test process dies first, the
-/// kernel kills the child. When it is dropped by a panicking test its last lines are printed.
+/// kernel kills the child, though not the child's children
+/// (see [`ProcessBuilder::death_signal`]). When it is dropped by a panicking test its last lines are printed.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -45,29 +46,20 @@ impl Process {
     /// The exit status, once it has ended.
     pub fn exit_status(&self) -> Option<ExitStatus> {
         let mut child = self.child.lock().expect("no panic while the lock is held");
-        child
-            .try_wait()
-            .unwrap_or_else(|error| panic!("{}: cannot ask for its state: {error}", self.name))
+        child.try_wait().unwrap_or_else(|error| panic!("{}: cannot ask for its state: {error}", self.name))
     }
 
     /// Waits for its end.
     #[track_caller]
     pub fn wait_for_exit(&self, deadline: Duration) -> ExitStatus {
-        wait::try_some(deadline, || self.exit_status()).unwrap_or_else(|| {
-            panic!(
-                "{} still runs after {deadline:?}\n{}",
-                self.name,
-                self.tail()
-            )
-        })
+        wait::try_some(deadline, || self.exit_status())
+            .unwrap_or_else(|| panic!("{} still runs after {deadline:?}\n{}", self.name, self.tail()))
     }
 
     /// Waits until both of its streams have ended: after its exit, unless children of its own hold them, that is at once.
     #[track_caller]
     pub fn wait_for_all_output(&self) {
-        wait::until(DEADLINE, "the end of the process's output", || {
-            self.output.is_closed()
-        });
+        wait::until(DEADLINE, "the end of the process's output", || self.output.is_closed());
     }
 
     /// The first value that `find` makes of a line of stdout or stderr; lines from before the call count. Panics with
@@ -97,18 +89,10 @@ impl Process {
                 return value;
             }
             if let Some(status) = ended {
-                panic!(
-                    "{} ended ({status}) without {what}\n{}",
-                    self.name,
-                    self.tail()
-                );
+                panic!("{} ended ({status}) without {what}\n{}", self.name, self.tail());
             }
             if Instant::now() >= end {
-                panic!(
-                    "{} did not print {what} within {deadline:?}\n{}",
-                    self.name,
-                    self.tail()
-                );
+                panic!("{} did not print {what} within {deadline:?}\n{}", self.name, self.tail());
             }
             self.output.wait_for_news(next, Duration::from_millis(20));
         }
@@ -126,16 +110,12 @@ impl Process {
 
     /// All of stdout so far. Only the last 100,000 lines of both streams together are kept.
     pub fn stdout(&self) -> String {
-        self.output
-            .lines_after(Mark::START, Some(output::Stream::Stdout))
-            .join("\n")
+        self.output.lines_after(Mark::START, Some(output::Stream::Stdout)).join("\n")
     }
 
     /// All of stderr so far; see [`Process::stdout`].
     pub fn stderr(&self) -> String {
-        self.output
-            .lines_after(Mark::START, Some(output::Stream::Stderr))
-            .join("\n")
+        self.output.lines_after(Mark::START, Some(output::Stream::Stderr)).join("\n")
     }
 
     /// Sends a signal to the process itself (not to its children). One that has ended is left alone.
@@ -143,8 +123,7 @@ impl Process {
     pub fn signal(&self, signal: Signal) {
         // Until it is waited for, the pid of a child that ended stays its own: no stranger is hit.
         if self.exit_status().is_none() {
-            kill_process(self.pid, signal)
-                .unwrap_or_else(|error| panic!("{}: {signal:?}: {error}", self.name));
+            kill_process(self.pid, signal).unwrap_or_else(|error| panic!("{}: {signal:?}: {error}", self.name));
         }
     }
 
@@ -183,24 +162,13 @@ impl Process {
     /// What it uses now, read from /proc.
     #[track_caller]
     pub fn usage(&self) -> Usage {
-        Usage::of(self.pid()).unwrap_or_else(|error| {
-            panic!(
-                "{}: /proc/{}: {error}\n{}",
-                self.name,
-                self.pid(),
-                self.tail()
-            )
-        })
+        Usage::of(self.pid())
+            .unwrap_or_else(|error| panic!("{}: /proc/{}: {error}\n{}", self.name, self.pid(), self.tail()))
     }
 
     /// The last 100 lines of its output, for a failure message.
     pub fn tail(&self) -> String {
-        format!(
-            "--- output of {} (pid {}), last lines ---\n{}\n---",
-            self.name,
-            self.pid(),
-            self.output.tail(100)
-        )
+        format!("--- output of {} (pid {}), last lines ---\n{}\n---", self.name, self.pid(), self.output.tail(100))
     }
 }
 

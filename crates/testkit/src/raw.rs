@@ -21,24 +21,19 @@ impl RawClient {
     #[track_caller]
     pub fn connect(to: impl Into<Address>) -> Self {
         let to = to.into();
-        Self::try_connect(to.clone(), None)
-            .unwrap_or_else(|error| panic!("cannot connect to {to}: {error}"))
+        Self::try_connect(to.clone(), None).unwrap_or_else(|error| panic!("cannot connect to {to}: {error}"))
     }
 
     /// Connects from another address of this machine: all of 127.0.0.0/8 are.
     #[track_caller]
     pub fn connect_from(local: IpAddr, to: impl Into<Address>) -> Self {
         let to = to.into();
-        Self::try_connect(to.clone(), Some(local))
-            .unwrap_or_else(|error| panic!("cannot connect to {to}: {error}"))
+        Self::try_connect(to.clone(), Some(local)).unwrap_or_else(|error| panic!("cannot connect to {to}: {error}"))
     }
 
     /// Connects, or says why not.
     pub fn try_connect(to: impl Into<Address>, local: Option<IpAddr>) -> Result<Self, WireError> {
-        Ok(Self {
-            wire: Wire::connect(&to.into(), local, DEADLINE)?,
-            body: BodyReader::new(Framing::None),
-        })
+        Ok(Self { wire: Wire::connect(&to.into(), local, DEADLINE)?, body: BodyReader::new(Framing::None) })
     }
 
     /// Sets how long each of the following calls may take.
@@ -49,8 +44,7 @@ impl RawClient {
     /// Sends the bytes in one piece.
     #[track_caller]
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.try_send(bytes)
-            .unwrap_or_else(|error| panic!("cannot send: {error}{}", self.unread()));
+        self.try_send(bytes).unwrap_or_else(|error| panic!("cannot send: {error}{}", self.unread()));
     }
 
     /// Sends the bytes in one piece, or says why that failed: the peer may well have answered and closed.
@@ -111,19 +105,10 @@ impl RawClient {
     /// Sends a request: request line, `Host: test` unless a field says otherwise, the fields, and a body with its
     /// Content-Length when it is not empty.
     #[track_caller]
-    pub fn request(
-        &mut self,
-        method: &str,
-        target: &str,
-        fields: &[(&str, &str)],
-        body: impl AsRef<[u8]>,
-    ) {
+    pub fn request(&mut self, method: &str, target: &str, fields: &[(&str, &str)], body: impl AsRef<[u8]>) {
         let body = body.as_ref();
         let mut bytes = format!("{method} {target} HTTP/1.1\r\n");
-        if !fields
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
-        {
+        if !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             bytes += "Host: test\r\n";
         }
         for (name, value) in fields {
@@ -152,8 +137,7 @@ impl RawClient {
     /// Reads a whole response to a request with this method (HEAD has no body).
     #[track_caller]
     pub fn read_response_to(&mut self, method: &str) -> Message {
-        self.try_read_response_to(method)
-            .unwrap_or_else(|error| panic!("no response: {error}{}", self.unread()))
+        self.try_read_response_to(method).unwrap_or_else(|error| panic!("no response: {error}{}", self.unread()))
     }
 
     /// Like [`RawClient::read_response`], with the error.
@@ -186,9 +170,7 @@ impl RawClient {
     /// [`RawClient::read_body`] or [`RawClient::try_read_pattern`].
     #[track_caller]
     pub fn read_head(&mut self) -> Head {
-        self.try_read_head("GET")
-            .unwrap_or_else(|error| panic!("no head: {error}{}", self.unread()))
-            .0
+        self.try_read_head("GET").unwrap_or_else(|error| panic!("no head: {error}{}", self.unread())).0
     }
 
     /// Reads the next head of a response to `method`, with the framing of the body that follows.
@@ -202,8 +184,7 @@ impl RawClient {
     /// Waits for the next piece of the body; `None` at its end.
     #[track_caller]
     pub fn read_piece(&mut self) -> Option<Piece> {
-        self.try_read_piece()
-            .unwrap_or_else(|error| panic!("no piece of the body: {error}{}", self.unread()))
+        self.try_read_piece().unwrap_or_else(|error| panic!("no piece of the body: {error}{}", self.unread()))
     }
 
     /// Like [`RawClient::read_piece`], with the error.
@@ -219,17 +200,10 @@ impl RawClient {
         while got.len() < expected.len() && expected.starts_with(&got) {
             match self.try_read_piece() {
                 Ok(Some(piece)) => got.extend_from_slice(&piece.data),
-                outcome => panic!(
-                    "expected {}, got {} and {outcome:?}",
-                    expected.escape_ascii(),
-                    got.escape_ascii()
-                ),
+                outcome => panic!("expected {}, got {} and {outcome:?}", expected.escape_ascii(), got.escape_ascii()),
             }
         }
-        assert_eq!(
-            got.escape_ascii().to_string(),
-            expected.escape_ascii().to_string()
-        );
+        assert_eq!(got.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
 
     /// Reads the rest of the body.
@@ -283,11 +257,7 @@ impl RawClient {
     #[track_caller]
     pub fn expect_closed(&mut self) {
         let rest = self.read_to_close();
-        assert!(
-            rest.is_empty(),
-            "the connection was to be closed, but first came: {}",
-            rest.escape_ascii()
-        );
+        assert!(rest.is_empty(), "the connection was to be closed, but first came: {}", rest.escape_ascii());
     }
 
     /// The peer neither sends nor closes anything for `time`. A test that waits for nothing is slow: use it rarely.
@@ -313,11 +283,7 @@ impl RawClient {
 
     fn unread(&self) -> String {
         let bytes = self.wire.buffered();
-        format!(
-            "; unread ({} bytes): {}",
-            bytes.len(),
-            bytes[..bytes.len().min(2000)].escape_ascii()
-        )
+        format!("; unread ({} bytes): {}", bytes.len(), bytes[..bytes.len().min(2000)].escape_ascii())
     }
 }
 

@@ -124,10 +124,7 @@ impl UpstreamBuilder {
     }
 
     /// Starts it; `handler` is called for every connection.
-    pub fn connections(
-        self,
-        handler: impl Fn(&mut Conn) -> Result<(), WireError> + Send + Sync + 'static,
-    ) -> Upstream {
+    pub fn connections(self, handler: impl Fn(&mut Conn) -> Result<(), WireError> + Send + Sync + 'static) -> Upstream {
         self.launch(Behaviour::Connections(Arc::new(handler)))
     }
 
@@ -143,21 +140,9 @@ impl UpstreamBuilder {
             }
             Place::Unix(path) => (Address::Unix(path), None),
         };
-        let state = State {
-            behaviour,
-            ..State::default()
-        };
-        let shared = Shared {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            record_limit: self.record_limit,
-        };
-        let upstream = Upstream {
-            shared: Arc::new(shared),
-            address,
-            _port: port,
-            acceptor: Mutex::new(None),
-        };
+        let state = State { behaviour, ..State::default() };
+        let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), record_limit: self.record_limit };
+        let upstream = Upstream { shared: Arc::new(shared), address, _port: port, acceptor: Mutex::new(None) };
         upstream.restart();
         upstream
     }
@@ -166,31 +151,21 @@ impl UpstreamBuilder {
 impl Upstream {
     /// A builder, for anything but the defaults.
     pub fn builder() -> UpstreamBuilder {
-        UpstreamBuilder {
-            place: Place::Ipv4,
-            record_limit: 1 << 20,
-        }
+        UpstreamBuilder { place: Place::Ipv4, record_limit: 1 << 20 }
     }
 
     /// Starts a server on a free port of 127.0.0.1 that calls `answer` for every request.
-    pub fn start(
-        answer: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn start(answer: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static) -> Self {
         Self::builder().start(answer)
     }
 
     /// Starts a server on a free port of 127.0.0.1 that calls `handler` for every connection.
-    pub fn connections(
-        handler: impl Fn(&mut Conn) -> Result<(), WireError> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn connections(handler: impl Fn(&mut Conn) -> Result<(), WireError> + Send + Sync + 'static) -> Self {
         Self::builder().connections(handler)
     }
 
     /// From the next request on, on connections that are open too, `answer` is called.
-    pub fn set_answer(
-        &self,
-        answer: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static,
-    ) {
+    pub fn set_answer(&self, answer: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static) {
         self.shared.lock().behaviour = Behaviour::Requests(Arc::new(Box::new(answer)));
     }
 
@@ -252,21 +227,13 @@ impl Upstream {
     /// Waits until `count` requests have been read (their heads).
     #[track_caller]
     pub fn wait_for_requests(&self, count: usize) {
-        wait::until(
-            DEADLINE,
-            &format!("{count} requests at the upstream"),
-            || self.request_count() >= count,
-        );
+        wait::until(DEADLINE, &format!("{count} requests at the upstream"), || self.request_count() >= count);
     }
 
     /// Waits until exactly `count` connections are open.
     #[track_caller]
     pub fn wait_for_open(&self, count: usize) {
-        wait::until(
-            DEADLINE,
-            &format!("{count} open connections at the upstream"),
-            || self.open() == count,
-        );
+        wait::until(DEADLINE, &format!("{count} open connections at the upstream"), || self.open() == count);
     }
 
     /// Accepts no more connections. The kernel still completes handshakes and takes bytes, as with a server that hangs.
@@ -282,11 +249,7 @@ impl Upstream {
 
     /// Closes the port, so that connections are refused, and closes all connections. The port stays reserved.
     pub fn stop(&self) {
-        let acceptor = self
-            .acceptor
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Acceptor { listener, thread }) = acceptor {
             // Linux: wakes the thread that waits in accept.
             let _ = rustix::net::shutdown(&*listener, rustix::net::Shutdown::Both);
@@ -303,13 +266,12 @@ impl Upstream {
     #[track_caller]
     pub fn restart(&self) {
         self.stop();
-        let listener = Listener::bind(&self.address)
-            .unwrap_or_else(|error| panic!("cannot listen at {}: {error}", self.address));
+        let listener =
+            Listener::bind(&self.address).unwrap_or_else(|error| panic!("cannot listen at {}: {error}", self.address));
         let listener = Arc::new(listener);
         let (shared, accepting) = (Arc::clone(&self.shared), Arc::clone(&listener));
         let thread = std::thread::spawn(move || shared.accept(&accepting));
-        *self.acceptor.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Acceptor { listener, thread });
+        *self.acceptor.lock().unwrap_or_else(PoisonError::into_inner) = Some(Acceptor { listener, thread });
     }
 
     /// Closes all open connections (FIN), also in the middle of an answer.
@@ -352,10 +314,8 @@ impl Shared {
             };
             // A connection that is accepted during a pause waits here, unserved: its peer cannot tell that from a full queue.
             let state = self.lock();
-            let mut state = self
-                .changed
-                .wait_while(state, |state| state.paused)
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut state =
+                self.changed.wait_while(state, |state| state.paused).unwrap_or_else(PoisonError::into_inner);
             let number = state.accepted;
             let Ok(copy) = socket.try_clone() else {
                 continue;
@@ -365,10 +325,7 @@ impl Shared {
             drop(state);
             let shared = Arc::clone(self);
             std::thread::spawn(move || {
-                let open = OpenConnection {
-                    shared: &shared,
-                    number,
-                };
+                let open = OpenConnection { shared: &shared, number };
                 if let Ok(mut conn) = Conn::new(socket, number, Arc::clone(&shared)) {
                     serve(&mut conn);
                 }
@@ -386,10 +343,7 @@ struct OpenConnection<'a> {
 
 impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
-        self.shared
-            .lock()
-            .open
-            .retain(|(number, _)| *number != self.number);
+        self.shared.lock().open.retain(|(number, _)| *number != self.number);
     }
 }
 

@@ -12,8 +12,7 @@ pub fn until(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool
 /// Like [`until`], for a value: returns the first `Some`.
 #[track_caller]
 pub fn some<T>(deadline: Duration, what: &str, attempt: impl FnMut() -> Option<T>) -> T {
-    try_some(deadline, attempt)
-        .unwrap_or_else(|| panic!("within {deadline:?} this did not come true: {what}"))
+    try_some(deadline, attempt).unwrap_or_else(|| panic!("within {deadline:?} this did not come true: {what}"))
 }
 
 /// Like [`some`], but a deadline that passes gives `None`.

@@ -69,9 +69,7 @@ impl WeirBuilder {
     #[track_caller]
     pub fn start(self) -> Weir {
         let (process, dir) = self.launch();
-        let addr = process.wait_for_line("\"listening on http://ADDR\"", |line| {
-            address(line, LISTENING)
-        });
+        let addr = process.wait_for_line("\"listening on http://ADDR\"", |line| address(line, LISTENING));
         Weir { process, addr, dir }
     }
 
@@ -81,17 +79,14 @@ impl WeirBuilder {
         let (process, _dir) = self.launch();
         let status: ExitStatus = process.wait_for_exit(DEADLINE);
         process.wait_for_all_output();
-        Finished {
-            code: status.code(),
-            stdout: process.stdout(),
-            stderr: process.stderr(),
-        }
+        Finished { code: status.code(), stdout: process.stdout(), stderr: process.stderr() }
     }
 
     #[track_caller]
     fn launch(self) -> (Process, TempDir) {
-        let mut builder: ProcessBuilder = Process::builder(self.program)
-            .hint("The tests of crates/weir pass env!(\"CARGO_BIN_EXE_weir\"); others build it first: cargo build -p weir");
+        let mut builder: ProcessBuilder = Process::builder(self.program).hint(
+            "The tests of crates/weir pass env!(\"CARGO_BIN_EXE_weir\"); others build it first: cargo build -p weir",
+        );
         match &self.config {
             Some(yaml) => {
                 let path = self.dir.path().join(CONFIG_FILE);
@@ -114,17 +109,8 @@ const ADMIN: &str = "admin on http://";
 impl Weir {
     /// A builder for the program at this path: in crates/weir `env!("CARGO_BIN_EXE_weir")`.
     pub fn builder(program: impl Into<PathBuf>) -> WeirBuilder {
-        let dir = tempfile::Builder::new()
-            .prefix("weir-")
-            .tempdir()
-            .expect("a temporary directory");
-        WeirBuilder {
-            program: program.into(),
-            dir,
-            config: None,
-            env: Vec::new(),
-            args: Vec::new(),
-        }
+        let dir = tempfile::Builder::new().prefix("weir-").tempdir().expect("a temporary directory");
+        WeirBuilder { program: program.into(), dir, config: None, env: Vec::new(), args: Vec::new() }
     }
 
     /// Address of the first listener.
@@ -136,19 +122,17 @@ impl Weir {
     #[track_caller]
     pub fn addrs(&self, count: usize) -> Vec<SocketAddr> {
         let mut found = Vec::new();
-        self.process
-            .wait_for_line(&format!("{count} listeners"), |line| {
-                found.extend(address(line, LISTENING));
-                (found.len() == count).then_some(())
-            });
+        self.process.wait_for_line(&format!("{count} listeners"), |line| {
+            found.extend(address(line, LISTENING));
+            (found.len() == count).then_some(())
+        });
         found
     }
 
     /// Address of the admin listener; waits until it is printed, and panics when none is.
     #[track_caller]
     pub fn admin_addr(&self) -> SocketAddr {
-        self.process
-            .wait_for_line("\"admin on http://ADDR\"", |line| address(line, ADMIN))
+        self.process.wait_for_line("\"admin on http://ADDR\"", |line| address(line, ADMIN))
     }
 
     /// The first listener's URL, without a slash at the end.
@@ -170,13 +154,7 @@ impl Weir {
 
     /// A request with fields and a body on a new connection.
     #[track_caller]
-    pub fn request(
-        &self,
-        method: &str,
-        target: &str,
-        fields: &[(&str, &str)],
-        body: impl AsRef<[u8]>,
-    ) -> Message {
+    pub fn request(&self, method: &str, target: &str, fields: &[(&str, &str)], body: impl AsRef<[u8]>) -> Message {
         let mut client = self.connect();
         client.request(method, target, fields, body);
         client.read_response_to(method)
@@ -220,10 +198,7 @@ impl Deref for Weir {
 /// The address in a line such as `listening on http://127.0.0.1:43121`.
 fn address(line: &str, announcement: &str) -> Option<SocketAddr> {
     let rest = line.split_once(announcement)?.1;
-    rest.split(|c: char| c == '/' || c.is_whitespace())
-        .next()?
-        .parse()
-        .ok()
+    rest.split(|c: char| c == '/' || c.is_whitespace()).next()?.parse().ok()
 }
 
 #[track_caller]

@@ -147,28 +147,15 @@ impl Wire {
             }
             Socket::Unix(stream) => stream.set_nonblocking(true)?,
         }
-        Ok(Self {
-            socket,
-            buffer: Vec::new(),
-            start: 0,
-            deadline,
-            tap: Vec::new(),
-            tap_limit: 64 * 1024,
-        })
+        Ok(Self { socket, buffer: Vec::new(), start: 0, deadline, tap: Vec::new(), tap_limit: 64 * 1024 })
     }
 
     /// Connects, from `local` if that is given.
-    pub(crate) fn connect(
-        to: &Address,
-        local: Option<IpAddr>,
-        deadline: Duration,
-    ) -> Result<Self, WireError> {
+    pub(crate) fn connect(to: &Address, local: Option<IpAddr>, deadline: Duration) -> Result<Self, WireError> {
         let socket = match (to, local) {
             (Address::Unix(path), _) => Socket::Unix(UnixStream::connect(path)?),
             (Address::Tcp(to), None) => Socket::Tcp(TcpStream::connect_timeout(to, deadline)?),
-            (Address::Tcp(to), Some(local)) => {
-                Socket::Tcp(connect_from(local, to).map_err(io::Error::from)?)
-            }
+            (Address::Tcp(to), Some(local)) => Socket::Tcp(connect_from(local, to).map_err(io::Error::from)?),
         };
         Ok(Self::new(socket, deadline)?)
     }
@@ -235,11 +222,7 @@ impl Wire {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WireError> {
         let end = self.end();
         let written = self.write_until(bytes, end)?;
-        if written < bytes.len() {
-            Err(WireError::Deadline)
-        } else {
-            Ok(())
-        }
+        if written < bytes.len() { Err(WireError::Deadline) } else { Ok(()) }
     }
 
     /// Writes until `end`; returns how many bytes the kernel took.
@@ -253,12 +236,10 @@ impl Wire {
             match outcome {
                 Ok(count) => written += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    match ready(&self.socket, PollFlags::OUT, end) {
-                        Err(WireError::Deadline) => break,
-                        outcome => outcome?,
-                    }
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match ready(&self.socket, PollFlags::OUT, end) {
+                    Err(WireError::Deadline) => break,
+                    outcome => outcome?,
+                },
                 Err(error) => return Err(error.into()),
             }
         }
@@ -275,10 +256,7 @@ impl Wire {
 fn ready(socket: &Socket, interest: PollFlags, end: Instant) -> Result<(), WireError> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let timeout = Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         match poll(&mut [PollFd::new(socket, interest)], Some(&timeout)) {
             Ok(0) => return Err(WireError::Deadline),
             Ok(_) => return Ok(()),
@@ -289,11 +267,7 @@ fn ready(socket: &Socket, interest: PollFlags, end: Instant) -> Result<(), WireE
 }
 
 fn connect_from(local: IpAddr, to: &SocketAddr) -> rustix::io::Result<TcpStream> {
-    let family = if local.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
+    let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket(family, SocketType::STREAM, None)?;
     bind(&socket, &SocketAddr::new(local, 0))?;
     connect(&socket, to)?;

@@ -19,8 +19,7 @@ fn read(response: &[u8]) -> Result<testkit::Message, WireError> {
 #[test]
 fn a_request_arrives_byte_for_byte_however_it_is_cut() {
     let upstream = Upstream::start(answer::echo());
-    let request =
-        b"POST /a?b HTTP/1.1\r\nhOST:  x \r\nX: 1\r\nX: 2\r\nContent-Length: 5\r\n\r\nhello";
+    let request = b"POST /a?b HTTP/1.1\r\nhOST:  x \r\nX: 1\r\nX: 2\r\nContent-Length: 5\r\n\r\nhello";
     let mut client = RawClient::connect(upstream.address());
     for way in 0..10 {
         match way {
@@ -33,21 +32,10 @@ fn a_request_arrives_byte_for_byte_however_it_is_cut() {
     assert_eq!((upstream.accepted(), upstream.request_count()), (1, 10));
     let seen = &upstream.requests()[1];
     assert_eq!(seen.raw, request);
-    assert_eq!(
-        (seen.head.method(), seen.head.target(), seen.head.version()),
-        ("POST", "/a?b", "HTTP/1.1")
-    );
+    assert_eq!((seen.head.method(), seen.head.target(), seen.head.version()), ("POST", "/a?b", "HTTP/1.1"));
     assert_eq!(seen.head.fields[0], ("hOST".to_owned(), "x".to_owned()));
     assert_eq!(seen.head.all("x"), ["1", "2"]);
-    assert_eq!(
-        (
-            &seen.body[..],
-            seen.body_length,
-            seen.complete,
-            seen.connection
-        ),
-        (&b"hello"[..], 5, true, 0)
-    );
+    assert_eq!((&seen.body[..], seen.body_length, seen.complete, seen.connection), (&b"hello"[..], 5, true, 0));
     assert!(upstream.errors().is_empty());
 }
 
@@ -58,10 +46,7 @@ fn a_chunked_request_is_decoded_and_recorded_raw() {
     let body = "3\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: 1\r\n\r\n";
     let mut client = RawClient::connect(upstream.address());
     client.send([head, body].concat());
-    assert_eq!(
-        client.read_response().text(),
-        [head, "abc0123456789"].concat()
-    );
+    assert_eq!(client.read_response().text(), [head, "abc0123456789"].concat());
     let seen = &upstream.requests()[0];
     assert_eq!(seen.raw, [head, body].concat().as_bytes());
     assert_eq!(seen.trailers, [("T".to_owned(), "1".to_owned())]);
@@ -70,36 +55,11 @@ fn a_chunked_request_is_decoded_and_recorded_raw() {
 #[test]
 fn responses_end_where_their_framing_says() {
     let cases: [(&str, &[u8], Framing, &str); 6] = [
-        (
-            "length",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabc",
-            Framing::Length(2),
-            "ab",
-        ),
-        (
-            "no length",
-            b"HTTP/1.1 200 OK\r\n\r\nabc",
-            Framing::UntilClose,
-            "abc",
-        ),
-        (
-            "1.0",
-            b"HTTP/1.0 200 OK\r\n\r\nabc",
-            Framing::UntilClose,
-            "abc",
-        ),
-        (
-            "204",
-            b"HTTP/1.1 204 No Content\r\n\r\nabc",
-            Framing::None,
-            "",
-        ),
-        (
-            "304",
-            b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
-            Framing::None,
-            "",
-        ),
+        ("length", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabc", Framing::Length(2), "ab"),
+        ("no length", b"HTTP/1.1 200 OK\r\n\r\nabc", Framing::UntilClose, "abc"),
+        ("1.0", b"HTTP/1.0 200 OK\r\n\r\nabc", Framing::UntilClose, "abc"),
+        ("204", b"HTTP/1.1 204 No Content\r\n\r\nabc", Framing::None, ""),
+        ("304", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", Framing::None, ""),
         (
             "chunked",
             b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n",
@@ -109,11 +69,7 @@ fn responses_end_where_their_framing_says() {
     ];
     for (name, bytes, framing, body) in cases {
         let response = read(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(
-            (response.framing, response.text()),
-            (framing, body),
-            "{name}"
-        );
+        assert_eq!((response.framing, response.text()), (framing, body), "{name}");
     }
 }
 
@@ -136,64 +92,28 @@ fn doubtful_responses_are_refused() {
         ("bare CR", b"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n"),
         ("NUL", b"HTTP/1.1 200 OK\r\nA: \0\r\n\r\n"),
         ("obs-fold", b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n"),
-        (
-            "space before the colon",
-            b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
-        ),
+        ("space before the colon", b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n"),
         ("empty name", b"HTTP/1.1 200 OK\r\n: b\r\n\r\n"),
-        (
-            "both lengths",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "two lengths",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
-        ),
-        (
-            "signed length",
-            b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\na",
-        ),
-        (
-            "unknown coding",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "coding in 1.0",
-            b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        ),
-        (
-            "length with 204",
-            b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
-        ),
-        (
-            "chunk size",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n",
-        ),
-        (
-            "chunk end",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
-        ),
+        ("both lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("two lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na"),
+        ("signed length", b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\na"),
+        ("unknown coding", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        ("coding in 1.0", b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("length with 204", b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"),
+        ("chunk size", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n"),
+        ("chunk end", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n"),
     ];
     for (name, bytes) in cases {
         let outcome = read(bytes);
-        assert!(
-            matches!(outcome, Err(WireError::Malformed(_))),
-            "{name}: {outcome:?}"
-        );
+        assert!(matches!(outcome, Err(WireError::Malformed(_))), "{name}: {outcome:?}");
     }
 }
 
 #[test]
 fn a_response_that_breaks_off_is_no_response() {
     let short = |bytes: &[u8]| read(bytes).expect_err("an error");
-    assert!(matches!(
-        short(b"HTTP/1.1 200 OK\r\nContent-"),
-        WireError::Truncated(_)
-    ));
-    assert!(matches!(
-        short(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"),
-        WireError::Truncated(_)
-    ));
+    assert!(matches!(short(b"HTTP/1.1 200 OK\r\nContent-"), WireError::Truncated(_)));
+    assert!(matches!(short(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), WireError::Truncated(_)));
     assert!(matches!(
         short(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"),
         WireError::Truncated(_)
@@ -207,10 +127,7 @@ fn a_reset_is_told_from_a_close() {
     for expected in [WireError::Reset, WireError::Closed] {
         let mut client = RawClient::connect(upstream.address());
         client.send(GET);
-        assert_eq!(
-            client.try_read_response().expect_err("no response"),
-            expected
-        );
+        assert_eq!(client.try_read_response().expect_err("no response"), expected);
     }
     assert!(upstream.errors().is_empty());
 }
@@ -221,10 +138,7 @@ fn a_head_request_gets_no_body_and_keeps_the_connection() {
     let mut client = RawClient::connect(upstream.address());
     client.request("HEAD", "/", &[], "");
     let response = client.read_response_to("HEAD");
-    assert_eq!(
-        (response.field("content-length"), response.body.len()),
-        (Some("5"), 0)
-    );
+    assert_eq!((response.field("content-length"), response.body.len()), (Some("5"), 0));
     assert_eq!(client.get("/").text(), "hello");
     assert_eq!(upstream.accepted(), 1);
 }
@@ -268,10 +182,7 @@ fn every_event_of_a_stream_arrives_when_its_gate_is_opened() {
     let upstream = Upstream::start(answer::sse(["one", "two"], &gate));
     let mut client = RawClient::connect(upstream.address());
     client.send(GET);
-    assert_eq!(
-        client.read_head().field("content-type"),
-        Some("text/event-stream")
-    );
+    assert_eq!(client.read_head().field("content-type"), Some("text/event-stream"));
     client.expect_silence(Duration::from_millis(30));
     gate.release();
     assert_eq!(client.read_piece().expect("a piece").data, b"data: one\n\n");
@@ -310,17 +221,12 @@ fn large_bodies_stream_without_being_kept() {
     let length = 300 << 20;
     let upstream = Upstream::builder().connections(answer::sink);
     let mut client = RawClient::connect(upstream.address());
-    client.send(format!(
-        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
-    ));
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"));
     assert_eq!(client.read_head().status(), 100);
     client.try_send_pattern(length).expect("all of it");
     assert_eq!(client.read_response().text(), format!("{length} ok"));
     let seen = &upstream.requests()[0];
-    assert_eq!(
-        (seen.body_length, seen.body.len(), seen.raw.len()),
-        (length, 1 << 20, 1 << 20)
-    );
+    assert_eq!((seen.body_length, seen.body.len(), seen.raw.len()), (length, 1 << 20, 1 << 20));
 
     let upstream = Upstream::start(answer::large(length));
     let mut client = RawClient::connect(upstream.address());
@@ -346,9 +252,7 @@ fn a_changed_byte_of_the_pattern_is_noticed() {
 fn a_peer_that_does_not_read_blocks_the_sender() {
     let upstream = Upstream::connections(|conn| conn.stall());
     let mut client = RawClient::connect(upstream.address());
-    let taken = client
-        .send_until_blocked(1 << 30, Duration::from_millis(200))
-        .expect("an open connection");
+    let taken = client.send_until_blocked(1 << 30, Duration::from_millis(200)).expect("an open connection");
     assert!((1..1 << 30).contains(&taken), "{taken}");
 }
 
@@ -358,9 +262,7 @@ fn a_stopped_upstream_refuses_and_comes_back_at_the_same_place() {
     let places = [
         Upstream::start(answer::ok("up")),
         Upstream::builder().ipv6().start(answer::ok("up")),
-        Upstream::builder()
-            .unix(dir.path().join("socket"))
-            .start(answer::ok("up")),
+        Upstream::builder().unix(dir.path().join("socket")).start(answer::ok("up")),
     ];
     for upstream in places {
         let mut client = RawClient::connect(upstream.address());
@@ -370,12 +272,7 @@ fn a_stopped_upstream_refuses_and_comes_back_at_the_same_place() {
         assert!(RawClient::try_connect(upstream.address(), None).is_err());
         upstream.wait_for_open(0);
         upstream.restart();
-        assert_eq!(
-            RawClient::connect(upstream.address()).get("/").text(),
-            "up",
-            "{}",
-            upstream.url()
-        );
+        assert_eq!(RawClient::connect(upstream.address()).get("/").text(), "up", "{}", upstream.url());
     }
 }
 
@@ -398,8 +295,7 @@ fn the_answer_can_change_while_connections_are_open() {
     assert_eq!(client.get("/").text(), "a");
     upstream.set_answer(answer::status(503));
     assert_eq!(client.get("/").status(), 503);
-    upstream
-        .set_answer(|conn, request| conn.respond(200, &[("X-Target", request.head.target())], ""));
+    upstream.set_answer(|conn, request| conn.respond(200, &[("X-Target", request.head.target())], ""));
     assert_eq!(client.get("/x").field("x-target"), Some("/x"));
 }
 
@@ -413,28 +309,17 @@ fn open_connections_can_be_closed_or_reset_by_the_test() {
     };
     let mut client = connect();
     upstream.close_connections();
-    assert_eq!(
-        client.try_read_response().expect_err("closed"),
-        WireError::Closed
-    );
+    assert_eq!(client.try_read_response().expect_err("closed"), WireError::Closed);
     let mut client = connect();
     upstream.reset_connections();
-    assert_eq!(
-        client.try_read_response().expect_err("reset"),
-        WireError::Reset
-    );
+    assert_eq!(client.try_read_response().expect_err("reset"), WireError::Reset);
 }
 
 #[test]
 fn a_client_can_come_from_another_address() {
     let upstream = Upstream::start(answer::ok(""));
     let local = IpAddr::from(Ipv4Addr::new(127, 1, 2, 3));
-    assert_eq!(
-        RawClient::connect_from(local, upstream.address())
-            .get("/")
-            .status(),
-        200
-    );
+    assert_eq!(RawClient::connect_from(local, upstream.address()).get("/").status(), 200);
 }
 
 #[test]
@@ -456,9 +341,7 @@ fn many_clients_at_once_are_counted_right() {
 fn an_upgraded_connection_carries_bytes() {
     let upstream = Upstream::connections(|conn| {
         conn.read_head()?;
-        conn.write(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-        )?;
+        conn.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")?;
         loop {
             let bytes = conn.read_raw()?;
             if bytes.is_empty() {

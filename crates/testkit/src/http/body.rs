@@ -23,26 +23,13 @@ pub(crate) struct BodyReader {
 
 impl BodyReader {
     pub(crate) fn new(framing: Framing) -> Self {
-        let left = if let Framing::Length(length) = framing {
-            length
-        } else {
-            0
-        };
+        let left = if let Framing::Length(length) = framing { length } else { 0 };
         let ended = framing == Framing::None || framing == Framing::Length(0);
-        Self {
-            framing,
-            left,
-            ended,
-            trailers: Vec::new(),
-        }
+        Self { framing, left, ended, trailers: Vec::new() }
     }
 
     /// The next piece, or `None` at the end of the body.
-    pub(crate) fn next(
-        &mut self,
-        wire: &mut Wire,
-        end: Instant,
-    ) -> Result<Option<Piece>, WireError> {
+    pub(crate) fn next(&mut self, wire: &mut Wire, end: Instant) -> Result<Option<Piece>, WireError> {
         if self.ended {
             return Ok(None);
         }
@@ -54,20 +41,13 @@ impl BodyReader {
                 return Ok(None);
             }
         }
-        let wanted = if self.framing == Framing::Chunked && self.left <= WHOLE_CHUNK {
-            self.left as usize
-        } else {
-            1
-        };
+        let wanted = if self.framing == Framing::Chunked && self.left <= WHOLE_CHUNK { self.left as usize } else { 1 };
         while wire.buffered().len() < wanted {
             if wire.fill(end)? == 0 {
                 self.ended = true;
                 return match self.framing {
                     Framing::UntilClose => Ok(None),
-                    _ => Err(WireError::Truncated(format!(
-                        "a body, {} bytes missing ({:?})",
-                        self.left, self.framing
-                    ))),
+                    _ => Err(WireError::Truncated(format!("a body, {} bytes missing ({:?})", self.left, self.framing))),
                 };
             }
         }
@@ -81,16 +61,11 @@ impl BodyReader {
         if self.framing == Framing::Chunked && self.left == 0 {
             let rest = read_line(wire, end, &mut Vec::new())?;
             if !rest.is_empty() {
-                return Err(WireError::Malformed(format!(
-                    "no CRLF after chunk data: {rest:?}"
-                )));
+                return Err(WireError::Malformed(format!("no CRLF after chunk data: {rest:?}")));
             }
         }
         self.ended = matches!(self.framing, Framing::Length(_)) && self.left == 0;
-        Ok(Some(Piece {
-            data,
-            at: Instant::now(),
-        }))
+        Ok(Some(Piece { data, at: Instant::now() }))
     }
 }
 
@@ -100,6 +75,5 @@ fn read_chunk_size(wire: &mut Wire, end: Instant) -> Result<u64, WireError> {
     if line.is_empty() || !line.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(WireError::Malformed(format!("chunk size: {line:?}")));
     }
-    u64::from_str_radix(&line, 16)
-        .map_err(|_| WireError::Malformed(format!("chunk size does not fit: {line:?}")))
+    u64::from_str_radix(&line, 16).map_err(|_| WireError::Malformed(format!("chunk size does not fit: {line:?}")))
 }

@@ -23,10 +23,7 @@ pub struct Head {
 impl Head {
     /// The values of all fields of this name, in order.
     pub fn all(&self, name: &str) -> Vec<&str> {
-        let named = self
-            .fields
-            .iter()
-            .filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        let named = self.fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.as_str()).collect()
     }
 
@@ -34,23 +31,14 @@ impl Head {
     #[track_caller]
     pub fn field(&self, name: &str) -> Option<&str> {
         let values = self.all(name);
-        assert!(
-            values.len() < 2,
-            "{name} came {} times:\n{}",
-            values.len(),
-            self.raw.escape_ascii()
-        );
+        assert!(values.len() < 2, "{name} came {} times:\n{}", values.len(), self.raw.escape_ascii());
         values.first().copied()
     }
 
     /// The status of a response.
     #[track_caller]
     pub fn status(&self) -> u16 {
-        let code = self
-            .start
-            .starts_with("HTTP/")
-            .then(|| self.start.split(' ').nth(1)?.parse().ok())
-            .flatten();
+        let code = self.start.starts_with("HTTP/").then(|| self.start.split(' ').nth(1)?.parse().ok()).flatten();
         code.unwrap_or_else(|| panic!("not a status line: {}", self.start))
     }
 
@@ -67,41 +55,23 @@ impl Head {
     /// `HTTP/1.1` or `HTTP/1.0`.
     pub fn version(&self) -> &str {
         let mut parts = self.start.split(' ');
-        if self.start.starts_with("HTTP/") {
-            parts.next()
-        } else {
-            parts.nth(2)
-        }
-        .unwrap_or_default()
+        if self.start.starts_with("HTTP/") { parts.next() } else { parts.nth(2) }.unwrap_or_default()
     }
 
     /// Whether the connection stays open after this message (RFC 9112, 9.3).
     pub fn keeps_alive(&self) -> bool {
         let names = |option: &str| {
-            let options = self
-                .all("connection")
-                .into_iter()
-                .flat_map(|value| value.split(','));
-            options
-                .map(str::trim)
-                .any(|token| token.eq_ignore_ascii_case(option))
+            let options = self.all("connection").into_iter().flat_map(|value| value.split(','));
+            options.map(str::trim).any(|token| token.eq_ignore_ascii_case(option))
         };
         !names("close") && (self.version() == "HTTP/1.1" || names("keep-alive"))
     }
 }
 
 /// Reads a request's head and finds its framing (RFC 9112, 6.3).
-pub(crate) fn read_request_head(
-    wire: &mut Wire,
-    end: Instant,
-) -> Result<(Head, Framing), WireError> {
+pub(crate) fn read_request_head(wire: &mut Wire, end: Instant) -> Result<(Head, Framing), WireError> {
     let head = read_head(wire, end)?;
-    let refuse = |why: &str| {
-        Err(WireError::Malformed(format!(
-            "{why}: {}",
-            head.raw.escape_ascii()
-        )))
-    };
+    let refuse = |why: &str| Err(WireError::Malformed(format!("{why}: {}", head.raw.escape_ascii())));
     let parts: Vec<&str> = head.start.split(' ').collect();
     let [method, target, version] = parts[..] else {
         return refuse("not three parts in the request line");
@@ -127,23 +97,12 @@ pub(crate) fn read_request_head(
 }
 
 /// Reads a response's head and finds its framing; `method` is that of the request (RFC 9112, 6.3).
-pub(crate) fn read_response_head(
-    wire: &mut Wire,
-    method: &str,
-    end: Instant,
-) -> Result<(Head, Framing), WireError> {
+pub(crate) fn read_response_head(wire: &mut Wire, method: &str, end: Instant) -> Result<(Head, Framing), WireError> {
     let head = read_head(wire, end)?;
-    let refuse = |why: &str| {
-        Err(WireError::Malformed(format!(
-            "{why}: {}",
-            head.raw.escape_ascii()
-        )))
-    };
+    let refuse = |why: &str| Err(WireError::Malformed(format!("{why}: {}", head.raw.escape_ascii())));
     let line = head.start.as_bytes();
     let version_is_known = matches!(line.get(..9), Some(b"HTTP/1.1 " | b"HTTP/1.0 "));
-    let code = line
-        .get(9..12)
-        .filter(|code| code.iter().all(u8::is_ascii_digit));
+    let code = line.get(9..12).filter(|code| code.iter().all(u8::is_ascii_digit));
     if !version_is_known || code.is_none_or(|code| code[0] == b'0') || line.get(12) != Some(&b' ') {
         return refuse("not a status line");
     }
@@ -165,10 +124,7 @@ pub(crate) fn read_response_head(
 
 /// What Transfer-Encoding and Content-Length say together, if there is one of them.
 fn declared_framing(head: &Head) -> Result<Option<Framing>, &'static str> {
-    match (
-        &head.all("transfer-encoding")[..],
-        &head.all("content-length")[..],
-    ) {
+    match (&head.all("transfer-encoding")[..], &head.all("content-length")[..]) {
         ([], []) => Ok(None),
         ([coding], []) if coding.eq_ignore_ascii_case("chunked") => match head.version() {
             "HTTP/1.1" => Ok(Some(Framing::Chunked)),
@@ -176,13 +132,8 @@ fn declared_framing(head: &Head) -> Result<Option<Framing>, &'static str> {
         },
         ([_, ..], []) => Err("Transfer-Encoding is not exactly chunked"),
         ([_, ..], [_, ..]) => Err("Transfer-Encoding and Content-Length"),
-        ([], [length])
-            if !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit()) =>
-        {
-            length
-                .parse()
-                .map(|length| Some(Framing::Length(length)))
-                .map_err(|_| "Content-Length does not fit")
+        ([], [length]) if !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit()) => {
+            length.parse().map(|length| Some(Framing::Length(length))).map_err(|_| "Content-Length does not fit")
         }
         ([], [_]) => Err("Content-Length is not a number"),
         ([], _) => Err("Content-Length is repeated"),
@@ -211,12 +162,7 @@ pub(super) fn read_fields(
         if line.is_empty() {
             return Ok(fields);
         }
-        let refuse = |why: &str| {
-            Err(WireError::Malformed(format!(
-                "{why}: {line:?} in {}",
-                raw.escape_ascii()
-            )))
-        };
+        let refuse = |why: &str| Err(WireError::Malformed(format!("{why}: {line:?} in {}", raw.escape_ascii())));
         let Some((name, value)) = line.split_once(':') else {
             return refuse("a field without a colon");
         };
@@ -231,47 +177,28 @@ pub(super) fn read_fields(
 }
 
 /// Reads a line that ends with CRLF, appends its bytes to `raw`, and returns it without the CRLF.
-pub(super) fn read_line(
-    wire: &mut Wire,
-    end: Instant,
-    raw: &mut Vec<u8>,
-) -> Result<String, WireError> {
+pub(super) fn read_line(wire: &mut Wire, end: Instant, raw: &mut Vec<u8>) -> Result<String, WireError> {
     let mut searched = 0;
     let length = loop {
-        if let Some(at) = wire.buffered()[searched..]
-            .iter()
-            .position(|byte| *byte == b'\n')
-        {
+        if let Some(at) = wire.buffered()[searched..].iter().position(|byte| *byte == b'\n') {
             break searched + at + 1;
         }
         searched = wire.buffered().len();
         if raw.len() + searched > HEAD_LIMIT {
-            return Err(WireError::Malformed(
-                "a head or line of more than 1 MiB".to_owned(),
-            ));
+            return Err(WireError::Malformed("a head or line of more than 1 MiB".to_owned()));
         }
         if wire.fill(end)? == 0 {
-            let rest = format!(
-                "a line: {}{}",
-                raw.escape_ascii(),
-                wire.buffered().escape_ascii()
-            );
+            let rest = format!("a line: {}{}", raw.escape_ascii(), wire.buffered().escape_ascii());
             return Err(WireError::Truncated(rest));
         }
     };
     let bytes = wire.consume(length);
     raw.extend_from_slice(&bytes);
     let Some(line) = bytes.strip_suffix(b"\r\n") else {
-        return Err(WireError::Malformed(format!(
-            "bare LF in {}",
-            raw.escape_ascii()
-        )));
+        return Err(WireError::Malformed(format!("bare LF in {}", raw.escape_ascii())));
     };
     if line.iter().any(|byte| matches!(byte, b'\r' | 0)) {
-        return Err(WireError::Malformed(format!(
-            "bare CR or NUL in {}",
-            raw.escape_ascii()
-        )));
+        return Err(WireError::Malformed(format!("bare CR or NUL in {}", raw.escape_ascii())));
     }
     Ok(line.iter().map(|byte| char::from(*byte)).collect())
 }

@@ -21,14 +21,8 @@ pub struct ProcessBuilder {
     death_signal: Signal,
 }
 
-const KEPT_ENVIRONMENT: [&str; 6] = [
-    "PATH",
-    "HOME",
-    "TMPDIR",
-    "RUST_BACKTRACE",
-    "LLVM_PROFILE_FILE",
-    "LD_LIBRARY_PATH",
-];
+const KEPT_ENVIRONMENT: [&str; 6] =
+    ["PATH", "HOME", "TMPDIR", "RUST_BACKTRACE", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"];
 
 impl ProcessBuilder {
     pub(super) fn new(program: OsString) -> Self {
@@ -39,12 +33,7 @@ impl ProcessBuilder {
                 command.env(name, value);
             }
         }
-        Self {
-            command,
-            program,
-            hint: None,
-            death_signal: Signal::KILL,
-        }
+        Self { command, program, hint: None, death_signal: Signal::KILL }
     }
 
     /// Adds one argument.
@@ -94,26 +83,13 @@ impl ProcessBuilder {
     #[track_caller]
     pub fn start(mut self) -> Process {
         let name = self.program.to_string_lossy().into_owned();
-        self.command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
+        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         die_with_parent(&mut self.command, self.death_signal);
-        let mut child = spawn(self.command).unwrap_or_else(|error| {
-            panic!(
-                "cannot start {name}: {error}. {}",
-                self.hint.unwrap_or_default()
-            )
-        });
+        let mut child = spawn(self.command)
+            .unwrap_or_else(|error| panic!("cannot start {name}: {error}. {}", self.hint.unwrap_or_default()));
         let pid = Pid::from_child(&child);
         let output = Output::read(child.stdout.take(), child.stderr.take());
-        Process {
-            name: name.rsplit('/').next().unwrap_or_default().to_owned(),
-            child: Mutex::new(child),
-            pid,
-            output,
-        }
+        Process { name: name.rsplit('/').next().unwrap_or_default().to_owned(), child: Mutex::new(child), pid, output }
     }
 }
 
@@ -123,9 +99,7 @@ fn die_with_parent(command: &mut Command, signal: Signal) {
     // SAFETY: between fork and exec only async-signal-safe work is allowed; this closure is a single prctl system call that touches
     // no memory of the process. std offers no other way to run something in the child.
     unsafe {
-        command.pre_exec(move || {
-            set_parent_process_death_signal(Some(signal)).map_err(io::Error::from)
-        });
+        command.pre_exec(move || set_parent_process_death_signal(Some(signal)).map_err(io::Error::from));
     }
 }
 
@@ -149,8 +123,6 @@ fn spawn(command: Command) -> io::Result<Child> {
         sender
     });
     let (reply, child) = mpsc::channel();
-    spawner
-        .send((command, reply))
-        .expect("the spawner never ends");
+    spawner.send((command, reply)).expect("the spawner never ends");
     child.recv().expect("the spawner answers")
 }

@@ -69,9 +69,7 @@ impl Output {
             let mut pipe = BufReader::new(pipe);
             let mut line = Vec::new();
             while matches!(pipe.read_until(b'\n', &mut line), Ok(1..)) {
-                let text = String::from_utf8_lossy(&line)
-                    .trim_end_matches(['\n', '\r'])
-                    .to_owned();
+                let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
                 line.clear();
                 let mut lines = output.lock();
                 lines.kept.push_back((stream, text));
@@ -87,17 +85,9 @@ impl Output {
     }
 
     /// The first value that `find` makes of a line from `mark` on, and the place behind the last line that was looked at.
-    pub(super) fn find_from<T>(
-        &self,
-        mark: Mark,
-        find: &mut impl FnMut(&str) -> Option<T>,
-    ) -> (Option<T>, Mark) {
+    pub(super) fn find_from<T>(&self, mark: Mark, find: &mut impl FnMut(&str) -> Option<T>) -> (Option<T>, Mark) {
         let lines = self.lock();
-        let found = lines
-            .kept
-            .iter()
-            .skip(mark.0.saturating_sub(lines.dropped))
-            .find_map(|(_, text)| find(text));
+        let found = lines.kept.iter().skip(mark.0.saturating_sub(lines.dropped)).find_map(|(_, text)| find(text));
         (found, Mark(lines.end()))
     }
 
@@ -121,28 +111,17 @@ impl Output {
     pub(super) fn lines_after(&self, mark: Mark, only: Option<Stream>) -> Vec<String> {
         let lines = self.lock();
         let wanted = lines.kept.iter().skip(mark.0.saturating_sub(lines.dropped));
-        wanted
-            .filter(|(stream, _)| only.is_none_or(|only| only == *stream))
-            .map(|(_, text)| text.clone())
-            .collect()
+        wanted.filter(|(stream, _)| only.is_none_or(|only| only == *stream)).map(|(_, text)| text.clone()).collect()
     }
 
     pub(super) fn tail(&self, count: usize) -> String {
         let lines = self.lock();
         let skipped = lines.kept.len().saturating_sub(count);
-        let tail: Vec<&str> = lines
-            .kept
-            .iter()
-            .skip(skipped)
-            .map(|(_, text)| text.as_str())
-            .collect();
+        let tail: Vec<&str> = lines.kept.iter().skip(skipped).map(|(_, text)| text.as_str()).collect();
         tail.join("\n")
     }
 
     fn lock(&self) -> MutexGuard<'_, Lines> {
-        self.shared
-            .lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

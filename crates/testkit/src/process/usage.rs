@@ -27,20 +27,13 @@ impl Usage {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let missing = |what: &str| Error::other(format!("no {what}"));
         let field = |name: &str| {
-            let line = status
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok())
-                .ok_or_else(|| missing(name))
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok()).ok_or_else(|| missing(name))
         };
         // The second field is the program's name in parentheses and may hold anything; utime and stime are the 14th and 15th.
         let after_name = stat.rsplit_once(')').ok_or_else(|| missing("stat"))?.1;
-        let ticks: Vec<u64> = after_name
-            .split_whitespace()
-            .skip(11)
-            .take(2)
-            .filter_map(|value| value.parse().ok())
-            .collect();
+        let ticks: Vec<u64> =
+            after_name.split_whitespace().skip(11).take(2).filter_map(|value| value.parse().ok()).collect();
         let [user, system] = ticks[..] else {
             return Err(missing("utime and stime"));
         };

@@ -61,9 +61,7 @@ pub fn raw_then_reset(bytes: impl Into<Vec<u8>>) -> Answer {
 /// 200 that promises `promised` bytes and closes after `sent` of them.
 pub fn close_after(sent: usize, promised: usize) -> Answer {
     Box::new(move |conn, _| {
-        conn.write(format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {promised}\r\n\r\n"
-        ))?;
+        conn.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {promised}\r\n\r\n"))?;
         conn.write_pattern(sent as u64)?;
         conn.close()
     })
@@ -95,10 +93,7 @@ pub fn gated(gate: &Gate, then: Answer) -> Answer {
 
 /// 200 with these chunks, all written at once.
 pub fn chunked<T: AsRef<[u8]>>(pieces: impl IntoIterator<Item = T>) -> Answer {
-    let pieces: Vec<Vec<u8>> = pieces
-        .into_iter()
-        .map(|piece| piece.as_ref().to_vec())
-        .collect();
+    let pieces: Vec<Vec<u8>> = pieces.into_iter().map(|piece| piece.as_ref().to_vec()).collect();
     Box::new(move |conn, _| {
         conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
         for piece in &pieces {
@@ -111,10 +106,7 @@ pub fn chunked<T: AsRef<[u8]>>(pieces: impl IntoIterator<Item = T>) -> Answer {
 /// 200 with `text/event-stream`: the head at once, each event (`data: …`) as a chunk and the end of the body, each when the
 /// test releases the gate.
 pub fn sse<T: AsRef<str>>(events: impl IntoIterator<Item = T>, gate: &Gate) -> Answer {
-    let events: Vec<String> = events
-        .into_iter()
-        .map(|event| format!("data: {}\n\n", event.as_ref()))
-        .collect();
+    let events: Vec<String> = events.into_iter().map(|event| format!("data: {}\n\n", event.as_ref())).collect();
     let gate = gate.clone();
     Box::new(move |conn, _| {
         conn.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")?;
@@ -130,9 +122,7 @@ pub fn sse<T: AsRef<str>>(events: impl IntoIterator<Item = T>, gate: &Gate) -> A
 /// 200 with `length` bytes of the [`crate::pattern`] and a Content-Length.
 pub fn large(length: u64) -> Answer {
     Box::new(move |conn, _| {
-        conn.write(format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"
-        ))?;
+        conn.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"))?;
         conn.write_pattern(length)
     })
 }
@@ -157,9 +147,7 @@ pub fn sink(conn: &mut Conn) -> Result<(), WireError> {
             conn.respond(100, &[], "")?;
         }
         let seen = conn.read_pattern()?;
-        let verdict = seen
-            .wrong_at
-            .map_or_else(|| "ok".to_owned(), |offset| format!("wrong at {offset}"));
+        let verdict = seen.wrong_at.map_or_else(|| "ok".to_owned(), |offset| format!("wrong at {offset}"));
         conn.respond(200, &[], format!("{} {verdict}", seen.bytes))?;
     }
 }

@@ -37,15 +37,7 @@ impl Conn {
         let mut wire = Wire::new(socket, PATIENCE)?;
         wire.set_tap_limit(shared.record_limit);
         let body = BodyReader::new(Framing::None);
-        Ok(Self {
-            wire,
-            number,
-            shared,
-            current: None,
-            method: String::new(),
-            body,
-            closing: false,
-        })
+        Ok(Self { wire, number, shared, current: None, method: String::new(), body, closing: false })
     }
 
     /// Which connection this is, counted from 0.
@@ -60,9 +52,7 @@ impl Conn {
         while let Some(piece) = self.read_piece().ok()? {
             request.pieces.push((piece.data.len(), piece.at));
             let room = self.shared.record_limit.saturating_sub(request.body.len());
-            request
-                .body
-                .extend_from_slice(&piece.data[..piece.data.len().min(room)]);
+            request.body.extend_from_slice(&piece.data[..piece.data.len().min(room)]);
         }
         request.trailers.clone_from(&self.body.trailers);
         Some(request)
@@ -79,12 +69,7 @@ impl Conn {
         self.method = head.method().to_owned();
         self.body = BodyReader::new(framing);
         let raw = self.wire.take_tap();
-        self.current = Some(
-            self.shared
-                .lock()
-                .record
-                .begin(self.number, head.clone(), raw),
-        );
+        self.current = Some(self.shared.lock().record.begin(self.number, head.clone(), raw));
         Ok(Message::new(head, framing))
     }
 
@@ -144,12 +129,7 @@ impl Conn {
     }
 
     /// Writes bytes, a piece for each permit of the gate.
-    pub fn write_gated(
-        &mut self,
-        bytes: &[u8],
-        piece: usize,
-        gate: &Gate,
-    ) -> Result<(), WireError> {
+    pub fn write_gated(&mut self, bytes: &[u8], piece: usize, gate: &Gate) -> Result<(), WireError> {
         for piece in bytes.chunks(piece) {
             self.pass(gate)?;
             self.write(piece)?;
@@ -183,12 +163,7 @@ impl Conn {
     }
 
     /// Writes a response with Content-Length. To a HEAD request the body is left out.
-    pub fn respond(
-        &mut self,
-        status: u16,
-        fields: &[(&str, &str)],
-        body: impl AsRef<[u8]>,
-    ) -> Result<(), WireError> {
+    pub fn respond(&mut self, status: u16, fields: &[(&str, &str)], body: impl AsRef<[u8]>) -> Result<(), WireError> {
         let body = body.as_ref();
         let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
         for (name, value) in fields {
@@ -249,10 +224,7 @@ impl Conn {
     fn note(&mut self, error: WireError, during: &str) -> WireError {
         let between_messages = during == "a head" && self.wire.buffered().is_empty();
         if !(between_messages && matches!(error, WireError::Closed | WireError::Reset)) {
-            self.shared.lock().record.error(format!(
-                "connection {}, reading {during}: {error}",
-                self.number
-            ));
+            self.shared.lock().record.error(format!("connection {}, reading {during}: {error}", self.number));
         }
         error
     }

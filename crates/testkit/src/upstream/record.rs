@@ -43,15 +43,7 @@ impl Record {
     /// Takes note of a head; what follows of the request is written into the slot.
     pub(super) fn begin(&mut self, connection: usize, head: Head, raw: Vec<u8>) -> Slot {
         let (body, trailers) = (Vec::new(), Vec::new());
-        let recorded = Recorded {
-            connection,
-            head,
-            body,
-            body_length: 0,
-            trailers,
-            raw,
-            complete: false,
-        };
+        let recorded = Recorded { connection, head, body, body_length: 0, trailers, raw, complete: false };
         let slot = Arc::new(Mutex::new(recorded));
         self.count += 1;
         if self.requests.len() < KEPT_REQUESTS {
@@ -67,9 +59,6 @@ impl Record {
     }
 
     pub(super) fn requests(&self) -> Vec<Recorded> {
-        self.requests
-            .iter()
-            .map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone())
-            .collect()
+        self.requests.iter().map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
     }
 }
