@@ -1,0 +1,178 @@
+//! Child processes and the harness of the gateway, with a shell in its place.
+
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use testkit::{DEADLINE, Process, Signal, Weir, WeirBuilder, wait};
+
+fn sh(script: &str) -> Process {
+    Process::builder("sh").args(["-c", script]).start()
+}
+
+/// The message with which `work` panics.
+fn panic_of(work: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(work)).expect_err("a panic");
+    panic.downcast_ref::<String>().cloned().expect("a message")
+}
+
+/// The state letter of /proc/PID/stat; `None` when there is no such process.
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+fn is_running(pid: u32) -> bool {
+    // A zombie is not running.
+    !matches!(state(pid), None | Some('Z' | 'X'))
+}
+
+fn wait_until_gone(pid: u32) {
+    wait::until(DEADLINE, &format!("process {pid} is gone"), || !is_running(pid));
+}
+
+#[test]
+fn lines_of_both_streams_are_found_and_kept_apart() {
+    let process = sh("echo one; echo two >&2; exec sleep 60");
+    assert_eq!(process.wait_for_line("one", |line| (line == "one").then_some(1)), 1);
+    process.wait_for_line("two", |line| (line == "two").then_some(()));
+    assert_eq!((process.stdout().as_str(), process.stderr().as_str()), ("one", "two"));
+}
+
+#[test]
+fn a_mark_hides_what_was_printed_before_it() {
+    let process = sh("trap 'echo hup' HUP; echo ready; while :; do sleep 0.01; done");
+    process.wait_for_line("ready", |line| (line == "ready").then_some(()));
+    for _ in 0..3 {
+        let mark = process.mark();
+        assert!(process.lines_after(mark).is_empty());
+        process.signal(Signal::HUP);
+        process.wait_for_line_after(mark, "hup", DEADLINE, |line| (line == "hup").then_some(()));
+        assert_eq!(process.lines_after(mark), ["hup"]);
+    }
+}
+
+#[test]
+fn a_process_that_ends_too_early_panics_with_its_output() {
+    let process = sh("echo oh dear >&2; exit 3");
+    let message = panic_of(|| process.wait_for_line("a port", |_| None::<()>));
+    assert!(
+        message.contains("without a port") && message.contains("oh dear") && message.contains("exit status: 3"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_panics_with_the_hint() {
+    let message = panic_of(|| {
+        drop(Process::builder("no-such-program").hint("Install it.").start());
+    });
+    assert!(message.contains("no-such-program") && message.contains("Install it."), "{message}");
+}
+
+#[test]
+fn stop_is_polite_first() {
+    let polite = sh("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done");
+    polite.wait_for_line("up", |line| (line == "up").then_some(()));
+    assert_eq!(polite.stop(DEADLINE).code(), Some(7));
+    let stubborn = sh("trap '' TERM; echo up; while :; do sleep 0.01; done");
+    stubborn.wait_for_line("up", |line| (line == "up").then_some(()));
+    assert_eq!(stubborn.stop(std::time::Duration::from_millis(50)).signal(), Some(9));
+}
+
+#[test]
+fn a_drop_kills_the_children_of_the_child_too() {
+    let process = sh("sleep 60 & echo $!; wait");
+    let grandchild = process.wait_for_line("a pid", |line| line.parse().ok());
+    assert!(is_running(grandchild));
+    drop(process);
+    wait_until_gone(grandchild);
+}
+
+#[test]
+fn a_process_outlives_the_thread_that_started_it() {
+    let process = std::thread::spawn(|| sh("echo up; exec sleep 60")).join().expect("no panic");
+    process.wait_for_line("up", |line| (line == "up").then_some(()));
+    // Any signal of the kernel's would have been sent when the thread ended, before join returned.
+    assert_eq!(process.exit_status(), None);
+    assert!(is_running(process.pid()));
+}
+
+/// Not a test by itself: what the next test runs in a process of its own and then kills.
+///
+/// `exec`, since the kernel tells the child alone: a shell's own child would stay.
+#[test]
+fn helper_that_starts_a_child_and_waits() {
+    if std::env::var_os("TESTKIT_HELPER").is_some() {
+        let child = sh("exec sleep 60");
+        println!("child {}", child.pid());
+        child.wait_for_exit(std::time::Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn a_killed_test_process_takes_its_children_along() {
+    let myself = std::env::current_exe().expect("a path");
+    let helper = Process::builder(myself)
+        .args(["--exact", "helper_that_starts_a_child_and_waits", "--nocapture"])
+        .env("TESTKIT_HELPER", "1")
+        .start();
+    let child = helper.wait_for_line("child PID", |line| line.split_once("child ")?.1.parse().ok());
+    assert!(is_running(child));
+    // Only the process itself: its child is in a group of its own, and only the kernel can tell it.
+    helper.signal(Signal::KILL);
+    wait_until_gone(child);
+}
+
+#[test]
+fn a_paused_process_stands_still() {
+    let process = sh("while :; do echo tick; sleep 0.01; done");
+    process.wait_for_line("tick", |line| (line == "tick").then_some(()));
+    process.pause();
+    wait::until(DEADLINE, "state T", || state(process.pid()) == Some('T'));
+    let mark = process.mark();
+    process.resume();
+    process.wait_for_line_after(mark, "tick", DEADLINE, |line| (line == "tick").then_some(()));
+}
+
+#[test]
+fn usage_is_read_from_proc() {
+    let process = sh("echo up; while :; do :; done");
+    process.wait_for_line("up", |line| (line == "up").then_some(()));
+    wait::until(DEADLINE, "some CPU time", || process.usage().user_cpu.as_millis() >= 20);
+    let usage = process.usage();
+    assert!(usage.resident_bytes > 100_000 && usage.peak_resident_bytes >= usage.resident_bytes, "{usage:?}");
+    assert_eq!(usage.threads, 1);
+    assert!(usage.descriptors >= 3, "{usage:?}");
+}
+
+/// A program that stands in for the gateway and runs `script`.
+fn stand_in(script: &str) -> WeirBuilder {
+    Weir::builder(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in.sh")).env("SCRIPT", script)
+}
+
+#[test]
+fn the_gateway_is_up_when_it_says_where() {
+    let script = "echo \"$@ $A\"; cat \"$2\"
+        echo listening on http://127.0.0.1:1001; echo listening on http://[::1]:1002; echo admin on http://127.0.0.1:1003
+        exec sleep 60";
+    let weir = stand_in(script).config("listen: x\n").env("A", "b").args(["--flag"]).start();
+    assert_eq!(weir.addr().to_string(), "127.0.0.1:1001");
+    assert_eq!(weir.admin_addr().to_string(), "127.0.0.1:1003");
+    assert_eq!(weir.addrs(2)[1].to_string(), "[::1]:1002");
+    let (stdout, config) = (weir.stdout(), weir.config_path());
+    assert!(stdout.starts_with(&format!("--config {} --flag b\nlisten: x\n", config.display())), "{stdout}");
+    weir.rewrite_config("listen: y\n");
+    assert_eq!(std::fs::read_to_string(&config).expect("the file"), "listen: y\n");
+    drop(weir);
+    assert!(!config.exists());
+}
+
+#[test]
+fn a_gateway_that_does_not_come_up_shows_why() {
+    let script = "echo \"$HOST $PORT\"; echo weir.yaml:1:1: unknown key >&2; exit 64";
+    let message = panic_of(|| drop(stand_in(script).config("x: y\n").start()));
+    assert!(message.contains("unknown key") && message.contains("64"), "{message}");
+    let finished = stand_in(script).run();
+    assert_eq!(finished.code, Some(64));
+    assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("127.0.0.1 0", "weir.yaml:1:1: unknown key"));
+}
