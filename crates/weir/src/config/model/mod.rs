@@ -1,0 +1,144 @@
+//! What the configuration means: resolved, checked and immutable.
+//!
+//! Names have become indices, units have become numbers, every default is filled in and every text is checked: nothing is left to parse
+//! while requests are served.
+//!
+//! Indices ([`UpstreamId`], [`LimitId`], [`CacheId`]) point into the vectors of the same `Config` and mean nothing in another one;
+//! state that outlives a reload is matched by name.
+
+mod cache;
+mod limit;
+mod route;
+mod upstream;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+pub use cache::*;
+pub use limit::*;
+pub use route::*;
+pub use upstream::*;
+
+/// A whole gateway: what it listens on, what it stands in front of, what it does in between.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// File or environment only; decides the built-in public paths.
+    pub mode: Mode,
+    /// Addresses of the public listeners; port 0 takes a free port.
+    pub listen: Vec<SocketAddr>,
+    /// Address of the admin listener.
+    pub admin: Option<SocketAddr>,
+    /// Unix socket over which a new process receives the listening sockets of the old one.
+    pub takeover: Option<PathBuf>,
+    /// Worker threads; `None`: one per core that this process may use.
+    pub workers: Option<NonZeroUsize>,
+    /// Peers whose `X-Forwarded-*` and request id are believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Name of the request id field, as it is written to upstreams.
+    pub request_id: Arc<str>,
+    /// Where request lines go, if anywhere.
+    pub access_log: Option<AccessLog>,
+    /// Sizes and times that bound a client.
+    pub server: Server,
+    /// The Redis that limits and caches with `store: redis` share.
+    pub redis: Option<Redis>,
+    /// Groups of targets, in the order of the file; indexed by [`UpstreamId`].
+    pub upstreams: Vec<Upstream>,
+    /// Rate limits; indexed by [`LimitId`].
+    pub limits: Vec<Limit>,
+    /// Caches; indexed by [`CacheId`].
+    pub caches: Vec<Cache>,
+    /// Limits that also count requests which match no route (404, 405): those of `defaults`.
+    pub gateway_limits: Vec<LimitId>,
+    /// Routes in the order of the file; indexed by [`RouteId`].
+    pub routes: Vec<Route>,
+}
+
+/// Where the configuration came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A file: no public path is reserved.
+    File,
+    /// Environment variables only: `/healthz`, `/cachez` and `/gates` exist and are exempt from limits and cache.
+    Environment,
+}
+
+/// Index of an upstream in [`Config::upstreams`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UpstreamId(pub usize);
+/// Index of a limit in [`Config::limits`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LimitId(pub usize);
+/// Index of a cache in [`Config::caches`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CacheId(pub usize);
+/// Index of a route in [`Config::routes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RouteId(pub usize);
+
+/// The JSON access log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessLog {
+    /// Where lines go.
+    pub to: AccessLogTarget,
+    /// Share of requests that are logged, 0.0 to 1.0.
+    pub sample: f64,
+}
+
+/// Destination of the access log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessLogTarget {
+    /// Standard output.
+    Stdout,
+    /// A file, appended to; reopened on SIGHUP so that it can be rotated.
+    File(PathBuf),
+}
+
+/// Bounds on clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Open client connections of the whole process.
+    pub max_connections: usize,
+    /// Open connections of one client address.
+    pub max_connections_per_client: Option<usize>,
+    /// Bytes of the request line (414 above).
+    pub request_line_bytes: usize,
+    /// Bytes of the whole head (431 above).
+    pub head_bytes: usize,
+    /// Header fields (431 above).
+    pub fields: usize,
+    /// Bytes of a body where the route says nothing (413 above).
+    pub body_bytes: Option<u64>,
+    /// From the first byte of a head to its end (408); `None`: no deadline, as for every other deadline.
+    pub head_timeout: Option<Duration>,
+    /// Between two pieces of a request body (408).
+    pub body_idle_timeout: Option<Duration>,
+    /// How long an idle client connection is kept; `None`: until the client closes it.
+    pub keep_alive: Option<Duration>,
+    /// How long requests in flight may take after SIGTERM or a take-over.
+    pub drain: Option<Duration>,
+}
+
+/// Connection to Redis.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Redis {
+    /// URL as configured, password included: never print it.
+    pub url: String,
+    /// Hard deadline of one round trip of a limit.
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for Redis {
+    /// Leaves the URL out: it may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+//! Routes: what they match and what happens then.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{CacheId, LimitId, UpstreamId};
+
+/// One route: what it matches and what happens then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// Name in the file, or made from the path; used in logs and metrics.
+    pub name: Arc<str>,
+    /// What it matches.
+    pub matcher: Matcher,
+    /// What happens.
+    pub action: Action,
+    /// Limits, in the order of the file.
+    pub limits: Vec<LimitId>,
+    /// Cache.
+    pub cache: Option<CacheId>,
+    /// Bytes of a request body (413 above).
+    pub body_bytes: Option<u64>,
+    /// Edits of both heads.
+    pub headers: HeaderEdits,
+    /// Cross-origin rules.
+    pub cors: Option<Cors>,
+}
+
+/// What a route matches; every part must.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matcher {
+    /// Host, lower case, without port.
+    pub host: HostPattern,
+    /// Normalised path.
+    pub path: PathPattern,
+    /// Methods; empty: any. A route for GET also names HEAD, unless another route of the same host, path and header matches does.
+    pub methods: Vec<Arc<str>>,
+    /// Fields that must be present with exactly this value; names in lower case.
+    pub headers: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// Host part of a match.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    /// Any host.
+    Any,
+    /// Exactly this.
+    Exact(Arc<str>),
+    /// `*.example.com`: holds `example.com`; one or more labels in front of it must be there.
+    Suffix(Arc<str>),
+}
+
+/// Path part of a match.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PathPattern {
+    /// `/a`.
+    Exact(Arc<str>),
+    /// `/a/{id}`, with at least one parameter; may end in `*`.
+    Template {
+        /// Segments between slashes, without the first empty one.
+        segments: Vec<Segment>,
+        /// Ends in `/*`.
+        wildcard: bool,
+    },
+    /// `/a/*`: holds `/a/`; matches that and everything below it.
+    Prefix(Arc<str>),
+}
+
+/// One segment of a path template.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Segment {
+    /// Literal text.
+    Literal(Arc<str>),
+    /// `{name}`: any one non-empty segment.
+    Param(Arc<str>),
+}
+
+impl fmt::Display for HostPattern {
+    /// As it is written in a file; nothing for any host.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Any => Ok(()),
+            HostPattern::Exact(host) => f.write_str(host),
+            HostPattern::Suffix(suffix) => write!(f, "*.{suffix}"),
+        }
+    }
+}
+
+impl fmt::Display for PathPattern {
+    /// As it is written in a file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathPattern::Exact(path) => f.write_str(path),
+            PathPattern::Template { segments, wildcard } => {
+                for segment in segments {
+                    match segment {
+                        Segment::Literal(text) => write!(f, "/{text}")?,
+                        Segment::Param(name) => write!(f, "/{{{name}}}")?,
+                    }
+                }
+                f.write_str(if *wildcard { "/*" } else { "" })
+            }
+            PathPattern::Prefix(prefix) => write!(f, "{prefix}*"),
+        }
+    }
+}
+
+/// What a route does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Forward to an upstream.
+    Proxy(Proxy),
+    /// Answer with a redirect.
+    Redirect(Redirect),
+    /// Answer with fixed content.
+    Respond(Respond),
+    /// Answer with something that the gateway knows.
+    Builtin(Builtin),
+}
+
+/// Forwarding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proxy {
+    /// First choice.
+    pub upstream: UpstreamId,
+    /// Further choices, in order, when the one before has no usable target or a retryable failure is left.
+    pub fallback: Vec<UpstreamId>,
+    /// Change of path.
+    pub rewrite: Rewrite,
+    /// Replaces the `Host` that the upstream sees.
+    pub host: Option<Arc<str>>,
+    /// The route's own deadlines over each upstream's: `None` leaves the upstream's, `Some(None)` switches one off.
+    pub timeouts: TimeoutOverrides,
+    /// Protocols that may be upgraded to, lower case.
+    pub upgrade: Vec<Arc<str>>,
+}
+
+/// Deadlines of a route over those of its upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeoutOverrides {
+    /// See [`Timeouts::connect`].
+    pub connect: Option<Option<Duration>>,
+    /// See [`Timeouts::per_try`].
+    pub per_try: Option<Option<Duration>>,
+    /// See [`Timeouts::first_byte`].
+    pub first_byte: Option<Option<Duration>>,
+    /// See [`Timeouts::idle`].
+    pub idle: Option<Option<Duration>>,
+    /// See [`Timeouts::total`].
+    pub total: Option<Option<Duration>>,
+    /// See [`Timeouts::tunnel_idle`].
+    pub tunnel_idle: Option<Option<Duration>>,
+}
+
+/// Change of the forwarded path; the query stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rewrite {
+    /// Forward as it came.
+    None,
+    /// Replace the whole path.
+    Path(Arc<str>),
+    /// Replace the fixed part that the pattern matched: what stands before its first parameter or wildcard. Without a trailing slash,
+    /// as that part is: `/v2` turns `/a/x` of `/a/*` into `/v2/x`; `/` is held as the empty text.
+    Prefix(Arc<str>),
+}
+
+/// A redirect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// Path or URL. The query of the request follows, unless this holds one of its own.
+    pub to: Arc<str>,
+    /// What the pattern's wildcard matched is put behind `to`.
+    pub append_rest: bool,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// A fixed answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Respond {
+    /// Status.
+    pub status: u16,
+    /// Media type; absent when the body is empty.
+    pub content_type: Option<Arc<str>>,
+    /// Body.
+    pub body: Arc<[u8]>,
+}
+
+/// Answers that come from the gateway's own state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Builtin {
+    /// Health of the gateway and its targets.
+    Healthz,
+    /// Counts of the cache.
+    Cachez,
+}
+
+/// Header edits of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderEdits {
+    /// On the request, before it goes to the upstream.
+    pub request: Edits,
+    /// On the response, before it goes to the client.
+    pub response: Edits,
+}
+
+/// Edits of one head: removals first, then `set`, then `add`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Edits {
+    /// Replace every field of the name.
+    pub set: Vec<(Arc<str>, Arc<str>)>,
+    /// Add a field beside what is there.
+    pub add: Vec<(Arc<str>, Arc<str>)>,
+    /// Drop every field of the name; lower case.
+    pub remove: Vec<Arc<str>>,
+}
+
+/// Cross-origin rules (Fetch standard).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    /// Allowed origins; `*` alone allows any.
+    pub origins: Vec<Arc<str>>,
+    /// Allowed methods of a preflight.
+    pub methods: Vec<Arc<str>>,
+    /// Allowed request fields of a preflight; lower case.
+    pub headers: Vec<Arc<str>>,
+    /// How long a preflight may be kept.
+    pub max_age: Duration,
+    /// Whether credentials may be sent.
+    pub credentials: bool,
+}

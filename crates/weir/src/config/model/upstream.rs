@@ -1,0 +1,222 @@
+//! Upstreams: targets, how one is picked, and what happens when it fails.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A named group of targets that can serve the same requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upstream {
+    /// Name in the file; used by routes, logs and metrics.
+    pub name: Arc<str>,
+    /// Where requests may go.
+    pub targets: Vec<Target>,
+    /// How one is picked.
+    pub balance: Balance,
+    /// Active health checks.
+    pub health: Option<Health>,
+    /// Passive ejection of failing targets.
+    pub eject: Option<Eject>,
+    /// How long a target that came back takes to reach its full share.
+    pub slow_start: Option<Duration>,
+    /// Circuit breaker, per target.
+    pub breaker: Option<Breaker>,
+    /// Deadlines.
+    pub timeouts: Timeouts,
+    /// Further attempts.
+    pub retry: Retry,
+    /// Idle connections.
+    pub keep_alive: UpstreamKeepAlive,
+    /// Requests in flight per target over the whole process.
+    pub max_in_flight: Option<NonZeroU32>,
+    /// Where requests wait when every target is at `max_in_flight`.
+    pub queue: Option<Queue>,
+}
+
+/// One target of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Where to connect.
+    pub address: TargetAddress,
+    /// The `Host` that the target sees when the route does not rewrite it: authority of the URL, or the client's own for Unix sockets.
+    pub authority: Option<Arc<str>>,
+    /// Path of the URL without a trailing slash; put before every forwarded path. Usually empty.
+    pub base_path: Arc<str>,
+    /// Share of requests relative to the other targets.
+    pub weight: NonZeroU32,
+}
+
+/// Where a target listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TargetAddress {
+    /// An address that needs no resolution.
+    Ip(SocketAddr),
+    /// A name, resolved without blocking and again as its TTL ends; every address of the answer is a target.
+    Name {
+        /// Host name.
+        host: Arc<str>,
+        /// TCP port.
+        port: u16,
+    },
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A demo upstream inside this process; its address is known once it listens.
+    Demo(DemoService),
+}
+
+/// The services that this program can play itself, so that it does something at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DemoService {
+    /// The inference service as its Python implementation answers.
+    InferencePython,
+    /// The inference service as its Node implementation answers.
+    InferenceNode,
+    /// `/slow` and `/limited`.
+    Plain,
+}
+
+impl DemoService {
+    /// Every service.
+    pub const ALL: [DemoService; 3] = [
+        DemoService::InferencePython,
+        DemoService::InferenceNode,
+        DemoService::Plain,
+    ];
+
+    /// Name in a target, `demo:NAME`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DemoService::InferencePython => "inference-python",
+            DemoService::InferenceNode => "inference-node",
+            DemoService::Plain => "plain",
+        }
+    }
+}
+
+/// How a target is picked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Balance {
+    /// In turn, by weight.
+    RoundRobin,
+    /// Fewer requests in flight of two random targets (power of two choices).
+    LeastRequest,
+    /// Lower peak EWMA of latency times load, of two random targets.
+    Ewma,
+    /// Consistent hash with bounded load.
+    Hash(HashKey),
+}
+
+/// What a consistent hash is taken of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HashKey {
+    /// The client's address.
+    ClientIp,
+    /// A request field; requests without it are hashed by client address.
+    Header(Arc<str>),
+    /// The normalised path.
+    Path,
+}
+
+/// Active health checks of one upstream; each target is asked on its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Path that is asked with GET.
+    pub path: Arc<str>,
+    /// Time between two probes.
+    pub interval: Duration,
+    /// Deadline of one probe.
+    pub timeout: Duration,
+    /// Successes in a row that make an unhealthy target healthy.
+    pub healthy_after: u32,
+    /// Failures in a row that make a healthy target unhealthy.
+    pub unhealthy_after: u32,
+    /// Statuses that count as success, inclusive.
+    pub status: (u16, u16),
+}
+
+/// Passive ejection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Eject {
+    /// Consecutive failures after which a target is out.
+    pub after: u32,
+    /// How long it stays out.
+    pub period: Duration,
+    /// Share of the upstream's targets that may be out at once, 0.0 to 1.0.
+    pub max_share: f64,
+}
+
+/// Circuit breaker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Breaker {
+    /// Share of failures that opens it, 0.0 to 1.0.
+    pub failures: f64,
+    /// Number of last requests that the share is taken of.
+    pub of_last: u32,
+    /// How long it stays open before one request may probe.
+    pub open_for: Duration,
+}
+
+/// Deadlines towards an upstream; `None` switches one off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timeouts {
+    /// To establish a connection.
+    pub connect: Option<Duration>,
+    /// Of one attempt, from its start to the first byte of the reply; the retry policy decides what follows.
+    pub per_try: Option<Duration>,
+    /// From the end of the request head to the first byte of the reply (504).
+    pub first_byte: Option<Duration>,
+    /// Between two pieces of the reply's body.
+    pub idle: Option<Duration>,
+    /// Of the whole exchange.
+    pub total: Option<Duration>,
+    /// Of a tunnel without traffic.
+    pub tunnel_idle: Option<Duration>,
+}
+
+/// Further attempts after a failure, where that is safe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retry {
+    /// Attempts beyond the first.
+    pub extra_attempts: u32,
+    /// Retries as a share of requests, 0.0 to 1.0, over the last ten seconds.
+    pub budget: f64,
+    /// What is retried.
+    pub on: RetryOn,
+}
+
+/// Which failures are retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetryOn {
+    /// The connection could not be made.
+    pub connect: bool,
+    /// The connection broke before the first byte of a reply.
+    pub reset: bool,
+    /// `timeouts.try` ran out.
+    pub try_timeout: bool,
+    /// The reply was 502.
+    pub status_502: bool,
+    /// The reply was 503.
+    pub status_503: bool,
+    /// The reply was 504.
+    pub status_504: bool,
+}
+
+/// Idle connections to an upstream, per worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpstreamKeepAlive {
+    /// How long one is kept.
+    pub idle: Duration,
+    /// How many are kept per target and worker.
+    pub max_idle: usize,
+}
+
+/// Bounded waiting room in front of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// Requests that may wait.
+    pub size: usize,
+    /// How long one may wait before it is answered 503.
+    pub timeout: Duration,
+}
