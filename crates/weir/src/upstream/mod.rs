@@ -20,6 +20,7 @@ mod eject;
 mod ewma;
 mod lease;
 mod outcome;
+
 mod queue;
 pub mod retry;
 mod rng;
@@ -47,7 +48,7 @@ pub use target::{Address, Health, Target, TargetId};
 pub use time::{Clock, Moment};
 pub use view::{Pick, Request, View, Views};
 
-use crate::config::{self, Config, TargetAddress, UpstreamId};
+use crate::config::{self, Config, DemoService, TargetAddress, UpstreamId};
 use breaker::Breaker;
 use set::{Shared, TargetSet};
 use target::TargetState;
@@ -66,7 +67,7 @@ struct Common {
     /// Last [`TargetId`] that was given.
     ids: AtomicU64,
     /// Where the demo upstreams listen, once they do.
-    demo: Mutex<Option<SocketAddr>>,
+    demo: Mutex<Vec<(DemoService, SocketAddr)>>,
 }
 
 impl Upstreams {
@@ -75,7 +76,7 @@ impl Upstreams {
         let common = Common {
             clock,
             ids: AtomicU64::new(0),
-            demo: Mutex::new(None),
+            demo: Mutex::default(),
         };
         Upstreams::build(config, Arc::new(common), &[])
     }
@@ -123,11 +124,11 @@ impl Upstreams {
         &self.common.clock
     }
 
-    /// The demo upstreams listen: gives every [`TargetAddress::Demo`] its address, after reloads too.
-    pub fn set_demo_address(&self, address: SocketAddr) {
-        *lock(&self.common.demo) = Some(address);
+    /// A demo service listens: gives every [`TargetAddress::Demo`] of it its address, after reloads too.
+    pub fn set_demo_address(&self, service: DemoService, address: SocketAddr) {
+        lock(&self.common.demo).push((service, address));
         for upstream in &self.list {
-            upstream.resolve(&TargetAddress::Demo, &[address]);
+            upstream.resolve(&TargetAddress::Demo(service), &[address]);
         }
     }
 }
@@ -249,7 +250,10 @@ impl Common {
         let known = |target: &config::Target| match &target.address {
             TargetAddress::Ip(address) => vec![Address::Tcp(*address)],
             TargetAddress::Unix(path) => vec![Address::Unix(path.as_path().into())],
-            TargetAddress::Demo => lock(&self.demo).map(Address::Tcp).into_iter().collect(),
+            TargetAddress::Demo(service) => {
+                let known = lock(&self.demo);
+                known.iter().filter(|(of, _)| of == service).map(|(_, at)| Address::Tcp(*at)).collect()
+            }
             TargetAddress::Name { .. } => {
                 let position = before.and_then(|members| {
                     members

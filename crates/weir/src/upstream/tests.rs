@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::*;
+use crate::config::DemoService;
 use crate::config::{
     AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn,
     Server, Timeouts, UpstreamKeepAlive,
@@ -313,10 +314,10 @@ fn an_address_that_comes_back_while_requests_to_it_are_under_way_has_their_count
 #[test]
 fn the_demo_has_an_address_once_it_listens_and_after_reloads() {
     let mut demo = spec(Balance::RoundRobin, &[1]);
-    demo.targets = vec![target(TargetAddress::Demo, 1)];
+    demo.targets = vec![target(TargetAddress::Demo(DemoService::Plain), 1)];
     let mut rig = Rig::new(demo.clone());
     assert!(matches!(rig.pick(), Pick::Unavailable));
-    rig.upstreams.set_demo_address(socket(4));
+    rig.upstreams.set_demo_address(DemoService::Plain, socket(4));
     assert_eq!(port(&rig.lease()), 4);
     demo.name = "v".into();
     rig.reload(demo);

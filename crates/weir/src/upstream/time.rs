@@ -68,6 +68,11 @@ impl Clock {
         Clock(Source::Monotonic(Instant::now()))
     }
 
+    /// A clock that counts from `origin`.
+    pub fn since(origin: Instant) -> Clock {
+        Clock(Source::Monotonic(origin))
+    }
+
     /// A clock that stands still until it is [moved](Clock::set): for tests and simulations.
     pub fn manual() -> Clock {
         Clock(Source::Manual(Arc::default()))
