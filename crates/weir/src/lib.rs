@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod error;
+pub mod observe;
 pub mod upstream;

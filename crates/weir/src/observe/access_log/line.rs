@@ -1,0 +1,130 @@
+//! One line: which fields it has and how long each may become.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+use super::json;
+use crate::error::Error;
+use crate::observe::clock::Rfc3339;
+
+/// Bytes after which a field is cut; see [`LONGEST`].
+const METHOD: usize = 32;
+const HOST: usize = 256;
+const PATH: usize = 2048;
+const FIELD: usize = 512;
+const NAME: usize = 256;
+const ID: usize = 128;
+
+/// No line is longer: every byte of every field escaped as `\u00XX`, and 1 KiB for keys and numbers.
+pub(super) const LONGEST: usize = 6 * (METHOD + HOST + 2 * PATH + 2 * FIELD + 5 * NAME + ID) + 1024;
+
+/// A finished request, as it is logged. Text may hold any bytes: it is escaped, and cut where it is too long.
+///
+/// Fields that are `None` do not appear in the line.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// End of the exchange in milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    /// Who asked: the peer, or whom a trusted peer speaks for.
+    pub client: IpAddr,
+    /// Method as sent.
+    pub method: &'a [u8],
+    /// Host that was asked for, port included.
+    pub host: Option<&'a [u8]>,
+    /// Path as sent, without the query; cut after 2 KiB.
+    pub path: &'a [u8],
+    /// Query as sent, without the question mark; cut after 2 KiB.
+    pub query: Option<&'a [u8]>,
+    /// Status that was sent, or that would have been when the exchange broke off before one could.
+    pub status: u16,
+    /// Name of the route; none when no route matched.
+    pub route: Option<&'a str>,
+    /// Name of the upstream that answered; none when the gateway did.
+    pub upstream: Option<&'a str>,
+    /// Address of its target.
+    pub target: Option<&'a str>,
+    /// Bytes of the request, head included.
+    pub request_bytes: u64,
+    /// Bytes of the answer, head included.
+    pub response_bytes: u64,
+    /// Of the whole exchange, in nanoseconds; logged in milliseconds.
+    pub duration_ns: u64,
+    /// Of the last attempt at the upstream, in nanoseconds; logged in milliseconds.
+    pub upstream_ns: Option<u64>,
+    /// Id of the request.
+    pub request_id: &'a [u8],
+    /// `User-Agent`; cut after 512 bytes.
+    pub user_agent: Option<&'a [u8]>,
+    /// `Referer`; cut after 512 bytes.
+    pub referer: Option<&'a [u8]>,
+    /// Why the request was not served as asked; logged as `reason`, `fault` and `detail`.
+    pub error: Option<Error>,
+    /// Attempts at upstreams; 0 when none was asked.
+    pub attempts: u32,
+    /// The upstream stood in for the one that the route names first.
+    pub fallback: bool,
+    /// State of the cache (`hit`, `miss`, ...); none when the route has no cache.
+    pub cache: Option<&'static str>,
+}
+
+impl Line<'_> {
+    /// Appends the line and its line feed.
+    pub(super) fn render(&self, out: &mut Vec<u8>, clock: &mut Rfc3339) {
+        out.extend_from_slice(b"{\"time\":\"");
+        out.extend_from_slice(clock.render(self.time_ms).as_bytes());
+        out.extend_from_slice(b"\",\"client\":\"");
+        write!(out, "{}", self.client).expect("a Vec takes what is written");
+        out.extend_from_slice(b"\",\"method\":");
+        json::string(out, self.method, METHOD);
+        text(out, "host", self.host, HOST);
+        text(out, "path", Some(self.path), PATH);
+        text(out, "query", self.query, PATH);
+        count(out, "status", u64::from(self.status));
+        text(out, "route", self.route.map(str::as_bytes), NAME);
+        text(out, "upstream", self.upstream.map(str::as_bytes), NAME);
+        text(out, "target", self.target.map(str::as_bytes), NAME);
+        count(out, "bytes_in", self.request_bytes);
+        count(out, "bytes_out", self.response_bytes);
+        key(out, "duration_ms");
+        json::milliseconds(out, self.duration_ns);
+        if let Some(ns) = self.upstream_ns {
+            key(out, "upstream_ms");
+            json::milliseconds(out, ns);
+        }
+        if self.attempts > 0 {
+            count(out, "attempts", u64::from(self.attempts));
+        }
+        text(out, "request_id", Some(self.request_id), ID);
+        text(out, "user_agent", self.user_agent, FIELD);
+        text(out, "referer", self.referer, FIELD);
+        if self.fallback {
+            out.extend_from_slice(b",\"fallback\":true");
+        }
+        text(out, "cache", self.cache.map(str::as_bytes), NAME);
+        if let Some(error) = self.error {
+            text(out, "reason", Some(error.reason.label().as_bytes()), NAME);
+            text(out, "fault", Some(error.reason.fault().label().as_bytes()), NAME);
+            text(out, "detail", Some(error.detail.as_bytes()).filter(|d| !d.is_empty()), NAME);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+/// A comma, and a key that needs no escaping.
+fn key(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn text(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, most: usize) {
+    if let Some(value) = value {
+        key(out, name);
+        json::string(out, value, most);
+    }
+}
+
+fn count(out: &mut Vec<u8>, name: &str, value: u64) {
+    key(out, name);
+    json::number(out, value);
+}

@@ -1,0 +1,371 @@
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::AccessLogTarget;
+use crate::error::{Error, Reason};
+
+/// Long enough for any machine; nothing waits for it when things go well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn line() -> Line<'static> {
+    Line {
+        time_ms: 1_735_689_599_123,
+        client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
+        method: b"GET",
+        host: Some(b"api.example.com"),
+        path: b"/infer",
+        query: None,
+        status: 200,
+        route: Some("infer"),
+        upstream: Some("python"),
+        target: Some("127.0.0.1:8001"),
+        request_bytes: 310,
+        response_bytes: 1234,
+        duration_ns: 41_234_567,
+        upstream_ns: Some(40_000_999),
+        request_id: b"0123456789abcdef",
+        user_agent: None,
+        referer: None,
+        error: None,
+        attempts: 1,
+        fallback: false,
+        cache: None,
+    }
+}
+
+fn rendered(line: &Line<'_>) -> String {
+    let mut out = Vec::new();
+    line.render(&mut out, &mut Rfc3339::default());
+    assert!(out.len() <= line::LONGEST);
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert_eq!(text.find('\n'), Some(text.len() - 1), "one line");
+    text
+}
+
+fn parsed(line: &Line<'_>) -> Value {
+    serde_json::from_str(&rendered(line)).expect("JSON")
+}
+
+fn log_to(path: &Path, metrics: &Metrics) -> AccessLog {
+    let config = config::AccessLog { to: AccessLogTarget::File(path.to_owned()), sample: 1.0 };
+    AccessLog::start(&config, metrics).unwrap()
+}
+
+/// Lines written, dropped for a slow writer, lost to errors; failed writes.
+fn counts(metrics: &Metrics) -> [u64; 4] {
+    let s = metrics.access_log();
+    [&s.written, &s.dropped_queue, &s.dropped_error, &s.errors].map(|n| n.load(Relaxed))
+}
+
+/// Waits until a condition holds.
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_plain_line() {
+    assert_eq!(
+        rendered(&line()),
+        concat!(
+            r#"{"time":"2024-12-31T23:59:59.123Z","client":"192.0.2.7","method":"GET","host":"api.example.com","path":"/infer","#,
+            r#""status":200,"route":"infer","upstream":"python","target":"127.0.0.1:8001","bytes_in":310,"bytes_out":1234,"#,
+            r#""duration_ms":41.234,"upstream_ms":40.000,"attempts":1,"request_id":"0123456789abcdef"}"#,
+            "\n"
+        )
+    );
+}
+
+#[test]
+fn a_line_with_everything() {
+    let value = parsed(&Line {
+        client: IpAddr::V6(Ipv6Addr::LOCALHOST),
+        query: Some(b"a=1&b=\"2\""),
+        status: 502,
+        user_agent: Some("curl/8 \u{1f30a}".as_bytes()),
+        referer: Some(b"http://example.com/"),
+        error: Some(Error::new(Reason::UpstreamReset, "while reading the head")),
+        attempts: 2,
+        fallback: true,
+        cache: Some("miss"),
+        ..line()
+    });
+    let expected = json!({
+        "time": "2024-12-31T23:59:59.123Z", "client": "::1", "method": "GET", "host": "api.example.com", "path": "/infer",
+        "query": "a=1&b=\"2\"", "status": 502, "route": "infer", "upstream": "python", "target": "127.0.0.1:8001",
+        "bytes_in": 310, "bytes_out": 1234, "duration_ms": 41.234, "upstream_ms": 40.0, "attempts": 2,
+        "request_id": "0123456789abcdef", "user_agent": "curl/8 \u{1f30a}", "referer": "http://example.com/", "fallback": true,
+        "cache": "miss", "reason": "upstream_reset", "fault": "upstream", "detail": "while reading the head",
+    });
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn what_was_not_there_is_left_out() {
+    let value = parsed(&Line {
+        host: None,
+        route: None,
+        upstream: None,
+        target: None,
+        upstream_ns: None,
+        attempts: 0,
+        error: Some(Reason::NotFound.into()),
+        ..line()
+    });
+    let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    for absent in ["host", "route", "upstream", "target", "upstream_ms", "attempts", "detail", "fallback", "query"] {
+        assert!(!keys.contains(&absent), "{absent}");
+    }
+    assert_eq!((&value["reason"], &value["fault"]), (&json!("not_found"), &json!("client")));
+}
+
+#[test]
+fn hostile_bytes_are_escaped() {
+    let path = |bytes: &'static [u8]| parsed(&Line { path: bytes, ..line() })["path"].as_str().unwrap().to_owned();
+    assert_eq!(path(b"/\"}\n{\"time\":\"x"), "/\"}\n{\"time\":\"x");
+    assert_eq!(path(b"\0\x01\x1f\x7f\\\t\r"), "\0\u{1}\u{1f}\u{7f}\\\t\r");
+    assert_eq!(path(b"a\xffb\xc3\x28\xe2\x82"), "a\u{fffd}b\u{fffd}(\u{fffd}");
+    assert_eq!(path("/\u{9b}31m".as_bytes()), "/\u{9b}31m");
+    // Nothing in the line itself may drive a terminal.
+    let text = rendered(&Line { path: "\u{1b}[2J\u{9b}2J\u{7f}".as_bytes(), ..line() });
+    assert!(text.trim_end().chars().all(|c| !c.is_control()), "{text:?}");
+}
+
+#[test]
+fn long_fields_are_cut_between_characters() {
+    let long = "ü".repeat(3000);
+    for shift in 0..2 {
+        let path = format!("{}{long}", &"/"[..shift]);
+        let value = parsed(&Line { path: path.as_bytes(), ..line() });
+        let shown = value["path"].as_str().unwrap();
+        let kept = shown.strip_suffix('…').unwrap();
+        assert!(path.starts_with(kept) && (2045..=2048).contains(&kept.len()), "{}", kept.len());
+    }
+    // Bytes that are no characters are cut anywhere.
+    let value = parsed(&Line { user_agent: Some(&[0x80; 600]), ..line() });
+    assert_eq!(value["user_agent"].as_str().unwrap(), "\u{fffd}".repeat(512) + "…");
+}
+
+#[test]
+fn the_longest_line_fits() {
+    let control = [1u8; 5000];
+    let name = "\u{1}".repeat(5000);
+    rendered(&Line {
+        client: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".parse().unwrap(),
+        time_ms: u64::MAX,
+        method: &control,
+        host: Some(&control),
+        path: &control,
+        query: Some(&control),
+        status: u16::MAX,
+        route: Some(&name),
+        upstream: Some(&name),
+        target: Some(&name),
+        request_bytes: u64::MAX,
+        response_bytes: u64::MAX,
+        duration_ns: u64::MAX,
+        upstream_ns: Some(u64::MAX),
+        request_id: &control,
+        user_agent: Some(&control),
+        referer: Some(&control),
+        error: Some(Error::new(Reason::RequestLineTooLong, Box::leak(name.clone().into_boxed_str()))),
+        attempts: u32::MAX,
+        fallback: true,
+        cache: Some(Box::leak(name.clone().into_boxed_str())),
+    });
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_make_one_line_of_json(bytes: Vec<u8>, text: String) {
+        let value = parsed(&Line { path: &bytes, host: Some(text.as_bytes()), referer: Some(&bytes), method: &bytes, ..line() });
+        prop_assert_eq!(value["path"].as_str().unwrap(), String::from_utf8_lossy(&bytes));
+        if text.len() <= 256 {
+            prop_assert_eq!(value["host"].as_str().unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn durations_are_milliseconds_with_three_decimals(ns: u64) {
+        let mut out = Vec::new();
+        super::json::milliseconds(&mut out, ns);
+        prop_assert_eq!(String::from_utf8(out).unwrap(), format!("{}.{:03}", ns / 1_000_000, ns / 1000 % 1000));
+    }
+}
+
+#[test]
+fn lines_of_all_workers_arrive_whole_and_in_order() {
+    const LINES: u64 = 5000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("access.log");
+    let metrics = Metrics::new();
+    let log = log_to(&path, &metrics);
+    std::thread::scope(|s| {
+        for worker in 0..4 {
+            let mut writer = log.worker();
+            s.spawn(move || {
+                let id = format!("worker-{worker}");
+                for n in 0..LINES {
+                    assert!(writer.sampled());
+                    // Let the thread catch up, this is not the test of dropping.
+                    until("a buffer is free", || writer.buffer.len() < FULL || writer.hand_over());
+                    writer.line(&Line { request_id: id.as_bytes(), request_bytes: n, ..line() });
+                }
+            });
+        }
+    });
+    assert!(log.close(PATIENCE));
+    assert_eq!(counts(&metrics), [4 * LINES, 0, 0, 0]);
+    let mut next: HashMap<String, u64> = HashMap::new();
+    for line in fs::read_to_string(&path).unwrap().lines() {
+        let value: Value = serde_json::from_str(line).unwrap();
+        let next = next.entry(value["request_id"].to_string()).or_default();
+        assert_eq!(value["bytes_in"], *next);
+        *next += 1;
+    }
+    assert!(next.len() == 4 && next.values().all(|n| *n == LINES));
+}
+
+#[test]
+fn a_full_disk_is_counted_and_stops_nothing() {
+    let metrics = Metrics::new();
+    let log = log_to(Path::new("/dev/full"), &metrics);
+    let mut writer = log.worker();
+    for round in 1..=10 {
+        writer.line(&line());
+        writer.flush();
+        until("given up", || counts(&metrics)[2] == round);
+    }
+    drop(writer);
+    assert!(log.close(PATIENCE));
+    assert_eq!(counts(&metrics), [0, 0, 10, 10]);
+}
+
+#[test]
+fn a_reader_that_stands_still_costs_lines_and_never_blocks() {
+    const LINES: u64 = 20_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    // Opened for both, so that neither side waits for the other.
+    let mut reader = fs::File::options().read(true).write(true).open(&path).unwrap();
+    let metrics = Metrics::new();
+    let log = log_to(&path, &metrics);
+    let mut writer = log.worker();
+    for n in 0..LINES {
+        writer.line(&Line { request_bytes: n, ..line() });
+    }
+    let dropped = counts(&metrics)[1];
+    assert!(dropped > LINES / 2, "a pipe and four buffers do not hold {LINES} lines: dropped {dropped}");
+    assert!(!log.close(Duration::ZERO), "the thread still waits for the reader");
+    // Now somebody reads: what was taken arrives, in whole lines and in order.
+    drop(writer);
+    let reading = std::thread::spawn(move || {
+        let (mut text, mut piece) = (Vec::new(), vec![0; 65536]);
+        while !text.ends_with(b"END\n") {
+            let n = reader.read(&mut piece).unwrap();
+            text.extend_from_slice(&piece[..n]);
+        }
+        String::from_utf8(text).unwrap()
+    });
+    assert!(log.close(PATIENCE));
+    std::io::Write::write_all(&mut fs::File::options().write(true).open(&path).unwrap(), b"END\n").unwrap();
+    let text = reading.join().unwrap();
+    let order: Vec<u64> = text
+        .lines()
+        .take_while(|l| *l != "END")
+        .map(|l| serde_json::from_str::<Value>(l).unwrap()["bytes_in"].as_u64().unwrap())
+        .collect();
+    assert!(order.is_sorted());
+    let [written, dropped, lost, errors] = counts(&metrics);
+    assert_eq!((order.len() as u64, lost, errors), (written, 0, 0));
+    assert_eq!(written + dropped, LINES, "every line is written or counted as dropped");
+}
+
+#[test]
+fn the_file_is_opened_again_for_rotation() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, rotated) = (dir.path().join("access.log"), dir.path().join("access.log.1"));
+    let metrics = Metrics::new();
+    let log = log_to(&path, &metrics);
+    let mut writer = log.worker();
+    writer.line(&Line { path: b"/before", ..line() });
+    writer.flush();
+    until("written", || counts(&metrics)[0] == 1);
+    fs::rename(&path, &rotated).unwrap();
+    log.reopen();
+    until("opened again", || path.exists());
+    writer.line(&Line { path: b"/after", ..line() });
+    drop(writer);
+    assert!(log.close(PATIENCE));
+    assert!(fs::read_to_string(&rotated).unwrap().contains("/before"));
+    let now = fs::read_to_string(&path).unwrap();
+    assert!(now.contains("/after") && !now.contains("/before"));
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_again_leaves_the_old_one_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, moved) = (dir.path().join("logs"), dir.path().join("moved"));
+    fs::create_dir(&folder).unwrap();
+    let metrics = Metrics::new();
+    let log = log_to(&folder.join("access.log"), &metrics);
+    let mut writer = log.worker();
+    fs::rename(&folder, &moved).unwrap();
+    log.reopen();
+    until("failed", || counts(&metrics)[3] == 1);
+    writer.line(&line());
+    drop(writer);
+    assert!(log.close(PATIENCE));
+    assert_eq!(counts(&metrics), [1, 0, 0, 1]);
+    assert_eq!(fs::read_to_string(moved.join("access.log")).unwrap(), rendered(&line()));
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_an_error_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config::AccessLog { to: AccessLogTarget::File(dir.path().join("no/such/dir/log")), sample: 1.0 };
+    assert_eq!(AccessLog::start(&config, &Metrics::new()).unwrap_err().kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_lonely_line_is_written_when_it_is_a_second_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let metrics = Metrics::new();
+    let log = log_to(&dir.path().join("access.log"), &metrics);
+    let mut writer = log.worker();
+    writer.flush_old(line().time_ms);
+    writer.line(&line());
+    writer.flush_old(line().time_ms + 999);
+    assert_eq!(writer.lines, 1);
+    writer.flush_old(line().time_ms + 1000);
+    assert_eq!(writer.lines, 0);
+    writer.line(&line());
+    writer.flush_old(line().time_ms - 3_600_000); // the clock was set back
+    assert_eq!(writer.lines, 0);
+    writer.line(&line());
+    writer.line(&Line { time_ms: line().time_ms + 1000, ..line() });
+    assert_eq!(writer.lines, 0, "or by a later line");
+    until("written", || counts(&metrics)[0] == 4);
+}
+
+#[test]
+fn the_sampled_share_is_the_one_asked_for() {
+    let share = |share: f64| {
+        let mut sample = Sample::new(share, 42);
+        (0..100_000).filter(|_| sample.draw()).count()
+    };
+    assert_eq!((share(0.0), share(1.0)), (0, 100_000));
+    assert!((9_500..10_500).contains(&share(0.1)), "{}", share(0.1));
+    assert!((49_000..51_000).contains(&share(0.5)), "{}", share(0.5));
+}

@@ -1,0 +1,145 @@
+//! The memory that workers count in.
+//!
+//! A cell is written by one worker only, so an increment is a relaxed load and a relaxed store: plain `mov` and `add`, no
+//! locked instruction. Any other thread may read it at any time and sees some recent value. Groups of cells are aligned to
+//! cache lines, so that two workers never share one.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::histogram::Histogram;
+use crate::error::Reason;
+
+/// A count with one writer.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn add(&self, n: u64) {
+        // Two writers would lose counts here; the handles that lead to a cell cannot be shared between threads.
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// One count per reason.
+#[derive(Debug)]
+pub(super) struct Reasons([Counter; Reason::ALL.len()]);
+
+impl Default for Reasons {
+    fn default() -> Self {
+        Reasons(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl Reasons {
+    pub(super) fn add(&self, reason: Reason) {
+        self.0[reason.index()].add(1);
+    }
+
+    pub(super) fn get(&self, reason: Reason) -> u64 {
+        self.0[reason.index()].get()
+    }
+}
+
+/// Statuses of a class lie together; a class takes memory with its first request.
+type Class = Box<[Counter; 100]>;
+
+/// Requests by status.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Statuses {
+    /// 1xx to 9xx.
+    classes: [OnceLock<Class>; 9],
+}
+
+impl Statuses {
+    /// Counts one; a status outside of 100 to 999 cannot be written by HTTP/1.1 and counts as the nearest one.
+    pub(super) fn add(&self, status: u16) {
+        let status = usize::from(status.clamp(100, 999));
+        let class = self.classes[status / 100 - 1]
+            .get_or_init(|| Box::new(std::array::from_fn::<_, 100, _>(|_| Counter::default())));
+        class[status % 100].add(1);
+    }
+
+    /// Statuses that occurred, ascending, with their counts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        self.classes.iter().zip(1u16..).filter_map(|(class, n)| Some((class.get()?, n * 100))).flat_map(
+            |(class, base)| {
+                class.iter().zip(base..).map(|(count, status)| (status, count.get())).filter(|(_, n)| *n > 0)
+            },
+        )
+    }
+}
+
+/// What one worker counts for one route.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct RouteCells {
+    pub(super) duration: Histogram,
+    pub(super) upstream_duration: Histogram,
+    pub(super) request_bytes: Counter,
+    pub(super) response_bytes: Counter,
+    /// By name of the upstream that answered. Locked when a configuration is installed and when metrics are read, never by a request.
+    statuses: Mutex<Vec<(Arc<str>, Arc<Statuses>)>>,
+}
+
+impl RouteCells {
+    pub(super) fn statuses_of(&self, upstream: &str) -> Arc<Statuses> {
+        let mut list = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, statuses)) = list.iter().find(|(name, _)| **name == *upstream) {
+            return statuses.clone();
+        }
+        let statuses = Arc::new(Statuses::default());
+        list.push((upstream.into(), statuses.clone()));
+        statuses
+    }
+
+    pub(super) fn statuses(&self) -> Vec<(Arc<str>, Arc<Statuses>)> {
+        self.statuses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What one worker counts for one upstream.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct UpstreamCells {
+    pub(super) opened: Counter,
+    pub(super) reused: Counter,
+    pub(super) discarded: Counter,
+    pub(super) retries: Counter,
+    pub(super) retries_denied: Counter,
+    pub(super) fallbacks: Counter,
+    pub(super) errors: Reasons,
+}
+
+/// What one worker counts for one limit.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct LimitCells {
+    pub(super) dropped: Counter,
+}
+
+/// What one worker counts for one cache.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct CacheCells {
+    pub(super) hits: Counter,
+    pub(super) misses: Counter,
+}
+
+/// What one worker counts for itself.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct WorkerCells {
+    pub(super) accepted: Counter,
+    pub(super) closed: Counter,
+    pub(super) handed_over: Counter,
+    pub(super) requests: Counter,
+    pub(super) panics: Counter,
+    pub(super) not_served: Reasons,
+    pub(super) overhead: Histogram,
+}

@@ -1,0 +1,327 @@
+//! Metrics: each worker counts in cells of its own, the control thread adds them up when somebody asks.
+//!
+//! [`Metrics`] belongs to the process and lives as long as it. A worker takes its [`Shard`] once and, whenever it installs a
+//! configuration, resolves names to handles ([`RouteMetrics`], [`UpstreamMetrics`], ...). On the request's path a handle is an
+//! array index and a few additions: no hashing, no lock, no allocation but the first time that a route answers with a
+//! status of a class (an array for that class is made then).
+//!
+//! Counts belong to names, so they survive a reload; a name that no configuration uses any more is reported for ten
+//! more minutes and then dropped. Handles are `Send` but neither `Sync` nor `Clone`: two threads that write one
+//! cell would lose counts.
+
+mod cells;
+mod exposition;
+mod histogram;
+mod names;
+mod process;
+mod render;
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use cells::{CacheCells, LimitCells, RouteCells, Statuses, UpstreamCells, WorkerCells};
+pub use exposition::{Exposition, Format, Samples, Source, Value};
+use names::Names;
+
+use super::access_log;
+use super::clock::unix_ms;
+use crate::error::Reason;
+
+/// Name under which requests are counted that match no route, and upstream of those that the gateway answers itself.
+pub const NONE: &str = "-";
+
+/// Everything that the process counts; clones are the same metrics.
+#[derive(Clone)]
+pub struct Metrics(Arc<Process>);
+
+struct Process {
+    started: Instant,
+    started_at: SystemTime,
+    workers: Mutex<Vec<Arc<WorkerCells>>>,
+    routes: Names<RouteCells>,
+    upstreams: Names<UpstreamCells>,
+    limits: Names<LimitCells>,
+    caches: Names<CacheCells>,
+    reloads_applied: AtomicU64,
+    reloads_refused: AtomicU64,
+    /// Milliseconds since the Unix epoch.
+    last_reload: AtomicU64,
+    access_log: Arc<access_log::Stats>,
+    sources: Mutex<Vec<Arc<dyn Source>>>,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Metrics of a process that starts now.
+    pub fn new() -> Self {
+        let started_at = SystemTime::now();
+        Metrics(Arc::new(Process {
+            started: Instant::now(),
+            started_at,
+            workers: Mutex::default(),
+            routes: Names::default(),
+            upstreams: Names::default(),
+            limits: Names::default(),
+            caches: Names::default(),
+            reloads_applied: AtomicU64::new(0),
+            reloads_refused: AtomicU64::new(0),
+            last_reload: AtomicU64::new(unix_ms(started_at)),
+            access_log: Arc::default(),
+            sources: Mutex::default(),
+        }))
+    }
+
+    /// The cells of a worker, numbered from 0. Only one thread may hold the shard of a number at a time; a worker that is
+    /// started again goes on where the one before stopped.
+    pub fn shard(&self, worker: usize) -> Shard {
+        let mut workers = self.0.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        while workers.len() <= worker {
+            workers.push(Arc::default());
+        }
+        Shard { worker, cells: workers[worker].clone(), process: self.0.clone(), one_thread: PhantomData }
+    }
+
+    /// Adds something that has values of its own to show, such as the state of upstreams. It stays until the process ends.
+    pub fn add_source(&self, source: Arc<dyn Source>) {
+        self.0.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
+    }
+
+    /// A new configuration was put in force. The one of the start counts as put in force by [`Metrics::new`].
+    pub fn reload_applied(&self) {
+        self.0.reloads_applied.fetch_add(1, Relaxed);
+        self.0.last_reload.store(unix_ms(SystemTime::now()), Relaxed);
+    }
+
+    /// A new configuration was refused; the last good one stays.
+    pub fn reload_refused(&self) {
+        self.0.reloads_refused.fetch_add(1, Relaxed);
+    }
+
+    /// Milliseconds since the start.
+    pub fn uptime_ms(&self) -> u64 {
+        self.0.started.elapsed().as_millis() as u64
+    }
+
+    /// Hits and misses of all caches, for `/cachez`.
+    pub fn cache_totals(&self) -> (u64, u64) {
+        let caches = self.0.caches.snapshot(Instant::now());
+        let all = || caches.iter().flat_map(|(_, cells)| cells);
+        (all().map(|c| c.hits.get()).sum(), all().map(|c| c.misses.get()).sum())
+    }
+
+    /// Counts of the access log.
+    pub(super) fn access_log(&self) -> &Arc<access_log::Stats> {
+        &self.0.access_log
+    }
+
+    /// The whole exposition; asked for by a scrape.
+    pub fn render(&self, format: Format) -> String {
+        render::render(&self.0, format)
+    }
+}
+
+/// Makes a handle `!Sync`.
+type OneThread = PhantomData<Cell<()>>;
+
+/// The cells of one worker.
+pub struct Shard {
+    worker: usize,
+    cells: Arc<WorkerCells>,
+    process: Arc<Process>,
+    one_thread: OneThread,
+}
+
+impl Shard {
+    /// A client connection was accepted, or taken over from another worker: this worker serves it.
+    pub fn connection_opened(&self) {
+        self.cells.accepted.add(1);
+    }
+
+    /// A client connection that was counted by [`Shard::connection_opened`] ended.
+    pub fn connection_closed(&self) {
+        self.cells.closed.add(1);
+    }
+
+    /// A freshly accepted connection was given to a less loaded worker; that one counts it as opened.
+    pub fn connection_handed_over(&self) {
+        self.cells.handed_over.add(1);
+    }
+
+    /// Connections that this worker serves now.
+    pub fn open_connections(&self) -> u64 {
+        self.cells.accepted.get().saturating_sub(self.cells.closed.get())
+    }
+
+    /// A request was not served as asked, whether or not an answer could still be sent.
+    pub fn not_served(&self, reason: Reason) {
+        self.cells.not_served.add(reason);
+    }
+
+    /// A panic was caught.
+    pub fn panicked(&self) {
+        self.cells.panics.add(1);
+    }
+
+    /// Handle of a route. `upstreams` are the names that may answer for it: its upstream, then its fallbacks. The handle's slot 0
+    /// stands for the gateway itself, slot `i + 1` for `upstreams[i]`.
+    pub fn route(&self, name: &str, upstreams: &[&str]) -> RouteMetrics {
+        let cells = self.process.routes.get(name, self.worker);
+        let slots = [NONE].iter().chain(upstreams).map(|upstream| cells.statuses_of(upstream)).collect();
+        RouteMetrics { cells, slots, worker: self.cells.clone(), one_thread: PhantomData }
+    }
+
+    /// Handle for requests that match no route.
+    pub fn unmatched(&self) -> RouteMetrics {
+        self.route(NONE, &[])
+    }
+
+    /// Handle of an upstream.
+    pub fn upstream(&self, name: &str) -> UpstreamMetrics {
+        UpstreamMetrics { cells: self.process.upstreams.get(name, self.worker), one_thread: PhantomData }
+    }
+
+    /// Handle of a rate limit.
+    pub fn limit(&self, name: &str) -> LimitMetrics {
+        LimitMetrics { cells: self.process.limits.get(name, self.worker), one_thread: PhantomData }
+    }
+
+    /// Handle of a cache.
+    pub fn cache(&self, name: &str) -> CacheMetrics {
+        CacheMetrics { cells: self.process.caches.get(name, self.worker), one_thread: PhantomData }
+    }
+}
+
+/// One finished request; durations in nanoseconds, sizes in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Who answered: 0 the gateway itself, else 1 + the index in the names given to [`Shard::route`].
+    pub upstream_slot: usize,
+    /// Status that was sent, or that would have been (499, 502) when the exchange broke off before one could.
+    pub status: u16,
+    /// Head and body as received.
+    pub request_bytes: u64,
+    /// Head and body as sent.
+    pub response_bytes: u64,
+    /// From the first byte of the request's head to the last byte of the answer.
+    pub total_ns: u64,
+    /// From the start of the (last) attempt to the last byte of the upstream's answer; none when no upstream was asked.
+    pub upstream_ns: Option<u64>,
+    /// What the gateway itself added; none when that was not measured.
+    pub overhead_ns: Option<u64>,
+}
+
+/// Counts of one route in one worker.
+pub struct RouteMetrics {
+    cells: Arc<RouteCells>,
+    slots: Box<[Arc<Statuses>]>,
+    worker: Arc<WorkerCells>,
+    one_thread: OneThread,
+}
+
+impl RouteMetrics {
+    /// Counts one finished request. A slot that the route does not have counts as slot 0.
+    pub fn record(&self, request: &Record) {
+        self.slots.get(request.upstream_slot).unwrap_or(&self.slots[0]).add(request.status);
+        self.cells.request_bytes.add(request.request_bytes);
+        self.cells.response_bytes.add(request.response_bytes);
+        self.cells.duration.observe(&histogram::EXCHANGE, request.total_ns);
+        if let Some(ns) = request.upstream_ns {
+            self.cells.upstream_duration.observe(&histogram::EXCHANGE, ns);
+        }
+        if let Some(ns) = request.overhead_ns {
+            self.worker.overhead.observe(&histogram::OVERHEAD, ns);
+        }
+        self.worker.requests.add(1);
+    }
+}
+
+/// Counts of one upstream in one worker.
+pub struct UpstreamMetrics {
+    cells: Arc<UpstreamCells>,
+    one_thread: OneThread,
+}
+
+impl UpstreamMetrics {
+    /// A connection was made.
+    pub fn connection_opened(&self) {
+        self.cells.opened.add(1);
+    }
+
+    /// An idle connection of the pool served one more request.
+    pub fn connection_reused(&self) {
+        self.cells.reused.add(1);
+    }
+
+    /// A connection was closed rather than kept, or found closed in the pool.
+    pub fn connection_discarded(&self) {
+        self.cells.discarded.add(1);
+    }
+
+    /// A further attempt was made.
+    pub fn retried(&self) {
+        self.cells.retries.add(1);
+    }
+
+    /// A further attempt would have been made, but the retry budget was spent.
+    pub fn retry_denied(&self) {
+        self.cells.retries_denied.add(1);
+    }
+
+    /// This upstream was asked in place of the one that the route names first.
+    pub fn fallback(&self) {
+        self.cells.fallbacks.add(1);
+    }
+
+    /// An attempt failed, whether or not a further one succeeded.
+    pub fn error(&self, reason: Reason) {
+        self.cells.errors.add(reason);
+    }
+}
+
+/// Counts of one rate limit in one worker.
+pub struct LimitMetrics {
+    cells: Arc<LimitCells>,
+    one_thread: OneThread,
+}
+
+impl LimitMetrics {
+    /// A request was refused.
+    pub fn dropped(&self) {
+        self.cells.dropped.add(1);
+    }
+}
+
+/// Counts of one cache in one worker.
+pub struct CacheMetrics {
+    cells: Arc<CacheCells>,
+    one_thread: OneThread,
+}
+
+impl CacheMetrics {
+    /// A request was answered from the cache.
+    pub fn hit(&self) {
+        self.cells.hits.add(1);
+    }
+
+    /// A request that could have been answered from the cache was not.
+    pub fn miss(&self) {
+        self.cells.misses.add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! What is exposed, family by family.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::Registry;
+
+use super::cells::{Counter, RouteCells, UpstreamCells};
+use super::exposition::{Exposition, Format, to_classic};
+use super::histogram::{EXCHANGE, OVERHEAD, Total};
+use super::{Process, process};
+use crate::error::Reason;
+
+/// The library writes through a registry only, so each scrape makes one that holds this.
+struct Scrape(Arc<Process>);
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scrape")
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let out = &mut Exposition::new(encoder);
+        routes(&self.0, out)?;
+        upstreams(&self.0, out)?;
+        policies(&self.0, out)?;
+        workers(&self.0, out)?;
+        process(&self.0, out)?;
+        self.0.access_log.collect(out)?;
+        let sources = self.0.sources.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        sources.iter().try_for_each(|source| source.collect(out))
+    }
+}
+
+/// The whole exposition.
+pub(super) fn render(process: &Arc<Process>, format: Format) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape(process.clone())));
+    let mut text = String::with_capacity(16 * 1024);
+    text::encode(&mut text, &registry).expect("a String takes what is written");
+    match format {
+        Format::OpenMetrics => text,
+        Format::Classic => to_classic(&text),
+    }
+}
+
+/// Sum of one cell over workers.
+fn sum<C>(cells: &[Arc<C>], cell: impl Fn(&C) -> &Counter) -> u64 {
+    cells.iter().map(|c| cell(c).get()).sum()
+}
+
+/// Sum of one histogram over workers.
+fn total<'c, C: 'c>(
+    cells: impl IntoIterator<Item = &'c Arc<C>>,
+    histogram: impl Fn(&C) -> &super::histogram::Histogram,
+) -> Total {
+    let mut total = Total::default();
+    cells.into_iter().for_each(|c| total.add(histogram(c)));
+    total
+}
+
+fn routes(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let routes = p.routes.snapshot(Instant::now());
+    let each = |cell: fn(&RouteCells) -> &Counter| {
+        let routes = &routes;
+        move |s: &mut super::Samples<'_>| {
+            routes.iter().try_for_each(|(name, cells)| s.add(&[("route", name)], sum(cells, cell)))
+        }
+    };
+    out.counter("http_requests", "Requests by route, upstream that answered (- is the gateway), and status", |s| {
+        for (route, cells) in &routes {
+            let mut merged: BTreeMap<(Arc<str>, u16), u64> = BTreeMap::new();
+            for (upstream, statuses) in cells.iter().flat_map(|c| c.statuses()) {
+                for (status, n) in statuses.iter() {
+                    *merged.entry((upstream.clone(), status)).or_default() += n;
+                }
+            }
+            for ((upstream, status), n) in merged {
+                s.add(&[("route", route), ("upstream", &upstream), ("status", &status.to_string())], n)?;
+            }
+        }
+        Ok(())
+    })?;
+    out.counter("http_request_bytes", "Bytes of requests, heads included", each(|c| &c.request_bytes))?;
+    out.counter("http_response_bytes", "Bytes of responses, heads included", each(|c| &c.response_bytes))?;
+    out.histogram("request_duration_seconds", "From the first byte of a request to the last of its answer", |s| {
+        routes.iter().try_for_each(|(route, cells)| {
+            s.add_histogram(&[("route", route)], &EXCHANGE, &total(cells, |c| &c.duration))
+        })
+    })?;
+    out.histogram("upstream_duration_seconds", "From the start of the last attempt to the end of its answer", |s| {
+        routes
+            .iter()
+            .map(|(route, cells)| (route, total(cells, |c| &c.upstream_duration)))
+            // Most routes without an upstream never have one.
+            .filter(|(_, total)| total.count() > 0)
+            .try_for_each(|(route, total)| s.add_histogram(&[("route", route)], &EXCHANGE, &total))
+    })
+}
+
+fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let upstreams = p.upstreams.snapshot(Instant::now());
+    let each = |cell: fn(&UpstreamCells) -> &Counter| {
+        let upstreams = &upstreams;
+        move |s: &mut super::Samples<'_>| {
+            upstreams.iter().try_for_each(|(name, cells)| s.add(&[("upstream", name)], sum(cells, cell)))
+        }
+    };
+    out.counter("upstream_errors", "Attempts that failed, by reason", |s| {
+        for (name, cells) in &upstreams {
+            for reason in Reason::ALL {
+                let n = cells.iter().map(|c| c.errors.get(*reason)).sum::<u64>();
+                if n > 0 {
+                    s.add(&[("upstream", name), ("reason", reason.label())], n)?;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    out.counter("upstream_connections_opened", "Connections made", each(|c| &c.opened))?;
+    out.counter(
+        "upstream_connections_reused",
+        "Requests that took an idle connection (pool hits)",
+        each(|c| &c.reused),
+    )?;
+    out.counter("upstream_connections_discarded", "Connections closed rather than kept", each(|c| &c.discarded))?;
+    out.counter("upstream_retries", "Further attempts", each(|c| &c.retries))?;
+    out.counter("upstream_retries_denied", "Attempts not made: retry budget spent", each(|c| &c.retries_denied))?;
+    out.counter("upstream_fallbacks", "Requests that this upstream took for another", each(|c| &c.fallbacks))
+}
+
+fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let limits = p.limits.snapshot(Instant::now());
+    out.counter("rate_limit_dropped", "Requests refused by a rate limit", |s| {
+        limits.iter().try_for_each(|(name, cells)| s.add(&[("limit", name)], sum(cells, |c| &c.dropped)))
+    })?;
+    let caches = p.caches.snapshot(Instant::now());
+    out.counter("cache_hits", "Requests answered from a cache", |s| {
+        caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, |c| &c.hits)))
+    })?;
+    out.counter("cache_misses", "Requests that a cache could have answered and did not", |s| {
+        caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, |c| &c.misses)))
+    })
+}
+
+fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let workers = p.workers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let numbered: Vec<_> = workers.iter().enumerate().map(|(i, cells)| (i.to_string(), cells)).collect();
+    let each = |cell: fn(&super::WorkerCells) -> &Counter| {
+        let numbered = &numbered;
+        move |s: &mut super::Samples<'_>| {
+            numbered.iter().try_for_each(|(i, cells)| s.add(&[("worker", i)], cell(cells).get()))
+        }
+    };
+    out.counter("worker_requests", "Requests finished, by worker", each(|c| &c.requests))?;
+    out.counter(
+        "client_connections_accepted",
+        "Client connections, by the worker that serves them",
+        each(|c| &c.accepted),
+    )?;
+    out.counter("client_connections_handed_over", "Connections given to another worker", each(|c| &c.handed_over))?;
+    out.gauge("client_connections_open", "Client connections that are open", |s| {
+        numbered.iter().try_for_each(|(i, cells)| {
+            // Read before what it can never exceed.
+            let closed = cells.closed.get();
+            s.add(&[("worker", i)], cells.accepted.get().saturating_sub(closed))
+        })
+    })?;
+    out.counter("request_errors", "Requests not served as asked, by who is at fault and why", |s| {
+        for reason in Reason::ALL {
+            let n = workers.iter().map(|c| c.not_served.get(*reason)).sum::<u64>();
+            if n > 0 {
+                s.add(&[("fault", reason.fault().label()), ("reason", reason.label())], n)?;
+            }
+        }
+        Ok(())
+    })?;
+    out.histogram("gateway_overhead_seconds", "Time that the gateway itself added to a request", |s| {
+        s.add_histogram(&[], &OVERHEAD, &total(&workers, |c| &c.overhead))
+    })?;
+    out.counter("weir_panics", "Panics caught: each is a defect, please report it", |s| {
+        s.add(&[], sum(&workers, |c| &c.panics))
+    })
+}
+
+fn process(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    out.info("weir_build", "Version of this program", &[("version", env!("CARGO_PKG_VERSION"))])?;
+    out.gauge("weir_uptime_seconds", "Time since the start", |s| s.add(&[], p.started.elapsed().as_secs_f64()))?;
+    out.counter("weir_reloads", "Configurations that were put in force or refused after the start", |s| {
+        s.add(&[("result", "applied")], p.reloads_applied.load(Relaxed))?;
+        s.add(&[("result", "refused")], p.reloads_refused.load(Relaxed))
+    })?;
+    let last = p.last_reload.load(Relaxed) as f64 / 1e3;
+    out.gauge(
+        "weir_last_reload_success_timestamp_seconds",
+        "When the configuration in force was put in force, since the Unix epoch",
+        |s| s.add(&[], last),
+    )?;
+    process::collect(out, p.started_at)
+}

@@ -1,0 +1,8 @@
+//! What the gateway tells its operator: metrics, the access log, and the clock that both read.
+//!
+//! Nothing here may slow a request down: a worker writes to cells and buffers of its own, and another thread reads or
+//! writes out what it finds there.
+
+pub mod access_log;
+pub mod clock;
+pub mod metrics;
