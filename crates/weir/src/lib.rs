@@ -2,5 +2,10 @@
 
 pub mod config;
 pub mod error;
+pub mod exchange;
 pub mod observe;
+pub mod pipeline;
+pub mod policy;
+pub mod route;
+pub mod server;
 pub mod upstream;

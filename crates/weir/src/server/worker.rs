@@ -7,7 +7,7 @@ use std::sync::Arc;
 use h1::{RequestHead, ResponseHead};
 
 use super::deadline::Deadlines;
-use super::shared::Shared;
+use super::shared::{Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use crate::exchange::buffer::Buffers;
 use crate::observe::{Shard, Writer};
@@ -36,6 +36,8 @@ pub struct Worker {
     pub log: RefCell<Option<Writer>>,
     /// Once set, every answer is its connection's last.
     pub draining: Cell<bool>,
+    /// Connections that are being served here.
+    pub open: Cell<usize>,
     /// State of the generator of request ids.
     random: Cell<u64>,
 }
@@ -78,8 +80,14 @@ impl Worker {
             deadlines: Deadlines::new(),
             metrics,
             draining: Cell::new(false),
+            open: Cell::new(0),
             random: Cell::new(seed),
         })
+    }
+
+    /// This worker as others see it.
+    pub fn handle(&self) -> &WorkerHandle {
+        &self.shared.workers()[self.index]
     }
 
     /// Lends working memory.

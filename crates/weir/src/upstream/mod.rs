@@ -20,6 +20,7 @@ mod eject;
 mod ewma;
 mod lease;
 mod outcome;
+pub mod pool;
 
 mod queue;
 pub mod retry;

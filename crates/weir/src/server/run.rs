@@ -1,0 +1,216 @@
+//! A worker thread's event loop: accept, serve, follow messages, drain.
+
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::spawn_local;
+
+use super::clock;
+use super::shared::{Message, Shared};
+use super::snapshot::Snapshot;
+use super::worker::Worker;
+use crate::error::Reason;
+use crate::exchange::connection;
+use crate::exchange::identity::Client;
+
+/// After an accept that failed for want of a descriptor, so long nothing is accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// While draining, idle connections are left so long for a request that is already on its way: it is answered, and told that the
+/// connection closes.
+const IDLE_GRACE: Duration = Duration::from_secs(2);
+/// How often idle upstream connections are looked through and the log is flushed.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// Runs a worker until it has drained.
+///
+/// # Errors
+/// When the thread's runtime cannot be made.
+pub fn run(
+    index: usize,
+    listeners: Vec<StdListener>,
+    shared: Arc<Shared>,
+    mailbox: UnboundedReceiver<Message>,
+    seed: u64,
+) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .on_thread_unpark(clock::turn)
+        .build_local(tokio::runtime::LocalOptions::default())?;
+    clock::turn();
+    runtime.block_on(async move {
+        let metrics = shared.metrics().shard(index);
+        let snapshot = Snapshot::new(shared.generation(), &metrics, seed);
+        let worker = Worker::new(index, shared, snapshot, metrics, seed);
+        spawn_local(worker.deadlines.clone().run());
+        let mut accepting = Vec::new();
+        for listener in listeners {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => accepting.push(spawn_local(accept(worker.clone(), listener))),
+                Err(error) => tracing::error!(%error, "a listener cannot be used"),
+            }
+        }
+        follow(&worker, mailbox).await;
+        accepting.iter().for_each(tokio::task::JoinHandle::abort);
+        drain(&worker).await;
+    });
+    Ok(())
+}
+
+/// Follows messages until the worker is told to drain.
+async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
+    let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
+    housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            message = mailbox.recv() => match message {
+                Some(Message::Reload(generation)) => {
+                    let snapshot = Snapshot::new(generation, &worker.metrics, worker.random());
+                    *worker.snapshot.borrow_mut() = Rc::new(snapshot);
+                }
+                Some(Message::Serve(stream, peer)) => match TcpStream::from_std(stream) {
+                    Ok(stream) => serve(worker, stream, peer),
+                    Err(error) => {
+                        worker.handle().connections.fetch_sub(1, Ordering::Relaxed);
+                        tracing::warn!(%error, "a connection handed over was lost");
+                    }
+                },
+                Some(Message::FlushLog) => {
+                    if let Some(log) = &mut *worker.log.borrow_mut() {
+                        log.flush();
+                    }
+                }
+                Some(Message::Drain) | None => return,
+            },
+            _ = housekeeping.tick() => {
+                worker.pool.sweep(clock::turn_ns());
+                if let Some(log) = &mut *worker.log.borrow_mut() {
+                    log.flush_old(clock::turn_ns() / 1_000_000);
+                }
+            }
+        }
+    }
+}
+
+/// Lets what is under way end; the process sets the time limit.
+async fn drain(worker: &Rc<Worker>) {
+    worker.draining.set(true);
+    worker.pool.clear();
+    let mut waited = Duration::ZERO;
+    let step = Duration::from_millis(10);
+    while worker.open.get() > 0 {
+        tokio::time::sleep(step).await;
+        waited += step;
+        if waited >= IDLE_GRACE {
+            worker.deadlines.fire_idle();
+        }
+    }
+    if let Some(log) = &mut *worker.log.borrow_mut() {
+        log.flush();
+    }
+}
+
+async fn accept(worker: Rc<Worker>, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let _ = stream.set_nodelay(true);
+                place(&worker, stream, peer);
+            }
+            Err(error) => {
+                // ECONNABORTED and the like concern one connection; a shortage of descriptors lasts.
+                if !matches!(error.kind(), std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset) {
+                    tracing::warn!(%error, "cannot accept");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Decides which worker serves a fresh connection: this one, unless it has well above its share. The kernel deals by hash, which a few
+/// long connections can make very uneven.
+fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+    let workers = worker.shared.workers();
+    let own = worker.handle();
+    let mine = own.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    if workers.len() > 1 {
+        let mean = worker.shared.connections().div_ceil(workers.len());
+        if mine > mean + mean / 8 {
+            let least = workers.iter().min_by_key(|other| other.connections.load(Ordering::Relaxed));
+            if let Some(least) = least.filter(|least| least.connections.load(Ordering::Relaxed) + 1 < mine) {
+                match stream.into_std() {
+                    Ok(stream) => {
+                        own.connections.fetch_sub(1, Ordering::Relaxed);
+                        least.connections.fetch_add(1, Ordering::Relaxed);
+                        worker.metrics.connection_handed_over();
+                        if least.tell(Message::Serve(stream, peer)).is_err() {
+                            least.connections.fetch_sub(1, Ordering::Relaxed);
+                        }
+                    }
+                    Err(error) => {
+                        own.connections.fetch_sub(1, Ordering::Relaxed);
+                        tracing::warn!(%error, "cannot hand a connection over");
+                    }
+                }
+                return;
+            }
+        }
+    }
+    serve(worker, stream, peer);
+}
+
+/// Serves a connection that this worker's count of connections holds already, if the process may have one more. One that is turned
+/// away gets no answer: writing one to each of many would be work that an attacker chooses.
+fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+    let snapshot = worker.snapshot.borrow().clone();
+    let server = &snapshot.config().server;
+    let client = Client::of_peer(peer.ip(), &snapshot.config().trusted_proxies);
+    let mut open = Open::new(worker.clone());
+    let too_many = worker.shared.connections() > server.max_connections
+        || server.max_connections_per_client.is_some_and(|most| !open.count_client(client.peer, most));
+    if too_many {
+        worker.metrics.not_served(Reason::TooManyConnections);
+        return;
+    }
+    spawn_local(async move {
+        connection::serve(open.worker.clone(), stream, client).await;
+        drop(open);
+    });
+}
+
+/// A connection under way; undoes the counts however it ends.
+struct Open {
+    worker: Rc<Worker>,
+    counted: Option<IpAddr>,
+}
+
+impl Open {
+    fn new(worker: Rc<Worker>) -> Self {
+        worker.open.set(worker.open.get() + 1);
+        worker.metrics.connection_opened();
+        Open { worker, counted: None }
+    }
+
+    fn count_client(&mut self, client: IpAddr, most: usize) -> bool {
+        let admitted = self.worker.shared.admit_client(client, most);
+        self.counted = admitted.then_some(client);
+        admitted
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.worker.handle().connections.fetch_sub(1, Ordering::Relaxed);
+        self.worker.open.set(self.worker.open.get() - 1);
+        self.worker.metrics.connection_closed();
+        if let Some(client) = self.counted {
+            self.worker.shared.release_client(client);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What all threads of the process share.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::snapshot::Generation;
+use crate::observe::{AccessLog, Metrics};
+
+/// What a worker is told.
+pub enum Message {
+    /// Follow this configuration from the next request on.
+    Reload(Arc<Generation>),
+    /// Serve a connection that another worker accepted.
+    Serve(TcpStream, SocketAddr),
+    /// Accept no more, end what is under way, then end.
+    Drain,
+    /// Flush what is buffered for the log.
+    FlushLog,
+}
+
+/// A worker as others see it.
+pub struct WorkerHandle {
+    /// Client connections that it has, those on their way to it included.
+    pub connections: AtomicUsize,
+    mailbox: UnboundedSender<Message>,
+}
+
+/// State of the process.
+pub struct Shared {
+    /// The configuration that new requests follow.
+    generation: Mutex<Arc<Generation>>,
+    workers: Vec<WorkerHandle>,
+    per_client: Mutex<HashMap<IpAddr, usize>>,
+    draining: AtomicBool,
+    metrics: Metrics,
+    access_log: Option<AccessLog>,
+}
+
+impl Shared {
+    /// State for workers that listen to these mailboxes.
+    pub fn new(
+        generation: Arc<Generation>,
+        mailboxes: Vec<UnboundedSender<Message>>,
+        metrics: Metrics,
+        access_log: Option<AccessLog>,
+    ) -> Arc<Self> {
+        let handle = |mailbox| WorkerHandle { connections: AtomicUsize::new(0), mailbox };
+        Arc::new(Shared {
+            generation: Mutex::new(generation),
+            workers: mailboxes.into_iter().map(handle).collect(),
+            per_client: Mutex::default(),
+            draining: AtomicBool::new(false),
+            metrics,
+            access_log,
+        })
+    }
+
+    /// The configuration at the moment.
+    pub fn generation(&self) -> Arc<Generation> {
+        lock(&self.generation).clone()
+    }
+
+    /// Makes all workers follow another configuration.
+    pub fn publish(&self, generation: Arc<Generation>) {
+        *lock(&self.generation) = generation.clone();
+        self.tell_all(|| Message::Reload(generation.clone()));
+    }
+
+    /// Makes all workers end.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.tell_all(|| Message::Drain);
+    }
+
+    /// Whether the process is on its way out.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Tells every worker.
+    pub fn tell_all(&self, message: impl Fn() -> Message) {
+        for worker in &self.workers {
+            // A worker that has ended needs to know nothing.
+            let _ = worker.mailbox.send(message());
+        }
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> &[WorkerHandle] {
+        &self.workers
+    }
+
+    /// Open client connections of the process.
+    pub fn connections(&self) -> usize {
+        self.workers.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Counts of the process.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The access log, if there is one.
+    pub fn access_log(&self) -> Option<&AccessLog> {
+        self.access_log.as_ref()
+    }
+
+    /// The document of `/healthz`.
+    pub fn healthz(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// The document of `/cachez`.
+    pub fn cachez(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Counts a connection of `client`, unless it has `most` already.
+    pub fn admit_client(&self, client: IpAddr, most: usize) -> bool {
+        let mut counts = lock(&self.per_client);
+        let count = counts.entry(client).or_insert(0);
+        if *count >= most {
+            return false;
+        }
+        *count += 1;
+        true
+    }
+
+    /// A counted connection of `client` is gone.
+    pub fn release_client(&self, client: IpAddr) {
+        let mut counts = lock(&self.per_client);
+        if let Some(count) = counts.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&client);
+            }
+        }
+    }
+}
+
+impl WorkerHandle {
+    /// Puts a message into the worker's mailbox; gives it back when the worker has ended.
+    ///
+    /// # Errors
+    /// The message.
+    pub fn tell(&self, message: Message) -> Result<(), Message> {
+        self.mailbox.send(message).map_err(|undelivered| undelivered.0)
+    }
+}
+
+/// Locks, also when another thread panicked with the lock held: what these locks guard is consistent at any time.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
