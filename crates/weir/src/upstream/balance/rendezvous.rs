@@ -13,14 +13,14 @@ use super::{Choice, SCALE};
 use crate::upstream::rng::mix;
 use crate::upstream::target::Address;
 
-/// How far a target may lie above its fair share of the requests in flight.
-const BOUND: f64 = 1.25;
+/// How far a target may lie above its fair share of the requests in flight: 5/4.
+const BOUND: (u128, u128) = (5, 4);
 
 /// Key of a consistent hash from bytes (a header's value, a path, a client address): the same on every machine and in every release.
 pub fn hash_key(bytes: &[u8]) -> u64 {
     // Eight bytes a step through a full mixer; the length keeps "a" and "a\0" apart.
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut hash = bytes.len() as u64;
+    let mut hash = mix((bytes.len() as u64).wrapping_add(0x9e37_79b9_7f4a_7c15));
     for word in words {
         hash = mix(hash.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ u64::from_le_bytes(*word));
     }
@@ -49,10 +49,11 @@ pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(
         }
     }
     let (_, first) = best?;
-    let fair = BOUND * (in_flight + 1) as f64 / weights as f64;
+    // Fewer than the bound rounded up, in whole numbers: n < ceil(a / b) is n * b < a.
     let has_room = |index: usize| {
-        let bound = (fair * choice.weight(index) as f64).ceil();
-        f64::from(choice.targets[index].state.in_flight()) < bound
+        let allowed = BOUND.0 * u128::from(in_flight + 1) * u128::from(choice.weight(index));
+        let taken = u128::from(choice.targets[index].state.in_flight());
+        taken * BOUND.1 * u128::from(weights) < allowed
     };
     if has_room(first) {
         return Some(first);
