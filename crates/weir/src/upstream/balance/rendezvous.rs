@@ -34,10 +34,7 @@ pub(in crate::upstream) fn hash_seed(address: &Address, base_path: &str) -> u64 
     hash_key(format!("{address}{base_path}").as_bytes())
 }
 
-pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(
-    choice: &Choice<'_, F>,
-    key: u64,
-) -> Option<usize> {
+pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(choice: &Choice<'_, F>, key: u64) -> Option<usize> {
     let mut best: Option<(f64, usize)> = None;
     let mut in_flight = 0;
     let mut weights = 0;
@@ -60,9 +57,7 @@ pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(
     }
     let next = (0..choice.targets.len())
         .filter(|&index| (choice.admits)(index) && has_room(index))
-        .fold(None, |best, index| {
-            higher(best, (score(choice, index, key), index))
-        });
+        .fold(None, |best, index| higher(best, (score(choice, index, key), index)));
     // Some target is always below its bound, unless the counts moved between the two looks.
     Some(next.map_or(first, |(_, index)| index))
 }

@@ -13,18 +13,10 @@ use crate::upstream::tests::{Rig, ip, port, spec, target};
 
 const HASH: Balance = Balance::Hash(HashKey::Path);
 
-const ALL: [Balance; 4] = [
-    Balance::RoundRobin,
-    Balance::LeastRequest,
-    Balance::Ewma,
-    Balance::Hash(HashKey::Path),
-];
+const ALL: [Balance; 4] = [Balance::RoundRobin, Balance::LeastRequest, Balance::Ewma, Balance::Hash(HashKey::Path)];
 
 fn set(balance: Balance, weights: &[u32]) -> Arc<TargetSet> {
-    Rig::new(spec(balance, weights))
-        .upstream()
-        .published
-        .load_full()
+    Rig::new(spec(balance, weights)).upstream().published.load_full()
 }
 
 /// A worker without the view around it.
@@ -41,31 +33,12 @@ impl Worker {
 
     fn of(set: Arc<TargetSet>, seed: u64) -> Worker {
         let mut rng = Rng::new(seed);
-        Worker {
-            balancer: Balancer::new(&set, &mut rng),
-            set,
-            rng,
-        }
+        Worker { balancer: Balancer::new(&set, &mut rng), set, rng }
     }
 
-    fn choose(
-        &mut self,
-        hash: Option<u64>,
-        now: Moment,
-        admits: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        let ramp = if self.set.ramping(now) {
-            self.set.spec.slow_start
-        } else {
-            None
-        };
-        let choice = Choice {
-            targets: &self.set.targets,
-            ramp,
-            hash,
-            now,
-            admits,
-        };
+    fn choose(&mut self, hash: Option<u64>, now: Moment, admits: impl Fn(usize) -> bool) -> Option<usize> {
+        let ramp = if self.set.ramping(now) { self.set.spec.slow_start } else { None };
+        let choice = Choice { targets: &self.set.targets, ramp, hash, now, admits };
         self.balancer.choose(&choice, &mut self.rng)
     }
 
@@ -92,16 +65,10 @@ impl Worker {
 
 /// Each count within 5 % of the whole of what the shares say.
 fn assert_shares(counts: &[usize], shares: &[f64]) {
-    let (whole, parts) = (
-        counts.iter().sum::<usize>() as f64,
-        shares.iter().sum::<f64>(),
-    );
+    let (whole, parts) = (counts.iter().sum::<usize>() as f64, shares.iter().sum::<f64>());
     for (count, share) in counts.iter().zip(shares) {
         let expected = whole * share / parts;
-        assert!(
-            (*count as f64 - expected).abs() < whole * 0.05,
-            "{counts:?} for {shares:?}"
-        );
+        assert!((*count as f64 - expected).abs() < whole * 0.05, "{counts:?} for {shares:?}");
     }
 }
 
@@ -206,11 +173,7 @@ fn least_request_levels_what_is_in_flight_by_weight() {
         for (target, weight) in worker.set.targets.iter().zip(&weights) {
             let fair = held.len() as f64 * f64::from(*weight) / f64::from(whole);
             let off = (f64::from(target.state.in_flight()) - fair).abs();
-            assert!(
-                off <= 5.0,
-                "{} in flight, fair {fair}",
-                target.state.in_flight()
-            );
+            assert!(off <= 5.0, "{} in flight, fair {fair}", target.state.in_flight());
         }
     }
 }
@@ -234,11 +197,7 @@ fn ewma_prefers_the_faster_target_in_proportion_to_load() {
     assert_eq!(worker.counts(50, |_| true), [0, 50]);
     // And is forgotten while the other is measured again and again: the first gets another chance.
     let later = Moment::from_millis(40_000);
-    worker.set.targets[1]
-        .state
-        .load
-        .ewma
-        .observe(Duration::from_millis(30), later);
+    worker.set.targets[1].state.load.ewma.observe(Duration::from_millis(30), later);
     assert_eq!(worker.choose(None, later, |_| true), Some(0));
 }
 
@@ -265,12 +224,7 @@ fn hashes_are_the_same_in_every_release() {
 }
 
 /// Computed by another implementation (Python, from the definition).
-const GOLDEN: [u64; 4] = [
-    0xa706_dd2f_4d19_7e6f,
-    0x4488_e597_ee6b_41f2,
-    0x497d_7bcb_a2da_44bb,
-    0xba63_40ea_bab5_8260,
-];
+const GOLDEN: [u64; 4] = [0xa706_dd2f_4d19_7e6f, 0x4488_e597_ee6b_41f2, 0x497d_7bcb_a2da_44bb, 0xba63_40ea_bab5_8260];
 const GOLDEN_PICKS: [usize; 16] = [1, 2, 2, 1, 2, 2, 2, 2, 2, 2, 0, 2, 2, 2, 2, 2];
 
 #[test]
@@ -289,10 +243,7 @@ fn hashes_of_similar_keys_differ() {
 #[test]
 fn a_key_stays_with_its_target_whatever_the_worker_and_the_order_of_the_file() {
     let mut forward = spec(HASH, &[1, 2, 3]);
-    let mut one = Worker::of(
-        Rig::new(forward.clone()).upstream().published.load_full(),
-        1,
-    );
+    let mut one = Worker::of(Rig::new(forward.clone()).upstream().published.load_full(), 1);
     forward.targets.reverse();
     let mut other = Worker::of(Rig::new(forward).upstream().published.load_full(), 2);
     for key in 0..1000 {
@@ -363,14 +314,7 @@ fn a_key_keeps_its_target_under_the_bound() {
 #[test]
 fn a_target_that_comes_back_starts_with_a_tenth_and_rises_in_a_straight_line() {
     let slow_start = Duration::from_secs(10);
-    let at = |since, now| {
-        ramped(
-            4000,
-            Moment::from_millis(since),
-            slow_start,
-            Moment::from_millis(now),
-        )
-    };
+    let at = |since, now| ramped(4000, Moment::from_millis(since), slow_start, Moment::from_millis(now));
     assert_eq!(at(0, 1), 4000, "there from the start of the process");
     assert_eq!(at(1000, 500), 400, "not back yet");
     assert_eq!(at(1000, 1000), 400);
@@ -394,9 +338,7 @@ fn every_policy_gives_a_target_in_slow_start_its_reduced_share() {
         let mut counts = |now| {
             let mut counts = [0; 3];
             for _ in 0..30_000 {
-                counts[worker
-                    .choose(None, Moment::from_millis(now), |_| true)
-                    .unwrap()] += 1;
+                counts[worker.choose(None, Moment::from_millis(now), |_| true).unwrap()] += 1;
             }
             counts
         };
@@ -411,12 +353,7 @@ fn a_new_target_is_in_slow_start_and_those_of_the_start_are_not() {
     slow.slow_start = Some(Duration::from_secs(10));
     let mut rig = Rig::new(slow.clone());
     rig.clock.set(Moment::from_millis(1_000));
-    assert!(
-        !rig.upstream().published.load().targets[0]
-            .state
-            .back_since()
-            .gt(&Moment::START)
-    );
+    assert!(!rig.upstream().published.load().targets[0].state.back_since().gt(&Moment::START));
     slow.targets.push(target(ip(3), 1));
     rig.reload(slow);
     rig.advance(Duration::from_secs(5));

@@ -31,9 +31,7 @@ pub(in crate::upstream) struct TwoChoices {
 
 impl TwoChoices {
     pub(in crate::upstream) fn new(targets: &[Target], cost: Cost) -> TwoChoices {
-        let uniform = targets
-            .windows(2)
-            .all(|pair| pair[0].weight == pair[1].weight);
+        let uniform = targets.windows(2).all(|pair| pair[0].weight == pair[1].weight);
         let sums = if uniform {
             Vec::new()
         } else {
@@ -43,11 +41,7 @@ impl TwoChoices {
             };
             targets.iter().scan(0, sum).collect()
         };
-        TwoChoices {
-            cost,
-            sums,
-            admitted: Vec::with_capacity(targets.len()),
-        }
+        TwoChoices { cost, sums, admitted: Vec::with_capacity(targets.len()) }
     }
 
     pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(
@@ -83,10 +77,8 @@ impl TwoChoices {
         rng: &mut Rng,
     ) -> Option<usize> {
         self.admitted.clear();
-        let admitted = (0..choice.targets.len())
-            .filter(|&index| Some(index) != first && (choice.admits)(index));
-        self.admitted
-            .extend(admitted.map(|index| (index, choice.weight(index))));
+        let admitted = (0..choice.targets.len()).filter(|&index| Some(index) != first && (choice.admits)(index));
+        self.admitted.extend(admitted.map(|index| (index, choice.weight(index))));
         let first = match first {
             Some(first) => first,
             None => take_by_weight(&mut self.admitted, rng)?,
@@ -108,12 +100,7 @@ impl TwoChoices {
         }
     }
 
-    fn cheaper<F: Fn(usize) -> bool>(
-        &self,
-        choice: &Choice<'_, F>,
-        first: usize,
-        second: usize,
-    ) -> usize {
+    fn cheaper<F: Fn(usize) -> bool>(&self, choice: &Choice<'_, F>, first: usize, second: usize) -> usize {
         let cost = |index: usize| {
             let state = &choice.targets[index].state;
             let in_flight = f64::from(state.in_flight());
@@ -126,11 +113,7 @@ impl TwoChoices {
             };
             load / choice.weight(index) as f64
         };
-        if cost(second) < cost(first) {
-            second
-        } else {
-            first
-        }
+        if cost(second) < cost(first) { second } else { first }
     }
 }
 

@@ -8,11 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn spec(failures: f64, of_last: u32) -> config::Breaker {
-    config::Breaker {
-        failures,
-        of_last,
-        open_for: Duration::from_secs(5),
-    }
+    config::Breaker { failures, of_last, open_for: Duration::from_secs(5) }
 }
 
 fn at(ms: u64) -> Moment {
@@ -21,20 +17,14 @@ fn at(ms: u64) -> Moment {
 
 /// One request that ends at once.
 fn request(breaker: &Breaker, success: bool, now: Moment) -> Option<Change> {
-    breaker
-        .enter(now)
-        .map(|entry| breaker.record(entry, success, now))
+    breaker.enter(now).map(|entry| breaker.record(entry, success, now))
 }
 
 #[test]
 fn it_opens_at_the_share_of_a_full_window() {
     let breaker = Breaker::new(&spec(0.5, 4));
     for success in [false, false, true] {
-        assert_eq!(
-            request(&breaker, success, at(0)),
-            Some(Change::None),
-            "window not full"
-        );
+        assert_eq!(request(&breaker, success, at(0)), Some(Change::None), "window not full");
     }
     assert_eq!(request(&breaker, true, at(0)), Some(Change::Opened));
     assert_eq!(breaker.state(at(0)), BreakerState::Open);
@@ -50,11 +40,7 @@ fn one_probe_decides() {
     let probe = breaker.enter(at(5000)).expect("a probe");
     assert!(matches!(probe, Entry::Probe(_)));
     assert!(!breaker.admits(at(5000)));
-    assert_eq!(
-        breaker.enter(at(9000)),
-        None,
-        "one at a time, however long it takes"
-    );
+    assert_eq!(breaker.enter(at(9000)), None, "one at a time, however long it takes");
     assert_eq!(breaker.record(probe, false, at(9000)), Change::Opened);
     assert_eq!(breaker.enter(at(13_999)), None);
     let probe = breaker.enter(at(14_000)).expect("a probe");
@@ -81,11 +67,7 @@ fn what_was_sent_before_it_opened_counts_no_more() {
     assert_eq!(breaker.record(late[0], true, at(1)), Change::None);
     assert_eq!(breaker.state(at(1)), BreakerState::Open);
     let probe = breaker.enter(at(6000)).expect("a probe");
-    assert_eq!(
-        breaker.record(late[1], false, at(6000)),
-        Change::None,
-        "a probe is under way"
-    );
+    assert_eq!(breaker.record(late[1], false, at(6000)), Change::None, "a probe is under way");
     breaker.record(probe, true, at(6000));
     for entry in &late[2..] {
         assert_eq!(breaker.record(*entry, false, at(6001)), Change::None);
@@ -128,10 +110,7 @@ impl Model {
                     self.window.pop_front();
                 }
                 let failures = self.window.iter().filter(|success| !**success).count();
-                if self.window.len() == size
-                    && failures > 0
-                    && failures as f64 >= self.spec.failures * size as f64
-                {
+                if self.window.len() == size && failures > 0 && failures as f64 >= self.spec.failures * size as f64 {
                     self.open_until = Some(now_ms + 5000);
                 }
             }
@@ -203,12 +182,7 @@ fn threads_lose_no_outcome_of_the_window() {
             }
         });
         assert_eq!(breaker.window.failures.load(Ordering::SeqCst), 396);
-        let ones: u32 = breaker
-            .window
-            .bits
-            .iter()
-            .map(|b| b.load(Ordering::SeqCst).count_ones())
-            .sum();
+        let ones: u32 = breaker.window.bits.iter().map(|b| b.load(Ordering::SeqCst).count_ones()).sum();
         assert_eq!(ones, 396);
     }
 }

@@ -6,10 +6,7 @@ fn ms(ms: u64) -> Duration {
 
 fn close(actual: Option<f32>, expected: f32) {
     let actual = actual.expect("measured");
-    assert!(
-        (actual - expected).abs() <= expected * 1e-3,
-        "{actual} is not {expected}"
-    );
+    assert!((actual - expected).abs() <= expected * 1e-3, "{actual} is not {expected}");
 }
 
 #[test]
@@ -29,10 +26,7 @@ fn a_peak_counts_at_once_and_a_trough_by_time() {
     // After one decay time the old value keeps 1/e of its weight.
     ewma.observe(ms(10), Moment::from_millis(10_001));
     let weight = (-1.0f32).exp();
-    close(
-        ewma.last_us(),
-        200_000.0 * weight + 10_000.0 * (1.0 - weight),
-    );
+    close(ewma.last_us(), 200_000.0 * weight + 10_000.0 * (1.0 - weight));
     // Without time nothing is won back.
     let before = ewma.last_us().unwrap();
     ewma.observe(ms(10), Moment::from_millis(10_001));
@@ -44,10 +38,7 @@ fn what_is_read_decays_and_what_is_shown_does_not() {
     let ewma = PeakEwma::default();
     ewma.observe(ms(100), Moment::from_millis(500));
     close(ewma.read_us(Moment::from_millis(500)), 100_000.0);
-    close(
-        ewma.read_us(Moment::from_millis(10_500)),
-        100_000.0 * (-1.0f32).exp(),
-    );
+    close(ewma.read_us(Moment::from_millis(10_500)), 100_000.0 * (-1.0f32).exp());
     close(ewma.last_us(), 100_000.0);
 }
 
@@ -72,8 +63,5 @@ fn the_stamp_may_wrap() {
     let ewma = PeakEwma::default();
     let wrap = u64::from(u32::MAX);
     ewma.observe(ms(100), Moment::from_millis(wrap - 5_000));
-    close(
-        ewma.read_us(Moment::from_millis(wrap + 5_000)),
-        100_000.0 * (-1.0f32).exp(),
-    );
+    close(ewma.read_us(Moment::from_millis(wrap + 5_000)), 100_000.0 * (-1.0f32).exp());
 }

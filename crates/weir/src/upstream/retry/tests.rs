@@ -4,62 +4,33 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL_ON: RetryOn = RetryOn {
-    connect: true,
-    reset: true,
-    try_timeout: true,
-    status_502: true,
-    status_503: true,
-    status_504: true,
-};
+const ALL_ON: RetryOn =
+    RetryOn { connect: true, reset: true, try_timeout: true, status_502: true, status_503: true, status_504: true };
 
 fn get(failure: FailureKind) -> Attempt {
-    Attempt {
-        failure,
-        idempotent: true,
-        sent: true,
-        body_replayable: true,
-        reply_started: false,
-    }
+    Attempt { failure, idempotent: true, sent: true, body_replayable: true, reply_started: false }
 }
 
 fn post(failure: FailureKind, sent: bool) -> Attempt {
-    Attempt {
-        idempotent: false,
-        sent,
-        ..get(failure)
-    }
+    Attempt { idempotent: false, sent, ..get(failure) }
 }
 
 #[test]
 fn an_idempotent_request_is_repeated_after_any_failure_before_the_first_byte() {
-    for failure in [
-        FailureKind::Connect,
-        FailureKind::Reset,
-        FailureKind::TryTimeout,
-    ] {
+    for failure in [FailureKind::Connect, FailureKind::Reset, FailureKind::TryTimeout] {
         assert_eq!(may_repeat(&get(failure), ALL_ON), Ok(()));
-        let started = Attempt {
-            reply_started: true,
-            ..get(failure)
-        };
+        let started = Attempt { reply_started: true, ..get(failure) };
         assert_eq!(may_repeat(&started, ALL_ON), Err(NoRetry::ReplyStarted));
     }
 }
 
 #[test]
 fn a_post_is_repeated_only_when_nothing_of_it_was_sent() {
-    assert_eq!(
-        may_repeat(&post(FailureKind::Connect, false), ALL_ON),
-        Ok(())
-    );
+    assert_eq!(may_repeat(&post(FailureKind::Connect, false), ALL_ON), Ok(()));
     // A pooled connection that was closed before the first byte could be written.
     assert_eq!(may_repeat(&post(FailureKind::Reset, false), ALL_ON), Ok(()));
     for failure in FailureKind::ALL {
-        assert!(
-            may_repeat(&post(failure, true), ALL_ON).is_err(),
-            "{failure:?}"
-        );
+        assert!(may_repeat(&post(failure, true), ALL_ON).is_err(), "{failure:?}");
     }
     let reset = may_repeat(&post(FailureKind::Reset, true), ALL_ON);
     assert_eq!(reset, Err(NoRetry::NotIdempotent));
@@ -67,15 +38,8 @@ fn a_post_is_repeated_only_when_nothing_of_it_was_sent() {
 
 #[test]
 fn a_status_is_a_reply_to_a_request_that_was_sent() {
-    for failure in [
-        FailureKind::Status502,
-        FailureKind::Status503,
-        FailureKind::Status504,
-    ] {
-        let read = Attempt {
-            reply_started: true,
-            ..get(failure)
-        };
+    for failure in [FailureKind::Status502, FailureKind::Status503, FailureKind::Status504] {
+        let read = Attempt { reply_started: true, ..get(failure) };
         assert_eq!(may_repeat(&read, ALL_ON), Ok(()));
         let post = post(failure, false); // whatever the caller believes
         assert_eq!(may_repeat(&post, ALL_ON), Err(NoRetry::NotIdempotent));
@@ -111,19 +75,13 @@ fn some_failures_are_never_repeated() {
         FailureKind::InvalidReply,
         FailureKind::IncompleteReply,
     ] {
-        assert_eq!(
-            may_repeat(&get(failure), ALL_ON),
-            Err(NoRetry::NotConfigured)
-        );
+        assert_eq!(may_repeat(&get(failure), ALL_ON), Err(NoRetry::NotConfigured));
     }
 }
 
 #[test]
 fn a_body_that_is_gone_cannot_be_sent_again() {
-    let gone = Attempt {
-        body_replayable: false,
-        ..get(FailureKind::Connect)
-    };
+    let gone = Attempt { body_replayable: false, ..get(FailureKind::Connect) };
     assert_eq!(may_repeat(&gone, ALL_ON), Err(NoRetry::BodyGone));
 }
 
@@ -144,14 +102,9 @@ fn at(seconds: u64) -> Moment {
 #[test]
 fn a_quiet_gateway_has_the_floor_and_it_comes_back() {
     let budget = Budget::default();
-    let taken = (0..BUDGET_FLOOR * 2)
-        .filter(|_| budget.withdraw(0.2, at(3)))
-        .count();
+    let taken = (0..BUDGET_FLOOR * 2).filter(|_| budget.withdraw(0.2, at(3))).count();
     assert_eq!(taken as u64, BUDGET_FLOOR);
-    assert_eq!(
-        (budget.taken(), budget.refused()),
-        (BUDGET_FLOOR, BUDGET_FLOOR)
-    );
+    assert_eq!((budget.taken(), budget.refused()), (BUDGET_FLOOR, BUDGET_FLOOR));
     assert!(!budget.withdraw(0.2, at(12)));
     assert!(budget.withdraw(0.2, at(13)));
     assert_eq!(budget.retries(at(13)), 1);
