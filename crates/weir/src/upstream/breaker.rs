@@ -112,12 +112,7 @@ impl Breaker {
                 self.window.clear();
                 self.change(pack(PROBING, epoch, 0), CLOSED, 0, Change::Closed)
             }
-            Entry::Probe(epoch) => self.change(
-                pack(PROBING, epoch, 0),
-                OPEN,
-                self.open_until(now),
-                Change::Opened,
-            ),
+            Entry::Probe(epoch) => self.change(pack(PROBING, epoch, 0), OPEN, self.open_until(now), Change::Opened),
             Entry::Closed(epoch) => {
                 let closed = pack(CLOSED, epoch, 0);
                 if self.state.load(Ordering::Acquire) != closed {
@@ -137,9 +132,7 @@ impl Breaker {
     pub(super) fn abandon(&self, entry: Entry) {
         if let Entry::Probe(epoch) = entry {
             let (from, to) = (pack(PROBING, epoch, 0), pack(OPEN, epoch, 0));
-            let _ = self
-                .state
-                .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
@@ -159,10 +152,7 @@ impl Breaker {
 
     fn change(&self, from: u64, kind: u64, until_ms: u64, change: Change) -> Change {
         let to = pack(kind, epoch(from).wrapping_add(1), until_ms);
-        match self
-            .state
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
-        {
+        match self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => change,
             Err(_) => Change::None,
         }

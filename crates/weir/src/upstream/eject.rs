@@ -31,11 +31,7 @@ impl Ejector {
         if target.state.ejected(now) {
             return false; // another worker was faster
         }
-        let out = set
-            .targets
-            .iter()
-            .filter(|t| t.id() != target.id() && is_out(t, now))
-            .count();
+        let out = set.targets.iter().filter(|t| t.id() != target.id() && is_out(t, now)).count();
         if out + 1 > ceiling(set.targets.len(), spec.max_share) {
             return false;
         }

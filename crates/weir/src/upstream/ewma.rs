@@ -25,12 +25,8 @@ impl PeakEwma {
                 Some((value, weight)) if sample < value => value * weight + sample * (1.0 - weight),
                 _ => sample,
             };
-            match self.0.compare_exchange_weak(
-                word,
-                pack(average.max(1.0), now),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
+            match self.0.compare_exchange_weak(word, pack(average.max(1.0), now), Ordering::Relaxed, Ordering::Relaxed)
+            {
                 Ok(_) => return,
                 Err(current) => word = current,
             }
@@ -65,11 +61,7 @@ fn decayed(word: u64, now: Moment) -> Option<(f32, f32)> {
     }
     let elapsed_ms = (now.as_millis() as u32).wrapping_sub(word as u32);
     // Workers read their clocks at different times: a stamp a little ahead of `now` is no age of 49 days.
-    let elapsed_ms = if elapsed_ms > u32::MAX / 2 {
-        0
-    } else {
-        elapsed_ms
-    };
+    let elapsed_ms = if elapsed_ms > u32::MAX / 2 { 0 } else { elapsed_ms };
     Some((value(word), (-(elapsed_ms as f32) / DECAY_MS).exp()))
 }
 

@@ -26,12 +26,7 @@ pub struct Lease {
 
 impl Lease {
     pub(super) fn new(set: Arc<TargetSet>, index: usize, entry: Option<Entry>) -> Lease {
-        Lease {
-            set,
-            index: index as u32,
-            entry,
-            told: false,
-        }
+        Lease { set, index: index as u32, entry, told: false }
     }
 
     /// Where the attempt goes.
@@ -69,10 +64,7 @@ impl Lease {
         let target = &self.set.targets[self.index as usize];
         let in_a_row = target.state.count_failure(kind);
         if let Some(eject) = &self.set.spec.eject {
-            self.set
-                .shared
-                .ejector
-                .after_failure(&self.set, target, eject, in_a_row, now);
+            self.set.shared.ejector.after_failure(&self.set, target, eject, in_a_row, now);
         }
         self.tell_breaker(false, now);
     }

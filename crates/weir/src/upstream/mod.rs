@@ -21,7 +21,6 @@ mod ewma;
 mod lease;
 mod outcome;
 pub mod pool;
-
 mod queue;
 pub mod retry;
 mod rng;
@@ -42,9 +41,7 @@ pub use breaker::BreakerState;
 pub use lease::Lease;
 pub use outcome::FailureKind;
 pub use queue::WaitError;
-pub use snapshot::{
-    Failures, ProbeSnapshot, QueueSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot,
-};
+pub use snapshot::{Failures, ProbeSnapshot, QueueSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot};
 pub use target::{Address, Health, Target, TargetId};
 pub use time::{Clock, Moment};
 pub use view::{Pick, Request, View, Views};
@@ -74,11 +71,7 @@ struct Common {
 impl Upstreams {
     /// Fresh state for the upstreams of `config`. Targets with an address can be picked at once, names after their first resolution.
     pub fn new(config: &Config, clock: Clock) -> Upstreams {
-        let common = Common {
-            clock,
-            ids: AtomicU64::new(0),
-            demo: Mutex::default(),
-        };
+        let common = Common { clock, ids: AtomicU64::new(0), demo: Mutex::default() };
         Upstreams::build(config, Arc::new(common), &[])
     }
 
@@ -101,10 +94,7 @@ impl Upstreams {
                 None => Upstream::new(spec, common.clone()),
             }
         });
-        Upstreams {
-            list: list.collect(),
-            common,
-        }
+        Upstreams { list: list.collect(), common }
     }
 
     /// The upstream of an id of the same configuration.
@@ -161,11 +151,7 @@ impl Upstream {
     fn new(spec: Arc<config::Upstream>, common: Arc<Common>) -> Arc<Upstream> {
         Arc::new_cyclic(|this| {
             let shared = Arc::new(Shared::default());
-            let mut members = Members {
-                resolved: common.known_addresses(&spec, None),
-                spec,
-                retired: Vec::new(),
-            };
+            let mut members = Members { resolved: common.known_addresses(&spec, None), spec, retired: Vec::new() };
             let empty = Arc::new(TargetSet {
                 spec: members.spec.clone(),
                 targets: Vec::new(),
@@ -230,24 +216,17 @@ impl Upstream {
         }
     }
 
-    /// Gives free places to those who wait. The control thread calls it from time to time too, for places that become free without a request that
-    /// ends: a target that is healthy again, an ejection that is over.
+    /// Gives free places to those who wait.
     fn serve_waiters(&self) {
         let set = self.published.load_full();
         let now = self.common.clock.now();
-        self.shared
-            .queue
-            .serve(|| set.least_loaded(&[], false, now));
+        self.shared.queue.serve(|| set.least_loaded(&[], false, now));
     }
 }
 
 impl Common {
     /// Addresses of the targets of `spec` that need no resolution, or are known from before.
-    fn known_addresses(
-        &self,
-        spec: &config::Upstream,
-        before: Option<&Members>,
-    ) -> Vec<Vec<Address>> {
+    fn known_addresses(&self, spec: &config::Upstream, before: Option<&Members>) -> Vec<Vec<Address>> {
         let known = |target: &config::Target| match &target.address {
             TargetAddress::Ip(address) => vec![Address::Tcp(*address)],
             TargetAddress::Unix(path) => vec![Address::Unix(path.as_path().into())],
@@ -256,13 +235,8 @@ impl Common {
                 known.iter().filter(|(of, _)| of == service).map(|(_, at)| Address::Tcp(*at)).collect()
             }
             TargetAddress::Name { .. } => {
-                let position = before.and_then(|members| {
-                    members
-                        .spec
-                        .targets
-                        .iter()
-                        .position(|t| t.address == target.address)
-                });
+                let position =
+                    before.and_then(|members| members.spec.targets.iter().position(|t| t.address == target.address));
                 match (before, position) {
                     (Some(members), Some(position)) => members.resolved[position].clone(),
                     _ => Vec::new(),
@@ -278,22 +252,13 @@ impl Common {
         let same_breaker = before.spec.breaker == spec.breaker;
         // Targets that were there from the start have nothing to recover from.
         let now = self.clock.now();
-        let since = if before.targets.is_empty() {
-            Moment::START
-        } else {
-            now
-        };
+        let since = if before.targets.is_empty() { Moment::START } else { now };
         let mut left: Vec<&Target> = before.targets.iter().collect();
-        members
-            .retired
-            .retain(|(_, state)| state.strong_count() > 0);
+        members.retired.retain(|(_, state)| state.strong_count() > 0);
         let mut targets = Vec::new();
         for (target, addresses) in spec.targets.iter().zip(&members.resolved) {
             for address in addresses {
-                let kept = left
-                    .iter()
-                    .position(|old| old.address == *address)
-                    .map(|position| left.remove(position));
+                let kept = left.iter().position(|old| old.address == *address).map(|position| left.remove(position));
                 let state = kept
                     .map(|old| old.state.clone())
                     .or_else(|| take_retired(&mut members.retired, address))
@@ -317,9 +282,7 @@ impl Common {
                 });
             }
         }
-        let gone = left
-            .iter()
-            .map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
+        let gone = left.iter().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
         members.retired.extend(gone);
         let set = TargetSet {
             targets,
@@ -338,10 +301,7 @@ impl Common {
     }
 }
 
-fn take_retired(
-    retired: &mut Vec<(Address, Weak<TargetState>)>,
-    address: &Address,
-) -> Option<Arc<TargetState>> {
+fn take_retired(retired: &mut Vec<(Address, Weak<TargetState>)>, address: &Address) -> Option<Arc<TargetState>> {
     let position = retired.iter().position(|(old, _)| old == address)?;
     retired.swap_remove(position).1.upgrade()
 }

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -18,6 +19,10 @@ use super::Upstream;
 use super::lease::Lease;
 use super::set::Grant;
 use crate::config;
+
+/// How often the first in line looks for places that become free without a request that ends: a target is healthy again, an ejection is over,
+/// a breaker lets a probe through.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Why a wait ended without a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +88,10 @@ impl Queue {
         drop(spare);
     }
 
+    fn is_first(&self, ticket: u64) -> bool {
+        super::lock(&self.line).front().is_some_and(|first| first.ticket == ticket)
+    }
+
     fn leave(&self, ticket: u64) {
         let mut line = super::lock(&self.line);
         if let Ok(position) = line.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
@@ -97,31 +106,27 @@ pub(super) fn wait(
     upstream: Arc<Upstream>,
     spec: Option<config::Queue>,
 ) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
-    let entered = spec
-        .ok_or(WaitError::QueueFull)
-        .and_then(|spec| enter(upstream, spec));
+    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| enter(upstream, spec));
     async move {
         let (mut place, timeout) = entered?;
-        match tokio::time::timeout(timeout, &mut place.given).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_gone)) => Err(WaitError::Unavailable),
-            Err(_elapsed) => {
-                place
-                    .upstream
-                    .shared
-                    .queue
-                    .timed_out
-                    .fetch_add(1, Ordering::Relaxed);
-                Err(WaitError::TimedOut)
+        let waiting = async {
+            loop {
+                match tokio::time::timeout(LOOK_AGAIN, &mut place.given).await {
+                    Ok(Ok(result)) => return result,
+                    Ok(Err(_gone)) => return Err(WaitError::Unavailable),
+                    Err(_not_yet) => place.look_again(),
+                }
             }
-        }
+        };
+        let result = tokio::time::timeout(timeout, waiting).await;
+        result.unwrap_or_else(|_elapsed| {
+            place.upstream.shared.queue.timed_out.fetch_add(1, Ordering::Relaxed);
+            Err(WaitError::TimedOut)
+        })
     }
 }
 
-fn enter(
-    upstream: Arc<Upstream>,
-    spec: config::Queue,
-) -> Result<(Place, std::time::Duration), WaitError> {
+fn enter(upstream: Arc<Upstream>, spec: config::Queue) -> Result<(Place, Duration), WaitError> {
     let (give, given) = oneshot::channel();
     let queue = &upstream.shared.queue;
     let ticket = {
@@ -139,14 +144,7 @@ fn enter(
     };
     fence(Ordering::SeqCst);
     upstream.serve_waiters();
-    Ok((
-        Place {
-            upstream,
-            ticket,
-            given,
-        },
-        spec.timeout,
-    ))
+    Ok((Place { upstream, ticket, given }, spec.timeout))
 }
 
 /// A place in line.
@@ -154,6 +152,14 @@ struct Place {
     upstream: Arc<Upstream>,
     ticket: u64,
     given: oneshot::Receiver<Result<Lease, WaitError>>,
+}
+
+impl Place {
+    fn look_again(&self) {
+        if self.upstream.shared.queue.is_first(self.ticket) {
+            self.upstream.serve_waiters();
+        }
+    }
 }
 
 impl Drop for Place {

@@ -98,10 +98,7 @@ pub fn may_repeat(attempt: &Attempt, on: RetryOn) -> Result<(), NoRetry> {
 
 /// Whether a method is idempotent (RFC 9110 section 9.2.2); methods that are not known are not.
 pub fn is_idempotent(method: &[u8]) -> bool {
-    matches!(
-        method,
-        b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE"
-    )
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
 }
 
 /// Requests and retries of the last ten seconds, in buckets of one second, shared by all workers.
@@ -154,10 +151,7 @@ impl Budget {
                 return false;
             }
             let taken = (count(word, second) + 1) | second << 32;
-            if bucket
-                .compare_exchange(word, taken, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
+            if bucket.compare_exchange(word, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return true;
             }
         }
@@ -208,11 +202,7 @@ impl Buckets {
 
 /// Count of a bucket, 0 when it is still that of an earlier second.
 fn count(word: u64, second: u64) -> u64 {
-    if word >> 32 == second {
-        word & u64::from(u32::MAX)
-    } else {
-        0
-    }
+    if word >> 32 == second { word & u64::from(u32::MAX) } else { 0 }
 }
 
 #[cfg(test)]

@@ -58,13 +58,11 @@ pub(super) enum Grant {
 impl TargetSet {
     /// Whether any target may be in slow start.
     pub(super) fn ramping(&self, now: Moment) -> bool {
-        self.spec.slow_start.is_some()
-            && self.shared.ramp_until_us.load(Ordering::Relaxed) > now.as_micros()
+        self.spec.slow_start.is_some() && self.shared.ramp_until_us.load(Ordering::Relaxed) > now.as_micros()
     }
 
     pub(super) fn has_room(&self, target: &Target) -> bool {
-        self.max_in_flight
-            .is_none_or(|max| target.state.in_flight() < max)
+        self.max_in_flight.is_none_or(|max| target.state.in_flight() < max)
     }
 
     /// Takes a place at a target for one request. `None`: its last place, or its breaker's one probe, went to somebody else.
@@ -92,12 +90,7 @@ impl TargetSet {
     ///    targets off. What active checks found dead, or a breaker holds back, stays out: then [`Grant::Unavailable`] leads to a fallback.
     ///
     /// `patient`: the request may wait, so it rather waits for an untried target than asks a tried one again.
-    pub(super) fn least_loaded(
-        self: &Arc<Self>,
-        tried: &[TargetId],
-        patient: bool,
-        now: Moment,
-    ) -> Grant {
+    pub(super) fn least_loaded(self: &Arc<Self>, tried: &[TargetId], patient: bool, now: Moment) -> Grant {
         let mut refused: Vec<usize> = Vec::new();
         loop {
             let group = |ejected: bool, was_tried: bool| {
@@ -106,10 +99,7 @@ impl TargetSet {
                         && target.state.ejected(now) == ejected
                         && tried.contains(&target.id()) == was_tried
                 });
-                let mut found = Group {
-                    exists: false,
-                    best: None,
-                };
+                let mut found = Group { exists: false, best: None };
                 for (index, target) in members {
                     found.exists = true;
                     if self.has_room(target) && !refused.contains(&index) {
@@ -133,11 +123,7 @@ impl TargetSet {
                 exists = fresh.exists || again.exists;
             }
             let Some((_, index)) = best else {
-                return if exists {
-                    Grant::Full
-                } else {
-                    Grant::Unavailable
-                };
+                return if exists { Grant::Full } else { Grant::Unavailable };
             };
             match self.enter(index, now) {
                 Some(lease) => return Grant::Lease(lease),

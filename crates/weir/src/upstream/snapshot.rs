@@ -155,11 +155,7 @@ impl Upstream {
         let budget = &self.shared.budget;
         UpstreamSnapshot {
             name: self.name.to_string(),
-            targets: set
-                .targets
-                .iter()
-                .map(|target| snapshot(&set, target, now))
-                .collect(),
+            targets: set.targets.iter().map(|target| snapshot(&set, target, now)).collect(),
             queue: set.spec.queue.map(|spec| QueueSnapshot {
                 waiting: queue.waiting(),
                 size: spec.size,
@@ -203,9 +199,7 @@ fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
         failures: Failures(FailureKind::ALL.map(|kind| state.failures(kind))),
         consecutive_failures: state.consecutive_failures(),
         ejections: state.ejections(),
-        ejected_for_ms: state
-            .ejected(now)
-            .then(|| state.ejected_until().since(now).as_millis() as u64),
+        ejected_for_ms: state.ejected(now).then(|| state.ejected_until().since(now).as_millis() as u64),
         breaker: breaker.map(|breaker| breaker.state(now)),
         breaker_opened: state.breaker_opened(),
     }
@@ -214,17 +208,7 @@ fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
 fn probe_snapshot(probe: Probe, now: Moment) -> ProbeSnapshot {
     let ago_ms = now.since(probe.at).as_millis() as u64;
     match probe.result {
-        Ok(status) => ProbeSnapshot {
-            ago_ms,
-            ok: true,
-            status: Some(status),
-            error: None,
-        },
-        Err(error) => ProbeSnapshot {
-            ago_ms,
-            ok: false,
-            status: None,
-            error: Some(error),
-        },
+        Ok(status) => ProbeSnapshot { ago_ms, ok: true, status: Some(status), error: None },
+        Err(error) => ProbeSnapshot { ago_ms, ok: false, status: None, error: Some(error) },
     }
 }

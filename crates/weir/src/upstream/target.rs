@@ -73,11 +73,7 @@ impl Target {
 
     /// Healthy as far as active checks know, and not held back by its breaker. Ejection is asked for apart, since it may be overruled.
     pub(super) fn alive(&self, now: Moment) -> bool {
-        self.state.health() != Health::Unhealthy
-            && self
-                .breaker
-                .as_ref()
-                .is_none_or(|breaker| breaker.admits(now))
+        self.state.health() != Health::Unhealthy && self.breaker.as_ref().is_none_or(|breaker| breaker.admits(now))
     }
 }
 
@@ -171,11 +167,9 @@ impl TargetState {
                 in_flight.fetch_add(1, Ordering::SeqCst);
                 true
             }
-            Some(max) => in_flight
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| {
-                    (n < max).then(|| n + 1)
-                })
-                .is_ok(),
+            Some(max) => {
+                in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < max).then(|| n + 1)).is_ok()
+            }
         };
         if entered {
             self.load.requests.fetch_add(1, Ordering::Relaxed);
@@ -220,9 +214,7 @@ impl TargetState {
 
     pub(super) fn eject_until(&self, until: Moment) {
         let until = until.as_micros();
-        self.condition
-            .ejected_until_us
-            .store(until, Ordering::Relaxed);
+        self.condition.ejected_until_us.store(until, Ordering::Relaxed);
         self.condition.back_since_us.store(until, Ordering::Relaxed);
         self.record.ejections.fetch_add(1, Ordering::Relaxed);
     }
@@ -233,17 +225,13 @@ impl TargetState {
     }
 
     pub(super) fn set_back_since(&self, moment: Moment) {
-        self.condition
-            .back_since_us
-            .fetch_max(moment.as_micros(), Ordering::Relaxed);
+        self.condition.back_since_us.fetch_max(moment.as_micros(), Ordering::Relaxed);
     }
 
     /// Ends a run of failures. A target that works costs one read.
     pub(super) fn clear_failures(&self) {
         if self.condition.consecutive_failures.load(Ordering::Relaxed) != 0 {
-            self.condition
-                .consecutive_failures
-                .store(0, Ordering::Relaxed);
+            self.condition.consecutive_failures.store(0, Ordering::Relaxed);
         }
     }
 
@@ -252,9 +240,7 @@ impl TargetState {
         self.record.failures[kind.index()].fetch_add(1, Ordering::Relaxed);
         self.condition
             .consecutive_failures
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
-                Some(n.saturating_add(1))
-            })
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_add(1)))
             .map_or(u32::MAX, |before| before.saturating_add(1))
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::*;
 use crate::config::DemoService;
 use crate::config::{
-    AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn,
-    Server, Timeouts, UpstreamKeepAlive,
+    AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn, Server, Timeouts,
+    UpstreamKeepAlive,
 };
 
 pub(super) fn ip(port: u16) -> TargetAddress {
@@ -15,26 +15,16 @@ pub(super) fn ip(port: u16) -> TargetAddress {
 }
 
 pub(super) fn name(host: &str) -> TargetAddress {
-    TargetAddress::Name {
-        host: host.into(),
-        port: 80,
-    }
+    TargetAddress::Name { host: host.into(), port: 80 }
 }
 
 pub(super) fn target(address: TargetAddress, weight: u32) -> config::Target {
-    config::Target {
-        address,
-        authority: None,
-        base_path: "".into(),
-        weight: NonZeroU32::new(weight).unwrap(),
-    }
+    config::Target { address, authority: None, base_path: "".into(), weight: NonZeroU32::new(weight).unwrap() }
 }
 
 /// An upstream "u" on ports 1, 2, ... with these weights and nothing else switched on.
 pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
-    let targets = (1u16..)
-        .zip(weights)
-        .map(|(port, &weight)| target(ip(port), weight));
+    let targets = (1u16..).zip(weights).map(|(port, &weight)| target(ip(port), weight));
     config::Upstream {
         name: "u".into(),
         targets: targets.collect(),
@@ -44,15 +34,8 @@ pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
         slow_start: None,
         breaker: None,
         timeouts: Timeouts::default(),
-        retry: Retry {
-            extra_attempts: 1,
-            budget: 0.2,
-            on: RetryOn::default(),
-        },
-        keep_alive: UpstreamKeepAlive {
-            idle: Duration::from_secs(60),
-            max_idle: 256,
-        },
+        retry: Retry { extra_attempts: 1, budget: 0.2, on: RetryOn::default() },
+        keep_alive: UpstreamKeepAlive { idle: Duration::from_secs(60), max_idle: 256 },
         max_in_flight: None,
         queue: None,
     }
@@ -101,11 +84,7 @@ impl Rig {
         let clock = Clock::manual();
         let upstreams = Arc::new(Upstreams::new(&config(vec![spec]), clock.clone()));
         let views = Views::new(upstreams.clone(), 7);
-        Rig {
-            clock,
-            upstreams,
-            views,
-        }
+        Rig { clock, upstreams, views }
     }
 
     pub(super) fn upstream(&self) -> &Arc<Upstream> {
@@ -154,10 +133,7 @@ impl Rig {
     /// State of the target on a port.
     pub(super) fn state(&self, port: u16) -> Arc<TargetState> {
         let set = self.upstream().published.load();
-        let found = set
-            .targets
-            .iter()
-            .find(|target| target.address == Address::Tcp(socket(port)));
+        let found = set.targets.iter().find(|target| target.address == Address::Tcp(socket(port)));
         found.expect("no target on this port").state.clone()
     }
 }
@@ -239,15 +215,7 @@ fn two_targets_with_one_address_have_their_own_states_and_keep_them() {
     let mut twice = spec(Balance::RoundRobin, &[1]);
     twice.targets = vec![target(ip(1), 1), target(ip(1), 2)];
     let mut rig = Rig::new(twice.clone());
-    let ids = |rig: &Rig| -> Vec<TargetId> {
-        rig.upstream()
-            .published
-            .load()
-            .targets
-            .iter()
-            .map(Target::id)
-            .collect()
-    };
+    let ids = |rig: &Rig| -> Vec<TargetId> { rig.upstream().published.load().targets.iter().map(Target::id).collect() };
     let before = ids(&rig);
     assert_ne!(before[0], before[1]);
     rig.reload(twice);
@@ -261,23 +229,13 @@ fn a_name_is_unavailable_until_it_is_resolved_and_follows_its_answers() {
     let mut rig = Rig::new(named.clone());
     assert!(matches!(rig.pick(), Pick::Unavailable));
 
-    assert!(
-        rig.upstream()
-            .resolve(&name("model"), &[socket(2), socket(1), socket(2)])
-    );
+    assert!(rig.upstream().resolve(&name("model"), &[socket(2), socket(1), socket(2)]));
     assert_eq!(ports(&rig), [1, 2]);
-    assert!(
-        !rig.upstream()
-            .resolve(&name("model"), &[socket(1), socket(2)]),
-        "nothing changed"
-    );
+    assert!(!rig.upstream().resolve(&name("model"), &[socket(1), socket(2)]), "nothing changed");
     assert!(!rig.upstream().resolve(&name("other"), &[socket(5)]));
     let kept = rig.state(2).id;
 
-    assert!(
-        rig.upstream()
-            .resolve(&name("model"), &[socket(2), socket(3)])
-    );
+    assert!(rig.upstream().resolve(&name("model"), &[socket(2), socket(3)]));
     assert_eq!(ports(&rig), [2, 3]);
     assert_eq!(rig.state(2).id, kept);
 
@@ -326,11 +284,7 @@ fn the_demo_has_an_address_once_it_listens_and_after_reloads() {
 
 #[test]
 fn a_breaker_starts_anew_when_its_numbers_change_and_only_then() {
-    let breaker = BreakerSpec {
-        failures: 0.5,
-        of_last: 2,
-        open_for: Duration::from_secs(5),
-    };
+    let breaker = BreakerSpec { failures: 0.5, of_last: 2, open_for: Duration::from_secs(5) };
     let mut with = spec(Balance::RoundRobin, &[1]);
     with.breaker = Some(breaker.clone());
     let mut rig = Rig::new(with.clone());
@@ -339,10 +293,7 @@ fn a_breaker_starts_anew_when_its_numbers_change_and_only_then() {
     assert!(matches!(rig.pick(), Pick::Unavailable));
     rig.reload(with.clone());
     assert!(matches!(rig.pick(), Pick::Unavailable));
-    with.breaker = Some(BreakerSpec {
-        of_last: 3,
-        ..breaker
-    });
+    with.breaker = Some(BreakerSpec { of_last: 3, ..breaker });
     rig.reload(with);
     assert!(matches!(rig.pick(), Pick::Target(_)));
 }
@@ -370,16 +321,8 @@ fn without_checks_nothing_stays_unhealthy_after_a_reload() {
 #[test]
 fn a_snapshot_says_what_is_wrong_with_a_target() {
     let mut all = spec(Balance::Ewma, &[1, 1, 1, 1]);
-    all.eject = Some(Eject {
-        after: 1,
-        period: Duration::from_secs(10),
-        max_share: 1.0,
-    });
-    all.breaker = Some(BreakerSpec {
-        failures: 1.0,
-        of_last: 1,
-        open_for: Duration::from_secs(5),
-    });
+    all.eject = Some(Eject { after: 1, period: Duration::from_secs(10), max_share: 1.0 });
+    all.breaker = Some(BreakerSpec { failures: 1.0, of_last: 1, open_for: Duration::from_secs(5) });
     all.max_in_flight = NonZeroU32::new(1);
     let rig = Rig::new(all);
     // One request to each: one under way, one failed, one answered, and one target is found dead.

@@ -46,10 +46,7 @@ impl Views {
     /// Views of all upstreams. Give each worker another seed.
     pub fn new(upstreams: Arc<Upstreams>, seed: u64) -> Views {
         let mut rng = Rng::new(seed);
-        let views = upstreams
-            .iter()
-            .map(|upstream| View::new(upstream.clone(), rng.next()))
-            .collect();
+        let views = upstreams.iter().map(|upstream| View::new(upstream.clone(), rng.next())).collect();
         Views { upstreams, views }
     }
 
@@ -59,14 +56,9 @@ impl Views {
         let mut old = std::mem::take(&mut self.views);
         self.views = upstreams
             .iter()
-            .map(|upstream| {
-                match old
-                    .iter()
-                    .position(|view| Arc::ptr_eq(&view.upstream, upstream))
-                {
-                    Some(position) => old.swap_remove(position),
-                    None => View::new(upstream.clone(), rng.next()),
-                }
+            .map(|upstream| match old.iter().position(|view| Arc::ptr_eq(&view.upstream, upstream)) {
+                Some(position) => old.swap_remove(position),
+                None => View::new(upstream.clone(), rng.next()),
             })
             .collect();
         self.upstreams = upstreams;
@@ -106,16 +98,8 @@ impl View {
         let mut rng = Rng::new(seed);
         let set = Arc::new(TargetSet::clone(&upstream.published.load()));
         let balancer = Balancer::new(&set, &mut rng);
-        let local = Local {
-            set,
-            balancer,
-            rng,
-            refused: Vec::new(),
-        };
-        View {
-            upstream,
-            local: RefCell::new(local),
-        }
+        let local = Local { set, balancer, rng, refused: Vec::new() };
+        View { upstream, local: RefCell::new(local) }
     }
 
     /// Picks a target for one attempt. No lock, no allocation, no system call in the ordinary case.
@@ -131,11 +115,7 @@ impl View {
         if set.shared.queue.is_waited_for() {
             return Pick::Busy;
         }
-        let ramp = if set.ramping(now) {
-            set.spec.slow_start
-        } else {
-            None
-        };
+        let ramp = if set.ramping(now) { set.spec.slow_start } else { None };
         local.refused.clear();
         loop {
             let refused = &local.refused;

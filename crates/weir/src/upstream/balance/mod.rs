@@ -73,27 +73,19 @@ impl Balancer {
     /// For a set of targets. The random generator spreads the workers over the positions of a round.
     pub(super) fn new(set: &TargetSet, rng: &mut Rng) -> Balancer {
         match set.spec.balance {
-            config::Balance::RoundRobin => {
-                Balancer::RoundRobin(round_robin::RoundRobin::new(&set.targets, rng))
+            config::Balance::RoundRobin => Balancer::RoundRobin(round_robin::RoundRobin::new(&set.targets, rng)),
+            config::Balance::LeastRequest => {
+                Balancer::TwoChoices(two_choices::TwoChoices::new(&set.targets, two_choices::Cost::InFlight))
             }
-            config::Balance::LeastRequest => Balancer::TwoChoices(two_choices::TwoChoices::new(
-                &set.targets,
-                two_choices::Cost::InFlight,
-            )),
-            config::Balance::Ewma => Balancer::TwoChoices(two_choices::TwoChoices::new(
-                &set.targets,
-                two_choices::Cost::PeakEwma,
-            )),
+            config::Balance::Ewma => {
+                Balancer::TwoChoices(two_choices::TwoChoices::new(&set.targets, two_choices::Cost::PeakEwma))
+            }
             config::Balance::Hash(_) => Balancer::Rendezvous,
         }
     }
 
     /// Index of the target to use.
-    pub(super) fn choose<F: Fn(usize) -> bool>(
-        &mut self,
-        choice: &Choice<'_, F>,
-        rng: &mut Rng,
-    ) -> Option<usize> {
+    pub(super) fn choose<F: Fn(usize) -> bool>(&mut self, choice: &Choice<'_, F>, rng: &mut Rng) -> Option<usize> {
         match self {
             Balancer::RoundRobin(policy) => policy.choose(choice),
             Balancer::TwoChoices(policy) => policy.choose(choice, rng),

@@ -13,14 +13,14 @@ use super::{Choice, SCALE};
 use crate::upstream::rng::mix;
 use crate::upstream::target::Address;
 
-/// How far a target may lie above its fair share of the requests in flight.
-const BOUND: f64 = 1.25;
+/// How far a target may lie above its fair share of the requests in flight: 5/4.
+const BOUND: (u128, u128) = (5, 4);
 
 /// Key of a consistent hash from bytes (a header's value, a path, a client address): the same on every machine and in every release.
 pub fn hash_key(bytes: &[u8]) -> u64 {
     // Eight bytes a step through a full mixer; the length keeps "a" and "a\0" apart.
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut hash = bytes.len() as u64;
+    let mut hash = mix((bytes.len() as u64).wrapping_add(0x9e37_79b9_7f4a_7c15));
     for word in words {
         hash = mix(hash.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ u64::from_le_bytes(*word));
     }
@@ -34,10 +34,7 @@ pub(in crate::upstream) fn hash_seed(address: &Address, base_path: &str) -> u64 
     hash_key(format!("{address}{base_path}").as_bytes())
 }
 
-pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(
-    choice: &Choice<'_, F>,
-    key: u64,
-) -> Option<usize> {
+pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(choice: &Choice<'_, F>, key: u64) -> Option<usize> {
     let mut best: Option<(f64, usize)> = None;
     let mut in_flight = 0;
     let mut weights = 0;
@@ -49,19 +46,18 @@ pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(
         }
     }
     let (_, first) = best?;
-    let fair = BOUND * (in_flight + 1) as f64 / weights as f64;
+    // Fewer than the bound rounded up, in whole numbers: n < ceil(a / b) is n * b < a.
     let has_room = |index: usize| {
-        let bound = (fair * choice.weight(index) as f64).ceil();
-        f64::from(choice.targets[index].state.in_flight()) < bound
+        let allowed = BOUND.0 * u128::from(in_flight + 1) * u128::from(choice.weight(index));
+        let taken = u128::from(choice.targets[index].state.in_flight());
+        taken * BOUND.1 * u128::from(weights) < allowed
     };
     if has_room(first) {
         return Some(first);
     }
     let next = (0..choice.targets.len())
         .filter(|&index| (choice.admits)(index) && has_room(index))
-        .fold(None, |best, index| {
-            higher(best, (score(choice, index, key), index))
-        });
+        .fold(None, |best, index| higher(best, (score(choice, index, key), index)));
     // Some target is always below its bound, unless the counts moved between the two looks.
     Some(next.map_or(first, |(_, index)| index))
 }

@@ -15,23 +15,15 @@ pub(in crate::upstream) struct RoundRobin {
 impl RoundRobin {
     /// Begins somewhere within a round, so that the workers do not all begin with the first target.
     pub(in crate::upstream) fn new(targets: &[Target], rng: &mut Rng) -> RoundRobin {
-        let mut round = RoundRobin {
-            owed: vec![0; targets.len()],
-        };
-        let weights: Vec<i64> = targets
-            .iter()
-            .map(|target| i64::from(target.weight) * SCALE as i64)
-            .collect();
+        let mut round = RoundRobin { owed: vec![0; targets.len()] };
+        let weights: Vec<i64> = targets.iter().map(|target| i64::from(target.weight) * SCALE as i64).collect();
         for _ in 0..rng.below(targets.len().max(1) as u64) {
             round.step(|index| Some(weights[index]));
         }
         round
     }
 
-    pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(
-        &mut self,
-        choice: &Choice<'_, F>,
-    ) -> Option<usize> {
+    pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(&mut self, choice: &Choice<'_, F>) -> Option<usize> {
         self.step(|index| (choice.admits)(index).then(|| choice.weight(index) as i64))
     }
 

@@ -31,9 +31,7 @@ pub(in crate::upstream) struct TwoChoices {
 
 impl TwoChoices {
     pub(in crate::upstream) fn new(targets: &[Target], cost: Cost) -> TwoChoices {
-        let uniform = targets
-            .windows(2)
-            .all(|pair| pair[0].weight == pair[1].weight);
+        let uniform = targets.windows(2).all(|pair| pair[0].weight == pair[1].weight);
         let sums = if uniform {
             Vec::new()
         } else {
@@ -43,11 +41,7 @@ impl TwoChoices {
             };
             targets.iter().scan(0, sum).collect()
         };
-        TwoChoices {
-            cost,
-            sums,
-            admitted: Vec::with_capacity(targets.len()),
-        }
+        TwoChoices { cost, sums, admitted: Vec::with_capacity(targets.len()) }
     }
 
     pub(in crate::upstream) fn choose<F: Fn(usize) -> bool>(
@@ -56,31 +50,39 @@ impl TwoChoices {
         rng: &mut Rng,
     ) -> Option<usize> {
         let count = choice.targets.len();
-        // Two draws that both hit: the ordinary case, whatever the number of targets.
-        if count >= 2 && choice.ramp.is_none() {
-            let first = self.draw(count, rng);
-            let mut second = self.draw(count - usize::from(self.sums.is_empty()), rng);
-            if self.sums.is_empty() && second >= first {
-                second += 1; // distinct, and still uniform
-            }
-            if first != second && (choice.admits)(first) && (choice.admits)(second) {
-                return Some(self.cheaper(choice, first, second));
-            }
+        if count < 2 || choice.ramp.is_some() {
+            return self.choose_carefully(choice, None, rng);
         }
-        self.choose_carefully(choice, rng)
+        // Two draws that both hit: the ordinary case, whatever the number of targets.
+        let first = self.draw(count, rng);
+        if !(choice.admits)(first) {
+            return self.choose_carefully(choice, None, rng);
+        }
+        let mut second = self.draw(count - usize::from(self.sums.is_empty()), rng);
+        if self.sums.is_empty() && second >= first {
+            second += 1; // distinct, and still uniform
+        }
+        if first == second || !(choice.admits)(second) {
+            return self.choose_carefully(choice, Some(first), rng);
+        }
+        Some(self.cheaper(choice, first, second))
     }
 
-    /// Draws among the admitted alone: when a draw hit a target that is out, and in slow start.
+    /// Draws among the admitted alone: when a draw hit a target that is out, or one twice, and in slow start. A `first` that was drawn stays: to draw it
+    /// again would bend the shares.
     fn choose_carefully<F: Fn(usize) -> bool>(
         &mut self,
         choice: &Choice<'_, F>,
+        first: Option<usize>,
         rng: &mut Rng,
     ) -> Option<usize> {
         self.admitted.clear();
-        let admitted = (0..choice.targets.len()).filter(|&index| (choice.admits)(index));
-        self.admitted
-            .extend(admitted.map(|index| (index, choice.weight(index))));
-        let first = take_by_weight(&mut self.admitted, rng)?;
+        let admitted = (0..choice.targets.len()).filter(|&index| Some(index) != first && (choice.admits)(index));
+        self.admitted.extend(admitted.map(|index| (index, choice.weight(index))));
+        let first = match first {
+            Some(first) => first,
+            None => take_by_weight(&mut self.admitted, rng)?,
+        };
         Some(match take_by_weight(&mut self.admitted, rng) {
             Some(second) => self.cheaper(choice, first, second),
             None => first,
@@ -98,12 +100,7 @@ impl TwoChoices {
         }
     }
 
-    fn cheaper<F: Fn(usize) -> bool>(
-        &self,
-        choice: &Choice<'_, F>,
-        first: usize,
-        second: usize,
-    ) -> usize {
+    fn cheaper<F: Fn(usize) -> bool>(&self, choice: &Choice<'_, F>, first: usize, second: usize) -> usize {
         let cost = |index: usize| {
             let state = &choice.targets[index].state;
             let in_flight = f64::from(state.in_flight());
@@ -116,11 +113,7 @@ impl TwoChoices {
             };
             load / choice.weight(index) as f64
         };
-        if cost(second) < cost(first) {
-            second
-        } else {
-            first
-        }
+        if cost(second) < cost(first) { second } else { first }
     }
 }
 

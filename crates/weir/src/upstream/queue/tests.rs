@@ -1,1 +1,207 @@
+//! Order, bounds and cancellation on a paused clock; no lost place with real threads.
 
+use std::num::NonZeroU32;
+use std::sync::atomic::AtomicU32;
+
+use super::*;
+use crate::config::{Balance, Eject, UpstreamId};
+use crate::upstream::outcome::FailureKind;
+use crate::upstream::target::Health;
+use crate::upstream::tests::{Rig, ip, port, spec, target};
+use crate::upstream::view::{Pick, Request, Views};
+
+fn queued(max: u32, size: usize) -> config::Upstream {
+    config::Upstream {
+        max_in_flight: NonZeroU32::new(max),
+        queue: Some(config::Queue { size, timeout: Duration::from_secs(1) }),
+        ..spec(Balance::LeastRequest, &[1])
+    }
+}
+
+fn waiting(rig: &Rig) -> usize {
+    rig.upstream().shared.queue.waiting()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_first_is_served_first_and_nobody_overtakes() {
+    let rig = Rig::new(queued(1, 10));
+    let mut held = Some(rig.lease());
+    let waits: Vec<_> = (0..5).map(|_| tokio::spawn(rig.view().wait())).collect();
+    assert_eq!(waiting(&rig), 5);
+    for (number, wait) in waits.into_iter().enumerate() {
+        assert!(!wait.is_finished());
+        drop(held.take());
+        assert!(matches!(rig.pick(), Pick::Busy), "request {number} or a later one has the place");
+        held = Some(wait.await.unwrap().expect("a place"));
+    }
+    assert_eq!(waiting(&rig), 0);
+    assert_eq!(rig.state(1).in_flight(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_waits_behind_those_who_wait_though_a_place_is_free() {
+    let rig = Rig::new(queued(1, 10));
+    let held = rig.lease();
+    let first = rig.view().wait();
+    // The place is given to the first, who has not looked yet.
+    drop(held);
+    let mut second = Box::pin(rig.view().wait());
+    assert!(matches!(rig.pick(), Pick::Busy));
+    let lease = first.await.expect("a place");
+    assert!(futures_poll(&mut second).await.is_none());
+    drop(lease);
+    drop(second.await.expect("a place"));
+}
+
+/// Polls once.
+async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    tokio::select! { biased; output = future => Some(output), () = std::future::ready(()) => None }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_bounded_and_waits_are_limited() {
+    let rig = Rig::new(queued(1, 2));
+    let held = rig.lease();
+    let waits = [rig.view().wait(), rig.view().wait()];
+    assert_eq!(rig.view().wait().await.unwrap_err(), WaitError::QueueFull);
+    for wait in waits {
+        assert_eq!(wait.await.unwrap_err(), WaitError::TimedOut);
+    }
+    assert_eq!(waiting(&rig), 0);
+    let snapshot = rig.upstream().snapshot().queue.expect("a queue");
+    assert_eq!((snapshot.waited, snapshot.refused, snapshot.timed_out), (2, 1, 2));
+    drop(held);
+    assert!(matches!(rig.pick(), Pick::Target(_)));
+}
+
+#[tokio::test]
+async fn without_a_queue_nobody_waits() {
+    let rig = Rig::new(config::Upstream { queue: None, ..queued(1, 0) });
+    let _held = rig.lease();
+    assert!(matches!(rig.pick(), Pick::Busy));
+    assert_eq!(rig.view().wait().await.unwrap_err(), WaitError::QueueFull);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_frees_the_place_in_line() {
+    let rig = Rig::new(queued(1, 2));
+    let held = rig.lease();
+    let (first, second) = (rig.view().wait(), rig.view().wait());
+    drop(first);
+    assert_eq!(waiting(&rig), 1);
+    let third = rig.view().wait();
+    drop(held);
+    drop(second.await.expect("a place"));
+    drop(third.await.expect("a place"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_given_to_somebody_who_went_away_goes_to_the_next() {
+    let rig = Rig::new(queued(1, 3));
+    let held = rig.lease();
+    let (first, second) = (rig.view().wait(), rig.view().wait());
+    drop(held); // gives the place to the first
+    assert_eq!(rig.state(1).in_flight(), 1);
+    drop(first);
+    let lease = second.await.expect("a place");
+    drop(lease);
+    assert_eq!(rig.state(1).in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_learn_that_the_last_target_is_gone() {
+    let rig = Rig::new(queued(1, 3));
+    let held = rig.lease();
+    let waits = [rig.view().wait(), rig.view().wait()];
+    rig.state(1).set_health(Health::Unhealthy);
+    drop(held);
+    for wait in waits {
+        assert_eq!(wait.await.unwrap_err(), WaitError::Unavailable);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_that_raises_the_bound_or_adds_a_target_serves_waiters() {
+    let mut rig = Rig::new(queued(1, 3));
+    let _held = rig.lease();
+    let waits = [rig.view().wait(), rig.view().wait()];
+    let mut more = queued(2, 3);
+    more.targets.push(target(ip(2), 1));
+    rig.reload(more);
+    let mut ports = Vec::new();
+    let mut leases = Vec::new();
+    for wait in waits {
+        let lease = wait.await.expect("a place");
+        ports.push(port(&lease));
+        leases.push(lease);
+    }
+    assert_eq!(ports, [2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_comes_back_by_itself_serves_waiters() {
+    let mut two = queued(1, 3);
+    two.targets.push(target(ip(2), 1));
+    two.eject = Some(Eject { after: 1, period: Duration::from_secs(10), max_share: 0.5 });
+    let rig = Rig::new(two);
+    let mut failing = rig.lease();
+    failing.failure(FailureKind::Reset, rig.now());
+    let ejected = port(&failing);
+    drop(failing);
+    let _held = rig.lease();
+    assert!(matches!(rig.pick(), Pick::Busy));
+    let mut wait = Box::pin(rig.view().wait());
+    assert!(futures_poll(&mut wait).await.is_none());
+    rig.advance(Duration::from_secs(11));
+    assert_eq!(port(&wait.await.expect("a place")), ejected);
+}
+
+/// Workers with runtimes of their own share three places; every request that may wait gets one in the end, none is lost, and there are never
+/// more than three in flight.
+#[test]
+fn over_all_threads_no_place_is_lost_and_the_bound_holds() {
+    const WORKERS: usize = 4;
+    const TASKS: usize = 16;
+    const ROUNDS: u32 = 200;
+    let mut three = queued(3, WORKERS * TASKS);
+    // Far longer than the test takes unless a place was lost.
+    three.queue = Some(config::Queue { size: WORKERS * TASKS, timeout: Duration::from_secs(60) });
+    let rig = Rig::new(three);
+    let (in_flight, served) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    std::thread::scope(|scope| {
+        for worker in 0..WORKERS {
+            let (upstreams, in_flight, served) = (rig.upstreams.clone(), in_flight.clone(), served.clone());
+            scope.spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+                let local = tokio::task::LocalSet::new();
+                let now = upstreams.clock().now();
+                let views = std::rc::Rc::new(Views::new(upstreams, worker as u64));
+                for _ in 0..TASKS {
+                    let (views, in_flight, served) = (views.clone(), in_flight.clone(), served.clone());
+                    local.spawn_local(async move {
+                        for _ in 0..ROUNDS {
+                            let view = views.get(UpstreamId(0));
+                            let lease = match view.pick(&Request::default(), now) {
+                                Pick::Target(lease) => lease,
+                                Pick::Busy => view.wait().await.expect("a place"),
+                                Pick::Unavailable => panic!("the target is there"),
+                            };
+                            assert!(in_flight.fetch_add(1, Ordering::SeqCst) < 3);
+                            tokio::task::yield_now().await;
+                            in_flight.fetch_sub(1, Ordering::SeqCst);
+                            drop(lease);
+                            served.fetch_add(1, Ordering::SeqCst);
+                        }
+                    });
+                }
+                runtime.block_on(local);
+            });
+        }
+    });
+    assert_eq!(served.load(Ordering::SeqCst), (WORKERS * TASKS) as u32 * ROUNDS);
+    assert_eq!(rig.state(1).in_flight(), 0);
+    assert_eq!(waiting(&rig), 0);
+    let queue = rig.upstream().snapshot().queue.expect("a queue");
+    assert_eq!(queue.timed_out, 0);
+    assert!(queue.waited > 0, "nobody had to wait: the test shows nothing");
+}

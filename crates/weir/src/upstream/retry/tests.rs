@@ -1,1 +1,175 @@
+//! Rule 20 as a table, and the budget against a plain model and with real threads.
 
+use proptest::prelude::*;
+
+use super::*;
+
+const ALL_ON: RetryOn =
+    RetryOn { connect: true, reset: true, try_timeout: true, status_502: true, status_503: true, status_504: true };
+
+fn get(failure: FailureKind) -> Attempt {
+    Attempt { failure, idempotent: true, sent: true, body_replayable: true, reply_started: false }
+}
+
+fn post(failure: FailureKind, sent: bool) -> Attempt {
+    Attempt { idempotent: false, sent, ..get(failure) }
+}
+
+#[test]
+fn an_idempotent_request_is_repeated_after_any_failure_before_the_first_byte() {
+    for failure in [FailureKind::Connect, FailureKind::Reset, FailureKind::TryTimeout] {
+        assert_eq!(may_repeat(&get(failure), ALL_ON), Ok(()));
+        let started = Attempt { reply_started: true, ..get(failure) };
+        assert_eq!(may_repeat(&started, ALL_ON), Err(NoRetry::ReplyStarted));
+    }
+}
+
+#[test]
+fn a_post_is_repeated_only_when_nothing_of_it_was_sent() {
+    assert_eq!(may_repeat(&post(FailureKind::Connect, false), ALL_ON), Ok(()));
+    // A pooled connection that was closed before the first byte could be written.
+    assert_eq!(may_repeat(&post(FailureKind::Reset, false), ALL_ON), Ok(()));
+    for failure in FailureKind::ALL {
+        assert!(may_repeat(&post(failure, true), ALL_ON).is_err(), "{failure:?}");
+    }
+    let reset = may_repeat(&post(FailureKind::Reset, true), ALL_ON);
+    assert_eq!(reset, Err(NoRetry::NotIdempotent));
+}
+
+#[test]
+fn a_status_is_a_reply_to_a_request_that_was_sent() {
+    for failure in [FailureKind::Status502, FailureKind::Status503, FailureKind::Status504] {
+        let read = Attempt { reply_started: true, ..get(failure) };
+        assert_eq!(may_repeat(&read, ALL_ON), Ok(()));
+        let post = post(failure, false); // whatever the caller believes
+        assert_eq!(may_repeat(&post, ALL_ON), Err(NoRetry::NotIdempotent));
+    }
+}
+
+#[test]
+fn only_what_is_configured_is_repeated() {
+    let cases: [(FailureKind, fn(&mut RetryOn) -> &mut bool); 6] = [
+        (FailureKind::Connect, |on| &mut on.connect),
+        (FailureKind::Reset, |on| &mut on.reset),
+        (FailureKind::TryTimeout, |on| &mut on.try_timeout),
+        (FailureKind::Status502, |on| &mut on.status_502),
+        (FailureKind::Status503, |on| &mut on.status_503),
+        (FailureKind::Status504, |on| &mut on.status_504),
+    ];
+    for (failure, flag) in cases {
+        let mut on = ALL_ON;
+        *flag(&mut on) = false;
+        assert_eq!(may_repeat(&get(failure), on), Err(NoRetry::NotConfigured));
+        let mut on = RetryOn::default();
+        *flag(&mut on) = true;
+        assert_eq!(may_repeat(&get(failure), on), Ok(()));
+    }
+}
+
+#[test]
+fn some_failures_are_never_repeated() {
+    for failure in [
+        FailureKind::FirstByteTimeout,
+        FailureKind::IdleTimeout,
+        FailureKind::TotalTimeout,
+        FailureKind::InvalidReply,
+        FailureKind::IncompleteReply,
+    ] {
+        assert_eq!(may_repeat(&get(failure), ALL_ON), Err(NoRetry::NotConfigured));
+    }
+}
+
+#[test]
+fn a_body_that_is_gone_cannot_be_sent_again() {
+    let gone = Attempt { body_replayable: false, ..get(FailureKind::Connect) };
+    assert_eq!(may_repeat(&gone, ALL_ON), Err(NoRetry::BodyGone));
+}
+
+#[test]
+fn idempotent_methods_are_those_of_rfc_9110() {
+    for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"] {
+        assert!(is_idempotent(method.as_bytes()));
+    }
+    for method in ["POST", "PATCH", "CONNECT", "get", "PROPFIND", ""] {
+        assert!(!is_idempotent(method.as_bytes()), "{method}");
+    }
+}
+
+fn at(seconds: u64) -> Moment {
+    Moment::from_millis(seconds * 1000)
+}
+
+#[test]
+fn a_quiet_gateway_has_the_floor_and_it_comes_back() {
+    let budget = Budget::default();
+    let taken = (0..BUDGET_FLOOR * 2).filter(|_| budget.withdraw(0.2, at(3))).count();
+    assert_eq!(taken as u64, BUDGET_FLOOR);
+    assert_eq!((budget.taken(), budget.refused()), (BUDGET_FLOOR, BUDGET_FLOOR));
+    assert!(!budget.withdraw(0.2, at(12)));
+    assert!(budget.withdraw(0.2, at(13)));
+    assert_eq!(budget.retries(at(13)), 1);
+}
+
+#[test]
+fn a_share_of_nothing_switches_retries_off() {
+    let budget = Budget::default();
+    budget.deposit(at(0));
+    assert!(!budget.withdraw(0.0, at(0)));
+}
+
+proptest! {
+    #[test]
+    fn it_allows_what_a_list_of_events_allows(
+        events in prop::collection::vec((0u64..700, 0.0f64..1.0), 1..1500),
+        share in 0.01f64..1.0,
+        failing in 0.0f64..1.0,
+    ) {
+        let budget = Budget::default();
+        let (mut requests, mut retries): (Vec<u64>, Vec<u64>) = Default::default();
+        let mut now_ms = 0;
+        for (pause, luck) in events {
+            now_ms += pause / 100; // about 3 ms: hundreds of events within a window
+            let (now, second) = (Moment::from_millis(now_ms), now_ms / 1000);
+            budget.deposit(now);
+            requests.push(second);
+            if luck < failing {
+                let recent = |list: &[u64]| list.iter().filter(|s| **s + WINDOW_SECONDS > second).count();
+                let allowed = BUDGET_FLOOR as f64 + recent(&requests) as f64 * share;
+                let expected = (recent(&retries) + 1) as f64 <= allowed.floor();
+                prop_assert_eq!(budget.withdraw(share, now), expected);
+                if expected {
+                    retries.push(second);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_together_get_no_more_than_the_budget() {
+    for _ in 0..20 {
+        let budget = Budget::default();
+        let taken = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        budget.deposit(at(1));
+                    }
+                });
+            }
+        });
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        if budget.withdraw(0.2, at(1)) {
+                            taken.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(taken.into_inner() as u64, BUDGET_FLOOR + 2000 / 5);
+    }
+}
