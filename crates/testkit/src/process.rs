@@ -127,16 +127,16 @@ impl Process {
         }
     }
 
-    /// SIGSTOP: the process stands still, its sockets stay open and take what the kernel's buffers hold.
+    /// SIGSTOP to it and its children: they stand still, their sockets stay open and take what the kernel's buffers hold.
     #[track_caller]
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        self.signal_all(Signal::STOP);
     }
 
-    /// SIGCONT: ends a pause.
+    /// SIGCONT to it and its children: ends a pause.
     #[track_caller]
     pub fn resume(&self) {
-        self.signal(Signal::CONT);
+        self.signal_all(Signal::CONT);
     }
 
     /// SIGTERM, then SIGKILL if it has not ended by the deadline; what its group left behind is killed too.
@@ -152,11 +152,35 @@ impl Process {
         }
     }
 
-    /// SIGKILL to the whole group; returns when the process is gone.
+    /// SIGKILL to it, its children and its group; returns when all are gone.
     #[track_caller]
     pub fn kill(&self) -> ExitStatus {
+        if self.exit_status().is_none() {
+            let children = self.signal_all(Signal::KILL);
+            let gone = |pid: &Pid| matches!(usage::state(pid.as_raw_pid().unsigned_abs()), None | Some('Z' | 'X'));
+            wait::until(DEADLINE, "the end of the children", || children.iter().all(gone));
+        }
         let _ = kill_process_group(self.pid, Signal::KILL);
         self.wait_for_exit(DEADLINE)
+    }
+
+    /// Signals it and all processes below it, whatever their groups (those of PostgreSQL have their own); returns the latter.
+    #[track_caller]
+    fn signal_all(&self, signal: Signal) -> Vec<Pid> {
+        // What stands still starts no further children while they are looked up. It may be a moment until it does: a process that
+        // waits for its vfork stops only after that.
+        if signal != Signal::CONT {
+            self.signal(Signal::STOP);
+            let stopped = || usage::state(self.pid()).is_none_or(|state| matches!(state, 'T' | 'Z')).then_some(());
+            wait::try_some(Duration::from_millis(200), stopped);
+        }
+        let below = usage::descendants(self.pid());
+        let below: Vec<Pid> = below.into_iter().filter_map(|pid| Pid::from_raw(pid as i32)).collect();
+        for pid in &below {
+            let _ = kill_process(*pid, signal);
+        }
+        self.signal(signal);
+        below
     }
 
     /// What it uses now, read from /proc.
@@ -183,6 +207,10 @@ impl Drop for Process {
                 },
             };
             eprintln!("{} {state}\n{}", self.name, self.tail());
+        }
+        // Not `kill`: a panic in a drop would abort the whole test run.
+        if self.exit_status().is_none() {
+            self.signal_all(Signal::KILL);
         }
         let _ = kill_process_group(self.pid, Signal::KILL);
         let _ = self.child.lock().map(|mut child| child.wait());

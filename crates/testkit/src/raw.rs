@@ -225,17 +225,21 @@ impl RawClient {
         Ok(checker)
     }
 
-    /// Reads `count` bytes as they come, outside of any message: after an upgrade.
+    /// Reads `count` bytes as they come, outside of any message: after an upgrade, or of another protocol.
     #[track_caller]
     pub fn read_raw(&mut self, count: usize) -> Vec<u8> {
+        self.try_read_raw(count).unwrap_or_else(|error| panic!("waited for {count} bytes: {error}{}", self.unread()))
+    }
+
+    /// Like [`RawClient::read_raw`], with the error; what arrived stays unread.
+    pub fn try_read_raw(&mut self, count: usize) -> Result<Vec<u8>, WireError> {
         let end = self.wire.end();
         while self.wire.buffered().len() < count {
-            match self.wire.fill(end) {
-                Ok(1..) => {}
-                outcome => panic!("waited for {count} bytes: {outcome:?}{}", self.unread()),
+            if self.wire.fill(end)? == 0 {
+                return Err(WireError::Closed);
             }
         }
-        self.wire.consume(count)
+        Ok(self.wire.consume(count))
     }
 
     /// Reads everything up to the end of the connection. A reset is an end too.

@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 use tempfile::TempDir;
 
 use crate::http::Message;
-use crate::{DEADLINE, Process, ProcessBuilder, RawClient};
+use crate::{DEADLINE, Process, ProcessBuilder, RawClient, dirs};
 
 /// A running gateway; also a [`Process`]. Dropped, it is killed.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ const ADMIN: &str = "admin on http://";
 impl Weir {
     /// A builder for the program at this path: in crates/weir `env!("CARGO_BIN_EXE_weir")`.
     pub fn builder(program: impl Into<PathBuf>) -> WeirBuilder {
-        let dir = tempfile::Builder::new().prefix("weir-").tempdir().expect("a temporary directory");
+        let dir = dirs::temporary("gateway");
         WeirBuilder { program: program.into(), dir, config: None, env: Vec::new(), args: Vec::new() }
     }
 
