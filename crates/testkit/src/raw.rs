@@ -4,7 +4,7 @@ use std::net::{IpAddr, Shutdown};
 use std::time::{Duration, Instant};
 
 use crate::http::{BodyReader, Head, Message, Piece, read_response_head};
-use crate::pattern::{self, Checker};
+use crate::pattern::Checker;
 use crate::wire::Wire;
 use crate::{Address, DEADLINE, Framing, WireError};
 
@@ -76,30 +76,15 @@ impl RawClient {
         let _ = self.try_send_split(bytes, &random_cuts(bytes.len(), seed));
     }
 
-    /// Sends `length` bytes of the [`pattern`], from offset 0.
+    /// Sends `length` bytes of the [`crate::pattern`], from offset 0.
     pub fn try_send_pattern(&mut self, length: u64) -> Result<(), WireError> {
-        let mut sent = 0;
-        while sent < length {
-            let block = pattern::block(sent, length - sent);
-            self.wire.write(block)?;
-            sent += block.len() as u64;
-        }
-        Ok(())
+        self.wire.write_pattern(length)
     }
 
     /// Sends the pattern until the peer has taken nothing for `quiet`, at most `limit` bytes; returns how many it took: what
     /// the buffers between here and whoever does not read will hold.
     pub fn send_until_blocked(&mut self, limit: u64, quiet: Duration) -> Result<u64, WireError> {
-        let mut sent = 0;
-        while sent < limit {
-            let block = pattern::block(sent, limit - sent);
-            let count = self.wire.write_until(block, Instant::now() + quiet)?;
-            sent += count as u64;
-            if count < block.len() {
-                break;
-            }
-        }
-        Ok(sent)
+        self.wire.write_until_blocked(limit, quiet)
     }
 
     /// Sends a request: request line, `Host: test` unless a field says otherwise, the fields, and a body with its
@@ -216,7 +201,7 @@ impl RawClient {
         body
     }
 
-    /// Reads the rest of the body as the [`pattern`], without keeping it. The deadline counts for each piece.
+    /// Reads the rest of the body as the [`crate::pattern`], without keeping it. The deadline counts for each piece.
     pub fn try_read_pattern(&mut self) -> Result<Checker, WireError> {
         let mut checker = Checker::default();
         while let Some(piece) = self.try_read_piece()? {

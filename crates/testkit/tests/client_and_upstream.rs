@@ -300,6 +300,50 @@ fn the_answer_can_change_while_connections_are_open() {
 }
 
 #[test]
+fn connections_are_told_apart_after_a_forget() {
+    let upstream = Upstream::start(answer::ok(""));
+    let mut old = RawClient::connect(upstream.address());
+    old.get("/");
+    upstream.forget();
+    let mut new = RawClient::connect(upstream.address());
+    new.get("/");
+    assert_eq!((upstream.accepted(), upstream.request_count(), upstream.open()), (1, 1, 2));
+    drop(new);
+    upstream.wait_for_open(1);
+    old.get("/");
+    let connections: Vec<usize> = upstream.requests().iter().map(|request| request.connection).collect();
+    assert_eq!(connections, [1, 0]);
+}
+
+#[test]
+#[should_panic(expected = "a handler of the upstream panicked")]
+fn a_panic_in_a_handler_fails_the_test() {
+    let upstream = Upstream::start(|_, request| {
+        assert_eq!(request.head.target(), "/expected");
+        Ok(())
+    });
+    let mut client = RawClient::connect(upstream.address());
+    client.send(GET);
+    client.expect_closed();
+}
+
+#[test]
+fn a_half_closed_side_still_reads() {
+    let upstream = Upstream::connections(|conn| {
+        conn.write("early")?;
+        conn.half_close()?;
+        while !conn.read_raw()?.is_empty() {}
+        Ok(())
+    });
+    let mut client = RawClient::connect(upstream.address());
+    assert_eq!(client.read_to_close(), b"early");
+    assert_eq!(upstream.open(), 1);
+    client.send("late");
+    client.half_close();
+    upstream.wait_for_open(0);
+}
+
+#[test]
 fn open_connections_can_be_closed_or_reset_by_the_test() {
     let upstream = Upstream::start(answer::ok(""));
     let connect = || {

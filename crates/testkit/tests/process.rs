@@ -163,6 +163,8 @@ fn the_gateway_is_up_when_it_says_where() {
     assert!(stdout.starts_with(&format!("--config {} --flag b\nlisten: x\n", config.display())), "{stdout}");
     weir.rewrite_config("listen: y\n");
     assert_eq!(std::fs::read_to_string(&config).expect("the file"), "listen: y\n");
+    let next = stand_in("echo \"$@\"; echo listening on http://127.0.0.1:1001").config_file(&config).run();
+    assert!(next.stdout.starts_with(&format!("--config {}\n", config.display())), "{}", next.stdout);
     drop(weir);
     assert!(!config.exists());
 }

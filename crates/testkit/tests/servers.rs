@@ -98,8 +98,6 @@ fn sentinel_replaces_a_dead_primary() {
     redis.fail_over();
     assert_eq!((redis.primary().address(), redis.replica().address()), (second, first));
     assert_eq!(redis.primary().cli(["SET", "a", "2"]), "OK");
-    redis.replica().restart();
-    wait::until(DEADLINE, "the old primary follows", || redis.replica().cli(["GET", "a"]) == "2");
 }
 
 #[test]

@@ -26,9 +26,14 @@ impl RedisSentinel {
     /// Starts all three and waits until the replica is in step and known to the Sentinel.
     #[track_caller]
     pub fn start() -> Self {
-        let primary = Redis::start();
+        // The copy is made at once instead of after 5 s in which further replicas might come.
+        let primary = Redis::builder().set("repl-diskless-sync-delay", "0").start();
         let primary_port = primary.address().port().to_string();
         let replica = Redis::builder().set("replicaof", format!("127.0.0.1 {primary_port}")).start();
+        // Before the Sentinel looks: it asks the primary for its replicas at once, and then every 10 s.
+        wait::until(DEADLINE, "a replica in step", || {
+            replica.cli(["INFO", "replication"]).contains("master_link_status:up")
+        });
         let (port, dir) = (Port::free(), dirs::temporary("sentinel"));
         let file = dir.path().join("sentinel.conf");
         // Sentinel writes what it learns into its file.
@@ -43,9 +48,6 @@ impl RedisSentinel {
         fs::write(&file, config).expect("a file in the temporary directory");
         let sentinel = server().arg(&file).arg("--sentinel").start();
         sentinel.wait_for_line("the replica", |line| line.contains("+slave ").then_some(()));
-        wait::until(DEADLINE, "a replica in step", || {
-            replica.cli(["INFO", "replication"]).contains("master_link_status:up")
-        });
         Self { pair: [primary, replica], primary: AtomicUsize::new(0), sentinel, port, _dir: dir }
     }
 
@@ -64,8 +66,8 @@ impl RedisSentinel {
         &self.pair[1 - self.primary.load(Ordering::SeqCst)]
     }
 
-    /// Kills the primary and waits until the Sentinel has put the other one in its place. The killed one can be restarted: Sentinel
-    /// makes it a replica.
+    /// Kills the primary and waits until the Sentinel has put the other one in its place. The killed one can be restarted:
+    /// after some ten seconds Sentinel makes it a replica.
     #[track_caller]
     pub fn fail_over(&self) {
         let mark = self.sentinel.mark();
