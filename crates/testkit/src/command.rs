@@ -7,7 +7,6 @@ use crate::{DEADLINE, ProcessBuilder};
 pub(crate) fn run(builder: ProcessBuilder) -> String {
     let process = builder.start();
     let status = process.wait_for_exit(DEADLINE);
-    process.wait_for_all_output();
     assert!(status.success(), "{status}\n{}", process.tail());
     process.stdout()
 }

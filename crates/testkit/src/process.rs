@@ -56,12 +56,6 @@ impl Process {
             .unwrap_or_else(|| panic!("{} still runs after {deadline:?}\n{}", self.name, self.tail()))
     }
 
-    /// Waits until both of its streams have ended: after its exit, unless children of its own hold them, that is at once.
-    #[track_caller]
-    pub fn wait_for_all_output(&self) {
-        wait::until(DEADLINE, "the end of the process's output", || self.output.is_closed());
-    }
-
     /// The first value that `find` makes of a line of stdout or stderr; lines from before the call count. Panics with
     /// the output when there is none by the deadline, or when the process ends without one.
     #[track_caller]
@@ -105,17 +99,27 @@ impl Process {
 
     /// The lines of stdout and stderr after `mark`, in the order in which they arrived.
     pub fn lines_after(&self, mark: Mark) -> Vec<String> {
+        self.settle();
         self.output.lines_after(mark, None)
     }
 
     /// All of stdout so far. Only the last 100,000 lines of both streams together are kept.
     pub fn stdout(&self) -> String {
+        self.settle();
         self.output.lines_after(Mark::START, Some(output::Stream::Stdout)).join("\n")
     }
 
     /// All of stderr so far; see [`Process::stdout`].
     pub fn stderr(&self) -> String {
+        self.settle();
         self.output.lines_after(Mark::START, Some(output::Stream::Stderr)).join("\n")
+    }
+
+    /// Waits for the rest of the output of a process that has ended; not for ever, since a child of its own may hold the pipes.
+    fn settle(&self) {
+        if self.exit_status().is_some() {
+            wait::try_some(Duration::from_secs(1), || self.output.is_closed().then_some(()));
+        }
     }
 
     /// Sends a signal to the process itself (not to its children). One that has ended is left alone.
@@ -192,6 +196,7 @@ impl Process {
 
     /// The last 100 lines of its output, for a failure message.
     pub fn tail(&self) -> String {
+        self.settle();
         format!("--- output of {} (pid {}), last lines ---\n{}\n---", self.name, self.pid(), self.output.tail(100))
     }
 }

@@ -1,6 +1,6 @@
 //! A client that sends exactly the bytes it is told and reads strictly.
 
-use std::net::{IpAddr, Shutdown};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 use crate::http::{BodyReader, Head, Message, Piece, read_response_head};
@@ -34,6 +34,11 @@ impl RawClient {
     /// Connects, or says why not.
     pub fn try_connect(to: impl Into<Address>, local: Option<IpAddr>) -> Result<Self, WireError> {
         Ok(Self { wire: Wire::connect(&to.into(), local, DEADLINE)?, body: BodyReader::new(Framing::None) })
+    }
+
+    /// The address and port of this end; a Unix socket has none. What the gateway takes for the client's.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.wire.local_addr()
     }
 
     /// Sets how long each of the following calls may take.

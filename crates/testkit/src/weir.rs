@@ -91,7 +91,6 @@ impl WeirBuilder {
     pub fn run(self) -> Finished {
         let (process, _dir) = self.launch();
         let status: ExitStatus = process.wait_for_exit(DEADLINE);
-        process.wait_for_all_output();
         Finished { code: status.code(), stdout: process.stdout(), stderr: process.stderr() }
     }
 

@@ -166,6 +166,13 @@ impl Wire {
         &self.socket
     }
 
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.local_addr().ok(),
+            Socket::Unix(_) => None,
+        }
+    }
+
     pub(crate) fn set_tap_limit(&mut self, bytes: usize) {
         self.tap_limit = bytes;
     }

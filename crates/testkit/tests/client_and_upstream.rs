@@ -363,7 +363,9 @@ fn open_connections_can_be_closed_or_reset_by_the_test() {
 fn a_client_can_come_from_another_address() {
     let upstream = Upstream::start(answer::ok(""));
     let local = IpAddr::from(Ipv4Addr::new(127, 1, 2, 3));
-    assert_eq!(RawClient::connect_from(local, upstream.address()).get("/").status(), 200);
+    let mut client = RawClient::connect_from(local, upstream.address());
+    assert_eq!(client.local_addr().map(|addr| addr.ip()), Some(local));
+    assert_eq!(client.get("/").status(), 200);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use testkit::{DEADLINE, Process, Signal, Weir, WeirBuilder, wait};
 
@@ -76,7 +78,7 @@ fn stop_is_polite_first() {
     assert_eq!(polite.stop(DEADLINE).code(), Some(7));
     let stubborn = sh("trap '' TERM; echo up; while :; do sleep 0.01; done");
     stubborn.wait_for_line("up", |line| (line == "up").then_some(()));
-    assert_eq!(stubborn.stop(std::time::Duration::from_millis(50)).signal(), Some(9));
+    assert_eq!(stubborn.stop(Duration::from_millis(50)).signal(), Some(9));
 }
 
 #[test]
@@ -97,30 +99,72 @@ fn a_process_outlives_the_thread_that_started_it() {
     assert!(is_running(process.pid()));
 }
 
-/// Not a test by itself: what the next test runs in a process of its own and then kills.
+/// Not a test by itself: what the next tests run in a process of its own and then kill.
 ///
 /// `exec`, since the kernel tells the child alone: a shell's own child would stay.
 #[test]
 fn helper_that_starts_a_child_and_waits() {
     if std::env::var_os("TESTKIT_HELPER").is_some() {
+        let gateway = stand_in("");
+        println!("directory {}.", gateway.dir().display());
         let child = sh("exec sleep 60");
-        println!("child {}", child.pid());
-        child.wait_for_exit(std::time::Duration::from_secs(60));
+        println!("child {}.", child.pid());
+        child.wait_for_exit(Duration::from_secs(60));
     }
+}
+
+/// Runs the helper in a process of its own; returns it, its child, and a temporary directory that it uses.
+fn start_helper() -> (Process, u32, PathBuf) {
+    let myself = std::env::current_exe().expect("a path");
+    let args = ["--exact", "helper_that_starts_a_child_and_waits", "--nocapture"];
+    let helper = Process::builder(myself).args(args).env("TESTKIT_HELPER", "1").start();
+    let word_after = |name: &str, line: &str| {
+        let rest = line.split_once(name)?.1;
+        Some(rest.rsplit_once('.')?.0.trim().to_owned())
+    };
+    let dir = helper.wait_for_line("a directory", |line| word_after("directory ", line));
+    let child = helper.wait_for_line("a child", |line| word_after("child ", line)?.parse().ok());
+    (helper, child, dir.into())
 }
 
 #[test]
 fn a_killed_test_process_takes_its_children_along() {
-    let myself = std::env::current_exe().expect("a path");
-    let helper = Process::builder(myself)
-        .args(["--exact", "helper_that_starts_a_child_and_waits", "--nocapture"])
-        .env("TESTKIT_HELPER", "1")
-        .start();
-    let child = helper.wait_for_line("child PID", |line| line.split_once("child ")?.1.parse().ok());
+    let (helper, child, _) = start_helper();
     assert!(is_running(child));
     // Only the process itself: its child is in a group of its own, and only the kernel can tell it.
     helper.signal(Signal::KILL);
     wait_until_gone(child);
+}
+
+#[test]
+fn what_a_killed_test_process_left_is_removed_by_the_next() {
+    let (helper, _, dir) = start_helper();
+    helper.kill();
+    assert!(dir.exists());
+    let (_next, _, other) = start_helper();
+    assert!(!dir.exists() && other.exists());
+}
+
+#[test]
+fn the_environment_of_the_tests_is_not_passed_on() {
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let process = Process::builder("sh").args(["-c", "echo \"[$CARGO_MANIFEST_DIR$A]\""]).env("A", "b").start();
+    process.wait_for_exit(DEADLINE);
+    assert_eq!(process.stdout(), "[b]");
+}
+
+#[test]
+fn a_long_output_is_kept_from_its_end() {
+    let process = Process::builder("seq").arg("150000").start();
+    process.wait_for_exit(DEADLINE);
+    let stdout = process.stdout();
+    assert_eq!(
+        (stdout.lines().count(), stdout.lines().next(), stdout.lines().last()),
+        (100_000, Some("50001"), Some("150000"))
+    );
+    let found = process.wait_for_line("the last line", |line| line.starts_with("15000").then(|| line.to_owned()));
+    assert_eq!(found, "150000");
+    assert!(process.lines_after(process.mark()).is_empty());
 }
 
 #[test]
