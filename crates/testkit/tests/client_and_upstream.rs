@@ -87,7 +87,10 @@ fn interim_responses_come_beside_the_final_one() {
 
 #[test]
 fn doubtful_responses_are_refused() {
-    let cases: [(&str, &[u8]); 14] = [
+    let cases: [(&str, &[u8]); 17] = [
+        ("CR in the status line", b"HTTP/1.1 200 O\rK\r\nContent-Length: 0\r\n\r\n"),
+        ("signed chunk size", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\na\r\n0\r\n\r\n"),
+        ("chunk extension", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a\r\na\r\n0\r\n\r\n"),
         ("bare LF", b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n"),
         ("bare CR", b"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n"),
         ("NUL", b"HTTP/1.1 200 OK\r\nA: \0\r\n\r\n"),

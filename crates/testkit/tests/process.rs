@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use testkit::{DEADLINE, Process, Signal, Weir, WeirBuilder, wait};
@@ -83,20 +83,28 @@ fn stop_is_polite_first() {
 
 #[test]
 fn a_drop_kills_the_children_of_the_child_too() {
-    let process = sh("sleep 60 & echo $!; wait");
-    let grandchild = process.wait_for_line("a pid", |line| line.parse().ok());
-    assert!(is_running(grandchild));
+    // One that it knows, one whose parent has ended, and one that has left its group.
+    let script = "sleep 60 & echo $!; (sleep 60 & echo $!); setsid sleep 60 & echo $!; echo all; wait";
+    let process = sh(script);
+    process.wait_for_line("all", |line| (line == "all").then_some(()));
+    let below: Vec<u32> = process.stdout().lines().filter_map(|line| line.parse().ok()).collect();
+    assert_eq!(below.len(), 3);
+    assert!(below.iter().all(|pid| is_running(*pid)));
     drop(process);
-    wait_until_gone(grandchild);
+    below.into_iter().for_each(wait_until_gone);
 }
 
 #[test]
 fn a_process_outlives_the_thread_that_started_it() {
-    let process = std::thread::spawn(|| sh("echo up; exec sleep 60")).join().expect("no panic");
-    process.wait_for_line("up", |line| (line == "up").then_some(()));
-    // Any signal of the kernel's would have been sent when the thread ended, before join returned.
-    assert_eq!(process.exit_status(), None);
-    assert!(is_running(process.pid()));
+    let starter = std::thread::spawn(|| {
+        let process = sh("trap 'echo alive' HUP; echo up; while :; do sleep 0.01; done");
+        process.wait_for_line("up", |line| (line == "up").then_some(()));
+        (process, std::fs::read_link("/proc/thread-self").expect("a link"))
+    });
+    let (process, thread) = starter.join().expect("no panic");
+    wait::until(DEADLINE, "the end of the thread", || !Path::new("/proc").join(&thread).exists());
+    process.signal(Signal::HUP);
+    process.wait_for_line("alive", |line| (line == "alive").then_some(()));
 }
 
 /// Not a test by itself: what the next tests run in a process of its own and then kill.
@@ -155,16 +163,14 @@ fn the_environment_of_the_tests_is_not_passed_on() {
 
 #[test]
 fn a_long_output_is_kept_from_its_end() {
-    let process = Process::builder("seq").arg("150000").start();
-    process.wait_for_exit(DEADLINE);
+    let process = sh("seq 150000; trap 'echo hup' HUP; echo ready; while :; do sleep 0.01; done");
+    process.wait_for_line("ready", |line| (line == "ready").then_some(()));
     let stdout = process.stdout();
-    assert_eq!(
-        (stdout.lines().count(), stdout.lines().next(), stdout.lines().last()),
-        (100_000, Some("50001"), Some("150000"))
-    );
-    let found = process.wait_for_line("the last line", |line| line.starts_with("15000").then(|| line.to_owned()));
-    assert_eq!(found, "150000");
-    assert!(process.lines_after(process.mark()).is_empty());
+    assert_eq!((stdout.lines().count(), stdout.lines().next()), (100_000, Some("50002")));
+    let mark = process.mark();
+    process.signal(Signal::HUP);
+    process.wait_for_line_after(mark, "hup", DEADLINE, |line| (line == "hup").then_some(()));
+    assert_eq!(process.lines_after(mark), ["hup"]);
 }
 
 #[test]

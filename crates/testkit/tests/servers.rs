@@ -65,6 +65,14 @@ fn redis_can_keep_its_data_want_a_password_and_speak_tls() {
 }
 
 #[test]
+fn a_redis_with_a_password_refuses_those_without() {
+    let redis = Redis::builder().password("secret").start();
+    let mut client = RawClient::connect(redis.address());
+    assert_eq!(ping(&mut client, DEADLINE), Ok(b"-NOAUTH".to_vec()));
+    assert_eq!(redis.cli(["PING"]), "PONG");
+}
+
+#[test]
 #[should_panic(expected = "WRONGTYPE")]
 fn an_error_of_redis_is_a_panic() {
     let redis = Redis::start();
@@ -169,12 +177,16 @@ fn a_bad_nginx_configuration_is_a_panic() {
 #[test]
 fn a_certificate_is_for_localhost_and_comes_from_its_authority() {
     let certificates = Certificates::localhost();
-    let verify = Process::builder("openssl")
-        .args(["verify", "-verify_hostname", "localhost", "-purpose", "sslserver", "-CAfile"])
-        .arg(certificates.authority())
-        .arg(certificates.certificate())
-        .start();
-    assert!(verify.wait_for_exit(DEADLINE).success(), "{}", verify.tail());
+    let openssl = |args: &[&str]| {
+        let process = Process::builder("openssl").args(args).arg(certificates.certificate()).start();
+        assert!(process.wait_for_exit(DEADLINE).success(), "{}", process.tail());
+        process.stdout()
+    };
+    let authority = certificates.authority();
+    let authority = authority.to_str().expect("a path of text");
+    openssl(&["verify", "-verify_hostname", "localhost", "-purpose", "sslserver", "-CAfile", authority]);
+    // Strict clients refuse an authority's certificate as a server's.
+    assert!(openssl(&["x509", "-noout", "-ext", "basicConstraints", "-in"]).contains("CA:FALSE"));
 }
 
 #[test]
