@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Unit, property and integration tests of every crate of the workspace.
 source "$(dirname "$0")/../lib.sh"
+# Servers that the tests start themselves, on free ports and in temporary directories.
+need_apt redis-server postgresql-15 nginx-light openssl
 log=$WEIR_CACHE/logs/rust-raw.log; mkdir -p "$(dirname "$log")"
 code=0
 cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || code=${PIPESTATUS[0]}

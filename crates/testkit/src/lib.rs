@@ -20,21 +20,34 @@
 //! assert_eq!(upstream.requests()[0].head.target(), "/x");
 //! ```
 
+mod black_hole;
+mod certificates;
+mod command;
+mod dirs;
 mod gate;
 pub mod http;
+mod nginx;
 pub mod pattern;
 pub mod ports;
+mod postgres;
 mod process;
 mod raw;
+mod redis;
+mod service;
 mod upstream;
 pub mod wait;
 mod weir;
 mod wire;
 
+pub use black_hole::BlackHole;
+pub use certificates::Certificates;
 pub use gate::Gate;
 pub use http::{Framing, Head, Message, Piece};
+pub use nginx::Nginx;
+pub use postgres::Postgres;
 pub use process::{Mark, Process, ProcessBuilder, Signal, Usage};
 pub use raw::RawClient;
+pub use redis::{Redis, RedisBuilder, RedisCluster, RedisSentinel};
 pub use upstream::{Conn, Recorded, Upstream, UpstreamBuilder, answer};
 pub use weir::{Finished, Weir, WeirBuilder};
 pub use wire::{Address, WireError};

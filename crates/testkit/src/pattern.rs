@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 const PERIOD: usize = 251;
-const BLOCK: usize = PERIOD * 261; // about 64 KiB, a whole number of periods
+const BLOCK: usize = 64 * 1024;
 
 /// `length` bytes of the pattern (at most 64 KiB) from `offset` on, without an allocation.
 pub fn block(offset: u64, length: u64) -> &'static [u8] {

@@ -56,12 +56,6 @@ impl Process {
             .unwrap_or_else(|| panic!("{} still runs after {deadline:?}\n{}", self.name, self.tail()))
     }
 
-    /// Waits until both of its streams have ended: after its exit, unless children of its own hold them, that is at once.
-    #[track_caller]
-    pub fn wait_for_all_output(&self) {
-        wait::until(DEADLINE, "the end of the process's output", || self.output.is_closed());
-    }
-
     /// The first value that `find` makes of a line of stdout or stderr; lines from before the call count. Panics with
     /// the output when there is none by the deadline, or when the process ends without one.
     #[track_caller]
@@ -105,17 +99,27 @@ impl Process {
 
     /// The lines of stdout and stderr after `mark`, in the order in which they arrived.
     pub fn lines_after(&self, mark: Mark) -> Vec<String> {
+        self.settle();
         self.output.lines_after(mark, None)
     }
 
     /// All of stdout so far. Only the last 100,000 lines of both streams together are kept.
     pub fn stdout(&self) -> String {
+        self.settle();
         self.output.lines_after(Mark::START, Some(output::Stream::Stdout)).join("\n")
     }
 
     /// All of stderr so far; see [`Process::stdout`].
     pub fn stderr(&self) -> String {
+        self.settle();
         self.output.lines_after(Mark::START, Some(output::Stream::Stderr)).join("\n")
+    }
+
+    /// Waits for the rest of the output of a process that has ended; not for ever, since a child of its own may hold the pipes.
+    fn settle(&self) {
+        if self.exit_status().is_some() {
+            wait::try_some(Duration::from_secs(1), || self.output.is_closed().then_some(()));
+        }
     }
 
     /// Sends a signal to the process itself (not to its children). One that has ended is left alone.
@@ -127,16 +131,16 @@ impl Process {
         }
     }
 
-    /// SIGSTOP: the process stands still, its sockets stay open and take what the kernel's buffers hold.
+    /// SIGSTOP to it and its children: they stand still, their sockets stay open and take what the kernel's buffers hold.
     #[track_caller]
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        self.signal_all(Signal::STOP);
     }
 
-    /// SIGCONT: ends a pause.
+    /// SIGCONT to it and its children: ends a pause.
     #[track_caller]
     pub fn resume(&self) {
-        self.signal(Signal::CONT);
+        self.signal_all(Signal::CONT);
     }
 
     /// SIGTERM, then SIGKILL if it has not ended by the deadline; what its group left behind is killed too.
@@ -152,11 +156,35 @@ impl Process {
         }
     }
 
-    /// SIGKILL to the whole group; returns when the process is gone.
+    /// SIGKILL to it, its children and its group; returns when all are gone.
     #[track_caller]
     pub fn kill(&self) -> ExitStatus {
+        if self.exit_status().is_none() {
+            let children = self.signal_all(Signal::KILL);
+            let gone = |pid: &Pid| matches!(usage::state(pid.as_raw_pid().unsigned_abs()), None | Some('Z' | 'X'));
+            wait::until(DEADLINE, "the end of the children", || children.iter().all(gone));
+        }
         let _ = kill_process_group(self.pid, Signal::KILL);
         self.wait_for_exit(DEADLINE)
+    }
+
+    /// Signals it and all processes below it, whatever their groups (those of PostgreSQL have their own); returns the latter.
+    #[track_caller]
+    fn signal_all(&self, signal: Signal) -> Vec<Pid> {
+        // What stands still starts no further children while they are looked up. It may be a moment until it does: a process that
+        // waits for its vfork stops only after that.
+        if signal != Signal::CONT {
+            self.signal(Signal::STOP);
+            let stopped = || usage::state(self.pid()).is_none_or(|state| matches!(state, 'T' | 'Z')).then_some(());
+            wait::try_some(Duration::from_millis(200), stopped);
+        }
+        let below = usage::descendants(self.pid());
+        let below: Vec<Pid> = below.into_iter().filter_map(|pid| Pid::from_raw(pid as i32)).collect();
+        for pid in &below {
+            let _ = kill_process(*pid, signal);
+        }
+        self.signal(signal);
+        below
     }
 
     /// What it uses now, read from /proc.
@@ -168,6 +196,7 @@ impl Process {
 
     /// The last 100 lines of its output, for a failure message.
     pub fn tail(&self) -> String {
+        self.settle();
         format!("--- output of {} (pid {}), last lines ---\n{}\n---", self.name, self.pid(), self.output.tail(100))
     }
 }
@@ -183,6 +212,10 @@ impl Drop for Process {
                 },
             };
             eprintln!("{} {state}\n{}", self.name, self.tail());
+        }
+        // Not `kill`: a panic in a drop would abort the whole test run.
+        if self.exit_status().is_none() {
+            self.signal_all(Signal::KILL);
         }
         let _ = kill_process_group(self.pid, Signal::KILL);
         let _ = self.child.lock().map(|mut child| child.wait());

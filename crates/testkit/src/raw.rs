@@ -1,10 +1,10 @@
 //! A client that sends exactly the bytes it is told and reads strictly.
 
-use std::net::{IpAddr, Shutdown};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 use crate::http::{BodyReader, Head, Message, Piece, read_response_head};
-use crate::pattern::{self, Checker};
+use crate::pattern::Checker;
 use crate::wire::Wire;
 use crate::{Address, DEADLINE, Framing, WireError};
 
@@ -34,6 +34,11 @@ impl RawClient {
     /// Connects, or says why not.
     pub fn try_connect(to: impl Into<Address>, local: Option<IpAddr>) -> Result<Self, WireError> {
         Ok(Self { wire: Wire::connect(&to.into(), local, DEADLINE)?, body: BodyReader::new(Framing::None) })
+    }
+
+    /// The address and port of this end; a Unix socket has none. What the gateway takes for the client's.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.wire.local_addr()
     }
 
     /// Sets how long each of the following calls may take.
@@ -76,30 +81,15 @@ impl RawClient {
         let _ = self.try_send_split(bytes, &random_cuts(bytes.len(), seed));
     }
 
-    /// Sends `length` bytes of the [`pattern`], from offset 0.
+    /// Sends `length` bytes of the [`crate::pattern`], from offset 0.
     pub fn try_send_pattern(&mut self, length: u64) -> Result<(), WireError> {
-        let mut sent = 0;
-        while sent < length {
-            let block = pattern::block(sent, length - sent);
-            self.wire.write(block)?;
-            sent += block.len() as u64;
-        }
-        Ok(())
+        self.wire.write_pattern(length)
     }
 
     /// Sends the pattern until the peer has taken nothing for `quiet`, at most `limit` bytes; returns how many it took: what
     /// the buffers between here and whoever does not read will hold.
     pub fn send_until_blocked(&mut self, limit: u64, quiet: Duration) -> Result<u64, WireError> {
-        let mut sent = 0;
-        while sent < limit {
-            let block = pattern::block(sent, limit - sent);
-            let count = self.wire.write_until(block, Instant::now() + quiet)?;
-            sent += count as u64;
-            if count < block.len() {
-                break;
-            }
-        }
-        Ok(sent)
+        self.wire.write_until_blocked(limit, quiet)
     }
 
     /// Sends a request: request line, `Host: test` unless a field says otherwise, the fields, and a body with its
@@ -216,7 +206,7 @@ impl RawClient {
         body
     }
 
-    /// Reads the rest of the body as the [`pattern`], without keeping it. The deadline counts for each piece.
+    /// Reads the rest of the body as the [`crate::pattern`], without keeping it. The deadline counts for each piece.
     pub fn try_read_pattern(&mut self) -> Result<Checker, WireError> {
         let mut checker = Checker::default();
         while let Some(piece) = self.try_read_piece()? {
@@ -225,17 +215,21 @@ impl RawClient {
         Ok(checker)
     }
 
-    /// Reads `count` bytes as they come, outside of any message: after an upgrade.
+    /// Reads `count` bytes as they come, outside of any message: after an upgrade, or of another protocol.
     #[track_caller]
     pub fn read_raw(&mut self, count: usize) -> Vec<u8> {
+        self.try_read_raw(count).unwrap_or_else(|error| panic!("waited for {count} bytes: {error}{}", self.unread()))
+    }
+
+    /// Like [`RawClient::read_raw`], with the error; what arrived stays unread.
+    pub fn try_read_raw(&mut self, count: usize) -> Result<Vec<u8>, WireError> {
         let end = self.wire.end();
         while self.wire.buffered().len() < count {
-            match self.wire.fill(end) {
-                Ok(1..) => {}
-                outcome => panic!("waited for {count} bytes: {outcome:?}{}", self.unread()),
+            if self.wire.fill(end)? == 0 {
+                return Err(WireError::Closed);
             }
         }
-        self.wire.consume(count)
+        Ok(self.wire.consume(count))
     }
 
     /// Reads everything up to the end of the connection. A reset is an end too.

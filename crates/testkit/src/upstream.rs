@@ -25,7 +25,8 @@ use crate::wire::Socket;
 use crate::{Address, DEADLINE, WireError, wait};
 use record::Record;
 
-/// A misbehaving server with a thread for every connection. Dropped, it closes its port and all connections.
+/// A misbehaving server with a thread for every connection. Dropped, it closes its port and all connections, and fails the test if
+/// one of its handlers panicked.
 ///
 /// [`Upstream::start`] takes a function for each request, and reads and keeps connections alive by itself;
 /// [`Upstream::connections`] takes one for each connection, which then does everything. The ready-made ones are in [`answer`].
@@ -57,6 +58,9 @@ struct State {
     behaviour: Behaviour,
     paused: bool,
     accepted: usize,
+    /// The number of the next connection; `accepted` may be set back.
+    next: usize,
+    handler_panicked: bool,
     /// Connections that are open now, by number.
     open: Vec<(usize, Socket)>,
     record: Record,
@@ -292,6 +296,8 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.stop();
+        let panicked = self.shared.lock().handler_panicked;
+        assert!(!panicked || std::thread::panicking(), "a handler of the upstream panicked; its message is above");
     }
 }
 
@@ -316,10 +322,11 @@ impl Shared {
             let state = self.lock();
             let mut state =
                 self.changed.wait_while(state, |state| state.paused).unwrap_or_else(PoisonError::into_inner);
-            let number = state.accepted;
+            let number = state.next;
             let Ok(copy) = socket.try_clone() else {
                 continue;
             };
+            state.next += 1;
             state.accepted += 1;
             state.open.push((number, copy));
             drop(state);
@@ -343,7 +350,9 @@ struct OpenConnection<'a> {
 
 impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
-        self.shared.lock().open.retain(|(number, _)| *number != self.number);
+        let mut state = self.shared.lock();
+        state.open.retain(|(number, _)| *number != self.number);
+        state.handler_panicked |= std::thread::panicking();
     }
 }
 

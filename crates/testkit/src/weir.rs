@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 use tempfile::TempDir;
 
 use crate::http::Message;
-use crate::{DEADLINE, Process, ProcessBuilder, RawClient};
+use crate::{DEADLINE, Process, ProcessBuilder, RawClient, dirs};
 
 /// A running gateway; also a [`Process`]. Dropped, it is killed.
 #[derive(Debug)]
@@ -19,12 +19,19 @@ pub struct Weir {
     dir: TempDir,
 }
 
+#[derive(Debug)]
+enum Config {
+    Environment,
+    Text(String),
+    File(PathBuf),
+}
+
 /// How a gateway is started.
 #[derive(Debug)]
 pub struct WeirBuilder {
     program: PathBuf,
     dir: TempDir,
-    config: Option<String>,
+    config: Config,
     env: Vec<(String, String)>,
     args: Vec<String>,
 }
@@ -44,7 +51,13 @@ impl WeirBuilder {
     /// The text of the configuration file. Listen on port 0. Without one the gateway runs in environment-only mode, with
     /// HOST 127.0.0.1 and PORT 0 unless set.
     pub fn config(mut self, yaml: impl Into<String>) -> Self {
-        self.config = Some(yaml.into());
+        self.config = Config::Text(yaml.into());
+        self
+    }
+
+    /// An existing configuration file: a process that takes over from another reads the same one.
+    pub fn config_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config = Config::File(path.into());
         self
     }
 
@@ -78,7 +91,6 @@ impl WeirBuilder {
     pub fn run(self) -> Finished {
         let (process, _dir) = self.launch();
         let status: ExitStatus = process.wait_for_exit(DEADLINE);
-        process.wait_for_all_output();
         Finished { code: status.code(), stdout: process.stdout(), stderr: process.stderr() }
     }
 
@@ -87,14 +99,15 @@ impl WeirBuilder {
         let mut builder: ProcessBuilder = Process::builder(self.program).hint(
             "The tests of crates/weir pass env!(\"CARGO_BIN_EXE_weir\"); others build it first: cargo build -p weir",
         );
-        match &self.config {
-            Some(yaml) => {
+        builder = match self.config {
+            Config::Environment => builder.env("HOST", "127.0.0.1").env("PORT", "0"),
+            Config::File(path) => builder.arg("--config").arg(path),
+            Config::Text(yaml) => {
                 let path = self.dir.path().join(CONFIG_FILE);
-                write_whole(&path, yaml);
-                builder = builder.arg("--config").arg(path);
+                write_whole(&path, &yaml);
+                builder.arg("--config").arg(path)
             }
-            None => builder = builder.env("HOST", "127.0.0.1").env("PORT", "0"),
-        }
+        };
         for (name, value) in &self.env {
             builder = builder.env(name, value);
         }
@@ -109,8 +122,8 @@ const ADMIN: &str = "admin on http://";
 impl Weir {
     /// A builder for the program at this path: in crates/weir `env!("CARGO_BIN_EXE_weir")`.
     pub fn builder(program: impl Into<PathBuf>) -> WeirBuilder {
-        let dir = tempfile::Builder::new().prefix("weir-").tempdir().expect("a temporary directory");
-        WeirBuilder { program: program.into(), dir, config: None, env: Vec::new(), args: Vec::new() }
+        let dir = dirs::temporary("gateway");
+        WeirBuilder { program: program.into(), dir, config: Config::Environment, env: Vec::new(), args: Vec::new() }
     }
 
     /// Address of the first listener.

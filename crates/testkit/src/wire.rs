@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
+use crate::pattern;
+
 /// Where to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -132,7 +134,7 @@ pub(crate) struct Wire {
     start: usize,
     /// How long one call may take.
     pub(crate) deadline: Duration,
-    /// Everything taken from the buffer, up to `tap_limit` bytes.
+    /// What was taken from the buffer since the last [`Wire::take_tap`], up to `tap_limit` bytes.
     tap: Vec<u8>,
     tap_limit: usize,
 }
@@ -147,7 +149,7 @@ impl Wire {
             }
             Socket::Unix(stream) => stream.set_nonblocking(true)?,
         }
-        Ok(Self { socket, buffer: Vec::new(), start: 0, deadline, tap: Vec::new(), tap_limit: 64 * 1024 })
+        Ok(Self { socket, buffer: Vec::new(), start: 0, deadline, tap: Vec::new(), tap_limit: 0 })
     }
 
     /// Connects, from `local` if that is given.
@@ -162,6 +164,13 @@ impl Wire {
 
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.local_addr().ok(),
+            Socket::Unix(_) => None,
+        }
     }
 
     pub(crate) fn set_tap_limit(&mut self, bytes: usize) {
@@ -244,6 +253,31 @@ impl Wire {
             }
         }
         Ok(written)
+    }
+
+    /// Writes `length` bytes of the pattern; the deadline counts for each block of it.
+    pub(crate) fn write_pattern(&mut self, length: u64) -> Result<(), WireError> {
+        let mut sent = 0;
+        while sent < length {
+            let block = pattern::block(sent, length - sent);
+            self.write(block)?;
+            sent += block.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes the pattern until nothing was taken for `quiet`, at most `limit` bytes; returns how many were taken.
+    pub(crate) fn write_until_blocked(&mut self, limit: u64, quiet: Duration) -> Result<u64, WireError> {
+        let mut sent = 0;
+        while sent < limit {
+            let block = pattern::block(sent, limit - sent);
+            let count = self.write_until(block, Instant::now() + quiet)?;
+            sent += count as u64;
+            if count < block.len() {
+                break;
+            }
+        }
+        Ok(sent)
     }
 
     /// Whether the peer has closed its side or reset the connection, without reading; waits for that at most `timeout`.

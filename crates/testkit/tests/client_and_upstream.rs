@@ -87,7 +87,10 @@ fn interim_responses_come_beside_the_final_one() {
 
 #[test]
 fn doubtful_responses_are_refused() {
-    let cases: [(&str, &[u8]); 14] = [
+    let cases: [(&str, &[u8]); 17] = [
+        ("CR in the status line", b"HTTP/1.1 200 O\rK\r\nContent-Length: 0\r\n\r\n"),
+        ("signed chunk size", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\na\r\n0\r\n\r\n"),
+        ("chunk extension", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a\r\na\r\n0\r\n\r\n"),
         ("bare LF", b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n"),
         ("bare CR", b"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n"),
         ("NUL", b"HTTP/1.1 200 OK\r\nA: \0\r\n\r\n"),
@@ -300,6 +303,50 @@ fn the_answer_can_change_while_connections_are_open() {
 }
 
 #[test]
+fn connections_are_told_apart_after_a_forget() {
+    let upstream = Upstream::start(answer::ok(""));
+    let mut old = RawClient::connect(upstream.address());
+    old.get("/");
+    upstream.forget();
+    let mut new = RawClient::connect(upstream.address());
+    new.get("/");
+    assert_eq!((upstream.accepted(), upstream.request_count(), upstream.open()), (1, 1, 2));
+    drop(new);
+    upstream.wait_for_open(1);
+    old.get("/");
+    let connections: Vec<usize> = upstream.requests().iter().map(|request| request.connection).collect();
+    assert_eq!(connections, [1, 0]);
+}
+
+#[test]
+#[should_panic(expected = "a handler of the upstream panicked")]
+fn a_panic_in_a_handler_fails_the_test() {
+    let upstream = Upstream::start(|_, request| {
+        assert_eq!(request.head.target(), "/expected");
+        Ok(())
+    });
+    let mut client = RawClient::connect(upstream.address());
+    client.send(GET);
+    client.expect_closed();
+}
+
+#[test]
+fn a_half_closed_side_still_reads() {
+    let upstream = Upstream::connections(|conn| {
+        conn.write("early")?;
+        conn.half_close()?;
+        while !conn.read_raw()?.is_empty() {}
+        Ok(())
+    });
+    let mut client = RawClient::connect(upstream.address());
+    assert_eq!(client.read_to_close(), b"early");
+    assert_eq!(upstream.open(), 1);
+    client.send("late");
+    client.half_close();
+    upstream.wait_for_open(0);
+}
+
+#[test]
 fn open_connections_can_be_closed_or_reset_by_the_test() {
     let upstream = Upstream::start(answer::ok(""));
     let connect = || {
@@ -319,7 +366,9 @@ fn open_connections_can_be_closed_or_reset_by_the_test() {
 fn a_client_can_come_from_another_address() {
     let upstream = Upstream::start(answer::ok(""));
     let local = IpAddr::from(Ipv4Addr::new(127, 1, 2, 3));
-    assert_eq!(RawClient::connect_from(local, upstream.address()).get("/").status(), 200);
+    let mut client = RawClient::connect_from(local, upstream.address());
+    assert_eq!(client.local_addr().map(|addr| addr.ip()), Some(local));
+    assert_eq!(client.get("/").status(), 200);
 }
 
 #[test]

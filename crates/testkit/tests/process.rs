@@ -2,6 +2,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use testkit::{DEADLINE, Process, Signal, Weir, WeirBuilder, wait};
 
@@ -76,51 +78,99 @@ fn stop_is_polite_first() {
     assert_eq!(polite.stop(DEADLINE).code(), Some(7));
     let stubborn = sh("trap '' TERM; echo up; while :; do sleep 0.01; done");
     stubborn.wait_for_line("up", |line| (line == "up").then_some(()));
-    assert_eq!(stubborn.stop(std::time::Duration::from_millis(50)).signal(), Some(9));
+    assert_eq!(stubborn.stop(Duration::from_millis(50)).signal(), Some(9));
 }
 
 #[test]
 fn a_drop_kills_the_children_of_the_child_too() {
-    let process = sh("sleep 60 & echo $!; wait");
-    let grandchild = process.wait_for_line("a pid", |line| line.parse().ok());
-    assert!(is_running(grandchild));
+    // One that it knows, one whose parent has ended, and one that has left its group.
+    let script = "sleep 60 & echo $!; (sleep 60 & echo $!); setsid sleep 60 & echo $!; echo all; wait";
+    let process = sh(script);
+    process.wait_for_line("all", |line| (line == "all").then_some(()));
+    let below: Vec<u32> = process.stdout().lines().filter_map(|line| line.parse().ok()).collect();
+    assert_eq!(below.len(), 3);
+    assert!(below.iter().all(|pid| is_running(*pid)));
     drop(process);
-    wait_until_gone(grandchild);
+    below.into_iter().for_each(wait_until_gone);
 }
 
 #[test]
 fn a_process_outlives_the_thread_that_started_it() {
-    let process = std::thread::spawn(|| sh("echo up; exec sleep 60")).join().expect("no panic");
-    process.wait_for_line("up", |line| (line == "up").then_some(()));
-    // Any signal of the kernel's would have been sent when the thread ended, before join returned.
-    assert_eq!(process.exit_status(), None);
-    assert!(is_running(process.pid()));
+    let starter = std::thread::spawn(|| {
+        let process = sh("trap 'echo alive' HUP; echo up; while :; do sleep 0.01; done");
+        process.wait_for_line("up", |line| (line == "up").then_some(()));
+        (process, std::fs::read_link("/proc/thread-self").expect("a link"))
+    });
+    let (process, thread) = starter.join().expect("no panic");
+    wait::until(DEADLINE, "the end of the thread", || !Path::new("/proc").join(&thread).exists());
+    process.signal(Signal::HUP);
+    process.wait_for_line("alive", |line| (line == "alive").then_some(()));
 }
 
-/// Not a test by itself: what the next test runs in a process of its own and then kills.
+/// Not a test by itself: what the next tests run in a process of its own and then kill.
 ///
 /// `exec`, since the kernel tells the child alone: a shell's own child would stay.
 #[test]
 fn helper_that_starts_a_child_and_waits() {
     if std::env::var_os("TESTKIT_HELPER").is_some() {
+        let gateway = stand_in("");
+        println!("directory {}.", gateway.dir().display());
         let child = sh("exec sleep 60");
-        println!("child {}", child.pid());
-        child.wait_for_exit(std::time::Duration::from_secs(60));
+        println!("child {}.", child.pid());
+        child.wait_for_exit(Duration::from_secs(60));
     }
+}
+
+/// Runs the helper in a process of its own; returns it, its child, and a temporary directory that it uses.
+fn start_helper() -> (Process, u32, PathBuf) {
+    let myself = std::env::current_exe().expect("a path");
+    let args = ["--exact", "helper_that_starts_a_child_and_waits", "--nocapture"];
+    let helper = Process::builder(myself).args(args).env("TESTKIT_HELPER", "1").start();
+    let word_after = |name: &str, line: &str| {
+        let rest = line.split_once(name)?.1;
+        Some(rest.rsplit_once('.')?.0.trim().to_owned())
+    };
+    let dir = helper.wait_for_line("a directory", |line| word_after("directory ", line));
+    let child = helper.wait_for_line("a child", |line| word_after("child ", line)?.parse().ok());
+    (helper, child, dir.into())
 }
 
 #[test]
 fn a_killed_test_process_takes_its_children_along() {
-    let myself = std::env::current_exe().expect("a path");
-    let helper = Process::builder(myself)
-        .args(["--exact", "helper_that_starts_a_child_and_waits", "--nocapture"])
-        .env("TESTKIT_HELPER", "1")
-        .start();
-    let child = helper.wait_for_line("child PID", |line| line.split_once("child ")?.1.parse().ok());
+    let (helper, child, _) = start_helper();
     assert!(is_running(child));
     // Only the process itself: its child is in a group of its own, and only the kernel can tell it.
     helper.signal(Signal::KILL);
     wait_until_gone(child);
+}
+
+#[test]
+fn what_a_killed_test_process_left_is_removed_by_the_next() {
+    let (helper, _, dir) = start_helper();
+    helper.kill();
+    assert!(dir.exists());
+    let (_next, _, other) = start_helper();
+    assert!(!dir.exists() && other.exists());
+}
+
+#[test]
+fn the_environment_of_the_tests_is_not_passed_on() {
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let process = Process::builder("sh").args(["-c", "echo \"[$CARGO_MANIFEST_DIR$A]\""]).env("A", "b").start();
+    process.wait_for_exit(DEADLINE);
+    assert_eq!(process.stdout(), "[b]");
+}
+
+#[test]
+fn a_long_output_is_kept_from_its_end() {
+    let process = sh("seq 150000; trap 'echo hup' HUP; echo ready; while :; do sleep 0.01; done");
+    process.wait_for_line("ready", |line| (line == "ready").then_some(()));
+    let stdout = process.stdout();
+    assert_eq!((stdout.lines().count(), stdout.lines().next()), (100_000, Some("50002")));
+    let mark = process.mark();
+    process.signal(Signal::HUP);
+    process.wait_for_line_after(mark, "hup", DEADLINE, |line| (line == "hup").then_some(()));
+    assert_eq!(process.lines_after(mark), ["hup"]);
 }
 
 #[test]
@@ -163,6 +213,8 @@ fn the_gateway_is_up_when_it_says_where() {
     assert!(stdout.starts_with(&format!("--config {} --flag b\nlisten: x\n", config.display())), "{stdout}");
     weir.rewrite_config("listen: y\n");
     assert_eq!(std::fs::read_to_string(&config).expect("the file"), "listen: y\n");
+    let next = stand_in("echo \"$@\"; echo listening on http://127.0.0.1:1001").config_file(&config).run();
+    assert!(next.stdout.starts_with(&format!("--config {}\n", config.display())), "{}", next.stdout);
     drop(weir);
     assert!(!config.exists());
 }

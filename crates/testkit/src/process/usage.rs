@@ -1,4 +1,4 @@
-//! What a process uses, from /proc.
+//! What a process uses and which are below it, from /proc.
 
 use std::fs;
 use std::io::{self, Error};
@@ -48,4 +48,22 @@ impl Usage {
             threads: field("Threads")? as usize,
         })
     }
+}
+
+/// The letter of the process's state: R, S, D, T (stopped), Z (ended, not waited for); `None` when there is no such process.
+pub(super) fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The children of a process, and theirs.
+pub(super) fn descendants(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<u32> = lists
+        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    let below: Vec<u32> = children.iter().flat_map(|child| descendants(*child)).collect();
+    [children, below].concat()
 }

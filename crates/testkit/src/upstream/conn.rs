@@ -1,12 +1,13 @@
 //! One connection of an upstream, in the hands of its handler.
 
+use std::net::Shutdown;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::record::Slot;
 use super::{Behaviour, Shared};
 use crate::http::{BodyReader, Framing, Message, Piece, read_request_head};
-use crate::pattern::{self, Checker};
+use crate::pattern::Checker;
 use crate::wire::{Socket, Wire};
 use crate::{Gate, WireError};
 
@@ -97,7 +98,7 @@ impl Conn {
         outcome.map_err(|error| self.note(error, "a body"))
     }
 
-    /// Reads the rest of the body as the [`pattern`].
+    /// Reads the rest of the body as the [`crate::pattern`].
     pub fn read_pattern(&mut self) -> Result<Checker, WireError> {
         let mut checker = Checker::default();
         while let Some(piece) = self.read_piece()? {
@@ -137,29 +138,14 @@ impl Conn {
         Ok(())
     }
 
-    /// Writes `length` bytes of the [`pattern`].
+    /// Writes `length` bytes of the [`crate::pattern`].
     pub fn write_pattern(&mut self, length: u64) -> Result<(), WireError> {
-        let mut sent = 0;
-        while sent < length {
-            let block = pattern::block(sent, length - sent);
-            self.wire.write(block)?;
-            sent += block.len() as u64;
-        }
-        Ok(())
+        self.wire.write_pattern(length)
     }
 
     /// Writes the pattern until the peer has taken nothing for `quiet`, at most `limit` bytes; returns how many it took.
     pub fn write_until_blocked(&mut self, limit: u64, quiet: Duration) -> Result<u64, WireError> {
-        let mut sent = 0;
-        while sent < limit {
-            let block = pattern::block(sent, limit - sent);
-            let count = self.wire.write_until(block, Instant::now() + quiet)?;
-            sent += count as u64;
-            if count < block.len() {
-                break;
-            }
-        }
-        Ok(sent)
+        self.wire.write_until_blocked(limit, quiet)
     }
 
     /// Writes a response with Content-Length. To a HEAD request the body is left out.
@@ -199,7 +185,12 @@ impl Conn {
         Err(WireError::Closed)
     }
 
-    /// Closes the connection when the handler returns.
+    /// Says that no more will be written (FIN), and still reads.
+    pub fn half_close(&mut self) -> Result<(), WireError> {
+        Ok(self.wire.socket().shutdown(Shutdown::Write)?)
+    }
+
+    /// Closes the connection when the handler returns. If bytes of the peer were not read by then, the kernel resets it.
     pub fn close(&mut self) -> Result<(), WireError> {
         self.closing = true;
         Ok(())
