@@ -6,3 +6,6 @@
 pub mod access_log;
 pub mod clock;
 pub mod metrics;
+
+pub use access_log::{AccessLog, Line, Writer};
+pub use metrics::{CacheMetrics, LimitMetrics, Metrics, Record, RouteMetrics, Shard, UpstreamMetrics};
