@@ -321,4 +321,4 @@ impl CacheMetrics {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 
 mod parse;
-mod targets;
+pub(crate) mod targets;
 
 use parse::{Parsed, parse};
 

@@ -8,7 +8,7 @@ use super::read;
 use crate::config::{self, Config, Mode, TargetAddress, UpstreamId};
 use crate::upstream::{Clock, FailureKind, Lease, Pick, Request, Upstreams, Views};
 
-fn target(port: u16) -> config::Target {
+pub(crate) fn target(port: u16) -> config::Target {
     config::Target {
         address: TargetAddress::Ip(([127, 0, 0, 1], port).into()),
         authority: None,
@@ -17,7 +17,7 @@ fn target(port: u16) -> config::Target {
     }
 }
 
-fn upstream(name: &str, targets: Vec<config::Target>) -> config::Upstream {
+pub(crate) fn upstream(name: &str, targets: Vec<config::Target>) -> config::Upstream {
     config::Upstream {
         name: name.into(),
         targets,
@@ -34,7 +34,7 @@ fn upstream(name: &str, targets: Vec<config::Target>) -> config::Upstream {
     }
 }
 
-fn config(upstreams: Vec<config::Upstream>) -> Config {
+pub(crate) fn config(upstreams: Vec<config::Upstream>) -> Config {
     Config {
         mode: Mode::File,
         listen: Vec::new(),
