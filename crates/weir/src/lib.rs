@@ -1,5 +1,6 @@
 //! Weir: an API gateway for inference traffic and ordinary APIs.
 
+pub mod admin;
 pub mod config;
 pub mod error;
 pub mod exchange;

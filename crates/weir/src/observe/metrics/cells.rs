@@ -111,7 +111,6 @@ pub(super) struct UpstreamCells {
     pub(super) reused: Counter,
     pub(super) discarded: Counter,
     pub(super) retries: Counter,
-    pub(super) retries_denied: Counter,
     pub(super) fallbacks: Counter,
     pub(super) errors: Reasons,
 }

@@ -15,6 +15,7 @@ mod histogram;
 mod names;
 mod process;
 mod render;
+mod targets;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -25,6 +26,7 @@ use std::time::{Instant, SystemTime};
 use cells::{CacheCells, LimitCells, RouteCells, Statuses, UpstreamCells, WorkerCells};
 pub use exposition::{Exposition, Format, Samples, Source, Value};
 use names::Names;
+pub use targets::collect_upstreams;
 
 use super::access_log;
 use super::clock::unix_ms;
@@ -276,11 +278,6 @@ impl UpstreamMetrics {
         self.cells.retries.add(1);
     }
 
-    /// A further attempt would have been made, but the retry budget was spent.
-    pub fn retry_denied(&self) {
-        self.cells.retries_denied.add(1);
-    }
-
     /// This upstream was asked in place of the one that the route names first.
     pub fn fallback(&self) {
         self.cells.fallbacks.add(1);
@@ -324,4 +321,4 @@ impl CacheMetrics {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -133,7 +133,6 @@ fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     )?;
     out.counter("upstream_connections_discarded", "Connections closed rather than kept", each(|c| &c.discarded))?;
     out.counter("upstream_retries", "Further attempts", each(|c| &c.retries))?;
-    out.counter("upstream_retries_denied", "Attempts not made: retry budget spent", each(|c| &c.retries_denied))?;
     out.counter("upstream_fallbacks", "Requests that this upstream took for another", each(|c| &c.fallbacks))
 }
 

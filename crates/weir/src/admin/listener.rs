@@ -1,0 +1,110 @@
+//! The control thread's own HTTP server: axum routes behind hyper, with a bound on connections and on patience.
+//!
+//! Traffic never comes here; it is for the admin listener and the demo services.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+/// What a client may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Open connections; further ones wait in the kernel's queue.
+    pub(crate) connections: usize,
+    /// Time for a request's head to arrive, counted from when the connection last had nothing to do.
+    pub(crate) head_or_idle: Duration,
+}
+
+/// Where the connection of a request came in; in the request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LocalAddress(pub(crate) SocketAddr);
+
+/// Bytes of a request's head.
+pub(super) const HEAD: usize = 16 * 1024;
+/// How long requests under way may take after the shutdown.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Pause after a failed accept: without a free descriptor the next one fails at once too.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `router` until `shutdown` completes.
+pub(crate) async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdown: impl Future<Output = ()>) {
+    let slots = Arc::new(Semaphore::new(bounds.connections));
+    let (close, closing) = watch::channel(());
+    let accepting = async {
+        loop {
+            let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let stream = accept(&listener).await;
+            let (router, closing) = (router.clone(), closing.clone());
+            tokio::spawn(async move {
+                connection(stream, router, bounds, closing).await;
+                drop(slot);
+            });
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = shutdown => {}
+    }
+    drop((listener, closing));
+    close.send_replace(());
+    // Every connection holds a receiver.
+    let _ = tokio::time::timeout(FAREWELL, close.closed()).await;
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                tracing::warn!("accept failed, trying again: {error}");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, router: Router, bounds: Bounds, mut closing: watch::Receiver<()>) {
+    let Ok(local) = stream.local_addr() else { return };
+    // Small answers in several pieces (events of a stream) must not wait for one another.
+    let _ = stream.set_nodelay(true);
+    let service = with_address(router, LocalAddress(local));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.head_or_idle)
+        .max_buf_size(HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // How a client's connection ends is its own affair.
+        _ = connection.as_mut() => return,
+        _ = closing.changed() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// The router as hyper wants it, with the local address added to each request.
+fn with_address(
+    router: Router,
+    local: LocalAddress,
+) -> impl hyper::service::Service<
+    hyper::Request<hyper::body::Incoming>,
+    Response = axum::response::Response,
+    Error = std::convert::Infallible,
+    Future: Send,
+> {
+    let router = TowerToHyperService::new(router);
+    hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(local);
+        hyper::service::Service::call(&router, request.map(axum::body::Body::new))
+    })
+}

@@ -1,0 +1,72 @@
+//! The admin listener: what an operator and a scraper may ask this process, and the one thing they may tell it to do.
+//!
+//! It runs on the control thread, apart from the public listeners, and trusts who can reach it: bind it to an address that only they can. Against
+//! a browser on their machine, which a foreign page can make send requests, [`guard`] looks at every request first.
+
+mod guard;
+mod healthz;
+pub(crate) mod listener;
+mod problem;
+mod routes;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+pub use healthz::{Cachez, write_cachez, write_healthz};
+
+use crate::observe::Metrics;
+use crate::upstream::UpstreamSnapshot;
+
+/// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for long.
+pub trait Control: Send + Sync + 'static {
+    /// The metrics of the process, for `/metrics` and the uptime.
+    fn metrics(&self) -> &Metrics;
+    /// State of all upstreams of the configuration in force, for `/upstreams` and `/healthz`.
+    fn upstreams(&self) -> Vec<UpstreamSnapshot>;
+    /// The routes of the configuration in force in the order in which they are matched, for `/routes`.
+    fn routes(&self) -> serde_json::Value;
+    /// The configuration in force as YAML, without secrets, for `/config`.
+    fn config_yaml(&self) -> String;
+    /// Counts of the cache, for `/cachez`; none when there is no cache.
+    fn cachez(&self) -> Option<Cachez>;
+    /// Whether the process only finishes what it has begun; `/healthz` says 503 then.
+    fn is_draining(&self) -> bool;
+    /// Reads the configuration again, checks it, and puts it in force. Several calls may overlap.
+    fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>>;
+}
+
+/// A configuration was put in force.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reloaded {
+    /// What differs from the one before, a line for each; empty when nothing does.
+    pub changes: Vec<String>,
+}
+
+/// Why the configuration in force stays; each with what, where and what to do, for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReloadError {
+    /// The file is wrong: with line and column (422).
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no file to read again (409).
+    #[error("{0}")]
+    NoFile(String),
+    /// The file cannot be read, or something that it asks for cannot be had, such as an address to listen on (500).
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Bounds of the listener: few clients, short requests. A connection that is idle or slow for as long as a scraper may pause is closed.
+const BOUNDS: listener::Bounds = listener::Bounds { connections: 64, head_or_idle: Duration::from_secs(90) };
+
+/// Serves the admin endpoints until `shutdown` completes; then finishes the requests under way, for up to a second.
+pub async fn serve(listener: TcpListener, control: Arc<dyn Control>, shutdown: impl Future<Output = ()>) {
+    listener::serve(listener, routes::router(control), BOUNDS, shutdown).await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! The endpoints.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+
+use super::{Control, ReloadError, guard, problem, write_cachez, write_healthz};
+use crate::observe::metrics::Format;
+
+type Shared = State<Arc<dyn Control>>;
+
+const INDEX: &str = "\
+weir, admin listener
+
+GET  /metrics    counts for Prometheus; OpenMetrics when Accept asks for it
+GET  /upstreams  state of every target, as JSON
+GET  /routes     routes in the order in which they are matched, as JSON
+GET  /config     the configuration in force, as YAML, secrets blanked
+GET  /healthz    whether this process takes requests, and the health of its targets
+GET  /cachez     counts of the cache
+POST /reload     read the configuration again; the one in force stays when it is wrong
+";
+
+pub(super) fn router(control: Arc<dyn Control>) -> Router {
+    Router::new()
+        .route("/", get(|| async { ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], INDEX) }))
+        .route("/metrics", get(metrics))
+        .route("/upstreams", get(upstreams))
+        .route("/routes", get(routes))
+        .route("/config", get(config))
+        .route("/healthz", get(healthz))
+        .route("/cachez", get(cachez))
+        .route("/reload", post(reload))
+        .fallback(async || problem::of(StatusCode::NOT_FOUND, "There is no such page; / lists what there is."))
+        .method_not_allowed_fallback(async || {
+            problem::of(StatusCode::METHOD_NOT_ALLOWED, "This page takes another method; / lists what there is.")
+        })
+        .layer(middleware::from_fn(guard::check))
+        .layer(middleware::from_fn(harden))
+        .with_state(control)
+}
+
+/// Every answer is of this moment, is what it says, and is no part of a page of another site.
+async fn harden(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
+    response
+}
+
+fn json(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
+}
+
+async fn metrics(State(control): Shared, headers: HeaderMap) -> Response {
+    // A list may come in several fields (RFC 9110 section 5.3).
+    let fields: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|field| field.to_str().ok()).collect();
+    let format = Format::of_accept(&fields.join(","));
+    ([(header::CONTENT_TYPE, format.content_type())], control.metrics().render(format)).into_response()
+}
+
+async fn upstreams(State(control): Shared) -> Response {
+    let body = serde_json::to_vec(&control.upstreams()).expect("snapshots are plain values with string keys");
+    json(StatusCode::OK, body)
+}
+
+async fn routes(State(control): Shared) -> Response {
+    json(StatusCode::OK, control.routes().to_string())
+}
+
+async fn config(State(control): Shared) -> Response {
+    ([(header::CONTENT_TYPE, "application/yaml")], control.config_yaml()).into_response()
+}
+
+async fn healthz(State(control): Shared) -> Response {
+    let ok = !control.is_draining();
+    let mut body = Vec::with_capacity(256);
+    write_healthz(&mut body, ok, control.metrics().uptime_ms(), &control.upstreams());
+    json(if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body)
+}
+
+async fn cachez(State(control): Shared) -> Response {
+    match control.cachez() {
+        Some(cache) => {
+            let mut body = Vec::with_capacity(128);
+            write_cachez(&mut body, &cache);
+            json(StatusCode::OK, body)
+        }
+        None => problem::of(StatusCode::NOT_FOUND, "No cache is configured.").into_response(),
+    }
+}
+
+async fn reload(State(control): Shared) -> Response {
+    match control.reload().await {
+        Ok(reloaded) => {
+            let body = serde_json::json!({ "reloaded": true, "changes": reloaded.changes });
+            json(StatusCode::OK, body.to_string())
+        }
+        Err(error) => {
+            let status = match error {
+                ReloadError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+                ReloadError::NoFile(_) => StatusCode::CONFLICT,
+                ReloadError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            problem::of(status, error.to_string()).into_response()
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The real listener on a free port, asked in raw bytes.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use serde_json::{Value, json};
+use testkit::{Message, RawClient};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::observe::metrics::tests::targets;
+use crate::upstream::{Clock, Upstreams};
+
+/// The rest of the process.
+struct Process {
+    metrics: Metrics,
+    upstreams: Upstreams,
+    cache: Mutex<Option<Cachez>>,
+    draining: AtomicBool,
+    reload: Mutex<Result<Reloaded, ReloadError>>,
+}
+
+impl Control for Process {
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamSnapshot> {
+        self.upstreams.snapshot()
+    }
+
+    fn routes(&self) -> Value {
+        json!([{ "name": "infer" }])
+    }
+
+    fn config_yaml(&self) -> String {
+        "listen: [127.0.0.1:8080]\n".into()
+    }
+
+    fn cachez(&self) -> Option<Cachez> {
+        *self.cache.lock().unwrap()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {
+        Box::pin(async { self.reload.lock().unwrap().clone() })
+    }
+}
+
+/// A running listener.
+struct Admin {
+    process: Arc<Process>,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Admin {
+    fn start() -> Admin {
+        Admin::start_on(Ipv4Addr::LOCALHOST.into())
+    }
+
+    fn start_on(ip: IpAddr) -> Admin {
+        let mut named = targets::upstream("python", vec![targets::target(8001)]);
+        named.targets[0].authority = Some("model.internal:8001".into());
+        let config =
+            targets::config(vec![named, targets::upstream("node", vec![targets::target(8002), targets::target(8003)])]);
+        let process = Arc::new(Process {
+            metrics: Metrics::new(),
+            upstreams: Upstreams::new(&config, Clock::start()),
+            cache: Mutex::new(None),
+            draining: AtomicBool::new(false),
+            reload: Mutex::new(Ok(Reloaded::default())),
+        });
+        let listener = std::net::TcpListener::bind((ip, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let control = process.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                serve(TcpListener::from_std(listener).unwrap(), control, async { drop(stopped.await) }).await;
+            });
+        });
+        Admin { process, address, stop: Some(stop), thread }
+    }
+
+    fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Message {
+        let host = self.address.to_string();
+        let mut all = vec![("Host", &*host)];
+        all.extend(fields.iter().filter(|(name, _)| *name != "Host"));
+        if let Some(other) = fields.iter().find(|(name, _)| *name == "Host") {
+            all[0] = *other;
+        }
+        let mut client = RawClient::connect(self.address);
+        client.request(method, target, &all, "");
+        client.read_response_to(method)
+    }
+
+    fn get(&self, target: &str) -> Message {
+        self.ask("GET", target, &[])
+    }
+
+    #[track_caller]
+    fn refused(&self, status: u16, method: &str, target: &str, fields: &[(&str, &str)]) -> Value {
+        let answer = self.ask(method, target, fields);
+        assert_eq!(answer.status(), status, "{method} {target} {fields:?}: {}", answer.text());
+        assert_eq!(answer.field("Content-Type"), Some("application/problem+json"));
+        let problem: Value = serde_json::from_str(answer.text()).unwrap();
+        assert_eq!(problem["status"], status);
+        assert!(problem["title"].is_string() && problem["type"] == "about:blank");
+        problem
+    }
+}
+
+fn parsed(message: &Message) -> Value {
+    assert_eq!((message.status(), message.field("Content-Type")), (200, Some("application/json")));
+    serde_json::from_str(message.text()).unwrap()
+}
+
+#[test]
+fn the_index_names_every_page() {
+    let admin = Admin::start();
+    let index = admin.get("/");
+    assert_eq!(index.field("Content-Type"), Some("text/plain; charset=utf-8"));
+    let pages =
+        index.text().lines().filter_map(|line| line.split_ascii_whitespace().nth(1).filter(|p| p.starts_with('/')));
+    let pages: Vec<&str> = pages.collect();
+    assert_eq!(pages.len(), 7);
+    for page in pages {
+        let expected = match page {
+            "/reload" => 405,
+            "/cachez" => 404,
+            _ => 200,
+        };
+        assert_eq!(admin.get(page).status(), expected, "{page}");
+    }
+}
+
+#[test]
+fn metrics_come_in_the_format_asked_for() {
+    let admin = Admin::start();
+    admin.process.metrics.shard(0).connection_opened();
+    let classic = admin.get("/metrics");
+    assert_eq!(classic.field("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(classic.text().contains("\nclient_connections_accepted_total{worker=\"0\"} 1\n"));
+    let accept = [("Accept", "text/plain;q=0.5"), ("Accept", "application/openmetrics-text; version=1.0.0")];
+    let open = admin.ask("GET", "/metrics", &accept);
+    assert_eq!(open.field("Content-Type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    assert!(open.text().ends_with("# EOF\n"));
+}
+
+#[test]
+fn what_is_in_force_is_shown() {
+    let admin = Admin::start();
+    assert_eq!(parsed(&admin.get("/routes")), json!([{ "name": "infer" }]));
+    let upstreams = parsed(&admin.get("/upstreams"));
+    assert_eq!(upstreams[1]["name"], "node");
+    assert_eq!(upstreams[1]["targets"][0]["address"], "127.0.0.1:8002");
+    let config = admin.get("/config");
+    assert_eq!((config.field("Content-Type"), config.text()), (Some("application/yaml"), "listen: [127.0.0.1:8080]\n"));
+}
+
+#[test]
+fn health_is_that_of_the_contract() {
+    let admin = Admin::start();
+    let mut health = parsed(&admin.get("/healthz"));
+    assert!(health["uptime_ms"].take().is_u64());
+    let expected = json!({
+        "ok": true, "service": "weir", "uptime_ms": null,
+        "targets": {
+            "python": { "url": "http://model.internal:8001", "healthy": true },
+            "node": { "healthy": true, "targets": [
+                { "url": "http://127.0.0.1:8002", "healthy": true }, { "url": "http://127.0.0.1:8003", "healthy": true },
+            ]},
+        },
+    });
+    assert_eq!(health, expected);
+    admin.process.draining.store(true, Relaxed);
+    let health = admin.get("/healthz");
+    assert_eq!(health.status(), 503);
+    assert!(health.text().starts_with(r#"{"ok":false,"service":"weir","uptime_ms":"#));
+}
+
+#[test]
+fn the_cache_is_described_when_there_is_one() {
+    let admin = Admin::start();
+    admin.refused(404, "GET", "/cachez", &[]);
+    let with = |hits, misses, ttl| {
+        *admin.process.cache.lock().unwrap() = Some(Cachez { hits, misses, backend: "memory", ttl });
+        admin.get("/cachez").text().to_owned()
+    };
+    let (seconds, millis) = (Some(Duration::from_secs(300)), Some(Duration::from_millis(1500)));
+    assert_eq!(with(1, 1, seconds), r#"{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s"}"#);
+    assert_eq!(with(0, 0, millis), r#"{"hits":0,"misses":0,"hit_ratio":0.0,"backend":"memory","ttl":"1500ms"}"#);
+    assert_eq!(with(3, 0, None), r#"{"hits":3,"misses":0,"hit_ratio":1.0,"backend":"memory","ttl":null}"#);
+}
+
+#[test]
+fn a_reload_says_what_changed_or_what_is_wrong() {
+    let admin = Admin::start();
+    let outcome = |outcome| *admin.process.reload.lock().unwrap() = outcome;
+    outcome(Ok(Reloaded { changes: vec!["route infer: body".into()] }));
+    let answer = admin.ask("POST", "/reload", &[]);
+    assert_eq!(parsed(&answer), json!({ "reloaded": true, "changes": ["route infer: body"] }));
+    outcome(Err(ReloadError::Invalid("weir.yaml:3:5: unknown key".into())));
+    assert_eq!(admin.refused(422, "POST", "/reload", &[])["detail"], "weir.yaml:3:5: unknown key");
+    outcome(Err(ReloadError::NoFile("no file".into())));
+    admin.refused(409, "POST", "/reload", &[]);
+    outcome(Err(ReloadError::Failed("address in use".into())));
+    admin.refused(500, "POST", "/reload", &[]);
+}
+
+#[test]
+fn wrong_pages_and_methods_are_problems() {
+    let admin = Admin::start();
+    admin.refused(404, "GET", "/nothing", &[]);
+    admin.refused(405, "POST", "/metrics", &[]);
+    assert_eq!(admin.get("/reload").field("Allow"), Some("POST"));
+    assert_eq!(admin.ask("DELETE", "/routes", &[]).field("Allow"), Some("GET,HEAD"));
+    let head = admin.ask("HEAD", "/metrics", &[]);
+    assert_eq!((head.status(), head.body.len()), (200, 0));
+}
+
+#[test]
+fn every_answer_forbids_caching_sniffing_and_embedding() {
+    let admin = Admin::start();
+    for target in ["/", "/metrics", "/nothing", "/reload"] {
+        let answer = admin.get(target);
+        assert_eq!(answer.field("Cache-Control"), Some("no-store"), "{target}");
+        assert_eq!(answer.field("X-Content-Type-Options"), Some("nosniff"), "{target}");
+        assert_eq!(answer.field("Cross-Origin-Resource-Policy"), Some("same-origin"), "{target}");
+    }
+    assert_eq!(admin.ask("GET", "/", &[("Host", "evil.example")]).field("Cache-Control"), Some("no-store"));
+}
+
+#[test]
+fn a_name_that_a_stranger_can_have_is_misdirected() {
+    let admin = Admin::start();
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "[::1]:9901",
+        "192.0.2.1",
+        "localhost",
+        "LOCALHOST:80",
+        "localhost.",
+        "a.localhost",
+    ] {
+        assert_eq!(admin.ask("GET", "/healthz", &[("Host", host)]).status(), 200, "{host}");
+    }
+    for host in [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "evillocalhost",
+        "weir",
+        "user@127.0.0.1",
+        "",
+        "a b",
+    ] {
+        admin.refused(421, "GET", "/healthz", &[("Host", host)]);
+    }
+    // An absolute target is a name too.
+    admin.refused(421, "GET", "http://evil.example/healthz", &[]);
+    assert_eq!(admin.get(&format!("http://{}/healthz", admin.address)).status(), 200);
+    // Two are one too many unless both are ours; none is none.
+    let mut client = RawClient::connect(admin.address);
+    client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n");
+    assert_eq!(client.read_response().status(), 421);
+    let mut client = RawClient::connect(admin.address);
+    client.send("GET /healthz HTTP/1.0\r\n\r\n");
+    assert_eq!(client.read_response().status(), 400);
+}
+
+#[test]
+fn a_name_without_a_dot_is_answered_where_others_can_reach_the_listener() {
+    // Any address of this machine that is not of the loopback interface; a machine without one cannot show this.
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    let Some(ip) = probe.connect("192.0.2.1:9").ok().and_then(|()| probe.local_addr().ok()).map(|a| a.ip()) else {
+        return;
+    };
+    if ip.is_loopback() || ip.is_unspecified() {
+        return;
+    }
+    let admin = Admin::start_on(ip);
+    assert_eq!(admin.ask("GET", "/healthz", &[("Host", "weir:9901")]).status(), 200);
+    admin.refused(421, "GET", "/healthz", &[("Host", "weir.example:9901")]);
+}
+
+#[test]
+fn a_page_of_another_site_cannot_reload() {
+    let admin = Admin::start();
+    let own = format!("http://{}", admin.address);
+    for fields in [
+        &[("Origin", "http://evil.example")][..],
+        &[("Origin", "null")],
+        &[("Origin", "http://127.0.0.1:1")],
+        &[("Sec-Fetch-Site", "cross-site")],
+        &[("Sec-Fetch-Site", "same-site")],
+        &[("Origin", &own), ("Sec-Fetch-Site", "cross-site")],
+    ] {
+        admin.refused(403, "POST", "/reload", fields);
+    }
+    for fields in [&[][..], &[("Origin", &*own)], &[("Sec-Fetch-Site", "same-origin")], &[("Sec-Fetch-Site", "none")]] {
+        assert_eq!(admin.ask("POST", "/reload", fields).status(), 200, "{fields:?}");
+    }
+    // Reading is harmless: the browser keeps the answer from the page.
+    assert_eq!(admin.ask("GET", "/healthz", &[("Sec-Fetch-Site", "cross-site")]).status(), 200);
+}
+
+#[test]
+fn an_endless_body_is_not_read() {
+    let admin = Admin::start();
+    let mut client = RawClient::connect(admin.address);
+    client
+        .send(format!("POST /reload HTTP/1.1\r\nHost: {}\r\nContent-Length: 1000000000000\r\n\r\nabc", admin.address));
+    assert_eq!(client.read_response().status(), 200);
+    client.expect_closed();
+}
+
+#[test]
+fn an_endless_head_is_refused() {
+    let admin = Admin::start();
+    let mut client = RawClient::connect(admin.address);
+    let long = "a".repeat(listener::HEAD);
+    // It may have heard enough before all is sent.
+    let _ = client.try_send(format!("GET / HTTP/1.1\r\nHost: {}\r\nX: {long}\r\n\r\n", admin.address));
+    assert_eq!(client.read_response().status(), 431);
+}
+
+#[test]
+fn connections_beyond_the_bound_wait_for_a_place() {
+    let admin = Admin::start();
+    let ask = |client: &mut RawClient| client.request("GET", "/", &[("Host", "localhost")], "");
+    let mut held: Vec<RawClient> = (0..BOUNDS.connections).map(|_| RawClient::connect(admin.address)).collect();
+    for client in &mut held {
+        ask(client);
+        assert_eq!(client.read_response().status(), 200);
+    }
+    let mut waiting = RawClient::connect(admin.address);
+    ask(&mut waiting);
+    waiting.expect_silence(Duration::from_millis(200));
+    held.pop();
+    assert_eq!(waiting.read_response().status(), 200);
+}
+
+#[test]
+fn a_shutdown_closes_the_listener_and_idle_connections() {
+    let mut admin = Admin::start();
+    let mut idle = RawClient::connect(admin.address);
+    idle.request("GET", "/", &[("Host", "localhost")], "");
+    assert_eq!(idle.read_response().status(), 200);
+    admin.stop.take().unwrap().send(()).unwrap();
+    idle.expect_closed();
+    assert!(RawClient::try_connect(admin.address, None).is_err());
+    admin.thread.join().unwrap();
+}

@@ -1,0 +1,105 @@
+//! Counting and logging a request allocates nothing once the first ones are through. A test program of its own, because it
+//! replaces the allocator.
+#![allow(unsafe_code, reason = "an allocator cannot be written without")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use weir::config::{AccessLog as Config, AccessLogTarget};
+use weir::error::Reason;
+use weir::observe::{AccessLog, Line, Metrics, Record};
+
+struct Counting;
+
+/// Allocations of all threads, the one that writes the log included.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn requests_after_the_first_allocate_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let metrics = Metrics::new();
+    let config = Config { to: AccessLogTarget::File(dir.path().join("access.log")), sample: 0.9 };
+    let log = AccessLog::start(&config, &metrics).unwrap();
+    let shard = metrics.shard(0);
+    let (route, upstream) = (shard.route("r", &["a", "b"]), shard.upstream("a"));
+    let mut writer = log.worker();
+    let mut requests = |count: u64| {
+        let before = ALLOCATIONS.load(Relaxed);
+        for n in 0..count {
+            shard.connection_opened();
+            upstream.connection_reused();
+            let status = [200, 200, 404, 502][n as usize % 4];
+            route.record(&Record {
+                upstream_slot: n as usize % 3,
+                status,
+                request_bytes: 200,
+                response_bytes: n,
+                total_ns: n << 14,
+                upstream_ns: Some(n << 13),
+                overhead_ns: Some(n << 4),
+            });
+            if status == 502 {
+                shard.not_served(Reason::UpstreamReset);
+                upstream.error(Reason::UpstreamReset);
+            }
+            if writer.sampled() {
+                writer.line(&Line {
+                    time_ms: 1_735_689_599_123 + n,
+                    client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    method: b"POST",
+                    host: Some(b"api.example.com"),
+                    path: "/infer/\"\u{1f30a}\"".as_bytes(),
+                    query: Some(b"a=1"),
+                    status,
+                    route: Some("r"),
+                    upstream: Some("a"),
+                    target: Some("127.0.0.1:8001"),
+                    request_bytes: 200,
+                    response_bytes: n,
+                    duration_ns: n << 14,
+                    upstream_ns: Some(n << 13),
+                    request_id: b"0123456789abcdef",
+                    user_agent: Some(b"test"),
+                    referer: None,
+                    error: (status == 502).then(|| Reason::UpstreamReset.into()),
+                    attempts: 1,
+                    fallback: false,
+                    cache: None,
+                });
+            }
+            shard.connection_closed();
+        }
+        ALLOCATIONS.load(Relaxed) - before
+    };
+    assert!(requests(1_000) > 0, "the counter counts");
+    // Not 0: when a worker takes its last buffers depends on how fast the thread gives the first ones back.
+    let allocations = requests(100_000);
+    assert!(allocations < 10, "{allocations} allocations in 100,000 requests");
+    drop(writer);
+    assert!(log.close(Duration::from_secs(60)));
+}
