@@ -3,4 +3,5 @@
 pub mod config;
 pub mod error;
 pub mod observe;
+pub mod route;
 pub mod upstream;

@@ -1,0 +1,4 @@
+//! From a request to the route that takes it.
+
+pub mod host;
+pub mod path;
