@@ -9,4 +9,5 @@ pub mod pipeline;
 pub mod policy;
 pub mod route;
 pub mod server;
+pub mod route;
 pub mod upstream;

@@ -1,4 +1,6 @@
-//! temporary
+//! From a request to the route that takes it.
+pub mod host;
+pub mod path;
 use std::borrow::Cow;
 use crate::config::*;
 pub struct Found { pub route: RouteId, pub fixed_len: usize }

@@ -70,7 +70,7 @@ pub enum Mode {
 }
 
 /// Index of an upstream in [`Config::upstreams`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct UpstreamId(pub usize);
 /// Index of a limit in [`Config::limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -137,8 +137,6 @@ pub struct Redis {
 impl fmt::Debug for Redis {
     /// Leaves the URL out: it may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redis")
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
+        f.debug_struct("Redis").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }

@@ -79,11 +79,7 @@ pub enum DemoService {
 
 impl DemoService {
     /// Every service.
-    pub const ALL: [DemoService; 3] = [
-        DemoService::InferencePython,
-        DemoService::InferenceNode,
-        DemoService::Plain,
-    ];
+    pub const ALL: [DemoService; 3] = [DemoService::InferencePython, DemoService::InferenceNode, DemoService::Plain];
 
     /// Name in a target, `demo:NAME`.
     pub fn name(self) -> &'static str {

@@ -1,0 +1,234 @@
+//! Caches.
+
+use std::borrow::Cow;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::shape::{At, OneOrMany, OrNone};
+use super::text::FieldName;
+use super::units::{Size, Time};
+use super::word::{WordOr, word_or};
+
+/// A cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a cache: a mapping with `mode`")]
+pub struct Cache {
+    /// How long an answer is fresh: for a fixed time, or as it says itself.
+    pub mode: CacheMode,
+    /// Mode `ttl`: how long an answer is fresh, `300s` if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<At<Time>>,
+    /// Mode `http`: how long an answer is fresh that does not say so; `none` does not store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_ttl: Option<At<OrNone<Time>>>,
+    /// Where answers are kept: one store, or two levels, the nearer first.
+    #[serde(default = "memory")]
+    pub store: At<OneOrMany<CacheStore>>,
+    /// Memory store: bytes held at once.
+    #[serde(default = "default_max_bytes")]
+    pub max_bytes: Size,
+    /// Memory store: answers held at once.
+    #[serde(default = "default_max_entries")]
+    pub max_entries: NonZeroUsize,
+    /// Largest body that is stored.
+    #[serde(default = "default_max_body")]
+    pub max_body: At<Size>,
+    /// Which of the query tells answers apart.
+    #[serde(default)]
+    pub query: CacheQuery,
+    /// Request fields whose values tell answers apart.
+    #[serde(default)]
+    pub partition_by: Vec<At<PartitionKey>>,
+    /// `json` stores answers to POST as well, by the canonical form of the JSON body.
+    #[serde(default)]
+    pub post: OrNone<CachePost>,
+    /// How long a stale answer may stand in for an error of the origin, where the origin does not say.
+    #[serde(default)]
+    pub stale_if_error: OrNone<Time>,
+    /// How long a stale answer may be given while it is fetched again, where the origin does not say.
+    #[serde(default)]
+    pub stale_while_revalidate: OrNone<Time>,
+    /// Response fields that hold the tags by which answers are purged.
+    #[serde(default = "default_tags")]
+    pub tags: Vec<FieldName>,
+    /// Header fields that tell clients about the cache.
+    #[serde(default = "default_headers")]
+    pub headers: Vec<CacheHeader>,
+}
+
+impl Cache {
+    /// A cache with every default.
+    pub fn of_mode(mode: CacheMode) -> Self {
+        Cache {
+            mode,
+            ttl: None,
+            default_ttl: None,
+            store: memory(),
+            max_bytes: default_max_bytes(),
+            max_entries: default_max_entries(),
+            max_body: default_max_body(),
+            query: CacheQuery::All,
+            partition_by: Vec::new(),
+            post: OrNone::None,
+            stale_if_error: OrNone::None,
+            stale_while_revalidate: OrNone::None,
+            tags: default_tags(),
+            headers: default_headers(),
+        }
+    }
+
+    /// Freshness in mode `ttl` where nothing is said.
+    pub const DEFAULT_TTL: Duration = Duration::from_secs(300);
+}
+
+fn memory() -> At<OneOrMany<CacheStore>> {
+    OneOrMany(vec![CacheStore::Memory]).into()
+}
+
+fn default_max_bytes() -> Size {
+    Size(256 << 20)
+}
+
+fn default_max_entries() -> NonZeroUsize {
+    NonZeroUsize::new(10_000).unwrap_or(NonZeroUsize::MIN)
+}
+
+fn default_max_body() -> At<Size> {
+    Size(1 << 20).into()
+}
+
+fn default_tags() -> Vec<FieldName> {
+    ["Cache-Tag", "Surrogate-Key"].map(|name| FieldName(name.to_owned())).into()
+}
+
+fn default_headers() -> Vec<CacheHeader> {
+    vec![CacheHeader::Age, CacheHeader::XCache, CacheHeader::CacheStatus]
+}
+
+/// How long an answer is fresh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheMode {
+    /// For a fixed time.
+    Ttl,
+    /// As it says itself (RFC 9111).
+    Http,
+}
+
+/// Where answers are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheStore {
+    /// This process.
+    Memory,
+    /// Redis, shared by all gateways; survives a restart.
+    Redis,
+}
+
+/// Which of the query tells answers apart.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum CacheQuery {
+    /// All of it, as it came.
+    #[default]
+    All,
+    /// All of it, parameters sorted.
+    Sorted,
+    /// These parameters only.
+    Only(Vec<String>),
+}
+
+impl FromStr for CacheQuery {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(CacheQuery::All),
+            "sorted" => Ok(CacheQuery::Sorted),
+            _ => Err(format!("expected `all`, `sorted` or a list of names, found `{text}`")),
+        }
+    }
+}
+
+impl Serialize for CacheQuery {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            CacheQuery::All => serializer.serialize_str("all"),
+            CacheQuery::Sorted => serializer.serialize_str("sorted"),
+            CacheQuery::Only(names) => names.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CacheQuery {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let wanted = "`all`, `sorted` or a list of names";
+        Ok(match word_or::<_, CacheQuery, Vec<String>>(d, wanted)? {
+            WordOr::Word(query) => query,
+            WordOr::More(names) => CacheQuery::Only(names),
+        })
+    }
+}
+
+impl JsonSchema for CacheQuery {
+    fn schema_name() -> Cow<'static, str> {
+        "CacheQuery".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Which of the query tells answers apart: all of it, all of it sorted, or the parameters named.",
+            "anyOf": [{"enum": ["all", "sorted"]}, {"type": "array", "items": {"type": "string"}}]
+        })
+    }
+}
+
+/// A request field whose value tells answers apart, `header:NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionKey(pub FieldName);
+
+super::text::text_type!(
+    PartitionKey,
+    "PartitionKey",
+    r"^header:\S+$",
+    "a request field whose value tells answers apart, `header:NAME`"
+);
+
+impl FromStr for PartitionKey {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("header:") {
+            Some(name) => Ok(PartitionKey(name.parse()?)),
+            None => Err(format!("expected `header:NAME`, found `{text}`")),
+        }
+    }
+}
+
+impl std::fmt::Display for PartitionKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "header:{}", self.0)
+    }
+}
+
+/// Caching of answers to POST.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CachePost {
+    /// By the canonical form of the JSON body.
+    Json,
+}
+
+/// Header fields that tell clients about a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CacheHeader {
+    /// `Age`.
+    #[serde(rename = "age")]
+    Age,
+    /// `X-Cache`.
+    #[serde(rename = "x-cache")]
+    XCache,
+    /// `Cache-Status`.
+    #[serde(rename = "cache-status")]
+    CacheStatus,
+}

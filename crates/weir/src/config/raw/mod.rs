@@ -1,0 +1,112 @@
+//! What a file says, key for key.
+//!
+//! These types are the public interface: a key exists if it is here, its documentation is the one of the published schema, and its
+//! default is the one that is filled in. Texts with a grammar (times, addresses, patterns) are checked as they are read, so that an
+//! error stands at its line; what one part of a file says about another is checked by `resolve`.
+
+mod cache;
+mod limit;
+pub(crate) mod pattern;
+mod route;
+mod server;
+pub mod shape;
+pub mod target;
+pub mod text;
+pub mod units;
+mod upstream;
+mod word;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use cache::*;
+pub use limit::*;
+pub use pattern::{Host, Path};
+pub use route::*;
+pub use server::*;
+pub use upstream::*;
+
+use shape::{At, Map, OneOrMany, OrNone};
+use text::{Address, FieldName, Network};
+
+/// Configuration of Weir.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with at least `listen` and `routes`")]
+pub struct File {
+    /// Address of the public listener, or a list of them; port 0 takes a free port.
+    pub listen: At<OneOrMany<At<Address>>>,
+    /// Address of the admin listener: metrics, upstreams, routes, configuration, reload.
+    #[serde(default)]
+    pub admin: OrNone<At<Address>>,
+    /// Path of the Unix socket over which a new process receives the listening sockets of the old one, which then drains.
+    #[serde(default)]
+    pub takeover: OrNone<At<String>>,
+    /// Worker threads; `auto` is one for each core that the process may use.
+    #[serde(default)]
+    pub workers: Workers,
+    /// Networks of the proxies in front, whose `X-Forwarded-*` and request id are believed.
+    #[serde(default)]
+    pub trusted_proxies: Vec<Network>,
+    /// Header field that carries the request id.
+    #[serde(default = "default_request_id")]
+    pub request_id: At<FieldName>,
+    /// One line of JSON for each request.
+    #[serde(default)]
+    pub access_log: OrNone<AccessLog>,
+    /// What clients may take: sizes, times, connections.
+    #[serde(default)]
+    pub server: Server,
+    /// The Redis that limits and caches with `store: redis` share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redis: Option<At<Redis>>,
+    /// Groups of targets, by name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub upstreams: Map<Upstream>,
+    /// Rate limits, by name. They count where a route, or `defaults`, names them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub limits: Map<Limit>,
+    /// Caches, by name. They are used where a route, or `defaults`, names them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub caches: Map<Cache>,
+    /// What every route starts from.
+    #[serde(default)]
+    pub defaults: Defaults,
+    /// What is answered, and how.
+    pub routes: At<Vec<At<Route>>>,
+}
+
+impl Default for File {
+    /// Everything that has a default; no listener and no route.
+    fn default() -> Self {
+        File {
+            listen: At::default(),
+            admin: OrNone::None,
+            takeover: OrNone::None,
+            workers: Workers::default(),
+            trusted_proxies: Vec::new(),
+            request_id: default_request_id(),
+            access_log: OrNone::None,
+            server: Server::default(),
+            redis: None,
+            upstreams: Map::default(),
+            limits: Map::default(),
+            caches: Map::default(),
+            defaults: Defaults::default(),
+            routes: At::default(),
+        }
+    }
+}
+
+fn default_request_id() -> At<FieldName> {
+    FieldName("X-Request-Id".to_owned()).into()
+}
+
+/// What every route starts from; a route that says something else replaces it, `limits: []` and `cache: none` clear it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `limits` and `cache`")]
+pub struct Defaults {
+    /// Limits of every route, and of requests that match none.
+    pub limits: Vec<At<String>>,
+    /// Cache of every route that forwards.
+    pub cache: OrNone<At<String>>,
+}

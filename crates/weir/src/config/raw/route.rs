@@ -1,0 +1,274 @@
+//! Routes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::pattern::{Host, Path};
+use super::shape::{At, Map, OrNone};
+use super::text::{FieldName, FieldValue, Method, Name, is_token, text_type};
+use super::units::{Age, Size, Time};
+
+/// What is matched, and what happens then: exactly one of `upstream`, `redirect` and `respond`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a route: a mapping with `match`")]
+pub struct Route {
+    /// Name in logs and metrics; made from the path where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<At<Name>>,
+    /// Which requests are meant.
+    #[serde(rename = "match")]
+    pub matcher: Match,
+    /// What changes on the way to the upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrite: Option<At<Rewrite>>,
+    /// Upstream that requests go to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<At<String>>,
+    /// Upstreams to try, in order, when the one before has no usable target or failed in a way that may be retried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<At<String>>,
+    /// Send the client elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<At<Redirect>>,
+    /// Answer without an upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub respond: Option<At<Respond>>,
+    /// Limits, in this order, in place of those of `defaults`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Vec<At<String>>>,
+    /// Cache, in place of that of `defaults`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<At<OrNone<At<String>>>>,
+    /// Size of a request body, in place of `server.body`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<OrNone<Size>>,
+    /// Deadlines, in place of those of the upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<At<RouteTimeouts>>,
+    /// Protocols that a client may upgrade to, such as `websocket`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub upgrade: Vec<At<Protocol>>,
+    /// Header fields to set, add and remove.
+    #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
+    pub headers: HeaderEdits,
+    /// Which pages of other origins may use the route.
+    #[serde(default)]
+    pub cors: OrNone<At<Cors>>,
+}
+
+impl Route {
+    /// A route that matches a path and does nothing yet.
+    pub fn at(path: Path) -> Self {
+        Route {
+            name: None,
+            matcher: Match { host: None, path, methods: Vec::new(), headers: Map::default() },
+            rewrite: None,
+            upstream: None,
+            fallback: Vec::new(),
+            redirect: None,
+            respond: None,
+            limits: None,
+            cache: None,
+            body: None,
+            timeouts: None,
+            upgrade: Vec::new(),
+            headers: HeaderEdits::default(),
+            cors: OrNone::None,
+        }
+    }
+}
+
+/// Which requests are meant; every part has to fit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `path`")]
+pub struct Match {
+    /// Host; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
+    /// Path.
+    pub path: Path,
+    /// Methods; absent: any. GET includes HEAD.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<Method>,
+    /// Header fields that have to be there with exactly this value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub headers: Map<FieldValue>,
+}
+
+/// What changes on the way to the upstream. The query stays.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `path` or `prefix`, and `host`")]
+pub struct Rewrite {
+    /// Replaces the whole path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<At<String>>,
+    /// Replaces the fixed part that the pattern matched: what stands before its first parameter or `*`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<At<String>>,
+    /// Replaces the `Host` that the upstream sees, which is otherwise that of the target's URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<At<String>>,
+}
+
+/// A redirect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `to`")]
+pub struct Redirect {
+    /// Path or URL; a `*` at its end stands for what the pattern's `*` matched. The query is kept unless this has one.
+    pub to: At<String>,
+    /// 301, 302, 303, 307 or 308; 307 and 308 keep method and body, 301 and 308 may be remembered.
+    #[serde(default = "permanent")]
+    pub status: At<u16>,
+}
+
+fn permanent() -> At<u16> {
+    308.into()
+}
+
+/// An answer without an upstream: fixed, or one of the gateway's own.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping with `status`, `body` or `builtin`")]
+pub struct Respond {
+    /// Status, 200 if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<At<u16>>,
+    /// Media type of the body, `text/plain; charset=utf-8` if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<At<FieldValue>>,
+    /// Body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<At<String>>,
+    /// What the gateway knows: the health of its targets, or the counts of its caches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub builtin: Option<Builtin>,
+}
+
+/// An answer from the gateway's own state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Builtin {
+    /// Health of the gateway and its targets.
+    Healthz,
+    /// Counts of the caches.
+    Cachez,
+}
+
+/// Deadlines of a route; what is absent is as the upstream says.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of deadlines")]
+pub struct RouteTimeouts {
+    /// To establish a connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect: Option<OrNone<Time>>,
+    /// Of one attempt, to the first byte of its reply; a retry may follow.
+    #[serde(rename = "try", skip_serializing_if = "Option::is_none")]
+    pub per_try: Option<OrNone<Time>>,
+    /// From the end of the request head to the first byte of the reply; then 504.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<OrNone<Time>>,
+    /// Between two pieces of the reply's body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<OrNone<Time>>,
+    /// Of the whole exchange, body included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<OrNone<Time>>,
+    /// Of a tunnel (WebSocket) in which nothing moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel_idle: Option<OrNone<Time>>,
+}
+
+/// A protocol to upgrade to (RFC 9110 §7.8), in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protocol(pub String);
+
+text_type!(
+    Protocol,
+    "Protocol",
+    r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+(/[!#$%&'*+.^_`|~0-9A-Za-z-]+)?$",
+    "a protocol to upgrade to, such as `websocket`"
+);
+
+impl FromStr for Protocol {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lower = text.to_ascii_lowercase();
+        let valid = lower.splitn(2, '/').all(is_token);
+        match lower.split('/').next() {
+            // What comes after such an upgrade would pass unseen: no route, no limit, no log.
+            Some("h2c" | "h2" | "http" | "tls") => {
+                Err(format!("`{text}` cannot be tunnelled: its requests would pass every rule"))
+            }
+            _ if valid => Ok(Protocol(lower)),
+            _ => Err(format!("`{text}` is not the name of a protocol")),
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Header fields to change, on the way to the upstream and on the way back.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `request` and `response`")]
+pub struct HeaderEdits {
+    /// On the request that goes to the upstream.
+    pub request: Edits,
+    /// On the response that goes to the client.
+    pub response: Edits,
+}
+
+impl HeaderEdits {
+    fn is_empty(&self) -> bool {
+        *self == HeaderEdits::default()
+    }
+}
+
+/// Changes of one head: removals first, then `set`, then `add`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `set`, `add` and `remove`")]
+pub struct Edits {
+    /// Fields that are there once, with this value.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub set: Map<FieldValue>,
+    /// Fields that are added to what is there.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub add: Map<FieldValue>,
+    /// Fields that are dropped.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<At<FieldName>>,
+}
+
+/// Which pages of other origins may use a route (CORS, Fetch standard).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping with `origins`, or `none`")]
+pub struct Cors {
+    /// Origins such as `https://app.example.com`; `*` alone allows any.
+    pub origins: Vec<At<String>>,
+    /// Methods that a page may use; none named: those of the route.
+    pub methods: Vec<Method>,
+    /// Request fields that a page may set.
+    pub headers: Vec<FieldName>,
+    /// How long a browser may remember the permission.
+    pub max_age: Age,
+    /// Whether cookies and authorisation may be sent.
+    pub credentials: bool,
+}
+
+impl Default for Cors {
+    fn default() -> Self {
+        Cors {
+            origins: Vec::new(),
+            methods: Vec::new(),
+            headers: Vec::new(),
+            max_age: Age(Duration::from_secs(600)),
+            credentials: false,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The process itself: workers, log, what clients may take, Redis.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::shape::{At, OrNone};
+use super::text::text_type;
+use super::units::{Share, Size, Time};
+
+/// Number of worker threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Workers {
+    /// One for each core that the process may use.
+    #[default]
+    Auto,
+    /// So many.
+    Number(NonZeroUsize),
+}
+
+text_type!(
+    Workers,
+    "Workers",
+    {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 1024}]},
+    "a number of threads, or `auto`"
+);
+
+impl FromStr for Workers {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Workers::Auto);
+        }
+        match text.parse::<NonZeroUsize>() {
+            Ok(number) if number.get() <= 1024 => Ok(Workers::Number(number)),
+            _ => Err(format!("expected `auto` or a number from 1 to 1024, found `{text}`")),
+        }
+    }
+}
+
+impl fmt::Display for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Workers::Auto => f.write_str("auto"),
+            Workers::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// One line of JSON for each request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `path`, or `none`")]
+pub struct AccessLog {
+    /// `stdout`, or a file that lines are appended to; it is opened again on SIGHUP.
+    pub path: At<String>,
+    /// Share of requests that are logged.
+    #[serde(default = "everything")]
+    pub sample: Share,
+}
+
+fn everything() -> Share {
+    Share { percent: 100.0 }
+}
+
+/// What clients may take: sizes, times, connections.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+pub struct Server {
+    /// Open client connections of the whole process.
+    pub max_connections: At<usize>,
+    /// Open connections of one client address.
+    pub max_connections_per_client: OrNone<At<usize>>,
+    /// Size of a request line; a longer one is answered 414.
+    pub request_line: At<Size>,
+    /// Size of a whole request head; a larger one is answered 431.
+    pub head: At<Size>,
+    /// Header fields of a request; more are answered 431.
+    pub fields: At<usize>,
+    /// Size of a request body where the route says nothing; a larger one is answered 413.
+    pub body: OrNone<Size>,
+    /// From the first byte of a request head to its end; a slower one is answered 408.
+    pub head_timeout: OrNone<Time>,
+    /// Between two pieces of a request body; a slower one is answered 408.
+    pub body_idle_timeout: OrNone<Time>,
+    /// How long an idle client connection is kept.
+    pub keep_alive: OrNone<Time>,
+    /// How long requests in flight may take after SIGTERM or a take-over.
+    pub drain: OrNone<Time>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        let seconds = |seconds| OrNone::Some(Time(Duration::from_secs(seconds)));
+        Server {
+            max_connections: 50_000.into(),
+            max_connections_per_client: OrNone::None,
+            request_line: Size(8 << 10).into(),
+            head: Size(64 << 10).into(),
+            fields: 100.into(),
+            body: OrNone::None,
+            head_timeout: seconds(10),
+            body_idle_timeout: seconds(30),
+            keep_alive: seconds(75),
+            drain: seconds(30),
+        }
+    }
+}
+
+/// Connection to Redis or Valkey.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `url`")]
+pub struct Redis {
+    /// `redis://` or `rediss://` with user, password, host, port and database; `redis+cluster://a,b,c` or `redis+sentinel://host/service`.
+    #[serde(default = "default_redis_url")]
+    pub url: At<String>,
+    /// How long a limit waits for an answer.
+    #[serde(default = "default_redis_timeout")]
+    pub timeout: Time,
+}
+
+impl fmt::Debug for Redis {
+    /// Leaves the URL out: it may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+fn default_redis_url() -> At<String> {
+    "redis://127.0.0.1:6379/0".to_owned().into()
+}
+
+fn default_redis_timeout() -> Time {
+    Time(Duration::from_millis(5))
+}

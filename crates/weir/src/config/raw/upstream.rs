@@ -1,0 +1,342 @@
+//! Upstreams.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::shape::{At, OrNone};
+use super::target::{HashKeyText, TargetUrl};
+use super::text::StatusRange;
+use super::units::{Share, Time};
+use super::word::{WordOr, word_or};
+
+/// A group of targets that can serve the same requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "an upstream: a mapping with `targets`")]
+pub struct Upstream {
+    /// Where requests may go: URLs, or mappings of `url` and `weight`.
+    pub targets: At<Vec<At<Target>>>,
+    /// How a target is picked.
+    #[serde(default)]
+    pub balance: Balance,
+    /// Active health checks: each target is asked at intervals, and gets no requests while it fails.
+    #[serde(default)]
+    pub health: OrNone<At<Health>>,
+    /// Passive ejection: a target that fails requests is left out for a while.
+    #[serde(default = "on::<Eject>")]
+    pub eject: OrNone<Eject>,
+    /// How long a target that came back takes to reach its full share.
+    #[serde(default)]
+    pub slow_start: OrNone<Time>,
+    /// Circuit breaker of each target: after too many failures none is tried for a while.
+    #[serde(default)]
+    pub breaker: OrNone<Breaker>,
+    /// Deadlines.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+    /// Further attempts, where they are safe.
+    #[serde(default = "on::<Retry>")]
+    pub retry: OrNone<Retry>,
+    /// Idle connections that are kept for the next request.
+    #[serde(default = "on::<KeepAlive>")]
+    pub keep_alive: OrNone<KeepAlive>,
+    /// Requests in flight to one target, over the whole process.
+    #[serde(default)]
+    pub max_in_flight: OrNone<NonZeroU32>,
+    /// Where requests wait when every target is at `max_in_flight`; after that they are answered 503.
+    #[serde(default)]
+    pub queue: OrNone<At<Queue>>,
+}
+
+/// On unless the file says `none`.
+fn on<T: Default>() -> OrNone<T> {
+    OrNone::Some(T::default())
+}
+
+impl Default for Upstream {
+    /// Everything that has a default; no target.
+    fn default() -> Self {
+        Upstream {
+            targets: At::default(),
+            balance: Balance::default(),
+            health: OrNone::None,
+            eject: on(),
+            slow_start: OrNone::None,
+            breaker: OrNone::None,
+            timeouts: Timeouts::default(),
+            retry: on(),
+            keep_alive: on(),
+            max_in_flight: OrNone::None,
+            queue: OrNone::None,
+        }
+    }
+}
+
+/// One target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// Where to connect.
+    pub url: TargetUrl,
+    /// Share of requests relative to the other targets.
+    pub weight: NonZeroU32,
+}
+
+impl From<TargetUrl> for Target {
+    fn from(url: TargetUrl) -> Self {
+        Target { url, weight: NonZeroU32::MIN }
+    }
+}
+
+/// A target with its weight.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping of `url` and `weight`")]
+struct WeightedTarget {
+    /// Where to connect.
+    url: TargetUrl,
+    /// Share of requests relative to the other targets.
+    #[serde(default = "one")]
+    weight: NonZeroU32,
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.weight == one() {
+            return self.url.serialize(serializer);
+        }
+        WeightedTarget { url: self.url.clone(), weight: self.weight }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(match word_or::<_, TargetUrl, WeightedTarget>(d, "a URL or a mapping with `url`")? {
+            WordOr::Word(url) => url.into(),
+            WordOr::More(WeightedTarget { url, weight }) => Target { url, weight },
+        })
+    }
+}
+
+impl JsonSchema for Target {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Target".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let url = generator.subschema_for::<TargetUrl>();
+        let weighted = generator.subschema_for::<WeightedTarget>();
+        json_schema!({"description": "One target.", "anyOf": [url, weighted]})
+    }
+}
+
+/// How a target is picked.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Balance {
+    /// In turn, by weight.
+    RoundRobin,
+    /// The one of two random targets that has fewer requests in flight.
+    #[default]
+    LeastRequest,
+    /// The one of two random targets that answers sooner: peak EWMA of latency times requests in flight.
+    Ewma,
+    /// The same target for the same value, with bounded load.
+    Hash(HashKeyText),
+}
+
+/// Active health checks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
+pub struct Health {
+    /// Path that is asked with GET.
+    pub path: At<String>,
+    /// Time between two probes of one target.
+    pub interval: Time,
+    /// How long a probe may take.
+    pub timeout: Time,
+    /// Successes in a row after which a target is healthy again.
+    pub healthy_after: NonZeroU32,
+    /// Failures in a row after which a target is unhealthy.
+    pub unhealthy_after: NonZeroU32,
+    /// Statuses that count as success.
+    pub status: StatusRange,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Health {
+            path: "/healthz".to_owned().into(),
+            interval: Time(Duration::from_secs(2)),
+            timeout: Time(Duration::from_secs(1)),
+            healthy_after: number(2),
+            unhealthy_after: number(3),
+            status: StatusRange(200, 399),
+        }
+    }
+}
+
+/// Passive ejection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
+pub struct Eject {
+    /// Failures in a row after which a target is left out.
+    pub after: NonZeroU32,
+    /// How long it is left out.
+    #[serde(rename = "for")]
+    pub period: Time,
+    /// Share of the targets that may be left out at once.
+    pub max: Share,
+}
+
+impl Default for Eject {
+    fn default() -> Self {
+        Eject { after: number(5), period: Time(Duration::from_secs(10)), max: Share { percent: 50.0 } }
+    }
+}
+
+/// Circuit breaker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
+pub struct Breaker {
+    /// Share of failures that opens it.
+    pub failures: Share,
+    /// The number of last requests that the share is taken of.
+    pub of_last: NonZeroU32,
+    /// How long it stays open before one request may try again.
+    pub open_for: Time,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Breaker { failures: Share { percent: 50.0 }, of_last: number(20), open_for: Time(Duration::from_secs(5)) }
+    }
+}
+
+/// Deadlines towards an upstream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of deadlines")]
+pub struct Timeouts {
+    /// To establish a connection.
+    pub connect: OrNone<Time>,
+    /// Of one attempt, to the first byte of its reply; a retry may follow.
+    #[serde(rename = "try")]
+    pub per_try: OrNone<Time>,
+    /// From the end of the request head to the first byte of the reply; then 504.
+    pub first_byte: OrNone<Time>,
+    /// Between two pieces of the reply's body.
+    pub idle: OrNone<Time>,
+    /// Of the whole exchange, body included.
+    pub total: OrNone<Time>,
+    /// Of a tunnel (WebSocket) in which nothing moves.
+    pub tunnel_idle: OrNone<Time>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let seconds = |seconds| OrNone::Some(Time(Duration::from_secs(seconds)));
+        Timeouts {
+            connect: seconds(2),
+            per_try: OrNone::None,
+            first_byte: seconds(60),
+            idle: seconds(60),
+            total: OrNone::None,
+            tunnel_idle: seconds(600),
+        }
+    }
+}
+
+/// Further attempts after a failure. Whatever is configured, a request is sent again only where that is safe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
+pub struct Retry {
+    /// Attempts beyond the first.
+    pub extra_attempts: u32,
+    /// Retries as a share of the requests of the last ten seconds.
+    pub budget: Share,
+    /// What is tried again.
+    pub on: Vec<RetryCause>,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry {
+            extra_attempts: 1,
+            budget: Share { percent: 20.0 },
+            on: vec![RetryCause::Connect, RetryCause::Reset, RetryCause::TryTimeout],
+        }
+    }
+}
+
+/// A failure after which another attempt may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryCause {
+    /// The connection could not be made.
+    Connect,
+    /// The connection broke before the first byte of the reply.
+    Reset,
+    /// `timeouts.try` ran out.
+    TryTimeout,
+    /// The reply was 502.
+    #[serde(rename = "502")]
+    BadGateway,
+    /// The reply was 503.
+    #[serde(rename = "503")]
+    Unavailable,
+    /// The reply was 504.
+    #[serde(rename = "504")]
+    GatewayTimeout,
+}
+
+impl JsonSchema for RetryCause {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RetryCause".into()
+    }
+    /// Written by hand: a status is a number in YAML.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A failure after which another attempt may follow.",
+            "enum": ["connect", "reset", "try_timeout", 502, 503, 504, "502", "503", "504"]
+        })
+    }
+}
+
+/// Idle connections to an upstream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
+pub struct KeepAlive {
+    /// How long an idle connection is kept.
+    pub idle: Time,
+    /// How many are kept for each target by each worker.
+    pub max_idle: usize,
+}
+
+impl Default for KeepAlive {
+    fn default() -> Self {
+        KeepAlive { idle: Time(Duration::from_secs(60)), max_idle: 256 }
+    }
+}
+
+/// Waiting room in front of an upstream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
+pub struct Queue {
+    /// Requests that may wait.
+    pub size: At<usize>,
+    /// How long one may wait before it is answered 503.
+    pub timeout: Time,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue { size: 100.into(), timeout: Time(Duration::from_secs(1)) }
+    }
+}
+
+fn number(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
+}

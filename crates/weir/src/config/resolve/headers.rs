@@ -1,0 +1,88 @@
+//! Header edits, and which fields nobody may edit.
+
+use std::sync::Arc;
+
+use super::Resolver;
+use crate::config::raw;
+use crate::config::raw::shape::{At, Map};
+use crate::config::raw::text::{FieldName, FieldValue};
+use crate::config::{Edits, HeaderEdits};
+
+/// Fields that say where a message ends or what becomes of its connection: the gateway writes them from what it knows.
+const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+];
+
+/// Request fields that the gateway writes from what it knows of the client.
+const FORWARDING: [&str; 3] = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+
+/// Whether a field may be set, added or removed on any message.
+pub(super) fn may_edit(name: &str) -> Result<(), String> {
+    let lower = name.to_ascii_lowercase();
+    if FRAMING.contains(&lower.as_str()) {
+        return Err(format!(
+            "`{name}` belongs to the connection; the gateway writes it itself, so that both sides agree where a message ends"
+        ));
+    }
+    match lower.as_str() {
+        "host" => Err("`Host` is changed with `rewrite: {host: NAME}`".to_owned()),
+        name if FORWARDING.contains(&name) => {
+            Err(format!("`{name}` is written by the gateway; `trusted_proxies` says whose value is kept"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn header_edits(&mut self, raw: &raw::HeaderEdits) -> HeaderEdits {
+        let request_id = self.file.request_id.0.to_ascii_lowercase();
+        let used = |name: &At<FieldName>| name.0.eq_ignore_ascii_case(&request_id);
+        let names = raw.request.remove.iter().filter(|&name| used(name)).map(|name| name.origin);
+        let keys = raw.request.set.iter().chain(raw.request.add.iter());
+        let keys = keys.filter(|(name, _)| name.eq_ignore_ascii_case(&request_id));
+        for origin in names.chain(keys.map(|(name, _)| name.origin)).collect::<Vec<_>>() {
+            let message = "the request id is written by the gateway; `request_id` names its field";
+            self.problem(origin, message);
+        }
+        HeaderEdits { request: self.edits(&raw.request), response: self.edits(&raw.response) }
+    }
+
+    fn edits(&mut self, raw: &raw::Edits) -> Edits {
+        for name in &raw.remove {
+            self.check(name.origin, may_edit(&name.0));
+        }
+        let edits = Edits {
+            set: self.fields(&raw.set),
+            add: self.fields(&raw.add),
+            remove: raw.remove.iter().map(|name| name.0.to_ascii_lowercase().into()).collect(),
+        };
+        for (name, _) in raw.set.iter() {
+            let same = |other: &&At<String>| other.eq_ignore_ascii_case(name);
+            let removed = raw.remove.iter().any(|removed| removed.0.eq_ignore_ascii_case(name));
+            if raw.add.iter().any(|(added, _)| same(&added)) || removed {
+                let message = format!("`{}` is set, and added or removed too; one of them", name.value);
+                self.problem(name.origin, message);
+            }
+        }
+        edits
+    }
+
+    fn fields(&mut self, raw: &Map<FieldValue>) -> Vec<(Arc<str>, Arc<str>)> {
+        for (index, (name, _)) in raw.iter().enumerate() {
+            self.check(name.origin, name.parse::<FieldName>().and_then(|name| may_edit(&name.0)));
+            if raw.iter().take(index).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
+                let message = format!("`{}` is given twice; case does not count", name.value);
+                self.problem(name.origin, message);
+            }
+        }
+        raw.iter().map(|(name, value)| (name.as_str().into(), value.0.as_str().into())).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! What a file says becomes what it means. Pure: no socket, no file, no clock.
+//!
+//! Everything that is wrong is collected; a value that could not be understood is replaced by something harmless, so that the rest is
+//! looked at too. If there was any problem the result is thrown away.
+
+mod ambiguity;
+mod headers;
+mod policy;
+mod route;
+mod server;
+mod upstream;
+
+use super::problem::{Origin, Problem};
+use super::raw::shape::{At, Map, OrNone};
+use super::raw::units::Time;
+use super::raw::{self, text};
+use super::{CacheId, Config, LimitId, Mode, UpstreamId};
+use std::time::Duration;
+
+/// Turns the raw form into the resolved one.
+///
+/// # Errors
+/// Every problem with the meaning of the file.
+pub(super) fn resolve(file: &raw::File, mode: Mode) -> Result<Config, Vec<Problem>> {
+    let mut resolver = Resolver { file, problems: Vec::new() };
+    let config = resolver.config(mode);
+    if resolver.problems.is_empty() { Ok(config) } else { Err(resolver.problems) }
+}
+
+struct Resolver<'f> {
+    file: &'f raw::File,
+    problems: Vec<Problem>,
+}
+
+impl Resolver<'_> {
+    fn config(&mut self, mode: Mode) -> Config {
+        let file = self.file;
+        Config {
+            mode,
+            listen: self.listen(),
+            admin: self.admin(),
+            takeover: self.takeover(),
+            workers: match file.workers {
+                raw::Workers::Auto => None,
+                raw::Workers::Number(number) => Some(number),
+            },
+            trusted_proxies: file.trusted_proxies.iter().map(|network| network.0).collect(),
+            request_id: self.request_id(),
+            access_log: self.access_log(),
+            server: self.server(),
+            redis: self.redis(),
+            upstreams: self.upstreams(),
+            limits: self.limits(),
+            caches: self.caches(),
+            gateway_limits: self.limit_ids(&file.defaults.limits),
+            routes: self.routes(),
+        }
+    }
+
+    fn problem(&mut self, origin: Origin, message: impl Into<String>) {
+        self.problems.push(Problem::new(origin, message));
+    }
+
+    /// Notes a problem if there is one.
+    fn check(&mut self, origin: Origin, result: Result<(), String>) {
+        if let Err(message) = result {
+            self.problem(origin, message);
+        }
+    }
+
+    /// Notes a name that cannot be one.
+    fn check_name(&mut self, name: &At<String>) {
+        self.check(name.origin, text::check_name(name));
+    }
+
+    fn upstream_id(&mut self, name: &At<String>) -> UpstreamId {
+        let file = self.file;
+        UpstreamId(self.position(&file.upstreams, name, "upstream"))
+    }
+
+    fn limit_ids(&mut self, names: &[At<String>]) -> Vec<LimitId> {
+        let file = self.file;
+        let mut ids: Vec<LimitId> = Vec::with_capacity(names.len());
+        for name in names {
+            let id = LimitId(self.position(&file.limits, name, "limit"));
+            if ids.contains(&id) && file.limits.position(name).is_some() {
+                self.problem(name.origin, format!("the limit `{}` is named twice", name.value));
+            }
+            ids.push(id);
+        }
+        ids
+    }
+
+    fn cache_id(&mut self, name: &OrNone<At<String>>) -> Option<CacheId> {
+        let file = self.file;
+        name.as_option().map(|name| CacheId(self.position(&file.caches, name, "cache")))
+    }
+
+    /// Index of the entry that a name stands for.
+    fn position<T>(&mut self, map: &Map<T>, name: &At<String>, what: &str) -> usize {
+        if let Some(position) = map.position(name) {
+            return position;
+        }
+        let known: Vec<&str> = map.iter().map(|(key, _)| key.as_str()).collect();
+        let hint = match super::yaml::nearest(name, &known) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None if known.is_empty() => format!("; the file defines no {what}"),
+            None => format!("; there are {}", known.join(", ")),
+        };
+        self.problem(name.origin, format!("there is no {what} `{}`{hint}", name.value));
+        0
+    }
+}
+
+/// `none` as no deadline.
+fn time(time: &OrNone<Time>) -> Option<Duration> {
+    time.as_option().map(|time| time.0)
+}

@@ -1,0 +1,370 @@
+//! Routes: what happens to a request that matches.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Resolver, time};
+use crate::config::raw;
+use crate::config::raw::shape::{At, OrNone};
+use crate::config::raw::target::{check_path, parse_authority};
+use crate::config::{
+    Action, Builtin, CacheId, Cors, HostPattern, LimitId, Matcher, PathPattern, Proxy, Redirect, Respond, Rewrite,
+    Route, TimeoutOverrides,
+};
+
+const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
+const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+
+impl Resolver<'_> {
+    pub(super) fn routes(&mut self) -> Vec<Route> {
+        let file = self.file;
+        if file.routes.is_empty() {
+            self.problem(file.routes.origin, "`routes` is empty; at least one is needed");
+        }
+        let mut matchers: Vec<Matcher> = file.routes.iter().map(|route| self.matcher(route)).collect();
+        self.tell_apart(&mut matchers);
+        let names = self.route_names(&matchers);
+        let default_limits = file.defaults.limits.iter();
+        // Unknown names in `defaults` are reported once, where the gateway's own limits are resolved.
+        let default_limits: Vec<LimitId> =
+            default_limits.filter_map(|name| file.limits.position(name).map(LimitId)).collect();
+        let default_cache = self.cache_id(&file.defaults.cache);
+        let parts = file.routes.iter().zip(matchers).zip(names);
+        parts.map(|((route, matcher), name)| self.route(route, matcher, name, &default_limits, default_cache)).collect()
+    }
+
+    fn route(
+        &mut self,
+        raw: &At<raw::Route>,
+        matcher: Matcher,
+        name: Arc<str>,
+        default_limits: &[LimitId],
+        default_cache: Option<CacheId>,
+    ) -> Route {
+        let action = self.action(raw, &matcher);
+        let forwards = matches!(action, Action::Proxy(_));
+        let cache = match &raw.cache {
+            None if forwards => default_cache,
+            None => None,
+            Some(cache) => {
+                if !forwards && cache.as_option().is_some() {
+                    let message = "only routes with an `upstream` have something to cache";
+                    self.problem(cache.origin, message);
+                }
+                self.cache_id(cache)
+            }
+        };
+        Route {
+            name,
+            action,
+            limits: match &raw.limits {
+                None => default_limits.to_vec(),
+                Some(limits) => self.limit_ids(limits),
+            },
+            cache,
+            body_bytes: match &raw.body {
+                None => self.file.server.body.as_option().map(|size| size.0),
+                Some(body) => body.as_option().map(|size| size.0),
+            },
+            headers: self.header_edits(&raw.headers),
+            cors: raw.cors.as_option().map(|cors| self.cors(cors, &matcher)),
+            matcher,
+        }
+    }
+
+    fn matcher(&mut self, raw: &At<raw::Route>) -> Matcher {
+        let raw = &raw.matcher;
+        let mut methods: Vec<Arc<str>> = Vec::new();
+        for method in &raw.methods {
+            if !methods.iter().any(|known| **known == *method.0) {
+                methods.push(method.0.as_str().into());
+            }
+        }
+        let mut headers: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for (name, value) in raw.headers.iter() {
+            let lower = name.to_ascii_lowercase();
+            self.check(name.origin, name.parse::<raw::text::FieldName>().map(drop));
+            if lower == "host" {
+                self.problem(name.origin, "the host is matched with `host`");
+            }
+            if headers.iter().any(|(known, _)| **known == *lower) {
+                let message = format!("`{}` is given twice; case does not count", name.value);
+                self.problem(name.origin, message);
+            }
+            headers.push((lower.into(), value.0.as_str().into()));
+        }
+        Matcher {
+            host: raw.host.as_ref().map_or(HostPattern::Any, |host| host.0.clone()),
+            path: raw.path.0.clone(),
+            methods,
+            headers,
+        }
+    }
+
+    fn action(&mut self, raw: &At<raw::Route>, matcher: &Matcher) -> Action {
+        let given = [
+            ("upstream", raw.upstream.as_ref().map(|at| at.origin)),
+            ("redirect", raw.redirect.as_ref().map(|at| at.origin)),
+            ("respond", raw.respond.as_ref().map(|at| at.origin)),
+        ];
+        let given: Vec<_> = given.into_iter().filter_map(|(key, at)| at.map(|at| (key, at))).collect();
+        match given.as_slice() {
+            [] => {
+                let message = "a route needs `upstream`, `redirect` or `respond`";
+                self.problem(raw.origin, message);
+            }
+            [_] => {}
+            [(first, _), (second, origin), ..] => {
+                let message = format!("a route has `{first}` or `{second}`, not both");
+                self.problem(*origin, message);
+            }
+        }
+        if raw.upstream.is_none() && !given.is_empty() {
+            self.only_with_upstream(raw);
+        }
+        if let Some(redirect) = &raw.redirect {
+            return Action::Redirect(self.redirect(redirect, matcher));
+        }
+        if let Some(respond) = &raw.respond {
+            return self.respond(respond);
+        }
+        Action::Proxy(self.proxy(raw))
+    }
+
+    /// Keys that mean something only where requests are forwarded.
+    fn only_with_upstream(&mut self, raw: &raw::Route) {
+        let keys = [
+            ("rewrite", raw.rewrite.as_ref().map(|at| at.origin)),
+            ("fallback", raw.fallback.first().map(|at| at.origin)),
+            ("timeouts", raw.timeouts.as_ref().map(|at| at.origin)),
+            ("upgrade", raw.upgrade.first().map(|at| at.origin)),
+        ];
+        for (key, origin) in keys {
+            if let Some(origin) = origin {
+                self.problem(origin, format!("`{key}` needs an `upstream`"));
+            }
+        }
+    }
+
+    fn proxy(&mut self, raw: &raw::Route) -> Proxy {
+        let upstream = raw.upstream.as_ref().map(|name| self.upstream_id(name)).unwrap_or_default();
+        let mut fallback = Vec::new();
+        for name in &raw.fallback {
+            let id = self.upstream_id(name);
+            if raw.upstream.as_ref() == Some(name) || fallback.contains(&id) {
+                let message = format!("`{}` is tried before; a fallback is another upstream", name.value);
+                self.problem(name.origin, message);
+            }
+            fallback.push(id);
+        }
+        let (rewrite, host) = raw.rewrite.as_ref().map_or((Rewrite::None, None), |rewrite| self.rewrite(rewrite));
+        Proxy {
+            upstream,
+            fallback,
+            rewrite,
+            host,
+            timeouts: raw.timeouts.as_ref().map(|raw| overrides(raw)).unwrap_or_default(),
+            upgrade: raw.upgrade.iter().map(|protocol| protocol.0.as_str().into()).collect(),
+        }
+    }
+
+    fn rewrite(&mut self, raw: &At<raw::Rewrite>) -> (Rewrite, Option<Arc<str>>) {
+        let host = raw.host.as_ref().map(|host| {
+            // The port is that of the scheme which nobody writes.
+            if let Err(message) = parse_authority(host, 80) {
+                self.problem(host.origin, message);
+            }
+            host.as_str().into()
+        });
+        let rewrite = match (&raw.path, &raw.prefix) {
+            (None, None) => {
+                if host.is_none() {
+                    self.problem(raw.origin, "`rewrite` needs `path`, `prefix` or `host`");
+                }
+                Rewrite::None
+            }
+            (Some(path), None) => {
+                self.check(path.origin, check_path(path));
+                Rewrite::Path(path.as_str().into())
+            }
+            (None, Some(prefix)) => {
+                self.check(prefix.origin, check_path(prefix));
+                Rewrite::Prefix(prefix.strip_suffix('/').unwrap_or(prefix).into())
+            }
+            (Some(_), Some(prefix)) => {
+                let message = "`rewrite` replaces the whole `path` or its `prefix`, not both";
+                self.problem(prefix.origin, message);
+                Rewrite::None
+            }
+        };
+        (rewrite, host)
+    }
+
+    fn redirect(&mut self, raw: &At<raw::Redirect>, matcher: &Matcher) -> Redirect {
+        let (to, append_rest) = match raw.to.strip_suffix('*') {
+            Some(to) => (to, true),
+            None => (raw.to.as_str(), false),
+        };
+        let wildcard = match &matcher.path {
+            PathPattern::Prefix(_) => true,
+            PathPattern::Template { wildcard, .. } => *wildcard,
+            PathPattern::Exact(_) => false,
+        };
+        if append_rest && !wildcard {
+            let message = "the `*` of `to` stands for what the path's `*` matched, and the path has none";
+            self.problem(raw.to.origin, message);
+        }
+        if append_rest && !to.ends_with('/') {
+            self.problem(raw.to.origin, "the `*` of `to` follows a slash, as in `/new/*`");
+        }
+        self.check(raw.to.origin, check_location(to));
+        if !REDIRECT_STATUSES.contains(&raw.status) {
+            let message = "a redirect has the status 301, 302, 303, 307 or 308";
+            self.problem(raw.status.origin, message);
+        }
+        Redirect { to: to.into(), append_rest, status: raw.status.value }
+    }
+
+    fn respond(&mut self, raw: &At<raw::Respond>) -> Action {
+        if let Some(builtin) = raw.builtin {
+            if raw.status.is_some() || raw.content_type.is_some() || raw.body.is_some() {
+                self.problem(raw.origin, "a `builtin` answer takes no other key");
+            }
+            return Action::Builtin(match builtin {
+                raw::Builtin::Healthz => Builtin::Healthz,
+                raw::Builtin::Cachez => Builtin::Cachez,
+            });
+        }
+        let status = raw.status.as_ref().map_or(200, |status| status.value);
+        if let Some(at) = raw.status.as_ref().filter(|_| !(200..600).contains(&status)) {
+            self.problem(at.origin, "an answer has a status from 200 to 599");
+        }
+        let body = raw.body.as_ref().map_or("", |body| body.as_str());
+        if let (Some(at), 204 | 205 | 304, false) = (&raw.body, status, body.is_empty()) {
+            self.problem(at.origin, format!("an answer of status {status} has no body"));
+        }
+        let content_type = raw.content_type.as_ref().map(|value| value.0.as_str());
+        Action::Respond(Respond {
+            status,
+            content_type: match (body, content_type) {
+                ("", _) => None,
+                (_, given) => Some(given.unwrap_or(DEFAULT_CONTENT_TYPE).into()),
+            },
+            body: body.as_bytes().into(),
+        })
+    }
+
+    fn cors(&mut self, raw: &At<raw::Cors>, matcher: &Matcher) -> Cors {
+        if raw.origins.is_empty() {
+            self.problem(raw.origin, "`cors` needs `origins`; without one it allows nobody");
+        }
+        let any = raw.origins.iter().find(|origin| origin.value == "*");
+        if let Some(any) = any {
+            if raw.origins.len() > 1 {
+                self.problem(any.origin, "`*` allows every origin; the others say nothing then");
+            }
+            if raw.credentials {
+                let message = "`credentials` needs origins by name: with `*` any page could act for the user";
+                self.problem(any.origin, message);
+            }
+        }
+        for origin in raw.origins.iter().filter(|origin| origin.value != "*") {
+            self.check(origin.origin, check_origin(origin));
+        }
+        let methods: Vec<Arc<str>> = match raw.methods.as_slice() {
+            [] if matcher.methods.is_empty() => ["GET", "HEAD", "POST"].map(Into::into).into(),
+            [] => matcher.methods.clone(),
+            methods => methods.iter().map(|method| method.0.as_str().into()).collect(),
+        };
+        Cors {
+            origins: raw.origins.iter().map(|origin| origin.as_str().into()).collect(),
+            methods,
+            headers: raw.headers.iter().map(|name| name.0.to_ascii_lowercase().into()).collect(),
+            max_age: raw.max_age.0,
+            credentials: raw.credentials,
+        }
+    }
+
+    /// Names for logs and metrics: as given, else the path, with whatever more it takes to tell two apart.
+    fn route_names(&mut self, matchers: &[Matcher]) -> Vec<Arc<str>> {
+        let file = self.file;
+        let mut taken: HashSet<Arc<str>> = HashSet::new();
+        for name in file.routes.iter().filter_map(|route| route.name.as_ref()) {
+            if !taken.insert(name.0.as_str().into()) {
+                self.problem(name.origin, format!("another route is named `{}` too", name.value));
+            }
+        }
+        let mut names = Vec::with_capacity(matchers.len());
+        for (route, matcher) in file.routes.iter().zip(matchers) {
+            if let Some(name) = &route.name {
+                names.push(name.0.as_str().into());
+                continue;
+            }
+            let path = matcher.path.to_string();
+            let host = matcher.host.to_string();
+            let methods = matcher.methods.join(",");
+            let candidates = [path.clone(), format!("{methods} {path}"), format!("{methods} {host}{path}")];
+            let numbered = (2..).map(|number| format!("{path} #{number}"));
+            let free = candidates
+                .into_iter()
+                .map(|name| name.trim_start().to_owned())
+                .chain(numbered)
+                .find(|name| !taken.contains(name.as_str()));
+            // The numbers do not end before one is free.
+            let name: Arc<str> = free.unwrap_or(path).into();
+            taken.insert(name.clone());
+            names.push(name);
+        }
+        names
+    }
+}
+
+fn overrides(raw: &raw::RouteTimeouts) -> TimeoutOverrides {
+    let given = |value: &Option<OrNone<_>>| value.as_ref().map(time);
+    TimeoutOverrides {
+        connect: given(&raw.connect),
+        per_try: given(&raw.per_try),
+        first_byte: given(&raw.first_byte),
+        idle: given(&raw.idle),
+        total: given(&raw.total),
+        tunnel_idle: given(&raw.tunnel_idle),
+    }
+}
+
+/// A path or URL that may stand in `Location`.
+fn check_location(to: &str) -> Result<(), String> {
+    let path = match to.strip_prefix("http://").or_else(|| to.strip_prefix("https://")) {
+        Some(rest) => {
+            let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            parse_authority(authority, 0)?;
+            path
+        }
+        None if to.starts_with('/') => to,
+        None => return Err("a redirect goes to a path, `/new`, or a URL, `https://...`".to_owned()),
+    };
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    if !query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        return Err("the query may hold printable ASCII only".to_owned());
+    }
+    if path.is_empty() { Ok(()) } else { check_path(path) }
+}
+
+/// An origin as browsers send it (RFC 6454 §6.1): scheme, host and port, in lower case.
+fn check_origin(origin: &str) -> Result<(), String> {
+    let wrong = || format!("`{origin}` is not an origin; write `https://app.example.com` or `*`");
+    if origin == "null" {
+        return Err("`null` is what every sandboxed page sends; it cannot be trusted".to_owned());
+    }
+    let (scheme, authority) = origin.split_once("://").ok_or_else(wrong)?;
+    let scheme_ok = scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b));
+    if !scheme_ok || origin.to_ascii_lowercase() != origin {
+        return Err(wrong());
+    }
+    let default_port = if scheme == "https" { 443 } else { 80 };
+    match parse_authority(authority, default_port) {
+        Ok((_, normal)) if normal == authority => Ok(()),
+        Ok((_, normal)) => Err(format!("browsers send this origin as `{scheme}://{normal}`")),
+        Err(_) => Err(wrong()),
+    }
+}

@@ -1,0 +1,138 @@
+//! The process itself: listeners, log, what clients may take, Redis.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Resolver, headers, time};
+use crate::config::raw::shape::At;
+use crate::config::raw::units::Size;
+use crate::config::{AccessLog, AccessLogTarget, Redis, Server};
+
+/// Bytes of a request line: enough for any method, `/` and the version; no more than any server reads.
+const REQUEST_LINE_BYTES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
+/// Bytes of a head.
+const HEAD_BYTES: std::ops::RangeInclusive<u64> = 256..=16 << 20;
+/// Fields of a head.
+const FIELDS: std::ops::RangeInclusive<usize> = 1..=1024;
+/// `sun_path` holds 108 bytes, the last of them NUL.
+const SOCKET_PATH_BYTES: usize = 107;
+
+impl Resolver<'_> {
+    pub(super) fn listen(&mut self) -> Vec<SocketAddr> {
+        let file = self.file;
+        if file.listen.is_empty() {
+            self.problem(
+                file.listen.origin,
+                "`listen` is an empty list; name at least one address, such as `127.0.0.1:8080`",
+            );
+        }
+        let mut seen = HashSet::new();
+        for address in file.listen.iter() {
+            // Any number of free ports may be asked for.
+            if address.0.port() != 0 && !seen.insert(address.0) {
+                let message = format!("`{}` is listened on twice", address.value);
+                self.problem(address.origin, message);
+            }
+        }
+        file.listen.iter().map(|address| address.0).collect()
+    }
+
+    pub(super) fn admin(&mut self) -> Option<SocketAddr> {
+        let file = self.file;
+        let admin = file.admin.as_option()?;
+        if admin.0.port() != 0 && file.listen.iter().any(|address| address.0 == admin.0) {
+            let message = "the admin listener needs an address of its own; a public listener has this one";
+            self.problem(admin.origin, message);
+        }
+        Some(admin.0)
+    }
+
+    pub(super) fn takeover(&mut self) -> Option<PathBuf> {
+        let file = self.file;
+        let path = file.takeover.as_option()?;
+        if !path.starts_with('/') || path.len() > SOCKET_PATH_BYTES || path.contains('\0') {
+            let message = format!(
+                "`takeover` is the whole path of a Unix socket, such as `/run/weir.sock`, of at most {SOCKET_PATH_BYTES} bytes"
+            );
+            self.problem(path.origin, message);
+        }
+        Some(PathBuf::from(&path.value))
+    }
+
+    pub(super) fn request_id(&mut self) -> Arc<str> {
+        let name = &self.file.request_id;
+        self.check(name.origin, headers::may_edit(&name.0));
+        name.0.as_str().into()
+    }
+
+    pub(super) fn access_log(&mut self) -> Option<AccessLog> {
+        let file = self.file;
+        let log = file.access_log.as_option()?;
+        let to = match log.path.as_str() {
+            "stdout" => AccessLogTarget::Stdout,
+            "" => {
+                self.problem(log.path.origin, "`path` is empty; write `stdout` or a file's path");
+                AccessLogTarget::Stdout
+            }
+            path => AccessLogTarget::File(PathBuf::from(path)),
+        };
+        Some(AccessLog { to, sample: log.sample.fraction() })
+    }
+
+    pub(super) fn server(&mut self) -> Server {
+        let server = &self.file.server;
+        if *server.max_connections == 0 {
+            self.problem(server.max_connections.origin, "0 connections would serve nobody");
+        }
+        let per_client = server.max_connections_per_client.as_option();
+        if let Some(zero) = per_client.filter(|number| number.value == 0) {
+            self.problem(zero.origin, "0 connections would serve nobody; `none` sets no bound");
+        }
+        if !FIELDS.contains(&*server.fields) {
+            let message = format!("`fields` is from {} to {}", FIELDS.start(), FIELDS.end());
+            self.problem(server.fields.origin, message);
+        }
+        let head = self.bytes(&server.head, "head", &HEAD_BYTES);
+        let line = self.bytes(&server.request_line, "request_line", &REQUEST_LINE_BYTES);
+        if line > head && server.request_line.origin != Default::default() {
+            let message =
+                format!("`request_line` is larger than `head` ({}), of which it is a part", server.head.value);
+            self.problem(server.request_line.origin, message);
+        }
+        Server {
+            max_connections: *server.max_connections,
+            max_connections_per_client: per_client.map(|number| number.value),
+            request_line_bytes: line.min(head),
+            head_bytes: head,
+            fields: *server.fields,
+            body_bytes: server.body.as_option().map(|size| size.0),
+            head_timeout: time(&server.head_timeout),
+            body_idle_timeout: time(&server.body_idle_timeout),
+            keep_alive: time(&server.keep_alive),
+            drain: time(&server.drain),
+        }
+    }
+
+    /// A size that is held in memory.
+    fn bytes(&mut self, size: &At<Size>, key: &str, range: &std::ops::RangeInclusive<u64>) -> usize {
+        if !range.contains(&size.0) {
+            let (least, most) = (Size(*range.start()), Size(*range.end()));
+            self.problem(size.origin, format!("`{key}` is from {least} to {most}"));
+        }
+        usize::try_from(size.0).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn redis(&mut self) -> Option<Redis> {
+        let redis = self.file.redis.as_ref()?;
+        // The URL may hold a password: messages do not show it.
+        let schemes = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];
+        let rest = schemes.iter().find_map(|scheme| redis.url.strip_prefix(scheme));
+        if rest.is_none_or(|rest| rest.is_empty() || rest.contains(char::is_whitespace)) {
+            let message = format!("`url` begins with one of {}, and names a host", schemes.join(", "));
+            self.problem(redis.url.origin, message);
+        }
+        Some(Redis { url: redis.url.value.clone(), timeout: redis.timeout.0 })
+    }
+}

@@ -1,0 +1,131 @@
+//! Upstreams.
+
+use super::{Resolver, time};
+use crate::config::raw;
+use crate::config::raw::shape::At;
+use crate::config::{
+    Balance, Breaker, Eject, Health, Queue, Retry, RetryOn, Target, Timeouts, Upstream, UpstreamKeepAlive,
+};
+use crate::route::path;
+
+/// Attempts beyond the first: more only add load to what fails.
+const MAX_EXTRA_ATTEMPTS: u32 = 10;
+
+impl Resolver<'_> {
+    pub(super) fn upstreams(&mut self) -> Vec<Upstream> {
+        let file = self.file;
+        file.upstreams.iter().map(|(name, upstream)| self.upstream(name, upstream)).collect()
+    }
+
+    fn upstream(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
+        self.check_name(name);
+        if raw.targets.is_empty() {
+            let message = format!("the upstream `{}` needs at least one target", name.value);
+            self.problem(raw.targets.origin, message);
+        }
+        for (index, target) in raw.targets.iter().enumerate() {
+            if raw.targets[..index].iter().any(|earlier| earlier.url == target.url) {
+                let message = format!("`{}` is named twice; give it a `weight` instead", target.url);
+                self.problem(target.origin, message);
+            }
+        }
+        if let (Some(queue), None) = (raw.queue.as_option(), raw.max_in_flight.as_option()) {
+            let message = "`queue` has nothing to wait for: without `max_in_flight` every request goes out at once";
+            self.problem(queue.origin, message);
+        }
+        Upstream {
+            name: name.as_str().into(),
+            targets: raw.targets.iter().map(|target| resolve_target(target)).collect(),
+            balance: match &raw.balance {
+                raw::Balance::RoundRobin => Balance::RoundRobin,
+                raw::Balance::LeastRequest => Balance::LeastRequest,
+                raw::Balance::Ewma => Balance::Ewma,
+                raw::Balance::Hash(key) => Balance::Hash(key.0.clone()),
+            },
+            health: raw.health.as_option().map(|health| self.health(health)),
+            eject: raw.eject.as_option().map(|eject| Eject {
+                after: eject.after.get(),
+                period: eject.period.0,
+                max_share: eject.max.fraction(),
+            }),
+            slow_start: time(&raw.slow_start),
+            breaker: raw.breaker.as_option().map(|breaker| Breaker {
+                failures: breaker.failures.fraction(),
+                of_last: breaker.of_last.get(),
+                open_for: breaker.open_for.0,
+            }),
+            timeouts: Timeouts {
+                connect: time(&raw.timeouts.connect),
+                per_try: time(&raw.timeouts.per_try),
+                first_byte: time(&raw.timeouts.first_byte),
+                idle: time(&raw.timeouts.idle),
+                total: time(&raw.timeouts.total),
+                tunnel_idle: time(&raw.timeouts.tunnel_idle),
+            },
+            retry: self.retry(name, raw.retry.as_option()),
+            keep_alive: match raw.keep_alive.as_option() {
+                Some(keep) => UpstreamKeepAlive { idle: keep.idle.0, max_idle: keep.max_idle },
+                // Nothing is kept, so for how long does not matter.
+                None => UpstreamKeepAlive { idle: std::time::Duration::ZERO, max_idle: 0 },
+            },
+            max_in_flight: raw.max_in_flight.as_option().copied(),
+            queue: raw.queue.as_option().map(|queue| self.queue(queue)),
+        }
+    }
+
+    fn health(&mut self, health: &At<raw::Health>) -> Health {
+        let path = &health.path;
+        let mut scratch = Vec::new();
+        match path::normalise(path.as_bytes(), &mut scratch) {
+            Ok(_) => {}
+            Err(refusal) => self.problem(path.origin, format!("`{}`: {refusal}", path.value)),
+        }
+        Health {
+            path: path.as_str().into(),
+            interval: health.interval.0,
+            timeout: health.timeout.0,
+            healthy_after: health.healthy_after.get(),
+            unhealthy_after: health.unhealthy_after.get(),
+            status: (health.status.0, health.status.1),
+        }
+    }
+
+    fn retry(&mut self, name: &At<String>, retry: Option<&raw::Retry>) -> Retry {
+        let Some(retry) = retry else {
+            return Retry { extra_attempts: 0, budget: 0.0, on: RetryOn::default() };
+        };
+        if retry.extra_attempts > MAX_EXTRA_ATTEMPTS {
+            let message = format!("`extra_attempts` of the upstream `{}` is at most {MAX_EXTRA_ATTEMPTS}", name.value);
+            self.problem(name.origin, message);
+        }
+        let has = |cause| retry.on.contains(&cause);
+        Retry {
+            extra_attempts: retry.extra_attempts,
+            budget: retry.budget.fraction(),
+            on: RetryOn {
+                connect: has(raw::RetryCause::Connect),
+                reset: has(raw::RetryCause::Reset),
+                try_timeout: has(raw::RetryCause::TryTimeout),
+                status_502: has(raw::RetryCause::BadGateway),
+                status_503: has(raw::RetryCause::Unavailable),
+                status_504: has(raw::RetryCause::GatewayTimeout),
+            },
+        }
+    }
+
+    fn queue(&mut self, queue: &At<raw::Queue>) -> Queue {
+        if *queue.size == 0 {
+            self.problem(queue.size.origin, "a queue of 0 holds nobody; `queue: none` has none");
+        }
+        Queue { size: *queue.size, timeout: queue.timeout.0 }
+    }
+}
+
+fn resolve_target(target: &raw::Target) -> Target {
+    Target {
+        address: target.url.address.clone(),
+        authority: target.url.authority.as_deref().map(Into::into),
+        base_path: target.url.base_path.as_str().into(),
+        weight: target.weight,
+    }
+}
