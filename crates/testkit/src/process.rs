@@ -21,9 +21,9 @@ use output::Output;
 
 /// A running (or ended) child, in a process group of its own.
 ///
-/// Its stdout and stderr are read line by line. On drop the whole group is killed; if the test process dies first, the
-/// kernel kills the child, though not the child's children
-/// (see [`ProcessBuilder::death_signal`]). When it is dropped by a panicking test its last lines are printed.
+/// Its stdout and stderr are read line by line. On drop it is killed with all that is below it; if the test process dies first,
+/// the kernel kills the child, though not the child's children (see [`ProcessBuilder::death_signal`]). When it is dropped by a
+/// panicking test its last lines are printed.
 #[derive(Debug)]
 pub struct Process {
     name: String,

@@ -53,7 +53,7 @@ struct Shared {
     record_limit: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     behaviour: Behaviour,
     paused: bool,
@@ -66,10 +66,8 @@ struct State {
     record: Record,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 enum Behaviour {
-    #[default]
-    Nothing,
     Requests(Arc<Answer>),
     Connections(Arc<Handler>),
 }
@@ -79,7 +77,6 @@ type Handler = dyn Fn(&mut Conn) -> Result<(), WireError> + Send + Sync;
 impl std::fmt::Debug for Behaviour {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Nothing => "Nothing",
             Self::Requests(_) => "Requests",
             Self::Connections(_) => "Connections",
         })
@@ -144,7 +141,15 @@ impl UpstreamBuilder {
             }
             Place::Unix(path) => (Address::Unix(path), None),
         };
-        let state = State { behaviour, ..State::default() };
+        let state = State {
+            behaviour,
+            paused: false,
+            accepted: 0,
+            next: 0,
+            handler_panicked: false,
+            open: Vec::new(),
+            record: Record::default(),
+        };
         let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), record_limit: self.record_limit };
         let upstream = Upstream { shared: Arc::new(shared), address, _port: port, acceptor: Mutex::new(None) };
         upstream.restart();
@@ -358,8 +363,7 @@ impl Drop for OpenConnection<'_> {
 
 /// Serves a connection until it ends or the behaviour says so. An answer that cannot be written is the peer's business.
 fn serve(conn: &mut Conn) {
-    let behaviour = conn.behaviour();
-    if let Behaviour::Connections(handler) = behaviour {
+    if let Behaviour::Connections(handler) = conn.behaviour() {
         let _ = handler(conn);
         return;
     }
