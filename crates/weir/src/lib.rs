@@ -9,5 +9,4 @@ pub mod pipeline;
 pub mod policy;
 pub mod route;
 pub mod server;
-pub mod route;
 pub mod upstream;
