@@ -21,6 +21,11 @@ impl Rng {
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
+
+    /// A number in `[0, 1)`.
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
 }
 
 /// The finaliser of SplitMix64: every bit of the input changes each bit of the output with probability one half.

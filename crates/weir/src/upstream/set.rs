@@ -56,6 +56,11 @@ pub(super) enum Grant {
 }
 
 impl TargetSet {
+    /// Before the first.
+    pub(super) fn empty(spec: Arc<config::Upstream>, shared: Arc<Shared>, upstream: Weak<Upstream>) -> TargetSet {
+        TargetSet { spec, targets: Vec::new(), shared, upstream, generation: 0, max_in_flight: None }
+    }
+
     /// Whether any target may be in slow start.
     pub(super) fn ramping(&self, now: Moment) -> bool {
         self.spec.slow_start.is_some() && self.shared.ramp_until_us.load(Ordering::Relaxed) > now.as_micros()
