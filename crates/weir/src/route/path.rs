@@ -151,10 +151,7 @@ pub fn normalise<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Targe
             }
             Class::Slash if after_slash => return Err(Refusal::EmptySegment),
             Class::Slash => {}
-            // `/.well-known` and `/a.b` are nothing special; `/.`, `/..` and `/.%2e` may be.
-            Class::Dot if after_slash && matches!(target.get(at + 1), None | Some(b'/' | b'.' | b'?' | b'%')) => {
-                return rewrite(target, at, scratch);
-            }
+            Class::Dot if after_slash && may_be_dots(&target[at..]) => return rewrite(target, at, scratch),
             Class::Dot => {}
             Class::Percent => match escape(target, at)? {
                 Escape::Kept(digits) if digits == target[at + 1..at + 3] => at += 2,
@@ -165,6 +162,12 @@ pub fn normalise<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Targe
         at += 1;
     }
     Ok(Target { path: target, query: None })
+}
+
+/// Whether a segment that begins with a dot may be `.` or `..`; `.well-known` is nothing special.
+fn may_be_dots(rest: &[u8]) -> bool {
+    let rest = rest.strip_prefix(b"..").or(rest.strip_prefix(b".")).unwrap_or(rest);
+    matches!(rest, [] | [b'/' | b'?', ..] | [b'%', b'2', b'e' | b'E', ..])
 }
 
 /// The rest of the way for a path of which the first `clean` bytes need no change.
