@@ -88,11 +88,9 @@ impl ToUpstream<'_> {
         if !keeps_proto {
             out.extend_from_slice(b"\r\nX-Forwarded-Proto: http");
         }
-        if !keeps_host {
-            if let Some(authority) = head.authority {
-                out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
-                out.extend_from_slice(authority.of_buf(buf));
-            }
+        if !keeps_host && let Some(authority) = head.authority {
+            out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+            out.extend_from_slice(authority.of_buf(buf));
         }
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(self.request_id.0.as_bytes());

@@ -70,9 +70,10 @@ impl Refusal {
 
 impl std::error::Error for Refusal {}
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Refusal {
+    /// In words, for the client.
+    pub fn text(self) -> &'static str {
+        match self {
             Refusal::NotAPath => "the target does not begin with `/`",
             Refusal::EmptySegment => "the path holds `//`",
             Refusal::AboveRoot => "the path climbs above the root",
@@ -84,7 +85,13 @@ impl fmt::Display for Refusal {
             Refusal::EscapedControl => "the path holds an escaped control character",
             Refusal::BadEscape => "the path holds `%` without two hexadecimal digits",
             Refusal::NotPrintable => "the target holds a byte that is not printable ASCII",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
     }
 }
 

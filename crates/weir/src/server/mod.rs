@@ -3,12 +3,12 @@
 pub mod clock;
 pub mod deadline;
 pub mod listen;
-mod process;
-mod reload;
+pub mod process;
+pub mod reload;
 pub mod run;
 pub mod shared;
 pub mod snapshot;
-mod takeover;
+pub mod takeover;
 pub mod worker;
 
 pub use process::{StartError, serve};

@@ -20,9 +20,13 @@ use super::{clock, run};
 use crate::admin;
 use crate::config::{Config, LoadError};
 use crate::observe::{AccessLog, Metrics};
+use crate::upstream::{Resolver, supervise};
 
 /// How often the configuration file is looked at.
 const WATCH: Duration = Duration::from_secs(1);
+
+/// How long a start waits for names to be resolved; what takes longer is asked for again while requests are served.
+const RESOLVE_AT_START: Duration = Duration::from_secs(2);
 
 /// Why the process could not start. Each knows its exit code (sysexits.h).
 #[derive(Debug)]
@@ -101,7 +105,8 @@ pub fn serve(source: Source) -> Result<(), StartError> {
     let metrics = Metrics::new();
     let access_log = match &config.access_log {
         Some(spec) => Some(
-            AccessLog::start(spec, &metrics).map_err(|error| StartError::system("cannot open the access log", error))?,
+            AccessLog::start(spec, &metrics)
+                .map_err(|error| StartError::system("cannot open the access log", error))?,
         ),
         None => None,
     };
@@ -116,16 +121,24 @@ pub fn serve(source: Source) -> Result<(), StartError> {
     // The control thread has duplicates of the sockets to give away; they keep no queue alive once it drops them.
     let addresses: Vec<SocketAddr> = groups.iter().map(|group| group.address).collect();
     let duplicates = if takeover_path.is_some() { duplicate(&groups)? } else { Vec::new() };
-    let (ended, workers_ended) = watch::channel(());
-    let threads = start_workers(groups, receivers, &shared, &ended)?;
-    drop(ended);
-
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| StartError::system("cannot start the control thread", error))?;
+    let resolver = Resolver::system();
+    let unresolved = runtime.block_on(shared.generation().upstreams.resolve_unknown(&resolver, RESOLVE_AT_START));
+    if !unresolved.is_empty() {
+        tracing::warn!(
+            names = unresolved.join(", "),
+            "names without an address yet: their targets are out until they resolve"
+        );
+    }
+
+    let (ended, workers_ended) = watch::channel(());
+    let threads = start_workers(groups, receivers, &shared, &ended)?;
+    drop(ended);
     let outcome = runtime.block_on(async {
-        let control = ControlThread { shared: shared.clone(), controller, duplicates, drain, workers_ended };
+        let control = ControlThread { shared: shared.clone(), controller, resolver, duplicates, drain, workers_ended };
         control.start(admin, &addresses, takeover_path.as_deref(), taken).await
     });
     outcome?;
@@ -158,9 +171,8 @@ fn listeners(config: &Config, workers: usize) -> Result<(Vec<Group>, Option<Take
     for &address in &config.listen {
         let failed = |error| StartError::Listen { key: "listen", address: address.to_string(), error };
         // Port 0 stands for whatever port the old process has at that address.
-        let same = |group: &Group| {
-            group.address == address || (address.port() == 0 && group.address.ip() == address.ip())
-        };
+        let same =
+            |group: &Group| group.address == address || (address.port() == 0 && group.address.ip() == address.ip());
         let group = match given.iter().position(same) {
             Some(position) => {
                 let mut group = given.swap_remove(position);
@@ -229,6 +241,7 @@ fn start_workers(
 struct ControlThread {
     shared: Arc<Shared>,
     controller: Arc<Controller>,
+    resolver: Resolver,
     duplicates: Vec<(SocketAddr, Vec<OwnedFd>)>,
     drain: Option<Duration>,
     /// Closed when the last worker has ended.
@@ -249,6 +262,7 @@ impl ControlThread {
         let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
 
+        tokio::spawn(supervise(self.controller.upstreams(), self.resolver.clone()));
         for address in addresses {
             println!("listening on http://{address}");
         }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::shared::{Shared, lock};
 use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
-use crate::config::{self, Config, Loaded, LoadError};
+use crate::config::{self, Config, LoadError, Loaded};
 use crate::observe::Metrics;
 use crate::route::Table;
 use crate::upstream::{UpstreamSnapshot, Upstreams};
@@ -30,9 +30,7 @@ impl Source {
     pub fn load(&self) -> Result<Loaded, LoadError> {
         match self {
             Source::File(path) => config::load_file(path, &config::process_environment),
-            Source::Environment => {
-                config::load_environment(&config::process_environment).map_err(LoadError::Invalid)
-            }
+            Source::Environment => config::load_environment(&config::process_environment).map_err(LoadError::Invalid),
         }
     }
 }
@@ -45,19 +43,19 @@ pub struct Controller {
     file: Mutex<config::raw::File>,
     /// One reload at a time.
     reloading: tokio::sync::Mutex<()>,
-    /// Told of every new generation.
-    changed: tokio::sync::watch::Sender<Arc<Generation>>,
+    /// Told of the upstreams of every new configuration.
+    changed: tokio::sync::watch::Sender<Arc<Upstreams>>,
 }
 
 impl Controller {
     /// A controller for a process that just started.
     pub fn new(source: Source, file: config::raw::File, shared: Arc<Shared>) -> Self {
-        let (changed, _) = tokio::sync::watch::channel(shared.generation());
+        let (changed, _) = tokio::sync::watch::channel(shared.generation().upstreams.clone());
         Controller { source, shared, file: Mutex::new(file), reloading: tokio::sync::Mutex::new(()), changed }
     }
 
-    /// New generations, as they come into force.
-    pub fn generations(&self) -> tokio::sync::watch::Receiver<Arc<Generation>> {
+    /// The upstreams in force, as they change.
+    pub fn upstreams(&self) -> tokio::sync::watch::Receiver<Arc<Upstreams>> {
         self.changed.subscribe()
     }
 
@@ -102,8 +100,9 @@ impl Controller {
         let changes = changes(&before.config, &loaded.config);
         let generation = Arc::new(generation(loaded.config, Some(&before.upstreams)));
         *lock(&self.file) = loaded.file;
-        self.shared.publish(generation.clone());
-        self.changed.send_replace(generation);
+        let upstreams = generation.upstreams.clone();
+        self.shared.publish(generation);
+        self.changed.send_replace(upstreams);
         Ok(Reloaded { changes })
     }
 }
@@ -114,7 +113,7 @@ pub fn generation(config: Config, before: Option<&Upstreams>) -> Generation {
         Some(before) => Upstreams::reload(&config, before),
         None => Upstreams::new(&config, crate::upstream::Clock::since(super::clock::process_start())),
     };
-    Generation { table: Table::new(&config), upstreams: Arc::new(upstreams), config: Arc::new(config) }
+    Generation { table: Table::new(&config.routes), upstreams: Arc::new(upstreams), config: Arc::new(config) }
 }
 
 /// What differs, a line for each; what only a restart can change says so.
@@ -160,8 +159,18 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
         &named(&before.upstreams, |upstream| &upstream.name),
         &named(&after.upstreams, |upstream| &upstream.name),
     );
-    compare(&mut lines, "limit", &named(&before.limits, |limit| &limit.name), &named(&after.limits, |limit| &limit.name));
-    compare(&mut lines, "cache", &named(&before.caches, |cache| &cache.name), &named(&after.caches, |cache| &cache.name));
+    compare(
+        &mut lines,
+        "limit",
+        &named(&before.limits, |limit| &limit.name),
+        &named(&after.limits, |limit| &limit.name),
+    );
+    compare(
+        &mut lines,
+        "cache",
+        &named(&before.caches, |cache| &cache.name),
+        &named(&after.caches, |cache| &cache.name),
+    );
     if before.server != after.server {
         lines.push("server changed".into());
     }
@@ -184,11 +193,11 @@ impl Control for Controller {
     }
 
     fn routes(&self) -> serde_json::Value {
-        self.shared.generation().table.describe()
+        describe(&self.shared.generation().config)
     }
 
     fn config_yaml(&self) -> String {
-        lock(&self.file).to_yaml_without_secrets()
+        config::yaml::to_string(&*lock(&self.file))
     }
 
     fn cachez(&self) -> Option<Cachez> {
@@ -202,6 +211,17 @@ impl Control for Controller {
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {
         Box::pin(Controller::reload(self, "asked for over the admin listener"))
     }
+}
+
+/// The routes as `/routes` shows them.
+fn describe(config: &Config) -> serde_json::Value {
+    let routes = config.routes.iter().map(|route| {
+        serde_json::json!({
+            "name": &*route.name,
+            "methods": route.matcher.methods.iter().map(|method| &**method).collect::<Vec<_>>(),
+        })
+    });
+    routes.collect()
 }
 
 /// What a file looked like when it was last looked at: a change of any of it means that it may say something else. Inode

@@ -124,7 +124,8 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
             }
             Err(error) => {
                 // ECONNABORTED and the like concern one connection; a shortage of descriptors lasts.
-                if !matches!(error.kind(), std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset) {
+                if !matches!(error.kind(), std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset)
+                {
                     tracing::warn!(%error, "cannot accept");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }

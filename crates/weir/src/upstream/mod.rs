@@ -55,7 +55,7 @@ pub use target::{Address, Health, Target, TargetId};
 pub use time::{Clock, Moment};
 pub use view::{Pick, Request, View, Views};
 
-use crate::config::{self, Config, DemoService, TargetAddress, UpstreamId};
+use crate::config::{self, Config, DemoService, UpstreamId};
 use members::Members;
 use set::{Shared, TargetSet};
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::target::TargetState;
 use super::*;
-use crate::config::DemoService;
 use crate::config::{
     AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn, Server, Timeouts,
     UpstreamKeepAlive,
 };
+use crate::config::{DemoService, TargetAddress};
 
 pub(super) fn ip(number: u8) -> TargetAddress {
     TargetAddress::Ip(socket(number))
