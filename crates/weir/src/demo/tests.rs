@@ -235,6 +235,17 @@ fn a_stream_to_the_byte() {
 }
 
 #[test]
+fn events_are_due_an_interval_apart_and_the_last_ones_together() {
+    let settings = Settings { latency_ms: Some(100), tokens: 3, token_interval_ms: 20, ..Settings::default() };
+    let chat =
+        |more: &str| Completion::new(Chat::parse(&format!(r#"{{"model":"m",{HELLO}{more}}}"#)).unwrap(), &settings);
+    let due = |more: &str| chat(more).events().map(|(due, _)| due.as_millis()).collect::<Vec<_>>();
+    assert_eq!(due(r#","stream":true"#), [100, 100, 120, 140, 140, 140]);
+    assert_eq!(due(r#","stream":true,"stream_options":{"include_usage":true}"#), [100, 100, 120, 140, 140, 140, 140]);
+    assert_eq!(chat("").plain().0.as_millis(), 140);
+}
+
+#[test]
 fn a_wrong_member_is_named() {
     let at = started(DemoService::InferencePython, quick());
     for (body, param) in [
