@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod config;
+pub mod demo;
 pub mod error;
 pub mod exchange;
 pub mod observe;
