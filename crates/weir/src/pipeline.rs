@@ -22,10 +22,10 @@ pub async fn run<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, scratch
 }
 
 async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
-    // First of all one form of the path: routes, limits, cache and upstream must all see the same (rule 23 of the safety rules).
-    x.normalise_path()?;
     // Who asks decides who is limited, and what is logged even if all else fails.
     x.identify_client();
+    // One form of the path: routes, limits, cache and upstream must all see the same (rule 23 of the safety rules).
+    x.normalise_path()?;
 
     // The route says which policies apply, so it comes before all of them. A preflight belongs to the route that it asks about
     // and ends here: browsers send it without credentials, so it must not reach authentication.

@@ -69,8 +69,8 @@ impl ToUpstream<'_> {
                 Known::Forwarded => client.peer_is_trusted,
                 Known::Other => {
                     let name = field.name.of_buf(buf);
-                    !is_set_by_gateway(Known::of_alias(name))
-                        && !(own_id && name.eq_ignore_ascii_case(self.request_id.0.as_bytes()))
+                    let is_id = own_id && name.eq_ignore_ascii_case(self.request_id.0.as_bytes());
+                    !is_id && !is_set_by_gateway(Known::of_alias(name))
                 }
                 _ => true,
             };

@@ -18,7 +18,8 @@ use super::shared::{Message, Shared};
 use super::takeover::{self, TakenOver};
 use super::{clock, run};
 use crate::admin;
-use crate::config::{Config, LoadError};
+use crate::config::{Config, LoadError, TargetAddress};
+use crate::demo;
 use crate::observe::{AccessLog, Metrics};
 use crate::upstream::{Resolver, supervise};
 
@@ -42,6 +43,8 @@ pub enum StartError {
         /// Why.
         error: io::Error,
     },
+    /// A variable that sets up a demo service is wrong.
+    Demo(demo::BadSetting),
     /// Something else that the system refuses.
     System {
         /// What was tried.
@@ -55,7 +58,7 @@ impl StartError {
     /// Exit code: 64 for a wrong configuration, 66 for an unreadable one, 69 for an address in use, 71 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            StartError::Config(LoadError::Invalid(_)) => 64,
+            StartError::Config(LoadError::Invalid(_)) | StartError::Demo(_) => 64,
             StartError::Config(LoadError::Unreadable { .. }) => 66,
             StartError::Listen { .. } => 69,
             StartError::System { .. } => 71,
@@ -71,6 +74,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Config(error) => error.fmt(f),
+            StartError::Demo(error) => error.fmt(f),
             StartError::Listen { key, address, error } => match error.kind() {
                 io::ErrorKind::AddrInUse => write!(
                     f,
@@ -125,6 +129,7 @@ pub fn serve(source: Source) -> Result<(), StartError> {
         .enable_all()
         .build()
         .map_err(|error| StartError::system("cannot start the control thread", error))?;
+    runtime.block_on(start_demo(&shared))?;
     let resolver = Resolver::system();
     let unresolved = runtime.block_on(shared.generation().upstreams.resolve_unknown(&resolver, RESOLVE_AT_START));
     if !unresolved.is_empty() {
@@ -150,6 +155,26 @@ pub fn serve(source: Source) -> Result<(), StartError> {
     }
     if let Some(log) = shared.access_log() {
         log.close(Duration::from_secs(2));
+    }
+    Ok(())
+}
+
+/// Starts the demo services that targets name.
+async fn start_demo(shared: &Shared) -> Result<(), StartError> {
+    let generation = shared.generation();
+    let targets = generation.config.upstreams.iter().flat_map(|upstream| &upstream.targets);
+    let mut started = Vec::new();
+    for target in targets {
+        let TargetAddress::Demo(service) = target.address else { continue };
+        if started.contains(&service) {
+            continue;
+        }
+        let settings = demo::Settings::from_env(|name| std::env::var_os(name)).map_err(StartError::Demo)?;
+        let address = demo::start(service, settings)
+            .await
+            .map_err(|error| StartError::system(format!("cannot start the demo service {}", service.name()), error))?;
+        generation.upstreams.set_demo_address(service, address);
+        started.push(service);
     }
     Ok(())
 }
