@@ -48,7 +48,8 @@ fn a_status_is_a_reply_to_a_request_that_was_sent() {
 
 #[test]
 fn only_what_is_configured_is_repeated() {
-    let cases: [(FailureKind, fn(&mut RetryOn) -> &mut bool); 6] = [
+    type Switch = fn(&mut RetryOn) -> &mut bool;
+    let cases: [(FailureKind, Switch); 6] = [
         (FailureKind::Connect, |on| &mut on.connect),
         (FailureKind::Reset, |on| &mut on.reset),
         (FailureKind::TryTimeout, |on| &mut on.try_timeout),
