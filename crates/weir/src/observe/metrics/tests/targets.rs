@@ -22,7 +22,7 @@ fn targets_breakers_and_queues_are_shown() {
             "    breaker: {failures: 50%, of_last: 2, open_for: 5s}\n",
             "    max_in_flight: 10\n",
             "    queue: {size: 3, timeout: 1s}\n",
-            "  plain: {targets: [http://127.0.0.1:2, http://127.0.0.1:3]}\n",
+            "  plain: {targets: [http://127.0.0.1:2, http://127.0.0.1:3/a, http://127.0.0.1:3/b]}\n",
         ),
         clock.clone(),
     ));
