@@ -17,7 +17,7 @@ export function createApp(settings = defaults) {
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
-  const json = express.json({ limit: BODY_LIMIT_BYTES, inflate: false, verify: refuseBadUtf8 });
+  const json = express.json({ limit: BODY_LIMIT_BYTES, inflate: false, verify: refuseWhatIsNoJson });
 
   app
     .route('/infer')
@@ -26,9 +26,9 @@ export function createApp(settings = defaults) {
       if (typeof prompt !== 'string' || prompt === '' || !prompt.isWellFormed()) throw new Refusal(400, 'prompt required');
       const mine = forRequest(settings, req.headers);
       const latencyMs = mine.latencyMs ?? new Draws(mine.seed, prompt).latencyMs;
-      load.admit(mine);
       const answer = JSON.stringify({ result: `echo: ${prompt}`, latency_ms: latencyMs, model: MODEL });
-      await plain(res, load, [performance.now() + latencyMs, answer]);
+      load.admit(mine);
+      await plain(res, load, [latencyMs, answer]);
     })
     .all(only('POST'));
 
@@ -37,8 +37,8 @@ export function createApp(settings = defaults) {
     .post(json, async (req, res) => {
       const chat = parseChat(req.body);
       const mine = forRequest(settings, req.headers);
+      const completion = new Completion(chat, mine);
       load.admit(mine);
-      const completion = new Completion(chat, mine, performance.now());
       if (chat.stream) await paced(res, load, STREAM_HEADERS, completion.events());
       else await plain(res, load, completion.plain());
     })
@@ -62,6 +62,7 @@ export function createApp(settings = defaults) {
 const plain = (res, load, [due, body]) =>
   paced(res, load, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': Buffer.byteLength(body) }, [[due, body]]);
 
-function refuseBadUtf8(req, res, bytes) {
-  if (!isUtf8(bytes)) throw new Error('not UTF-8');
+/** express.json would take nothing at all as {}, and replace what is not UTF-8. */
+function refuseWhatIsNoJson(req, res, bytes) {
+  if (bytes.length === 0 || !isUtf8(bytes)) throw new Error('no JSON');
 }

@@ -52,40 +52,41 @@ export function parseChat(body) {
   };
 }
 
-/** One answer: plain, or as the events of a stream, each with the time it is due. */
+/** One answer: plain, or as the events of a stream, each with the milliseconds after which it is due. */
 export class Completion {
-  constructor(chat, settings, start) {
-    const draws = new Draws(settings.seed, chatBytes(chat.messages));
+  constructor(chat, settings) {
+    this.draws = new Draws(settings.seed, chatBytes(chat.messages));
     const count = Math.min(settings.tokens, chat.maxTokens);
     const bytes = chat.messages.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
     const promptTokens = Math.max(1, Math.floor((bytes + 3) / 4));
 
     this.model = chat.model;
     this.withUsage = chat.withUsage;
-    this.tokens = draws.tokens(count);
+    this.count = count;
     this.finishReason = count === settings.tokens ? 'stop' : 'length';
-    this.id = `chatcmpl-${draws.hash.toString(16).padStart(8, '0')}`;
+    this.id = `chatcmpl-${this.draws.hash.toString(16).padStart(8, '0')}`;
     this.usage = { prompt_tokens: promptTokens, completion_tokens: count, total_tokens: promptTokens + count };
-    this.firstDue = start + (settings.latencyMs ?? draws.latencyMs);
+    this.firstDue = settings.latencyMs ?? this.draws.latencyMs;
     this.intervalMs = settings.tokenIntervalMs;
   }
 
   plain() {
-    const message = { role: 'assistant', content: this.tokens.join('') };
+    const content = Array.from({ length: this.count }, (_, i) => this.draws.token(i)).join('');
+    const message = { role: 'assistant', content };
     const body = {
       ...this.#head('chat.completion'),
       choices: [{ index: 0, message, finish_reason: this.finishReason }],
       usage: this.usage,
     };
-    return [this.firstDue + (this.tokens.length - 1) * this.intervalMs, JSON.stringify(body)];
+    return [this.firstDue + (this.count - 1) * this.intervalMs, JSON.stringify(body)];
   }
 
   *events() {
     yield [this.firstDue, this.#chunk({ role: 'assistant', content: '' })];
     let due = this.firstDue;
-    for (const [i, content] of this.tokens.entries()) {
+    for (let i = 0; i < this.count; i += 1) {
       due = this.firstDue + i * this.intervalMs;
-      yield [due, this.#chunk({ content })];
+      yield [due, this.#chunk({ content: this.draws.token(i) })];
     }
     yield [due, this.#chunk({}, this.finishReason)];
     if (this.withUsage) yield [due, event({ ...this.#head('chat.completion.chunk'), choices: [], usage: this.usage })];

@@ -3,16 +3,17 @@ import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 
 /**
- * Sends each piece, [due, text], at its time (milliseconds of performance.now); status and header go with the first one.
+ * Sends each piece, [due, text], when it is due, in milliseconds from now; status and header go with the first one.
  * Gives back the place in flight that Load.admit took, and counts a client that left before the end.
  */
 export async function paced(res, load, headers, pieces) {
+  const start = performance.now();
   const gone = new AbortController();
   const leave = () => gone.abort();
   res.once('close', leave);
   try {
     for (const [due, text] of pieces) {
-      await until(due, gone.signal);
+      await until(start + due, gone.signal);
       if (!res.headersSent) res.writeHead(200, headers);
       if (!res.write(text)) await once(res, 'drain', { signal: gone.signal });
     }

@@ -18,7 +18,7 @@ export function stopper(server, limitMs, done) {
     res.shouldKeepAlive &&= !stopping;
     res.once('close', () => {
       responses.delete(res);
-      if (stopping) socket.end();
+      if (stopping) socket.destroySoon();
     });
   });
   return () => {

@@ -27,8 +27,8 @@ export class Draws {
     return 30 + (this.draw(0) % 21);
   }
 
-  tokens(count) {
-    return Array.from({ length: count }, (_, i) => (i ? ' ' : '') + WORDS[this.draw(i + 1) >>> 27]);
+  token(i) {
+    return (i ? ' ' : '') + WORDS[this.draw(i + 1) >>> 27];
   }
 }
 

@@ -81,17 +81,31 @@ for (const [variable, value] of [['PORT', '65536'], ['PORT', 'http'], ['SIM_LATE
   });
 }
 
-test('a stop closes what is unused at once and lets a stream end', async (t) => {
+// The timeout is below the 30 s after which a stop cuts off what still has not ended.
+test('a stop closes what is unused at once, lets a stream end, and waits for no client', { timeout: 20_000 }, async (t) => {
   const base = await start(t);
   const service = services.at(-1);
-  const unused = connect(new URL(base).port, '127.0.0.1');
+  const to = { port: new URL(base).port, host: '127.0.0.1', allowHalfOpen: true };
+  const unused = connect(to);
   await once(unused, 'connect');
-  const response = await chat(base, { 'X-Sim-Token-Interval-Ms': '100' });
-  const stream = response.body.pipeThrough(new TextDecoderStream());
+
+  const client = connect(to); // never closes its side
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }], stream: true });
+  client.write(
+    'POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Sim-Token-Interval-Ms: 50\r\n' +
+      `Content-Length: ${body.length}\r\n\r\n${body}`,
+  );
+  let answer = '';
+  client.setEncoding('utf8').on('data', (piece) => (answer += piece));
+  const ended = once(client, 'end');
+  await once(client, 'data');
   service.kill('SIGTERM');
-  await once(unused.resume(), 'close');
-  let body = '';
-  for await (const piece of stream) body += piece;
-  assert.equal(body.match(/^data: /gm).length, 35);
-  assert.ok(body.endsWith('data: [DONE]\n\n'));
+  await once(unused.resume(), 'end');
+  assert.equal(service.exitCode, null);
+  await ended;
+  assert.equal(answer.match(/^data: /gm).length, 35);
+  assert.ok(answer.endsWith('data: [DONE]\n\n\r\n0\r\n\r\n'));
+  if (service.exitCode === null) await once(service, 'exit');
+  assert.equal(service.exitCode, 0);
+  client.destroy();
 });

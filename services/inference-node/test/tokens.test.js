@@ -16,10 +16,10 @@ for (const { seed, prompt, latency_ms } of vectors.infer) {
 for (const { seed, messages, id, latency_ms, prompt_tokens, tokens } of vectors.chat) {
   test(`completion ${id}`, () => {
     const chat = parseChat({ model: 'm', messages });
-    const completion = new Completion(chat, { ...defaults, seed, tokens: tokens.length }, 0);
+    const completion = new Completion(chat, { ...defaults, seed, tokens: tokens.length });
     assert.equal(completion.id, id);
-    assert.equal(completion.firstDue, latency_ms);
+    assert.deepEqual([completion.firstDue, completion.count], [latency_ms, tokens.length]);
     assert.equal(completion.usage.prompt_tokens, prompt_tokens);
-    assert.deepEqual(completion.tokens, tokens);
+    assert.deepEqual(tokens.map((_, i) => completion.draws.token(i)), tokens);
   });
 }

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from .settings import Settings
 from .tokens import Draws, chat_bytes
@@ -17,7 +17,14 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-NonEmpty = Annotated[str, Field(min_length=1)]
+def utf8(value: str) -> str:
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError("there is a lone surrogate")
+    return value
+
+
+Text = Annotated[str, AfterValidator(utf8)]
+NonEmpty = Annotated[Text, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 One = Annotated[int, Field(ge=1, le=1), BeforeValidator(whole)]
 
@@ -27,8 +34,8 @@ class Strict(BaseModel):
 
 
 class Part(Strict):
-    type: str
-    text: str | None = None
+    type: Text
+    text: Text | None = None
 
     @model_validator(mode="after")
     def text_has_text(self) -> "Part":
@@ -39,7 +46,7 @@ class Part(Strict):
 
 class Message(Strict):
     role: NonEmpty
-    content: str | list[Part] | None = None
+    content: Text | list[Part] | None = None
 
     @property
     def text(self) -> str:
@@ -64,46 +71,46 @@ class ChatRequest(Strict):
 
 
 class Completion:
-    """One answer: plain, or as the events of a stream, each with the time it is due."""
+    """One answer: plain, or as the events of a stream, each with the seconds after which it is due."""
 
-    def __init__(self, chat: ChatRequest, settings: Settings, start: float) -> None:
+    def __init__(self, chat: ChatRequest, settings: Settings) -> None:
         messages = [(message.role, message.text) for message in chat.messages]
-        draws = Draws.of(settings.seed, chat_bytes(messages))
+        self.draws = Draws.of(settings.seed, chat_bytes(messages))
         allowed = chat.max_completion_tokens or chat.max_tokens or settings.tokens
         count = min(settings.tokens, allowed)
         prompt_tokens = max(1, (sum(len(text.encode()) for _, text in messages) + 3) // 4)
-        latency_ms = draws.latency_ms if settings.latency_ms is None else settings.latency_ms
+        latency_ms = self.draws.latency_ms if settings.latency_ms is None else settings.latency_ms
 
         self.model = chat.model
-        self.tokens = draws.tokens(count)
+        self.count = count
         self.finish_reason = "stop" if count == settings.tokens else "length"
-        self.id = f"chatcmpl-{draws.hash:08x}"
+        self.id = f"chatcmpl-{self.draws.hash:08x}"
         self.usage = {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": count,
             "total_tokens": prompt_tokens + count,
         }
         self.with_usage = bool(chat.stream_options and chat.stream_options.include_usage)
-        self.first_due = start + latency_ms / 1000
+        self.first_due = latency_ms / 1000
         self.interval = settings.token_interval_ms / 1000
 
     def plain(self) -> tuple[float, bytes]:
-        message = {"role": "assistant", "content": "".join(self.tokens)}
+        message = {"role": "assistant", "content": "".join(map(self.draws.token, range(self.count)))}
         body = {
             **self.head("chat.completion"),
             "choices": [{"index": 0, "message": message, "finish_reason": self.finish_reason}],
             "usage": self.usage,
         }
-        return self.first_due + (len(self.tokens) - 1) * self.interval, dump(body)
+        return self.first_due + (self.count - 1) * self.interval, dump(body)
 
     def events(self) -> Iterator[tuple[float, bytes]]:
         due = self.first_due
         yield due, self.chunk({"role": "assistant", "content": ""})
         # All token events are alike but for the word.
         before, after = self.chunk({"content": "\0"}).rsplit(b'"\\u0000"', 1)
-        for i, token in enumerate(self.tokens):
+        for i in range(self.count):
             due = self.first_due + i * self.interval
-            yield due, before + dump(token) + after
+            yield due, before + dump(self.draws.token(i)) + after
         yield due, self.chunk({}, self.finish_reason)
         if self.with_usage:
             yield due, event({**self.head("chat.completion.chunk"), "choices": [], "usage": self.usage})

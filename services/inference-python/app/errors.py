@@ -48,6 +48,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 400:  # what json.loads gave up on in another way than by saying that it is no JSON: not UTF-8, too deep
+            return refused_body(request, [{"type": "json_invalid", "loc": ("body",), "msg": str(error.detail)}])
         refusal = ApiError(error.status_code, str(error.detail), headers=error.headers)
         if error.status_code in (404, 405):
             refusal.short = {"detail": error.detail}
@@ -56,11 +58,14 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def bad_body(request: Request, error: RequestValidationError) -> JSONResponse:
         # Without `input` and `ctx`: they can be as large as the body, and may hold what JSON cannot (NaN, a lone surrogate).
-        detail = [{key: e[key] for key in ("type", "loc", "msg")} for e in error.errors()]
-        first = detail[0]
-        member = first["loc"][1] if len(first["loc"]) > 1 else None
-        param = member if isinstance(member, str) else None
-        refusal = ApiError(400, f"{param or 'body'}: {first['msg']}", param=param)
-        if not request.url.path.startswith("/v1/"):
-            refusal.status, refusal.short = 422, {"detail": detail}
-        return answer(request, refusal)
+        return refused_body(request, [{key: e[key] for key in ("type", "loc", "msg")} for e in error.errors()])
+
+
+def refused_body(request: Request, detail: list[dict[str, Any]]) -> JSONResponse:
+    first = detail[0]
+    member = first["loc"][1] if len(first["loc"]) > 1 else None
+    param = member if isinstance(member, str) else None
+    refusal = ApiError(400, f"{param or 'body'}: {first['msg']}", param=param)
+    if not request.url.path.startswith("/v1/"):
+        refusal.status, refusal.short = 422, {"detail": detail}
+    return answer(request, refusal)

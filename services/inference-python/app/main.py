@@ -1,15 +1,14 @@
 """The application and its routes."""
 
-import asyncio
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from . import errors
 from .body_limit import BodyLimit
-from .chat import CREATED, ChatRequest, Completion, dump
+from .chat import CREATED, ChatRequest, Completion, NonEmpty, dump
 from .errors import ApiError
 from .load import Load
 from .paced import Paced
@@ -34,7 +33,7 @@ def settings_for(request: Request) -> Settings:
 
 
 class InferRequest(BaseModel):
-    prompt: Annotated[str, Field(min_length=1)]
+    prompt: NonEmpty
 
 
 class InferResponse(BaseModel):
@@ -49,9 +48,9 @@ async def infer(body: InferRequest, request: Request, load: CurrentLoad) -> Resp
     latency_ms = settings.latency_ms
     if latency_ms is None:
         latency_ms = Draws.of(settings.seed, body.prompt.encode()).latency_ms
-    load.admit(settings)
     answer = dump({"result": f"echo: {body.prompt}", "latency_ms": latency_ms, "model": MODEL})
-    return plain(load, asyncio.get_running_loop().time() + latency_ms / 1000, answer)
+    load.admit(settings)
+    return plain(load, latency_ms / 1000, answer)
 
 
 @router.post("/v1/chat/completions")
@@ -59,8 +58,8 @@ async def chat_completions(body: ChatRequest, request: Request, load: CurrentLoa
     if body.stream_options and not body.stream:
         raise ApiError(400, "stream_options is only allowed with stream", param="stream_options")
     settings = settings_for(request)
+    completion = Completion(body, settings)
     load.admit(settings)
-    completion = Completion(body, settings, asyncio.get_running_loop().time())
     if not body.stream:
         return plain(load, *completion.plain())
     headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}

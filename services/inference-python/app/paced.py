@@ -11,7 +11,7 @@ from .load import Load
 
 
 class Paced(Response):
-    """Sends each piece at its time, in seconds of the loop's clock; status and header go with the first one.
+    """Sends each piece when it is due, in seconds from now; status and header go with the first one.
 
     It gives back the place in flight that `Load.admit` took, and counts a client that left before the end.
     """
@@ -21,6 +21,7 @@ class Paced(Response):
         # The length that the base class computed is that of no body; a stream is chunked.
         self.raw_headers = [h for h in self.raw_headers if h[0] != b"content-length" or "content-length" in headers]
         self.load = load
+        self.start = asyncio.get_running_loop().time()
         self.pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -29,7 +30,7 @@ class Paced(Response):
         try:
             started = False
             for due, piece in self.pieces:
-                await wait(due, gone)
+                await wait(self.start + due, gone)
                 if gone.done():
                     self.load.cancelled += 1
                     return
@@ -46,7 +47,7 @@ class Paced(Response):
 
 
 async def wait(due: float, gone: asyncio.Future) -> None:
-    """Until `due` or until `gone`; a piece that is late lets others run first, so that no stream keeps the loop to itself."""
+    """Until `due`, of the loop's clock, or until `gone`; a piece that is late lets others run first, so that no stream keeps the loop to itself."""
     seconds = due - asyncio.get_running_loop().time()
     if seconds > 0:
         await asyncio.wait([gone], timeout=seconds)

@@ -37,8 +37,8 @@ class Draws:
     def latency_ms(self) -> int:
         return 30 + self.draw(0) % 21
 
-    def tokens(self, count: int) -> list[str]:
-        return [(" " if i else "") + WORDS[self.draw(i + 1) >> 27] for i in range(count)]
+    def token(self, i: int) -> str:
+        return (" " if i else "") + WORDS[self.draw(i + 1) >> 27]
 
 
 def chat_bytes(messages: Iterable[tuple[str, str]]) -> bytes:
