@@ -1,6 +1,7 @@
 """`python -m contract FILE --base-url URL`: see README.md."""
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from .session import Session, add_options
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a service that was started is ended too
     options = parse()
     results: list[Result] = []
 
@@ -47,7 +49,9 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="contract", description="Runs a file of cases against a service.")
     parser.add_argument("file", type=Path, help="a file of cases, as cases/inference.yaml")
-    parser.add_argument("--only", action="append", metavar="TEXT", help="the cases whose name contains TEXT, and those that they need")
+    parser.add_argument(
+        "--only", action="append", metavar="TEXT", help="the cases whose name contains TEXT, and those that they need"
+    )
     parser.add_argument("--list", action="store_true", help="show the cases and run none")
     parser.add_argument("-q", "--quiet", action="store_true", help="say only what failed")
     add_options(parser.add_argument)
@@ -55,7 +59,9 @@ def parse() -> argparse.Namespace:
 
 
 def finish(results: list[Result]) -> int:
-    passed, failed, skipped = (sum(result.state == state for result in results) for state in ("passed", "failed", "skipped"))
+    passed, failed, skipped = (
+        sum(result.state == state for result in results) for state in ("passed", "failed", "skipped")
+    )
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 0 if passed and not failed else 1
 

@@ -152,7 +152,9 @@ def _suite(path: Path, raw: Any) -> Suite:
 
 def _through(raw: Any, where: str) -> Through:
     one = _mapping(raw, where, {"about", "map", "skip", "headers"})
-    return Through(map=one.get("map") or {}, skip=frozenset(one.get("skip") or []), headers=_texts(one.get("headers"), where))
+    return Through(
+        map=one.get("map") or {}, skip=frozenset(one.get("skip") or []), headers=_texts(one.get("headers"), where)
+    )
 
 
 def _variants(raw: Any, where: str) -> Iterator[Any]:
@@ -162,7 +164,11 @@ def _variants(raw: Any, where: str) -> Iterator[Any]:
         return
     common = {key: value for key, value in raw.items() if key != "variants"}
     for name, own in _mapping(raw["variants"], f"{where}, variants").items():
-        yield common | _mapping(own, f"{where}, variant {name}", CASE_KEYS - {"name"}) | {"name": f"{raw.get('name')}: {name}"}
+        yield (
+            common
+            | _mapping(own, f"{where}, variant {name}", CASE_KEYS - {"name"})
+            | {"name": f"{raw.get('name')}: {name}"}
+        )
 
 
 REQUEST_KEYS = {"request", "target", "headers", "json", "body", "body_hex", "timeout"}

@@ -1,6 +1,5 @@
 """Holds one answer against one expectation."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -93,7 +92,7 @@ def _json_of(event: Event) -> Any:
 def deal(expects: list[Expect], answers: list[Answer]) -> Iterator[str]:
     """Which answers are which of several expectations, and whether there are as many of each as there should be."""
     counts = [0] * len(expects)
-    strangers: Counter[str] = Counter()
+    strangers: dict[str, list[Answer]] = {}
     for answer in answers:
         fitting = next((i for i, one in enumerate(expects) if next(problems(one, answer), None) is None), None)
         if fitting is not None:
@@ -101,9 +100,9 @@ def deal(expects: list[Expect], answers: list[Answer]) -> Iterator[str]:
             continue
         nearest = next((one for one in expects if one.status is None or matches(one.status, answer.status)), None)
         why = "; ".join(problems(nearest, answer)) if nearest else f"none of them has status {answer.status}"
-        strangers[f"{why}; it is {answer.summary(200)}"] += 1
-    for text, count in strangers.most_common(3):
-        yield f"{count} of {len(answers)} answers are none of those expected: {text}"
+        strangers.setdefault(why, []).append(answer)
+    for why, alike in strangers.items():
+        yield f"{len(alike)} of {len(answers)} answers are none of those expected: {why}; one is {alike[0].summary(200)}"
     for expect, count in zip(expects, counts, strict=True):
         low, high = expect.times or [len(answers), len(answers)]
         if not low <= count <= high:

@@ -113,7 +113,7 @@ def check_rules(expected: Any, at: str) -> Iterator[str]:
                     re.compile(wanted)
                 except re.error as error:
                     yield f"{at}: {wanted!r} is no regular expression: {error}"
-    for name, value in expected.items():
+    for value in expected.values():
         yield from check_rules(value, at)
 
 

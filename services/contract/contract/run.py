@@ -160,7 +160,13 @@ class Runner:
         elif isinstance(body, str):
             body = body.encode()
         base = self.base_urls.get(request.target) or self.base_urls[None]
-        return Prepared(request.method, base.rstrip("/") + self._mapped(fill(request.path, variables)), headers, body, request.timeout)
+        return Prepared(
+            request.method,
+            base.rstrip("/") + self._mapped(fill(request.path, variables)),
+            headers,
+            body,
+            request.timeout,
+        )
 
     def _mapped(self, path: str) -> str:
         for prefix in sorted(self.through.map, key=len, reverse=True):
@@ -186,7 +192,11 @@ def captured(source: Any, answer: Answer) -> Any:
     """A JSON pointer, or {header: NAME} or {pointer: POINTER}, each with {matches: REGEX} for the part in its first group."""
     how = {"pointer": source} if isinstance(source, str) else source
     try:
-        value = answer.headers.get(how["header"], ABSENT) if "header" in how else pointer(answer.json(), how.get("pointer", ""))
+        value = (
+            answer.headers.get(how["header"], ABSENT)
+            if "header" in how
+            else pointer(answer.json(), how.get("pointer", ""))
+        )
     except ValueError:
         return ABSENT
     if value is not ABSENT and "matches" in how:

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 LISTENING = re.compile(r"listening on (http://\S+)(?: \(([\w-]+)\))?")
@@ -18,7 +19,9 @@ class NotStarted(Exception):
 
 
 class Service:
-    def __init__(self, command: str, cwd: Path, env: Mapping[str, str], targets: list[str], deadline: float = 60) -> None:
+    def __init__(
+        self, command: str, cwd: Path, env: Mapping[str, str], targets: list[str], deadline: float = 60
+    ) -> None:
         """Waits until `listening on http://ADDR`, or `listening on http://ADDR (NAME)` for each target, is printed."""
         self.base_urls: dict[str | None, str] = {}
         self.wanted: set[str | None] = set(targets) or {None}
@@ -76,10 +79,9 @@ class Service:
 
     def kill(self) -> None:
         """Ends whatever is left of it, children included."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
-        self.reader.join(5)
+        self.reader.join()
+        self.process.stdout.close()
         self.errors.close()

@@ -49,5 +49,7 @@ def names_in(value: Any) -> Iterator[str]:
 
 def _get(name: str, variables: Mapping[str, Any]) -> Any:
     if name not in variables:
-        raise UnknownVariable(f"there is no variable ${{{name}}}: no case that ran captured it, and --var does not set it")
+        raise UnknownVariable(
+            f"there is no variable ${{{name}}}: no case that ran captured it, and --var does not set it"
+        )
     return variables[name]

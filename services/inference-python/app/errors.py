@@ -48,7 +48,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
-        if error.status_code == 400:  # what json.loads gave up on in another way than by saying that it is no JSON: not UTF-8, too deep
+        if error.status_code == 400:
+            # FastAPI's word for a body on which json.loads gave up otherwise than with "no JSON": not UTF-8, too deep.
             return refused_body(request, [{"type": "json_invalid", "loc": ("body",), "msg": str(error.detail)}])
         refusal = ApiError(error.status_code, str(error.detail), headers=error.headers)
         if error.status_code in (404, 405):

@@ -9,7 +9,9 @@ STREAMS = 200
 
 
 def client_of(base: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=base, limits=httpx.Limits(max_connections=STREAMS + 1), timeout=60, trust_env=False)
+    return httpx.AsyncClient(
+        base_url=base, limits=httpx.Limits(max_connections=STREAMS + 1), timeout=60, trust_env=False
+    )
 
 
 def test_waiting_streams_leave_the_loop_free_and_end_with_their_clients(start):
@@ -32,7 +34,7 @@ def test_waiting_streams_leave_the_loop_free_and_end_with_their_clients(start):
             leave.set()
             await asyncio.gather(*streams)
             deadline = time.monotonic() + 30
-            while (sim := (await client.get("/sim")).json())["in_flight"] and time.monotonic() < deadline:
+            while (sim := (await client.get("/sim")).json())["in_flight"] and time.monotonic() < deadline:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.01)
             assert sim == {"in_flight": 0, "admitted": STREAMS, "failed": 0, "refused": 0, "cancelled": STREAMS}
 

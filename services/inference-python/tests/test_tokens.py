@@ -27,6 +27,8 @@ def test_completion_is_drawn_from_the_messages(case):
 
 def test_a_model_named_like_the_place_of_the_word_is_still_one_event_a_token():
     chat = ChatRequest(model="\0", messages=[{"role": "user", "content": "hello"}], stream=True)
-    events = [json.loads(event[6:]) for _, event in Completion(chat, Settings(tokens=3)).events() if b"DONE" not in event]
+    events = [
+        json.loads(event[6:]) for _, event in Completion(chat, Settings(tokens=3)).events() if b"DONE" not in event
+    ]
     assert [event["choices"][0]["delta"].get("content") for event in events] == ["", "trout", " weir", " sluice", None]
     assert {event["model"] for event in events} == {"\0"}
