@@ -38,10 +38,8 @@ fn classify(title: &str) -> Heading<'_> {
         return Heading::DataStructures;
     }
     let is_method = |word: &str| word.len() > 2 && word.chars().all(|c| c.is_ascii_uppercase());
-    let is_uri =
-        |text: &str| text.starts_with('/') || text.starts_with("{/") || text.starts_with("{?");
-    let declares =
-        |text: &str| is_uri(text) || text.split_whitespace().next().is_some_and(is_method);
+    let is_uri = |text: &str| text.starts_with('/') || text.starts_with("{/") || text.starts_with("{?");
+    let declares = |text: &str| is_uri(text) || text.split_whitespace().next().is_some_and(is_method);
     let parts = |text| -> (&str, Option<&str>) {
         let text: &str = text;
         match text.split_once(char::is_whitespace) {
@@ -51,11 +49,7 @@ fn classify(title: &str) -> Heading<'_> {
     };
     // `Name [METHOD /uri]`; the template may hold brackets of its own, so the first that declares something counts
     for (open, _) in title.match_indices('[') {
-        let Some(inside) = title[open + 1..]
-            .trim_end()
-            .strip_suffix(']')
-            .map(str::trim)
-        else {
+        let Some(inside) = title[open + 1..].trim_end().strip_suffix(']').map(str::trim) else {
             break;
         };
         let name = title[..open].trim();
@@ -73,9 +67,7 @@ fn classify(title: &str) -> Heading<'_> {
         return Heading::Resource("", title);
     }
     let (method, uri) = parts(title);
-    if is_method(method)
-        && (uri.is_some_and(is_uri) || (uri.is_none() && method.parse::<Method>().is_ok()))
-    {
+    if is_method(method) && (uri.is_some_and(is_uri) || (uri.is_none() && method.parse::<Method>().is_ok())) {
         return Heading::Action("", method, uri);
     }
     Heading::Other(title)
@@ -98,21 +90,13 @@ struct Reader<'t, 'r> {
 /// Reads the document `text`, called `file`.
 pub(crate) fn read<'t>(file: &'t str, text: &'t str, builder: Builder<'t, '_>) -> Api {
     let outline = lines::outline(text);
-    let mut reader = Reader {
-        file,
-        builder,
-        mson: Mson::new(file),
-        models: HashMap::new(),
-    };
+    let mut reader = Reader { file, builder, mson: Mson::new(file), models: HashMap::new() };
     reader.metadata(&outline);
     reader.data_structures(&outline.sections);
     reader.sections(&outline.sections);
     if reader.builder.api.operations.is_empty() && !reader.builder.report.has_errors() {
         let text = "the description has no actions: it describes no operations";
-        reader
-            .builder
-            .report
-            .warn(Diagnostic::whole(Code::PassedOver, file, text));
+        reader.builder.report.warn(Diagnostic::whole(Code::PassedOver, file, text));
     }
     reader.builder.finish()
 }
@@ -127,22 +111,14 @@ impl<'t> Reader<'t, '_> {
         for (key, value) in &outline.metadata {
             match key.to_ascii_uppercase().as_str() {
                 "HOST" => {
-                    let server = build::server(
-                        value,
-                        None,
-                        &Origin::Line(self.file, 1),
-                        self.builder.report,
-                    );
+                    let server = build::server(value, None, &Origin::Line(self.file, 1), self.builder.report);
                     self.builder.api.servers.push(server);
                 }
                 "VERSION" => self.builder.api.version = (*value).to_owned(),
                 _ => {}
             }
         }
-        let title = outline
-            .sections
-            .first()
-            .map(|s| (s.title, classify(s.title)));
+        let title = outline.sections.first().map(|s| (s.title, classify(s.title)));
         if let Some((title, Heading::Other(_))) = title {
             self.builder.api.title = title.to_owned();
         }
@@ -163,11 +139,8 @@ impl<'t> Reader<'t, '_> {
                     inside = None;
                     for item in &section.items {
                         if item.is("Attributes") && !name.is_empty() {
-                            let kind = signature::parse(item.text)
-                                .kind()
-                                .map(|k| format!("{name} ({k})"));
-                            self.mson
-                                .define(kind.as_deref().unwrap_or(name), item.clone());
+                            let kind = signature::parse(item.text).kind().map(|k| format!("{name} ({k})"));
+                            self.mson.define(kind.as_deref().unwrap_or(name), item.clone());
                         } else if item.is("Model") && !name.is_empty() {
                             self.models.insert(name, item.clone());
                         }
@@ -190,12 +163,7 @@ impl<'t> Reader<'t, '_> {
                 Heading::DataStructures => data = Some(section.level),
                 Heading::Group => resource = None,
                 Heading::Resource(_, uri) => {
-                    let parameters = section
-                        .items
-                        .iter()
-                        .filter(|i| i.is("Parameters"))
-                        .cloned()
-                        .collect();
+                    let parameters = section.items.iter().filter(|i| i.is("Parameters")).cloned().collect();
                     for item in &section.items {
                         self.unknown_item(item, &["Parameters", "Attributes", "Model", "Headers"]);
                     }
@@ -211,10 +179,7 @@ impl<'t> Reader<'t, '_> {
                         self.builder.report.error(fault);
                         continue;
                     };
-                    let shared = resource
-                        .as_ref()
-                        .map(|r| r.parameters.as_slice())
-                        .unwrap_or_default();
+                    let shared = resource.as_ref().map(|r| r.parameters.as_slice()).unwrap_or_default();
                     self.action(name, method, uri, shared, section);
                 }
                 Heading::Other(_) => {}
@@ -224,48 +189,26 @@ impl<'t> Reader<'t, '_> {
 
     /// A list in a resource or action that begins with a capital is most often a keyword with a typing error.
     fn unknown_item(&mut self, item: &Item<'t>, known: &[&str]) {
-        let keyword = [
-            "Parameter",
-            "Attribute",
-            "Header",
-            "Request",
-            "Response",
-            "Model",
-            "Body",
-            "Schema",
-            "Relation",
-        ];
+        let keyword =
+            ["Parameter", "Attribute", "Header", "Request", "Response", "Model", "Body", "Schema", "Relation"];
         let first = item.text.split([' ', '(', ':']).next().unwrap_or("");
         if !known.iter().any(|k| item.is(k))
-            && keyword.iter().any(|k| {
-                first.eq_ignore_ascii_case(k) || first.eq_ignore_ascii_case(&format!("{k}s"))
-            })
+            && keyword.iter().any(|k| first.eq_ignore_ascii_case(k) || first.eq_ignore_ascii_case(&format!("{k}s")))
         {
-            let fault = self.fault(
-                Code::PassedOver,
-                item.line,
-                format!("'{first}' is not known here and is passed over"),
-            );
+            let fault =
+                self.fault(Code::PassedOver, item.line, format!("'{first}' is not known here and is passed over"));
             self.builder.report.warn(fault);
         }
     }
 
-    fn action(
-        &mut self,
-        name: &'t str,
-        method: &'t str,
-        uri: &'t str,
-        shared: &[Item<'t>],
-        section: &Section<'t>,
-    ) {
+    fn action(&mut self, name: &'t str, method: &'t str, uri: &'t str, shared: &[Item<'t>], section: &Section<'t>) {
         let origin = Origin::Line(self.file, section.line);
         let method = match method.parse::<Method>() {
             Ok(method) => method,
             Err(why) => {
-                self.builder.report.warn(origin.diagnostic(
-                    Code::PassedOver,
-                    format!("{why}; the action is passed over"),
-                ));
+                self.builder
+                    .report
+                    .warn(origin.diagnostic(Code::PassedOver, format!("{why}; the action is passed over")));
                 return;
             }
         };
@@ -273,23 +216,10 @@ impl<'t> Reader<'t, '_> {
             return;
         };
         for item in &section.items {
-            self.unknown_item(
-                item,
-                &[
-                    "Parameters",
-                    "Attributes",
-                    "Headers",
-                    "Request",
-                    "Response",
-                    "Relation",
-                ],
-            );
+            self.unknown_item(item, &["Parameters", "Attributes", "Headers", "Request", "Response", "Relation"]);
         }
         let mut declared: Vec<(String, Parameter)> = Vec::new();
-        for list in shared
-            .iter()
-            .chain(section.items.iter().filter(|i| i.is("Parameters")))
-        {
+        for list in shared.iter().chain(section.items.iter().filter(|i| i.is("Parameters"))) {
             for item in &list.items {
                 let (name, parameter) = parameter(item);
                 declared.retain(|(n, _)| *n != name);
@@ -302,11 +232,7 @@ impl<'t> Reader<'t, '_> {
             if let Some((_, exploded)) = query {
                 if parameter.kind == Type::Array || *exploded {
                     parameter.kind = Type::Array;
-                    parameter.list = Some(if *exploded {
-                        ListFormat::Multi
-                    } else {
-                        ListFormat::Csv
-                    });
+                    parameter.list = Some(if *exploded { ListFormat::Multi } else { ListFormat::Csv });
                 }
                 params.query.insert(name, parameter);
             } else {
@@ -317,39 +243,15 @@ impl<'t> Reader<'t, '_> {
                 params.path.insert(name, parameter);
             }
         }
-        for (name, _) in template
-            .query
-            .iter()
-            .filter(|(name, _)| !params.query.contains_key(name))
-        {
-            let text = format!(
-                "the variable '{name}' of the query is not described; it is taken to be optional text"
-            );
-            self.builder
-                .report
-                .warn(origin.diagnostic(Code::Assumed, text));
+        for (name, _) in template.query.iter().filter(|(name, _)| !params.query.contains_key(name)) {
+            let text = format!("the variable '{name}' of the query is not described; it is taken to be optional text");
+            self.builder.report.warn(origin.diagnostic(Code::Assumed, text));
         }
         let (body, header, security) = self.payload(section);
         params.header = header;
-        let relation = section
-            .items
-            .iter()
-            .find(|i| i.is("Relation"))
-            .map(|i| i.after("Relation"));
-        let id = [name, relation.unwrap_or("")]
-            .into_iter()
-            .find(|n| build::is_identifier(n))
-            .map(str::to_owned);
-        self.builder.push(Draft {
-            origin,
-            id,
-            method,
-            template,
-            servers: Vec::new(),
-            params,
-            body,
-            security,
-        });
+        let relation = section.items.iter().find(|i| i.is("Relation")).map(|i| i.after("Relation"));
+        let id = [name, relation.unwrap_or("")].into_iter().find(|n| build::is_identifier(n)).map(str::to_owned);
+        self.builder.push(Draft { origin, id, method, template, servers: Vec::new(), params, body, security });
     }
 }
 
@@ -378,51 +280,24 @@ fn parameter(item: &Item<'_>) -> (String, Parameter) {
         let text = signature::unquote(item.after(keyword));
         (!text.is_empty()).then(|| value(&text))
     };
-    let members = item
-        .items
-        .iter()
-        .filter(|i| i.is("Members") || i.is("Values"))
-        .flat_map(|i| &i.items);
-    let values: Vec<Json> = members
-        .map(|i| value(&signature::parse(i.text).name))
-        .collect();
-    let example = signature
-        .value
-        .clone()
-        .or_else(|| signature.quoted())
-        .map(|v| value(&v))
-        .or_else(|| nested("Sample"));
-    let default = signature
-        .default
-        .as_deref()
-        .map(value)
-        .or_else(|| nested("Default"));
-    let parameter = Parameter {
-        required: !signature.has("optional"),
-        example,
-        default,
-        values,
-        items,
-        ..Parameter::of(kind)
-    };
+    let members = item.items.iter().filter(|i| i.is("Members") || i.is("Values")).flat_map(|i| &i.items);
+    let values: Vec<Json> = members.map(|i| value(&signature::parse(i.text).name)).collect();
+    let example =
+        signature.value.clone().or_else(|| signature.quoted()).map(|v| value(&v)).or_else(|| nested("Sample"));
+    let default = signature.default.as_deref().map(value).or_else(|| nested("Default"));
+    let parameter =
+        Parameter { required: !signature.has("optional"), example, default, values, items, ..Parameter::of(kind) };
     (signature.name, parameter)
 }
 
 /// Text as a value of a type.
 fn typed(text: &str, kind: Type, items: Option<Type>) -> Json {
     match kind {
-        Type::Number | Type::Integer => {
-            crate::tree::parse::number(text).map_or_else(|| text.into(), Json::Number)
+        Type::Number | Type::Integer => crate::tree::parse::number(text).map_or_else(|| text.into(), Json::Number),
+        Type::Boolean => text.parse::<bool>().map_or_else(|_| text.into(), Json::Bool),
+        Type::Array => {
+            Json::Array(signature::split(text).iter().map(|t| typed(t, items.unwrap_or(Type::String), None)).collect())
         }
-        Type::Boolean => text
-            .parse::<bool>()
-            .map_or_else(|_| text.into(), Json::Bool),
-        Type::Array => Json::Array(
-            signature::split(text)
-                .iter()
-                .map(|t| typed(t, items.unwrap_or(Type::String), None))
-                .collect(),
-        ),
         _ => text.into(),
     }
 }

@@ -1,9 +1,7 @@
 //! What all formats share when operations become the model: templates, names, servers, and the checks across operations.
 
 use crate::diagnostic::{Code, Diagnostic, Report};
-use crate::model::{
-    Api, Body, Method, Operation, Parameter, Security, SecurityScheme, Server, Type,
-};
+use crate::model::{Api, Body, Method, Operation, Parameter, Security, SecurityScheme, Server, Type};
 use crate::source::Limits;
 use crate::template::{self, Template};
 use crate::tree::Node;
@@ -57,13 +55,7 @@ pub(crate) struct Builder<'a, 'r> {
 
 impl<'a, 'r> Builder<'a, 'r> {
     pub(crate) fn new(limits: &'a Limits, report: &'r mut Report) -> Self {
-        Self {
-            api: Api::default(),
-            report,
-            limits,
-            origins: Vec::new(),
-            too_many: false,
-        }
+        Self { api: Api::default(), report, limits, origins: Vec::new(), too_many: false }
     }
 
     /// Reads the template `path`; a fault is reported at `origin`.
@@ -71,8 +63,7 @@ impl<'a, 'r> Builder<'a, 'r> {
         match template::parse(path) {
             Ok(template) => {
                 for remark in &template.remarks {
-                    self.report
-                        .warn(origin.diagnostic(Code::PassedOver, remark));
+                    self.report.warn(origin.diagnostic(Code::PassedOver, remark));
                 }
                 Some(template)
             }
@@ -87,47 +78,26 @@ impl<'a, 'r> Builder<'a, 'r> {
     pub(crate) fn push(&mut self, draft: Draft<'a>) {
         if self.api.operations.len() >= self.limits.operations {
             if !self.too_many {
-                let text = format!(
-                    "the description has more than {} operations",
-                    self.limits.operations
-                );
-                self.report
-                    .error(draft.origin.diagnostic(Code::TooLarge, text));
+                let text = format!("the description has more than {} operations", self.limits.operations);
+                self.report.error(draft.origin.diagnostic(Code::TooLarge, text));
             }
             self.too_many = true;
             return;
         }
-        let Draft {
-            origin,
-            id,
-            method,
-            template,
-            servers,
-            mut params,
-            body,
-            security,
-        } = draft;
+        let Draft { origin, id, method, template, servers, mut params, body, security } = draft;
         let path_params = self.path_params(&template, &mut params, method, &origin);
         for (name, exploded) in &template.query {
             let list = exploded.then_some(crate::model::ListFormat::Multi);
             let kind = if *exploded { Type::Array } else { Type::String };
-            params.query.entry(name.clone()).or_insert(Parameter {
-                list,
-                ..Parameter::of(kind)
-            });
+            params.query.entry(name.clone()).or_insert(Parameter { list, ..Parameter::of(kind) });
         }
         for (name, value) in &template.fixed_query {
-            let fixed = Parameter {
-                required: true,
-                values: vec![value.as_str().into()],
-                ..Parameter::of(Type::String)
-            };
+            let fixed =
+                Parameter { required: true, values: vec![value.as_str().into()], ..Parameter::of(Type::String) };
             params.query.entry(name.clone()).or_insert(fixed);
         }
         if body.is_some() && matches!(method, Method::Get | Method::Head | Method::Trace) {
-            let text = format!(
-                "a body with {method} has no meaning (RFC 9110, section 9.3.1), but it is kept"
-            );
+            let text = format!("a body with {method} has no meaning (RFC 9110, section 9.3.1), but it is kept");
             self.report.warn(origin.diagnostic(Code::Assumed, text));
         }
         self.api.operations.push(Operation {
@@ -156,7 +126,8 @@ impl<'a, 'r> Builder<'a, 'r> {
         let mut found = BTreeMap::new();
         for name in &template.names {
             let mut parameter = params.path.remove(name).unwrap_or_else(|| {
-                let text = format!("the variable '{name}' of the path is not described for {method}; it is taken to be text");
+                let text =
+                    format!("the variable '{name}' of the path is not described for {method}; it is taken to be text");
                 self.report.warn(origin.diagnostic(Code::Assumed, text));
                 Parameter::of(Type::String)
             });
@@ -184,17 +155,9 @@ impl<'a, 'r> Builder<'a, 'r> {
         let mut urls = HashSet::new();
         self.api.servers.retain(|s| urls.insert(s.url.clone()));
         for (i, operation) in self.api.operations.iter_mut().enumerate() {
-            let servers = if operation.servers.is_empty() {
-                &self.api.servers
-            } else {
-                &operation.servers
-            };
+            let servers = if operation.servers.is_empty() { &self.api.servers } else { &operation.servers };
             operation.base_path = servers.first().map(|s| s.url.clone()).unwrap_or_default();
-            let key = (
-                operation.method,
-                operation.base_path.clone(),
-                template::anonymous(&operation.endpoint_path),
-            );
+            let key = (operation.method, operation.base_path.clone(), template::anonymous(&operation.endpoint_path));
             if let Some(first) = seen.insert(key, i) {
                 clashes.push((first, i));
             }
@@ -203,15 +166,10 @@ impl<'a, 'r> Builder<'a, 'r> {
             let (a, b) = (&self.api.operations[first], &self.api.operations[second]);
             if a.endpoint_path == b.endpoint_path {
                 let text = format!("{} {} is described twice", b.method, b.endpoint_path);
-                self.report
-                    .error(self.origins[second].diagnostic(Code::Invalid, text));
+                self.report.error(self.origins[second].diagnostic(Code::Invalid, text));
             } else {
-                let text = format!(
-                    "{} {} matches the same requests as {}",
-                    b.method, b.endpoint_path, a.endpoint_path
-                );
-                self.report
-                    .warn(self.origins[second].diagnostic(Code::Assumed, text));
+                let text = format!("{} {} matches the same requests as {}", b.method, b.endpoint_path, a.endpoint_path);
+                self.report.warn(self.origins[second].diagnostic(Code::Assumed, text));
             }
         }
         self.api
@@ -226,20 +184,15 @@ impl<'a, 'r> Builder<'a, 'r> {
             }
             let unique = unique(&operation.id, &mut taken);
             if unique != operation.id {
-                let text = format!(
-                    "the identifier '{}' is used before; this operation is called '{unique}'",
-                    operation.id
-                );
+                let text =
+                    format!("the identifier '{}' is used before; this operation is called '{unique}'", operation.id);
                 self.report.warn(origin.diagnostic(Code::Assumed, text));
                 operation.id = unique;
             }
         }
         for operation in &mut self.api.operations {
             if operation.id.is_empty() {
-                operation.id = unique(
-                    &made_id(operation.method, &operation.endpoint_path),
-                    &mut taken,
-                );
+                operation.id = unique(&made_id(operation.method, &operation.endpoint_path), &mut taken);
             }
         }
     }
@@ -248,10 +201,7 @@ impl<'a, 'r> Builder<'a, 'r> {
 /// `get_active_auctionID` of GET and `/active/{auctionID}`.
 pub(crate) fn made_id(method: Method, path: &str) -> String {
     let mut id = method.lower().to_owned();
-    for word in path
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|w| !w.is_empty())
-    {
+    for word in path.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()) {
         id.push('_');
         id.push_str(word);
     }
@@ -270,52 +220,29 @@ fn unique(id: &str, taken: &mut HashSet<String>) -> String {
 
 /// Whether a title such as RAML's `displayName` can serve as an identifier.
 pub(crate) fn is_identifier(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= 100
-        && text
-            .chars()
-            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+    !text.is_empty() && text.len() <= 100 && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 /// A server from a URL that may be relative: `v1`, `./v1` and `/v1/` are `/v1`. Query and fragment are dropped with a warning.
-pub(crate) fn server(
-    url: &str,
-    description: Option<&str>,
-    origin: &Origin<'_>,
-    report: &mut Report,
-) -> Server {
+pub(crate) fn server(url: &str, description: Option<&str>, origin: &Origin<'_>, report: &mut Report) -> Server {
     let mut url = url.trim();
     if let Some(end) = url.find(['?', '#']) {
-        report.warn(origin.diagnostic(
-            Code::PassedOver,
-            "query and fragment of the server's URL are dropped",
-        ));
+        report.warn(origin.diagnostic(Code::PassedOver, "query and fragment of the server's URL are dropped"));
         url = &url[..end];
     }
     let mut server = Server::new(url);
     if let Some(rest) = server.url.strip_prefix("//") {
-        report.warn(origin.diagnostic(
-            Code::Assumed,
-            "the server's URL has no scheme; http is assumed",
-        ));
+        report.warn(origin.diagnostic(Code::Assumed, "the server's URL has no scheme; http is assumed"));
         server.url = format!("http://{rest}");
-    } else if !server.url.contains("://") && !server.url.is_empty() && !server.url.starts_with('/')
-    {
-        server.url = format!("/{}", server.url.trim_start_matches("./"))
-            .trim_end_matches(['/', '.'])
-            .to_owned();
+    } else if !server.url.contains("://") && !server.url.is_empty() && !server.url.starts_with('/') {
+        server.url = format!("/{}", server.url.trim_start_matches("./")).trim_end_matches(['/', '.']).to_owned();
     }
-    server.description = description
-        .map(|d| d.trim().to_owned())
-        .filter(|d| !d.is_empty());
+    server.description = description.map(|d| d.trim().to_owned()).filter(|d| !d.is_empty());
     server
 }
 
 /// Replaces `{name}` in a URL by what `value` gives; names for which it gives nothing stay and are returned.
-pub(crate) fn substitute(
-    url: &str,
-    mut value: impl FnMut(&str) -> Option<String>,
-) -> (String, Vec<String>) {
+pub(crate) fn substitute(url: &str, mut value: impl FnMut(&str) -> Option<String>) -> (String, Vec<String>) {
     let mut out = String::with_capacity(url.len());
     let mut open = Vec::new();
     let mut rest = url;
@@ -356,12 +283,7 @@ pub(crate) fn preferred<'m>(types: &[&'m str]) -> Option<&'m str> {
 
 /// A media type without parameters, lower case.
 pub(crate) fn bare(media_type: &str) -> String {
-    media_type
-        .split(';')
-        .next()
-        .unwrap_or("")
-        .trim()
-        .to_ascii_lowercase()
+    media_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }
 
 /// Whether a media type is JSON (RFC 8259, RFC 6839).
@@ -372,10 +294,7 @@ pub(crate) fn is_json(media_type: &str) -> bool {
 
 /// Whether a media type is one of the two that HTML forms send.
 pub(crate) fn is_form(media_type: &str) -> bool {
-    matches!(
-        bare(media_type).as_str(),
-        "application/x-www-form-urlencoded" | "multipart/form-data"
-    )
+    matches!(bare(media_type).as_str(), "application/x-www-form-urlencoded" | "multipart/form-data")
 }
 
 /// Whether an instance of a schema can be sent as that media type.
@@ -384,11 +303,7 @@ pub(crate) fn takes_instances(media_type: &str) -> bool {
     is_json(&bare)
         || matches!(
             bare.as_str(),
-            "application/x-www-form-urlencoded"
-                | "multipart/form-data"
-                | "*/*"
-                | "application/*"
-                | "text/plain"
+            "application/x-www-form-urlencoded" | "multipart/form-data" | "*/*" | "application/*" | "text/plain"
         )
 }
 
@@ -399,10 +314,7 @@ pub(crate) fn assumed_scheme(name: &str) -> SecurityScheme {
     if lower.contains("basic") {
         SecurityScheme::basic()
     } else if lower.contains("key") {
-        SecurityScheme::ApiKey {
-            location: crate::model::KeyLocation::Header,
-            name: "X-API-Key".to_owned(),
-        }
+        SecurityScheme::ApiKey { location: crate::model::KeyLocation::Header, name: "X-API-Key".to_owned() }
     } else {
         SecurityScheme::bearer()
     }

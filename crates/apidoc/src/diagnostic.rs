@@ -72,32 +72,12 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A diagnostic about a whole document.
     pub(crate) fn whole(code: Code, file: &str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            file: file.to_owned(),
-            line: None,
-            column: None,
-            pointer: None,
-            message: message.into(),
-        }
+        Self { code, file: file.to_owned(), line: None, column: None, pointer: None, message: message.into() }
     }
 
     /// A diagnostic about a place that has a line but no tree.
-    pub(crate) fn at_line(
-        code: Code,
-        file: &str,
-        line: u32,
-        column: Option<u32>,
-        message: impl Into<String>,
-    ) -> Self {
-        Self {
-            code,
-            file: file.to_owned(),
-            line: Some(line),
-            column,
-            pointer: None,
-            message: message.into(),
-        }
+    pub(crate) fn at_line(code: Code, file: &str, line: u32, column: Option<u32>, message: impl Into<String>) -> Self {
+        Self { code, file: file.to_owned(), line: Some(line), column, pointer: None, message: message.into() }
     }
 }
 
@@ -132,10 +112,7 @@ pub struct Problems {
 
 impl From<Diagnostic> for Problems {
     fn from(error: Diagnostic) -> Self {
-        Self {
-            errors: vec![error],
-            warnings: Vec::new(),
-        }
+        Self { errors: vec![error], warnings: Vec::new() }
     }
 }
 
@@ -170,22 +147,14 @@ impl Report {
         if self.errors.contains(&diagnostic) {
             return; // a shared component is read once per use, its faults are told once
         }
-        if self.errors.len() < KEPT {
-            self.errors.push(diagnostic)
-        } else {
-            self.errors_dropped += 1
-        }
+        if self.errors.len() < KEPT { self.errors.push(diagnostic) } else { self.errors_dropped += 1 }
     }
 
     pub(crate) fn warn(&mut self, diagnostic: Diagnostic) {
         if self.warnings.contains(&diagnostic) {
             return;
         }
-        if self.warnings.len() < KEPT {
-            self.warnings.push(diagnostic)
-        } else {
-            self.warnings_dropped += 1
-        }
+        if self.warnings.len() < KEPT { self.warnings.push(diagnostic) } else { self.warnings_dropped += 1 }
     }
 
     pub(crate) fn has_errors(&self) -> bool {
@@ -194,29 +163,19 @@ impl Report {
 
     /// `value` and the warnings when there was no error, all problems otherwise.
     pub(crate) fn conclude<T>(mut self, value: T) -> Result<(T, Vec<Diagnostic>), Problems> {
-        let file = self
-            .errors
-            .first()
-            .or(self.warnings.first())
-            .map(|d| d.file.clone())
-            .unwrap_or_default();
+        let file = self.errors.first().or(self.warnings.first()).map(|d| d.file.clone()).unwrap_or_default();
         if self.errors_dropped > 0 {
             let more = format!("and {} more errors", self.errors_dropped);
-            self.errors
-                .push(Diagnostic::whole(Code::Invalid, &file, more));
+            self.errors.push(Diagnostic::whole(Code::Invalid, &file, more));
         }
         if self.warnings_dropped > 0 {
             let more = format!("and {} more warnings", self.warnings_dropped);
-            self.warnings
-                .push(Diagnostic::whole(Code::PassedOver, &file, more));
+            self.warnings.push(Diagnostic::whole(Code::PassedOver, &file, more));
         }
         if self.errors.is_empty() {
             Ok((value, self.warnings))
         } else {
-            Err(Problems {
-                errors: self.errors,
-                warnings: self.warnings,
-            })
+            Err(Problems { errors: self.errors, warnings: self.warnings })
         }
     }
 }

@@ -23,11 +23,7 @@ const DEEPEST: usize = 60;
 
 impl<'a> JsonSchemas<'a> {
     pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            cache: RefCell::default(),
-            open: RefCell::default(),
-            limit,
-        }
+        Self { cache: RefCell::default(), open: RefCell::default(), limit }
     }
 
     /// `node` as JSON, or a warning that it is too large.
@@ -36,10 +32,7 @@ impl<'a> JsonSchemas<'a> {
         if json.is_none() {
             report.warn(node.diagnostic(
                 Code::PassedOver,
-                format!(
-                    "the value has more than {} parts and is passed over",
-                    self.limit
-                ),
+                format!("the value has more than {} parts and is passed over", self.limit),
             ));
         }
         json
@@ -51,10 +44,7 @@ impl<'a> JsonSchemas<'a> {
             return shape; // `true`: anything; `false`: nothing, of which there is no example either
         }
         if !node.is_map() {
-            report.error(node.diagnostic(
-                Code::Invalid,
-                format!("a schema is a mapping, but this is {}", node.what()),
-            ));
+            report.error(node.diagnostic(Code::Invalid, format!("a schema is a mapping, but this is {}", node.what())));
             return shape;
         }
         self.keywords(node, &mut shape, report);
@@ -64,10 +54,10 @@ impl<'a> JsonSchemas<'a> {
             }
         }
         if let Some(reference) = node.given("$dynamicRef") {
-            report.warn(reference.diagnostic(
-                Code::PassedOver,
-                "$dynamicRef is passed over: the schema is taken to allow anything",
-            ));
+            report.warn(
+                reference
+                    .diagnostic(Code::PassedOver, "$dynamicRef is passed over: the schema is taken to allow anything"),
+            );
         }
         let discriminator = node.get("discriminator");
         for part in node.get("allOf").into_iter().flat_map(Node::items) {
@@ -109,9 +99,7 @@ impl<'a> JsonSchemas<'a> {
         if shape.kind == Type::String && shape.format.as_deref() == Some("binary") {
             (shape.kind, shape.format) = (Type::File, None);
         }
-        if shape.kind == Type::String
-            && shape.format.is_none()
-            && text("contentEncoding").as_deref() == Some("base64")
+        if shape.kind == Type::String && shape.format.is_none() && text("contentEncoding").as_deref() == Some("base64")
         {
             shape.format = Some("byte".to_owned());
         }
@@ -119,17 +107,11 @@ impl<'a> JsonSchemas<'a> {
             .get("example")
             .or_else(|| node.get("x-example"))
             .or_else(|| node.get("examples").and_then(|e| e.items().next()));
-        shape.example = example
-            .filter(|n| !n.is_null())
-            .and_then(|n| self.json(n, report));
+        shape.example = example.filter(|n| !n.is_null()).and_then(|n| self.json(n, report));
         shape.default = node.given("default").and_then(|n| self.json(n, report));
         shape.constant = node.get("const").and_then(|n| self.json(n, report));
-        shape.values = node
-            .get("enum")
-            .into_iter()
-            .flat_map(Node::items)
-            .filter_map(|n| self.json(n, report))
-            .collect();
+        shape.values =
+            node.get("enum").into_iter().flat_map(Node::items).filter_map(|n| self.json(n, report)).collect();
         (shape.min, shape.exclusive_min) = bound(node, "minimum", "exclusiveMinimum");
         (shape.max, shape.exclusive_max) = bound(node, "maximum", "exclusiveMaximum");
         shape.multiple_of = node.get("multipleOf").and_then(Node::number);
@@ -148,12 +130,8 @@ impl<'a> JsonSchemas<'a> {
             shape.prefix_items = prefix.items().collect();
         }
         shape.additional = node.get("additionalProperties").filter(|n| n.is_map());
-        let required: Vec<&str> = node
-            .get("required")
-            .into_iter()
-            .flat_map(Node::items)
-            .filter_map(Node::text)
-            .collect();
+        let required: Vec<&str> =
+            node.get("required").into_iter().flat_map(Node::items).filter_map(Node::text).collect();
         let wanted: std::collections::HashSet<&str> = required.iter().copied().collect();
         for (name, schema) in node.get("properties").into_iter().flat_map(Node::entries) {
             // draft 3, still seen in the field: `required: true` in the property itself
@@ -164,15 +142,10 @@ impl<'a> JsonSchemas<'a> {
                 schema: Some(schema),
             });
         }
-        let known: std::collections::HashSet<String> =
-            shape.properties.iter().map(|p| p.name.clone()).collect();
+        let known: std::collections::HashSet<String> = shape.properties.iter().map(|p| p.name.clone()).collect();
         for name in required {
             if !known.contains(name) && !shape.properties.iter().any(|p| p.name == name) {
-                shape.properties.push(Property {
-                    name: name.to_owned(),
-                    required: true,
-                    schema: None,
-                });
+                shape.properties.push(Property { name: name.to_owned(), required: true, schema: None });
             }
         }
         if shape.kind == Type::Any {
@@ -206,10 +179,7 @@ impl<'a> JsonSchemas<'a> {
             None => {
                 report.error(node.diagnostic(
                     Code::Invalid,
-                    format!(
-                        "a type is text or a list of text, but this is {}",
-                        node.what()
-                    ),
+                    format!("a type is text or a list of text, but this is {}", node.what()),
                 ));
                 Type::Any
             }
@@ -273,10 +243,7 @@ impl<'a> Schemas for JsonSchemas<'a> {
 /// The target of a `$ref`, or an error in the report.
 pub(crate) fn follow<'a>(reference: Node<'a>, report: &mut Report) -> Option<Node<'a>> {
     let Some(text) = reference.str() else {
-        report.error(reference.diagnostic(
-            Code::Invalid,
-            format!("a $ref is text, but this is {}", reference.what()),
-        ));
+        report.error(reference.diagnostic(Code::Invalid, format!("a $ref is text, but this is {}", reference.what())));
         return None;
     };
     match reference.set().resolve(reference.doc(), text) {
@@ -295,8 +262,7 @@ pub(crate) fn dereference<'a>(node: Node<'a>, report: &mut Report) -> Option<Nod
     while let Some(reference) = at.given("$ref") {
         at = follow(reference, report)?;
         if seen.contains(&at) {
-            report
-                .error(reference.diagnostic(Code::BadReference, "the references lead in a circle"));
+            report.error(reference.diagnostic(Code::BadReference, "the references lead in a circle"));
             return None;
         }
         seen.push(at);
@@ -312,20 +278,9 @@ fn bound(node: Node<'_>, inclusive: &str, exclusive: &str) -> (Option<serde_json
         Some(bound) if own.is_none() => (bound.number(), true),
         Some(bound) => {
             // both: the narrower counts
-            let (a, b) = (
-                own.as_ref().and_then(serde_json::Number::as_f64),
-                bound.number().and_then(|n| n.as_f64()),
-            );
-            let narrower = if inclusive == "minimum" {
-                b >= a
-            } else {
-                b.is_some() && b <= a
-            };
-            if narrower {
-                (bound.number(), true)
-            } else {
-                (own, false)
-            }
+            let (a, b) = (own.as_ref().and_then(serde_json::Number::as_f64), bound.number().and_then(|n| n.as_f64()));
+            let narrower = if inclusive == "minimum" { b >= a } else { b.is_some() && b <= a };
+            if narrower { (bound.number(), true) } else { (own, false) }
         }
         None => (own, false),
     }
@@ -339,20 +294,14 @@ fn implied(shape: &Shape<Node<'_>>) -> Type {
     if shape.items.is_some() || !shape.prefix_items.is_empty() {
         return Type::Array;
     }
-    let value = shape
-        .constant
-        .as_ref()
-        .or(shape.values.iter().find(|v| !v.is_null()));
+    let value = shape.constant.as_ref().or(shape.values.iter().find(|v| !v.is_null()));
     match value {
         Some(Json::String(_)) => Type::String,
         Some(Json::Bool(_)) => Type::Boolean,
         Some(Json::Number(n)) if n.is_f64() => Type::Number,
         Some(Json::Number(_)) => Type::Integer,
         _ if shape.pattern.is_some()
-            || shape
-                .format
-                .as_deref()
-                .is_some_and(|f| f.starts_with("date") || f == "uuid") =>
+            || shape.format.as_deref().is_some_and(|f| f.starts_with("date") || f == "uuid") =>
         {
             Type::String
         }
@@ -375,16 +324,9 @@ fn discriminated(discriminator: Node<'_>, schema: Node<'_>) -> Option<(String, S
         .get("mapping")
         .into_iter()
         .flat_map(Node::entries)
-        .find(|(_, to)| {
-            to.str()
-                .is_some_and(|to| to == name || to.rsplit('/').next() == Some(name))
-        });
+        .find(|(_, to)| to.str().is_some_and(|to| to == name || to.rsplit('/').next() == Some(name)));
     let value = mapped.map_or(name, |(key, _)| key);
     // inside of a list of alternatives there is no name to go by
-    let inline = target
-        .pointer()
-        .rsplit('/')
-        .nth(1)
-        .is_some_and(|p| matches!(p, "schema" | "items"));
+    let inline = target.pointer().rsplit('/').nth(1).is_some_and(|p| matches!(p, "schema" | "items"));
     (!inline).then(|| (property.to_owned(), value.to_owned()))
 }

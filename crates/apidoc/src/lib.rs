@@ -39,8 +39,8 @@ mod write;
 
 pub use diagnostic::{Code, Diagnostic, Problems};
 pub use model::{
-    Api, Body, Grant, KeyLocation, ListFormat, Method, OauthFlow, Operation, Parameter,
-    Requirement, Security, SecurityScheme, Server, Type,
+    Api, Body, Grant, KeyLocation, ListFormat, Method, OauthFlow, Operation, Parameter, Requirement, Security,
+    SecurityScheme, Server, Type,
 };
 pub use records::{Record, RecordBody, Records};
 pub use sniff::Kind;
@@ -68,11 +68,7 @@ pub struct Read {
 /// # Errors
 /// All errors found; see [`Code`] for the sorts.
 pub fn read_file(path: impl AsRef<Path>) -> Result<Read, Problems> {
-    read(
-        &Files::anywhere(),
-        &path.as_ref().to_string_lossy(),
-        &Limits::default(),
-    )
+    read(&Files::anywhere(), &path.as_ref().to_string_lossy(), &Limits::default())
 }
 
 /// Reads a description from memory. It may refer to itself but to no other document.
@@ -80,11 +76,7 @@ pub fn read_file(path: impl AsRef<Path>) -> Result<Read, Problems> {
 /// # Errors
 /// As [`read_file`].
 pub fn read_bytes(name: &str, bytes: &[u8]) -> Result<Read, Problems> {
-    read(
-        &BTreeMap::from([(name.to_owned(), bytes.to_vec())]),
-        name,
-        &Limits::default(),
-    )
+    read(&BTreeMap::from([(name.to_owned(), bytes.to_vec())]), name, &Limits::default())
 }
 
 /// Reads the description `name` and what it refers to from `source`.
@@ -118,9 +110,5 @@ pub fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Read, Pr
 }
 
 fn conclude(api: Api, kind: Kind, report: Report) -> Result<Read, Problems> {
-    report.conclude(api).map(|(api, warnings)| Read {
-        api,
-        kind,
-        warnings,
-    })
+    report.conclude(api).map(|(api, warnings)| Read { api, kind, warnings })
 }

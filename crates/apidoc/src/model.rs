@@ -34,39 +34,23 @@ impl Api {
     /// The servers that answer for `operation`: its own, or those of the API.
     #[must_use]
     pub fn servers_of<'a>(&'a self, operation: &'a Operation) -> &'a [Server] {
-        if operation.servers.is_empty() {
-            &self.servers
-        } else {
-            &operation.servers
-        }
+        if operation.servers.is_empty() { &self.servers } else { &operation.servers }
     }
 
     /// Names of the request headers that a gateway must let through for `operation`, lower case, sorted: its header
     /// parameters, `content-type` where there is a body, `cookie` where there are cookies, and what its security needs.
     #[must_use]
     pub fn request_headers(&self, operation: &Operation) -> Vec<String> {
-        let mut names: Vec<String> = operation
-            .header_params
-            .keys()
-            .map(|name| name.to_ascii_lowercase())
-            .collect();
+        let mut names: Vec<String> = operation.header_params.keys().map(|name| name.to_ascii_lowercase()).collect();
         if operation.body.is_some() {
             names.push("content-type".to_owned());
         }
         if !operation.cookie_params.is_empty() {
             names.push("cookie".to_owned());
         }
-        let schemes = operation
-            .security
-            .0
-            .iter()
-            .flat_map(BTreeMap::keys)
-            .filter_map(|name| self.security_schemes.get(name));
-        names.extend(
-            schemes
-                .filter_map(SecurityScheme::request_header)
-                .map(|name| name.to_ascii_lowercase()),
-        );
+        let schemes =
+            operation.security.0.iter().flat_map(BTreeMap::keys).filter_map(|name| self.security_schemes.get(name));
+        names.extend(schemes.filter_map(SecurityScheme::request_header).map(|name| name.to_ascii_lowercase()));
         names.sort();
         names.dedup();
         names
@@ -88,10 +72,7 @@ impl Server {
     /// A server without description; slashes at the end of `url` are dropped.
     #[must_use]
     pub fn new(url: &str) -> Self {
-        Self {
-            url: url.trim_end_matches('/').to_owned(),
-            description: None,
-        }
+        Self { url: url.trim_end_matches('/').to_owned(), description: None }
     }
 
     /// `http://host:port` of an absolute URL.
@@ -238,18 +219,19 @@ impl FromStr for Method {
     type Err = String;
     /// Upper or lower case, as descriptions write either.
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Method::ALL
-            .into_iter()
-            .find(|m| m.as_str().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| format!("'{}' is not a method that is read (GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE)", crate::tree::parse::short(text)))
+        let found = Method::ALL.into_iter().find(|m| m.as_str().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| {
+            format!(
+                "'{}' is not a method that is read (GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE)",
+                crate::tree::parse::short(text)
+            )
+        })
     }
 }
 
 impl<'de> Deserialize<'de> for Method {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -351,10 +333,7 @@ impl Parameter {
     /// A parameter of a type with nothing else said.
     #[must_use]
     pub fn of(kind: Type) -> Self {
-        Self {
-            kind,
-            ..Self::default()
-        }
+        Self { kind, ..Self::default() }
     }
 }
 
@@ -426,11 +405,7 @@ impl Security {
 impl Serialize for Security {
     /// `NONE`, or the alternatives.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.is_empty() {
-            serializer.serialize_str("NONE")
-        } else {
-            self.0.serialize(serializer)
-        }
+        if self.0.is_empty() { serializer.serialize_str("NONE") } else { self.0.serialize(serializer) }
     }
 }
 
@@ -438,10 +413,7 @@ impl<'de> Deserialize<'de> for Security {
     /// `NONE` in any case or null, one scheme's name, or the alternatives.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(
-            untagged,
-            expecting = "security is NONE, the name of a scheme, or a list such as [{scheme: [scope]}]"
-        )]
+        #[serde(untagged, expecting = "security is NONE, the name of a scheme, or a list such as [{scheme: [scope]}]")]
         enum Form {
             Nothing(()),
             Name(String),
@@ -450,9 +422,7 @@ impl<'de> Deserialize<'de> for Security {
         }
         Ok(match Form::deserialize(deserializer)? {
             Form::Nothing(()) => Security::NONE,
-            Form::Name(name) if name.eq_ignore_ascii_case("none") || name.is_empty() => {
-                Security::NONE
-            }
+            Form::Name(name) if name.eq_ignore_ascii_case("none") || name.is_empty() => Security::NONE,
             Form::Name(name) => Security::scheme(&name),
             Form::One(one) => Security(vec![one]).normalised(),
             Form::Alternatives(all) => Security(all).normalised(),
@@ -462,12 +432,7 @@ impl<'de> Deserialize<'de> for Security {
 
 /// How a client proves who it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "snake_case",
-    deny_unknown_fields
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "snake_case", deny_unknown_fields)]
 pub enum SecurityScheme {
     /// A scheme of the `Authorization` header (RFC 9110, section 11).
     Http {
@@ -504,41 +469,25 @@ impl SecurityScheme {
     /// Bearer token of no particular form.
     #[must_use]
     pub fn bearer() -> Self {
-        SecurityScheme::Http {
-            scheme: "bearer".to_owned(),
-            bearer_format: None,
-        }
+        SecurityScheme::Http { scheme: "bearer".to_owned(), bearer_format: None }
     }
 
     /// User name and password (RFC 7617).
     #[must_use]
     pub fn basic() -> Self {
-        SecurityScheme::Http {
-            scheme: "basic".to_owned(),
-            bearer_format: None,
-        }
+        SecurityScheme::Http { scheme: "basic".to_owned(), bearer_format: None }
     }
 
     /// The request header that carries the credentials, which a gateway must let through; `None` when it is no header.
     #[must_use]
     pub fn request_header(&self) -> Option<&str> {
         match self {
-            SecurityScheme::Http { .. }
-            | SecurityScheme::Oauth2 { .. }
-            | SecurityScheme::OpenIdConnect { .. } => Some("Authorization"),
-            SecurityScheme::ApiKey {
-                location: KeyLocation::Header,
-                name,
-            } => Some(name),
-            SecurityScheme::ApiKey {
-                location: KeyLocation::Cookie,
-                ..
-            } => Some("Cookie"),
-            SecurityScheme::ApiKey {
-                location: KeyLocation::Query,
-                ..
+            SecurityScheme::Http { .. } | SecurityScheme::Oauth2 { .. } | SecurityScheme::OpenIdConnect { .. } => {
+                Some("Authorization")
             }
-            | SecurityScheme::MutualTls {} => None,
+            SecurityScheme::ApiKey { location: KeyLocation::Header, name } => Some(name),
+            SecurityScheme::ApiKey { location: KeyLocation::Cookie, .. } => Some("Cookie"),
+            SecurityScheme::ApiKey { location: KeyLocation::Query, .. } | SecurityScheme::MutualTls {} => None,
         }
     }
 }
@@ -584,18 +533,8 @@ pub enum Grant {
 impl Grant {
     /// All grants, with their names in OpenAPI 3, Swagger 2 and RAML 1.0.
     pub(crate) const NAMES: [(Grant, &'static str, &'static str, &'static str); 4] = [
-        (
-            Grant::AuthorizationCode,
-            "authorizationCode",
-            "accessCode",
-            "authorization_code",
-        ),
-        (
-            Grant::ClientCredentials,
-            "clientCredentials",
-            "application",
-            "client_credentials",
-        ),
+        (Grant::AuthorizationCode, "authorizationCode", "accessCode", "authorization_code"),
+        (Grant::ClientCredentials, "clientCredentials", "application", "client_credentials"),
         (Grant::Implicit, "implicit", "implicit", "implicit"),
         (Grant::Password, "password", "password", "password"),
     ];

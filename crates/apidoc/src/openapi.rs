@@ -57,21 +57,15 @@ pub(crate) fn read<'a>(root: Node<'a>, mut builder: Builder<'a, '_>) -> Api {
             }
         }
         Some(other) => {
-            let text = format!(
-                "'paths' is a mapping of paths, but this is {}",
-                other.what()
-            );
+            let text = format!("'paths' is a mapping of paths, but this is {}", other.what());
             builder.report.error(other.diagnostic(Code::Invalid, text));
         }
         None if root.get("webhooks").is_some() || components.is_some() => {
-            builder.report.warn(root.diagnostic(
-                Code::PassedOver,
-                "the description has no paths: it describes no operations",
-            ));
+            builder
+                .report
+                .warn(root.diagnostic(Code::PassedOver, "the description has no paths: it describes no operations"));
         }
-        None => builder
-            .report
-            .error(root.diagnostic(Code::Invalid, "'paths' is missing")),
+        None => builder.report.error(root.diagnostic(Code::Invalid, "'paths' is missing")),
     }
     builder.finish()
 }
@@ -83,11 +77,7 @@ pub(crate) fn info(root: Node<'_>, builder: &mut Builder<'_, '_>) {
         let value = info.and_then(|i| i.given(key));
         match value.map(|v| (v, v.text())) {
             Some((_, Some(text))) => {
-                let field = if key == "title" {
-                    &mut builder.api.title
-                } else {
-                    &mut builder.api.version
-                };
+                let field = if key == "title" { &mut builder.api.title } else { &mut builder.api.version };
                 *field = text.trim().to_owned();
             }
             Some((node, None)) => {
@@ -96,9 +86,7 @@ pub(crate) fn info(root: Node<'_>, builder: &mut Builder<'_, '_>) {
             }
             None => {
                 let text = format!("'info.{key}' is missing; it is left empty");
-                builder
-                    .report
-                    .warn(info.unwrap_or(root).diagnostic(Code::Assumed, text));
+                builder.report.warn(info.unwrap_or(root).diagnostic(Code::Assumed, text));
             }
         }
     }
@@ -108,13 +96,8 @@ pub(crate) fn info(root: Node<'_>, builder: &mut Builder<'_, '_>) {
 pub(crate) fn unknown_keys(node: Node<'_>, known: &[&str], builder: &mut Builder<'_, '_>) {
     for (key, _) in node.entries() {
         if !known.contains(&key) && !key.starts_with("x-") {
-            let text = format!(
-                "the key '{}' is not known here and is passed over",
-                crate::tree::parse::short(key)
-            );
-            builder
-                .report
-                .warn(node.diagnostic_at_key(key, Code::PassedOver, text));
+            let text = format!("the key '{}' is not known here and is passed over", crate::tree::parse::short(key));
+            builder.report.warn(node.diagnostic_at_key(key, Code::PassedOver, text));
         }
     }
 }
@@ -134,9 +117,7 @@ pub(crate) fn path_item<'a>(
     while let Some(reference) = layers.last().and_then(|l| l.given("$ref")) {
         match crate::jsonschema::follow(reference, builder.report) {
             Some(target) if layers.contains(&target) => {
-                builder.report.error(
-                    reference.diagnostic(Code::BadReference, "the references lead in a circle"),
-                );
+                builder.report.error(reference.diagnostic(Code::BadReference, "the references lead in a circle"));
                 return;
             }
             Some(target) => layers.push(target),
@@ -144,10 +125,7 @@ pub(crate) fn path_item<'a>(
         }
     }
     if let Some(wrong) = layers.iter().find(|l| !l.is_map()) {
-        let text = format!(
-            "a path item is a mapping of methods, but this is {}",
-            wrong.what()
-        );
+        let text = format!("a path item is a mapping of methods, but this is {}", wrong.what());
         builder.report.error(wrong.diagnostic(Code::Invalid, text));
         return;
     }
@@ -155,11 +133,8 @@ pub(crate) fn path_item<'a>(
     let Some(template) = builder.template(path, &origin) else {
         return;
     };
-    let own_servers: Vec<Server> = layers
-        .iter()
-        .find(|l| l.given("servers").is_some())
-        .map(|l| servers(*l, builder.report))
-        .unwrap_or_default();
+    let own_servers: Vec<Server> =
+        layers.iter().find(|l| l.given("servers").is_some()).map(|l| servers(*l, builder.report)).unwrap_or_default();
     let mut shared = Params::default();
     for layer in layers.iter().rev() {
         parameters(*layer, &mut shared, schemas, builder);
@@ -168,20 +143,12 @@ pub(crate) fn path_item<'a>(
     for layer in &layers {
         for (key, operation) in layer.entries() {
             match key {
-                "$ref"
-                | "summary"
-                | "description"
-                | "servers"
-                | "parameters"
-                | "query"
-                | "additionalOperations" => {
+                "$ref" | "summary" | "description" | "servers" | "parameters" | "query" | "additionalOperations" => {
                     if matches!(key, "query" | "additionalOperations") {
                         let text = format!(
                             "'{key}' of OpenAPI 3.2 is passed over: only the methods of RFC 9110 and PATCH are read"
                         );
-                        builder
-                            .report
-                            .warn(operation.diagnostic(Code::PassedOver, text));
+                        builder.report.warn(operation.diagnostic(Code::PassedOver, text));
                     }
                 }
                 key if key.starts_with("x-") => {}
@@ -190,22 +157,13 @@ pub(crate) fn path_item<'a>(
                     Ok(method) if done.contains(&method) => {}
                     Ok(method) => {
                         done.push(method);
-                        let context = Context {
-                            template: &template,
-                            shared: &shared,
-                            servers: &own_servers,
-                            all,
-                        };
+                        let context = Context { template: &template, shared: &shared, servers: &own_servers, all };
                         read_operation(method, operation, &context, schemas, builder);
                     }
                     Err(_) => {
-                        let text = format!(
-                            "the key '{}' is no method and is passed over",
-                            crate::tree::parse::short(key)
-                        );
-                        builder
-                            .report
-                            .warn(layer.diagnostic_at_key(key, Code::PassedOver, text));
+                        let text =
+                            format!("the key '{}' is no method and is passed over", crate::tree::parse::short(key));
+                        builder.report.warn(layer.diagnostic_at_key(key, Code::PassedOver, text));
                     }
                 },
             }
@@ -230,13 +188,8 @@ fn read_operation<'a>(
     builder: &mut Builder<'a, '_>,
 ) {
     if !operation.is_map() {
-        let text = format!(
-            "an operation is a mapping, but this is {}",
-            operation.what()
-        );
-        builder
-            .report
-            .error(operation.diagnostic(Code::Invalid, text));
+        let text = format!("an operation is a mapping, but this is {}", operation.what());
+        builder.report.error(operation.diagnostic(Code::Invalid, text));
         return;
     }
     let known = [
@@ -254,14 +207,10 @@ fn read_operation<'a>(
         "servers",
     ];
     unknown_keys(operation, &known, builder);
-    if let Some(callbacks) = operation
-        .given("callbacks")
-        .filter(|c| c.entries().len() > 0)
-    {
-        builder.report.warn(callbacks.diagnostic(
-            Code::PassedOver,
-            "callbacks are calls that the API makes; they are passed over",
-        ));
+    if let Some(callbacks) = operation.given("callbacks").filter(|c| c.entries().len() > 0) {
+        builder.report.warn(
+            callbacks.diagnostic(Code::PassedOver, "callbacks are calls that the API makes; they are passed over"),
+        );
     }
     let mut params = context.shared.clone();
     parameters(operation, &mut params, schemas, builder);
@@ -273,14 +222,9 @@ fn read_operation<'a>(
         Some(_) => servers(operation, builder.report),
         None => context.servers.to_vec(),
     };
-    let security = requirements(operation, builder)
-        .or_else(|| context.all.cloned())
-        .unwrap_or_default();
-    let id = operation
-        .given("operationId")
-        .and_then(Node::text)
-        .map(|id| id.trim().to_owned())
-        .filter(|id| !id.is_empty());
+    let security = requirements(operation, builder).or_else(|| context.all.cloned()).unwrap_or_default();
+    let id =
+        operation.given("operationId").and_then(Node::text).map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
     builder.push(Draft {
         origin: Origin::Node(operation),
         id,

@@ -51,27 +51,14 @@ pub(crate) fn read<'a>(root: Node<'a>, mut builder: Builder<'a, '_>) -> Api {
             "uses",
         ];
         if !known.contains(&key) && !key.starts_with(['/', '(']) {
-            let text = format!(
-                "the key '{}' is not known here and is passed over",
-                crate::tree::parse::short(key)
-            );
-            builder
-                .report
-                .warn(root.diagnostic_at_key(key, Code::PassedOver, text));
+            let text = format!("the key '{}' is not known here and is passed over", crate::tree::parse::short(key));
+            builder.report.warn(root.diagnostic_at_key(key, Code::PassedOver, text));
         }
     }
-    let text = |key: &str| {
-        root.given(key)
-            .and_then(Node::text)
-            .unwrap_or("")
-            .trim()
-            .to_owned()
-    };
+    let text = |key: &str| root.given(key).and_then(Node::text).unwrap_or("").trim().to_owned();
     (builder.api.title, builder.api.version) = (text("title"), text("version"));
     if builder.api.title.is_empty() {
-        builder
-            .report
-            .warn(root.diagnostic(Code::Assumed, "'title' is missing; it is left empty"));
+        builder.report.warn(root.diagnostic(Code::Assumed, "'title' is missing; it is left empty"));
     }
     builder.api.servers = servers(root, &mut builder);
     let mut reader = Reader {
@@ -90,15 +77,8 @@ pub(crate) fn read<'a>(root: Node<'a>, mut builder: Builder<'a, '_>) -> Api {
 /// Default media types.
 fn media_types(root: Node<'_>) -> Vec<String> {
     let node = root.given("mediaType");
-    let listed = node
-        .into_iter()
-        .flat_map(Node::items)
-        .filter_map(Node::text);
-    node.and_then(Node::text)
-        .into_iter()
-        .chain(listed)
-        .map(str::to_owned)
-        .collect()
+    let listed = node.into_iter().flat_map(Node::items).filter_map(Node::text);
+    node.and_then(Node::text).into_iter().chain(listed).map(str::to_owned).collect()
 }
 
 /// The servers that `baseUri` and `protocols` make ("Base URI and Base URI Parameters"), or those of our annotation.
@@ -111,10 +91,7 @@ fn servers(root: Node<'_>, builder: &mut Builder<'_, '_>) -> Vec<Server> {
     };
     let value = base.given("value").unwrap_or(base); // a scalar may carry annotations
     let Some(url) = value.text() else {
-        builder.report.error(base.diagnostic(
-            Code::Invalid,
-            format!("'baseUri' is text, but this is {}", base.what()),
-        ));
+        builder.report.error(base.diagnostic(Code::Invalid, format!("'baseUri' is text, but this is {}", base.what())));
         return Vec::new();
     };
     let version = root.given("version").and_then(Node::text);
@@ -122,12 +99,7 @@ fn servers(root: Node<'_>, builder: &mut Builder<'_, '_>) -> Vec<Server> {
     let (url, open) = build::substitute(url, |name| {
         let declared = parameters.and_then(|p| p.given(name));
         let text = |key: &str| declared.and_then(|d| d.given(key)).and_then(Node::text);
-        let first = || {
-            declared
-                .and_then(|d| d.given("enum"))
-                .and_then(|e| e.items().next())
-                .and_then(Node::text)
-        };
+        let first = || declared.and_then(|d| d.given("enum")).and_then(|e| e.items().next()).and_then(Node::text);
         text("default")
             .or_else(|| (name == "version").then_some(version).flatten())
             .or_else(first)
@@ -136,8 +108,7 @@ fn servers(root: Node<'_>, builder: &mut Builder<'_, '_>) -> Vec<Server> {
     });
     let origin = Origin::Node(base);
     for name in open {
-        let text =
-            format!("the base URI's parameter '{name}' has no default; it stays as it is written");
+        let text = format!("the base URI's parameter '{name}' has no default; it stays as it is written");
         builder.report.warn(origin.diagnostic(Code::Assumed, text));
     }
     let server = build::server(&url, None, &origin, builder.report);
@@ -145,11 +116,7 @@ fn servers(root: Node<'_>, builder: &mut Builder<'_, '_>) -> Vec<Server> {
 }
 
 /// The server once per protocol, the one that its URL names first.
-fn with_protocols(
-    server: &Server,
-    protocols: Option<Node<'_>>,
-    builder: &mut Builder<'_, '_>,
-) -> Vec<Server> {
+fn with_protocols(server: &Server, protocols: Option<Node<'_>>, builder: &mut Builder<'_, '_>) -> Vec<Server> {
     let Some(protocols) = protocols else {
         return vec![server.clone()];
     };
@@ -157,10 +124,9 @@ fn with_protocols(
     for item in protocols.items() {
         match item.text().map(str::to_ascii_lowercase) {
             Some(scheme) if scheme == "http" || scheme == "https" => schemes.push(scheme),
-            _ => builder.report.warn(item.diagnostic(
-                Code::PassedOver,
-                "a protocol is HTTP or HTTPS; this one is passed over",
-            )),
+            _ => builder
+                .report
+                .warn(item.diagnostic(Code::PassedOver, "a protocol is HTTP or HTTPS; this one is passed over")),
         }
     }
     let Some((own, rest)) = server.url.split_once("://") else {
@@ -170,22 +136,13 @@ fn with_protocols(
     if schemes.is_empty() {
         return vec![server.clone()];
     }
-    schemes
-        .iter()
-        .map(|scheme| Server {
-            url: format!("{scheme}://{rest}"),
-            description: None,
-        })
-        .collect()
+    schemes.iter().map(|scheme| Server { url: format!("{scheme}://{rest}"), description: None }).collect()
 }
 
 fn annotated_servers(listed: Node<'_>, builder: &mut Builder<'_, '_>) -> Vec<Server> {
     let mut found = Vec::new();
     for node in listed.items() {
-        let url = node
-            .str()
-            .or_else(|| node.given("url").and_then(Node::str))
-            .unwrap_or("");
+        let url = node.str().or_else(|| node.given("url").and_then(Node::str)).unwrap_or("");
         found.push(build::server(
             url,
             node.given("description").and_then(Node::text),
@@ -215,25 +172,15 @@ impl<'a> Reader<'a, '_> {
     fn resource(&mut self, key: &str, node: Node<'a>, above: Option<&Parent<'a>>, depth: usize) {
         if !node.is_map() && !node.is_null() {
             let text = format!("a resource is a mapping, but this is {}", node.what());
-            self.builder
-                .report
-                .error(node.diagnostic(Code::Invalid, text));
+            self.builder.report.error(node.diagnostic(Code::Invalid, text));
             return;
         }
-        let path = format!(
-            "{}{key}",
-            above.map_or("", |a| a.path.trim_end_matches('/'))
-        );
+        let path = format!("{}{key}", above.map_or("", |a| a.path.trim_end_matches('/')));
         let layers = self.resource_layers(node, &path);
-        let resource = View {
-            layers: layers.clone(),
-        };
+        let resource = View { layers: layers.clone() };
         let mut uri_parameters = above.map(|a| a.uri_parameters.clone()).unwrap_or_default();
         uri_parameters.extend(resource.given("uriParameters"));
-        let here = Parent {
-            path,
-            uri_parameters,
-        };
+        let here = Parent { path, uri_parameters };
         self.unknown_keys(node);
         for method in self.methods(&resource) {
             self.method(method, &resource, &here);
@@ -246,44 +193,25 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn unknown_keys(&mut self, node: Node<'a>) {
-        let known = [
-            "displayName",
-            "description",
-            "is",
-            "type",
-            "securedBy",
-            "uriParameters",
-        ];
+        let known = ["displayName", "description", "is", "type", "securedBy", "uriParameters"];
         for (key, _) in node.entries() {
             if !known.contains(&key) && !key.starts_with(['/', '(']) && !is_method(key) {
-                let text = format!(
-                    "the key '{}' is not known here and is passed over",
-                    crate::tree::parse::short(key)
-                );
-                self.builder
-                    .report
-                    .warn(node.diagnostic_at_key(key, Code::PassedOver, text));
+                let text = format!("the key '{}' is not known here and is passed over", crate::tree::parse::short(key));
+                self.builder.report.warn(node.diagnostic_at_key(key, Code::PassedOver, text));
             }
         }
     }
 
     /// The methods that the resource has, of its own or by its resource types.
     fn methods(&mut self, resource: &View<'a>) -> Vec<Method> {
-        resource
-            .entries()
-            .iter()
-            .filter(|(key, _)| is_method(key))
-            .filter_map(|(key, _)| key.parse().ok())
-            .collect()
+        resource.entries().iter().filter(|(key, _)| is_method(key)).filter_map(|(key, _)| key.parse().ok()).collect()
     }
 
     /// The resource over its resource type, over that one's ("Declaring Resource Types and Traits").
     fn resource_layers(&mut self, node: Node<'a>, path: &str) -> Vec<Layer<'a>> {
         let mut layers = vec![Layer { node, args: None }];
         for _ in 0..DEEPEST {
-            let last = View {
-                layers: vec![layers[layers.len() - 1].clone()],
-            };
+            let last = View { layers: vec![layers[layers.len() - 1].clone()] };
             let Some(applied) = last.given("type") else {
                 return layers;
             };
@@ -292,9 +220,7 @@ impl<'a> Reader<'a, '_> {
             };
             if layers.iter().any(|l| l.node == layer.node) {
                 let text = "the resource type leads back to itself";
-                self.builder
-                    .report
-                    .error(applied.diagnostic(Code::BadReference, text));
+                self.builder.report.error(applied.diagnostic(Code::BadReference, text));
                 return layers;
             }
             layers.push(layer);
@@ -303,44 +229,26 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// The resource type or trait that `applied` names, with its arguments: `name` or `{name: {argument: value}}`.
-    fn apply(
-        &mut self,
-        applied: &View<'a>,
-        section: &str,
-        path: &str,
-        method: Option<Method>,
-    ) -> Option<Layer<'a>> {
+    fn apply(&mut self, applied: &View<'a>, section: &str, path: &str, method: Option<Method>) -> Option<Layer<'a>> {
         let (name, given) = match applied.text() {
             Some(name) => (name.into_owned(), None),
             None => match applied.entries().into_iter().next() {
                 Some((name, arguments)) => (name.into_owned(), Some(arguments)),
                 None => {
-                    let text = format!(
-                        "one of the {section} is named here, but this is {}",
-                        applied.what()
-                    );
-                    self.builder
-                        .report
-                        .error(applied.diagnostic(Code::Invalid, text));
+                    let text = format!("one of the {section} is named here, but this is {}", applied.what());
+                    self.builder.report.error(applied.diagnostic(Code::Invalid, text));
                     return None;
                 }
             },
         };
-        let node = match self
-            .types
-            .scope
-            .find(&[section], name.trim(), applied.node())
-        {
+        let node = match self.types.scope.find(&[section], name.trim(), applied.node()) {
             Ok(node) => node,
             Err((code, why)) => {
                 self.builder.report.error(applied.diagnostic(code, why));
                 return None;
             }
         };
-        Some(Layer {
-            node,
-            args: Some(arguments(given.as_ref(), path, method)),
-        })
+        Some(Layer { node, args: Some(arguments(given.as_ref(), path, method)) })
     }
 }
 
@@ -354,25 +262,16 @@ fn arguments<'a>(given: Option<&View<'a>>, path: &str, method: Option<Method>) -
         };
         args.insert(name.into_owned(), arg);
     }
-    let name = path
-        .rsplit('/')
-        .find(|part| !part.is_empty() && !part.contains('{'))
-        .unwrap_or("");
+    let name = path.rsplit('/').find(|part| !part.is_empty() && !part.contains('{')).unwrap_or("");
     args.insert("resourcePath".to_owned(), Arg::Text(path.to_owned()));
     args.insert("resourcePathName".to_owned(), Arg::Text(name.to_owned()));
     if let Some(method) = method {
-        args.insert(
-            "methodName".to_owned(),
-            Arg::Text(method.lower().to_owned()),
-        );
+        args.insert("methodName".to_owned(), Arg::Text(method.lower().to_owned()));
     }
     Rc::new(args)
 }
 
 /// RAML has the methods of RFC 2616 and PATCH.
 fn is_method(key: &str) -> bool {
-    matches!(
-        key,
-        "get" | "head" | "post" | "put" | "patch" | "delete" | "options" | "trace"
-    )
+    matches!(key, "get" | "head" | "post" | "put" | "patch" | "delete" | "options" | "trace")
 }

@@ -19,9 +19,7 @@
 
 use crate::build;
 use crate::diagnostic::{Code, Report};
-use crate::model::{
-    Api, Body, Method, Operation, Parameter, Security, SecurityScheme, Server, Type,
-};
+use crate::model::{Api, Body, Method, Operation, Parameter, Security, SecurityScheme, Server, Type};
 use crate::tree::{Node, decode};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
@@ -68,18 +66,10 @@ pub struct Record {
     #[serde(default, deserialize_with = "loose")]
     pub path_params: BTreeMap<String, Parameter>,
     /// Request headers.
-    #[serde(
-        default,
-        deserialize_with = "loose",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
+    #[serde(default, deserialize_with = "loose", skip_serializing_if = "BTreeMap::is_empty")]
     pub header_params: BTreeMap<String, Parameter>,
     /// Cookies.
-    #[serde(
-        default,
-        deserialize_with = "loose",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
+    #[serde(default, deserialize_with = "loose", skip_serializing_if = "BTreeMap::is_empty")]
     pub cookie_params: BTreeMap<String, Parameter>,
     /// Fields of the body.
     #[serde(default, deserialize_with = "loose")]
@@ -123,9 +113,7 @@ fn object() -> Type {
 }
 
 /// Parameters by name, where a type's name may stand for a whole parameter.
-fn loose<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<String, Parameter>, D::Error> {
+fn loose<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Parameter>, D::Error> {
     #[derive(Deserialize)]
     #[serde(
         untagged,
@@ -137,17 +125,10 @@ fn loose<'de, D: Deserializer<'de>>(
     }
     let read: Option<BTreeMap<String, Form>> = Option::deserialize(deserializer)?;
     let whole = |form| match form {
-        Form::Name(kind) => Parameter {
-            required: true,
-            ..Parameter::of(kind)
-        },
+        Form::Name(kind) => Parameter { required: true, ..Parameter::of(kind) },
         Form::Whole(parameter) => parameter,
     };
-    Ok(read
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(name, form)| (name, whole(form)))
-        .collect())
+    Ok(read.unwrap_or_default().into_iter().map(|(name, form)| (name, whole(form))).collect())
 }
 
 impl From<&Api> for Records {
@@ -157,11 +138,7 @@ impl From<&Api> for Records {
             version: api.version.clone(),
             servers: api.servers.clone(),
             security_schemes: api.security_schemes.clone(),
-            endpoints: api
-                .operations
-                .iter()
-                .map(|operation| record(api, operation))
-                .collect(),
+            endpoints: api.operations.iter().map(|operation| record(api, operation)).collect(),
         }
     }
 }
@@ -176,10 +153,7 @@ fn record(api: &Api, operation: &Operation) -> Record {
         generated: body.generated,
     });
     // What reading `base_path` alone would give; most often that is all there is to say.
-    let is_api_server = api
-        .servers
-        .first()
-        .is_some_and(|s| s.url == operation.base_path);
+    let is_api_server = api.servers.first().is_some_and(|s| s.url == operation.base_path);
     let alone = if operation.base_path.is_empty() || is_api_server {
         Vec::new()
     } else {
@@ -194,30 +168,17 @@ fn record(api: &Api, operation: &Operation) -> Record {
         path_params: operation.path_params.clone(),
         header_params: operation.header_params.clone(),
         cookie_params: operation.cookie_params.clone(),
-        body_params: operation
-            .body
-            .as_ref()
-            .map(|b| b.params.clone())
-            .unwrap_or_default(),
+        body_params: operation.body.as_ref().map(|b| b.params.clone()).unwrap_or_default(),
         body,
-        servers: if alone == operation.servers {
-            Vec::new()
-        } else {
-            operation.servers.clone()
-        },
+        servers: if alone == operation.servers { Vec::new() } else { operation.servers.clone() },
         security: operation.security.clone(),
     }
 }
 
 /// Whether `root` holds records.
 pub(crate) fn is_records(root: Node<'_>) -> bool {
-    let first = |list: Node<'_>| {
-        list.items()
-            .next()
-            .is_none_or(|r| r.get("endpoint_path").is_some())
-    };
-    root.given("endpoints")
-        .is_some_and(|e| e.is_list() && first(e))
+    let first = |list: Node<'_>| list.items().next().is_none_or(|r| r.get("endpoint_path").is_some());
+    root.given("endpoints").is_some_and(|e| e.is_list() && first(e))
         || (root.is_list() && root.items().len() > 0 && first(root))
 }
 
@@ -242,30 +203,11 @@ pub(crate) fn read<'a>(root: Node<'a>, mut builder: build::Builder<'a, '_>) -> A
 
 /// What the records share.
 fn shared(root: Node<'_>, builder: &mut build::Builder<'_, '_>) {
-    crate::openapi::unknown_keys(
-        root,
-        &[
-            "title",
-            "version",
-            "servers",
-            "security_schemes",
-            "endpoints",
-        ],
-        builder,
-    );
-    let text = |key: &str| {
-        root.given(key)
-            .and_then(Node::text)
-            .unwrap_or("")
-            .to_owned()
-    };
+    crate::openapi::unknown_keys(root, &["title", "version", "servers", "security_schemes", "endpoints"], builder);
+    let text = |key: &str| root.given(key).and_then(Node::text).unwrap_or("").to_owned();
     (builder.api.title, builder.api.version) = (text("title"), text("version"));
     builder.api.servers = crate::openapi::servers(root, builder.report);
-    for (name, node) in root
-        .given("security_schemes")
-        .into_iter()
-        .flat_map(Node::entries)
-    {
+    for (name, node) in root.given("security_schemes").into_iter().flat_map(Node::entries) {
         match decode(node) {
             Ok(scheme) => {
                 builder.api.security_schemes.insert(name.to_owned(), scheme);
@@ -281,11 +223,7 @@ fn push<'a>(record: Record, node: Node<'a>, builder: &mut build::Builder<'a, '_>
         return;
     };
     let base = build::server(&record.base_path, None, &origin, builder.report);
-    let is_api_server = builder
-        .api
-        .servers
-        .first()
-        .is_some_and(|s| s.url == base.url);
+    let is_api_server = builder.api.servers.first().is_some_and(|s| s.url == base.url);
     let servers = match record.servers {
         servers if !servers.is_empty() => servers
             .into_iter()
@@ -300,13 +238,8 @@ fn push<'a>(record: Record, node: Node<'a>, builder: &mut build::Builder<'a, '_>
                 "the security scheme '{}' is not defined; what its name suggests is assumed",
                 crate::tree::parse::short(name)
             );
-            builder
-                .report
-                .warn(node.diagnostic_at_key("security", Code::Assumed, text));
-            builder
-                .api
-                .security_schemes
-                .insert(name.clone(), build::assumed_scheme(name));
+            builder.report.warn(node.diagnostic_at_key("security", Code::Assumed, text));
+            builder.api.security_schemes.insert(name.clone(), build::assumed_scheme(name));
         }
     }
     let body = match record.body {
@@ -359,9 +292,7 @@ pub(crate) fn body_of(params: BTreeMap<String, Parameter>, required: bool) -> Bo
 
 /// The parameter that a type's name such as `integer` means.
 pub(crate) fn type_named(node: Node<'_>, report: &mut Report) -> Parameter {
-    let kind = node.str().and_then(|name| {
-        serde_json::from_value::<Type>(Json::String(name.to_ascii_lowercase())).ok()
-    });
+    let kind = node.str().and_then(|name| serde_json::from_value::<Type>(Json::String(name.to_ascii_lowercase())).ok());
     if kind.is_none() {
         let text = format!(
             "a type such as string, integer, number, boolean, array or object is expected, but this is {}",
@@ -369,8 +300,5 @@ pub(crate) fn type_named(node: Node<'_>, report: &mut Report) -> Parameter {
         );
         report.error(node.diagnostic(Code::Invalid, text));
     }
-    Parameter {
-        required: true,
-        ..Parameter::of(kind.unwrap_or_default())
-    }
+    Parameter { required: true, ..Parameter::of(kind.unwrap_or_default()) }
 }

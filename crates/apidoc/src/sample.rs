@@ -15,24 +15,11 @@ use serde_json::{Map, Number, Value as Json};
 const DEEPEST: usize = 40;
 
 /// An instance of `key` with at most `limit` values; `None` when nothing sensible can be made, such as a file.
-pub(crate) fn instance<S: Schemas>(
-    schemas: &S,
-    key: &S::Key,
-    limit: usize,
-    report: &mut Report,
-) -> Option<Json> {
-    let mut maker = Maker {
-        schemas,
-        report,
-        left: limit,
-        open: Vec::new(),
-        told: false,
-    };
+pub(crate) fn instance<S: Schemas>(schemas: &S, key: &S::Key, limit: usize, report: &mut Report) -> Option<Json> {
+    let mut maker = Maker { schemas, report, left: limit, open: Vec::new(), told: false };
     let made = maker.make(key);
     if maker.left == 0 {
-        let text = format!(
-            "the schema's smallest instance has more than {limit} values; the example is cut"
-        );
+        let text = format!("the schema's smallest instance has more than {limit} values; the example is cut");
         let warning = schemas.diagnostic(key, Code::PassedOver, text);
         report.warn(warning);
     }
@@ -60,10 +47,8 @@ impl<S: Schemas> Maker<'_, S> {
         if self.open.contains(key) || self.open.len() >= DEEPEST {
             if !shape.nullable && !self.told {
                 self.told = true;
-                let text =
-                    "the schema requires itself without end; the example has null there".to_owned();
-                self.report
-                    .warn(self.schemas.diagnostic(key, Code::Assumed, text));
+                let text = "the schema requires itself without end; the example has null there".to_owned();
+                self.report.warn(self.schemas.diagnostic(key, Code::Assumed, text));
             }
             return Some(Json::Null);
         }
@@ -79,18 +64,11 @@ impl<S: Schemas> Maker<'_, S> {
             Type::Boolean => Json::Bool(true),
             Type::Integer | Type::Number => number(shape),
             Type::String => {
-                let (text, sure) = text::string(
-                    shape.format.as_deref(),
-                    shape.min_length,
-                    shape.max_length,
-                    shape.pattern.as_deref(),
-                );
+                let (text, sure) =
+                    text::string(shape.format.as_deref(), shape.min_length, shape.max_length, shape.pattern.as_deref());
                 if !sure {
-                    let text =
-                        "an example that fits the pattern could not be made; give the schema one"
-                            .to_owned();
-                    self.report
-                        .warn(self.schemas.diagnostic(key, Code::Assumed, text));
+                    let text = "an example that fits the pattern could not be made; give the schema one".to_owned();
+                    self.report.warn(self.schemas.diagnostic(key, Code::Assumed, text));
                 }
                 Json::String(text)
             }
@@ -120,11 +98,7 @@ impl<S: Schemas> Maker<'_, S> {
                 break;
             }
             let Some(made) = self.make(item) else { break };
-            list.push(if shape.unique {
-                distinct(made, n)
-            } else {
-                made
-            });
+            list.push(if shape.unique { distinct(made, n) } else { made });
         }
         Json::Array(list)
     }
@@ -144,21 +118,15 @@ impl<S: Schemas> Maker<'_, S> {
                 continue;
             };
             let inner = self.schemas.shape(schema, self.report);
-            if inner.read_only
-                || (!property.required && (self.open.contains(schema) || inner.kind == Type::File))
-            {
+            if inner.read_only || (!property.required && (self.open.contains(schema) || inner.kind == Type::File)) {
                 continue;
             }
             // a file in a form: what is sent is bytes, the name stands for them
-            let made = self
-                .make(schema)
-                .unwrap_or_else(|| Json::String("file".to_owned()));
+            let made = self.make(schema).unwrap_or_else(|| Json::String("file".to_owned()));
             map.insert(property.name.clone(), made);
         }
         if let Some(additional) = &shape.additional {
-            let wanted = shape.min_properties.max(u64::from(
-                shape.properties.is_empty() && self.open.len() == 1,
-            ));
+            let wanted = shape.min_properties.max(u64::from(shape.properties.is_empty() && self.open.len() == 1));
             for n in map.len() as u64..wanted {
                 if self.left == 0 || self.open.contains(additional) {
                     break;
@@ -179,14 +147,7 @@ fn given<K>(shape: &Shape<K>) -> Option<Json> {
         .clone()
         .or_else(|| shape.example.clone())
         .or_else(|| shape.default.clone().filter(|d| !d.is_null()))
-        .or_else(|| {
-            shape
-                .values
-                .iter()
-                .find(null)
-                .or(shape.values.first())
-                .cloned()
-        })
+        .or_else(|| shape.values.iter().find(null).or(shape.values.first()).cloned())
 }
 
 /// The number nearest to zero that the bounds allow.
@@ -201,42 +162,22 @@ fn number<K>(shape: &Shape<K>) -> Json {
     let mut x = 0.0;
     if !high_enough(x) {
         let m = min.unwrap_or(0.0);
-        x = if integer || step.is_some() {
-            (m / unit).ceil() * unit
-        } else {
-            m
-        };
+        x = if integer || step.is_some() { (m / unit).ceil() * unit } else { m };
         if !high_enough(x) {
-            x = if integer || step.is_some() {
-                x + unit
-            } else {
-                between(m, max)
-            };
+            x = if integer || step.is_some() { x + unit } else { between(m, max) };
         }
     } else if !low_enough(x) {
         let m = max.unwrap_or(0.0);
-        x = if integer || step.is_some() {
-            (m / unit).floor() * unit
-        } else {
-            m
-        };
+        x = if integer || step.is_some() { (m / unit).floor() * unit } else { m };
         if !low_enough(x) {
-            x = if integer || step.is_some() {
-                x - unit
-            } else {
-                m - 1.0
-            };
+            x = if integer || step.is_some() { x - unit } else { m - 1.0 };
         }
     }
     // Bounds that are integers are kept exactly: a float would round a large one.
     let exact = |n: &Option<Number>| n.clone().filter(|n| n.as_f64() == Some(x) && !n.is_f64());
     let number = exact(&shape.min).or_else(|| exact(&shape.max)).or_else(|| {
         let whole = x.fract() == 0.0 && x.abs() < 9e15;
-        if whole {
-            Some(Number::from(x as i64))
-        } else {
-            Number::from_f64(x)
-        }
+        if whole { Some(Number::from(x as i64)) } else { Number::from_f64(x) }
     });
     number.map_or(Json::from(0), Json::Number)
 }
@@ -283,23 +224,15 @@ impl Parameter {
             Type::Boolean => Json::Bool(true),
             Type::Integer | Type::Number => number(&shape),
             Type::Array => {
-                let item = Parameter {
-                    kind: self.items.unwrap_or(Type::String),
-                    ..Parameter::default()
-                }
-                .sample();
+                let item = Parameter { kind: self.items.unwrap_or(Type::String), ..Parameter::default() }.sample();
                 let wanted = self.min_length.unwrap_or(1).clamp(1, 100) as usize;
                 Json::Array(vec![item; wanted])
             }
             Type::Object => Json::Object(Map::new()),
             Type::File => Json::String("file".to_owned()),
             Type::String | Type::Any => {
-                let (text, _) = text::string(
-                    self.format.as_deref(),
-                    self.min_length,
-                    self.max_length,
-                    self.pattern.as_deref(),
-                );
+                let (text, _) =
+                    text::string(self.format.as_deref(), self.min_length, self.max_length, self.pattern.as_deref());
                 Json::String(text)
             }
         }

@@ -128,21 +128,13 @@ impl<K: Clone> Shape<K> {
             (self.max, self.exclusive_max) = (other.max.clone(), other.exclusive_max);
         }
         self.min_length = self.min_length.max(other.min_length);
-        self.max_length = self
-            .max_length
-            .min(other.max_length)
-            .or(self.max_length)
-            .or(other.max_length);
+        self.max_length = self.max_length.min(other.max_length).or(self.max_length).or(other.max_length);
         self.min_properties = self.min_properties.max(other.min_properties);
         if self.prefix_items.is_empty() {
             self.prefix_items.clone_from(&other.prefix_items);
         }
-        let mut at: std::collections::HashMap<String, usize> = self
-            .properties
-            .iter()
-            .enumerate()
-            .map(|(i, p)| (p.name.clone(), i))
-            .collect();
+        let mut at: std::collections::HashMap<String, usize> =
+            self.properties.iter().enumerate().map(|(i, p)| (p.name.clone(), i)).collect();
         for property in &other.properties {
             match at.get(&property.name) {
                 Some(&i) => {
@@ -168,16 +160,11 @@ impl<K: Clone> Shape<K> {
         let moved = |n: &Option<Number>, exclusive: bool, by: i64| {
             let n = n.clone()?;
             match n.as_i64() {
-                Some(i) if exclusive && self.kind == Type::Integer => {
-                    i.checked_add(by).map(Number::from).or(Some(n))
-                }
+                Some(i) if exclusive && self.kind == Type::Integer => i.checked_add(by).map(Number::from).or(Some(n)),
                 _ => Some(n),
             }
         };
-        (
-            moved(&self.min, self.exclusive_min, 1),
-            moved(&self.max, self.exclusive_max, -1),
-        )
+        (moved(&self.min, self.exclusive_min, 1), moved(&self.max, self.exclusive_max, -1))
     }
 
     /// The shape as a parameter; `items` is the type of an array's items.
@@ -206,18 +193,10 @@ impl<K: Clone> Shape<K> {
 }
 
 /// The parameter that a schema describes.
-pub(crate) fn parameter<S: Schemas>(
-    schemas: &S,
-    key: &S::Key,
-    required: bool,
-    report: &mut Report,
-) -> Parameter {
+pub(crate) fn parameter<S: Schemas>(schemas: &S, key: &S::Key, required: bool, report: &mut Report) -> Parameter {
     let shape = schemas.shape(key, report);
-    let items = shape
-        .items
-        .as_ref()
-        .filter(|_| shape.kind == Type::Array)
-        .map(|items| schemas.shape(items, report).kind);
+    let items =
+        shape.items.as_ref().filter(|_| shape.kind == Type::Array).map(|items| schemas.shape(items, report).kind);
     shape.parameter(required, items)
 }
 
@@ -248,18 +227,11 @@ pub(crate) fn body<S: Schemas>(
                 }
                 parameter(schemas, schema, property.required, report)
             }
-            None => Parameter {
-                required: property.required,
-                ..Parameter::default()
-            },
+            None => Parameter { required: property.required, ..Parameter::default() },
         };
         params.insert(property.name.clone(), parameter);
     }
-    let kind = if shape.kind == Type::Any && !params.is_empty() {
-        Type::Object
-    } else {
-        shape.kind
-    };
+    let kind = if shape.kind == Type::Any && !params.is_empty() { Type::Object } else { shape.kind };
     let (example, generated) = match given.or_else(|| shape.example.clone()) {
         Some(example) => (Some(example), false),
         None if make => {
@@ -269,10 +241,5 @@ pub(crate) fn body<S: Schemas>(
         }
         None => (None, false),
     };
-    BodyShape {
-        kind,
-        params,
-        example,
-        generated,
-    }
+    BodyShape { kind, params, example, generated }
 }

@@ -23,39 +23,22 @@ use std::collections::BTreeMap;
 
 /// Whether `root` is such a document.
 pub(crate) fn is_shorthand(root: Node<'_>) -> bool {
-    let has_paths = |n: Node<'_>| {
-        n.entries()
-            .any(|(key, item)| key.starts_with('/') && item.is_map())
-    };
-    has_paths(root)
-        || root
-            .given("paths")
-            .is_some_and(|p| has_paths(p) || (p.is_map() && p.entries().len() == 0))
+    let has_paths = |n: Node<'_>| n.entries().any(|(key, item)| key.starts_with('/') && item.is_map());
+    has_paths(root) || root.given("paths").is_some_and(|p| has_paths(p) || (p.is_map() && p.entries().len() == 0))
 }
 
 /// Reads the document whose root is `root`.
 pub(crate) fn read<'a>(root: Node<'a>, mut builder: Builder<'a, '_>) -> Api {
     let schemas = JsonSchemas::new(builder.limits.example_values);
     let info = root.given("info").unwrap_or(root);
-    let text = |key: &str| {
-        info.given(key)
-            .and_then(Node::text)
-            .unwrap_or("")
-            .trim()
-            .to_owned()
-    };
+    let text = |key: &str| info.given(key).and_then(Node::text).unwrap_or("").trim().to_owned();
     (builder.api.title, builder.api.version) = (text("title"), text("version"));
     builder.api.servers = openapi::servers(root, builder.report);
-    let defined = root.given("securitySchemes").or_else(|| {
-        root.given("components")
-            .and_then(|c| c.given("securitySchemes"))
-    });
+    let defined =
+        root.given("securitySchemes").or_else(|| root.given("components").and_then(|c| c.given("securitySchemes")));
     builder.api.security_schemes = openapi::schemes(defined, builder.report);
     let all = openapi::loose_requirements(root, &mut builder);
-    for (path, item) in root
-        .entries()
-        .chain(root.given("paths").into_iter().flat_map(Node::entries))
-    {
+    for (path, item) in root.entries().chain(root.given("paths").into_iter().flat_map(Node::entries)) {
         if path.starts_with('/') && !item.is_null() {
             path_item(path, item, &schemas, all.as_ref(), &mut builder);
         } else if !path.starts_with("x-")
@@ -75,10 +58,7 @@ pub(crate) fn read<'a>(root: Node<'a>, mut builder: Builder<'a, '_>) -> Api {
             ]
             .contains(&path)
         {
-            let text = format!(
-                "the key '{}' is not known here and is passed over",
-                crate::tree::parse::short(path)
-            );
+            let text = format!("the key '{}' is not known here and is passed over", crate::tree::parse::short(path));
             builder.report.warn(item.diagnostic(Code::PassedOver, text));
         }
     }
@@ -93,10 +73,7 @@ fn path_item<'a>(
     builder: &mut Builder<'a, '_>,
 ) {
     if !item.is_map() {
-        let text = format!(
-            "a path is a mapping of methods, but this is {}",
-            item.what()
-        );
+        let text = format!("a path is a mapping of methods, but this is {}", item.what());
         builder.report.error(item.diagnostic(Code::Invalid, text));
         return;
     }
@@ -108,21 +85,12 @@ fn path_item<'a>(
     let shared_servers = openapi::servers(item, builder.report);
     let shared_security = openapi::loose_requirements(item, builder).or_else(|| all.cloned());
     for (key, node) in item.entries() {
-        if matches!(
-            key,
-            "servers" | "parameters" | "security" | "summary" | "description"
-        ) || key.starts_with("x-")
-        {
+        if matches!(key, "servers" | "parameters" | "security" | "summary" | "description") || key.starts_with("x-") {
             continue;
         }
         let Ok(method) = key.parse::<Method>() else {
-            let text = format!(
-                "the key '{}' is no method and is passed over",
-                crate::tree::parse::short(key)
-            );
-            builder
-                .report
-                .warn(item.diagnostic_at_key(key, Code::PassedOver, text));
+            let text = format!("the key '{}' is no method and is passed over", crate::tree::parse::short(key));
+            builder.report.warn(item.diagnostic_at_key(key, Code::PassedOver, text));
             continue;
         };
         if !node.is_map() && !node.is_null() {
@@ -147,23 +115,14 @@ fn path_item<'a>(
         let mut params = shared.clone();
         parameters(node, &template.names, &mut params, schemas, builder);
         let own: Vec<Server> = openapi::servers(node, builder.report);
-        let servers = if own.is_empty() {
-            shared_servers.clone()
-        } else {
-            own
-        };
-        let security = openapi::loose_requirements(node, builder)
-            .or_else(|| shared_security.clone())
-            .unwrap_or_default();
+        let servers = if own.is_empty() { shared_servers.clone() } else { own };
+        let security =
+            openapi::loose_requirements(node, builder).or_else(|| shared_security.clone()).unwrap_or_default();
         let body = node
             .given("requestBody")
             .and_then(|b| dereference(b, builder.report))
             .and_then(|b| body(b, schemas, builder));
-        let id = node
-            .given("operationId")
-            .or_else(|| node.given("id"))
-            .and_then(Node::text)
-            .map(str::to_owned);
+        let id = node.given("operationId").or_else(|| node.given("id")).and_then(Node::text).map(str::to_owned);
         builder.push(Draft {
             origin: Origin::Node(node),
             id,
@@ -198,16 +157,10 @@ fn parameters<'a>(
             continue;
         };
         let Some(name) = key.or_else(|| node.given("name").and_then(Node::text)) else {
-            builder
-                .report
-                .error(node.diagnostic(Code::Invalid, "a parameter needs a 'name'"));
+            builder.report.error(node.diagnostic(Code::Invalid, "a parameter needs a 'name'"));
             continue;
         };
-        let assumed = if names.iter().any(|n| n == name) {
-            "path"
-        } else {
-            "query"
-        };
+        let assumed = if names.iter().any(|n| n == name) { "path" } else { "query" };
         let place = node.given("in").and_then(Node::text).unwrap_or(assumed);
         let into = match place {
             "path" => &mut params.path,
@@ -225,22 +178,14 @@ fn parameters<'a>(
         };
         let mut parameter = field(node, schemas, builder);
         if parameter.kind == Type::Array && parameter.list.is_none() {
-            parameter.list = Some(if place == "query" {
-                ListFormat::Multi
-            } else {
-                ListFormat::Csv
-            });
+            parameter.list = Some(if place == "query" { ListFormat::Multi } else { ListFormat::Csv });
         }
         into.insert(name.to_owned(), parameter);
     }
 }
 
 /// A parameter or field: a type's name, a schema, or a mapping with `schema`.
-fn field<'a>(
-    node: Node<'a>,
-    schemas: &JsonSchemas<'a>,
-    builder: &mut Builder<'a, '_>,
-) -> Parameter {
+fn field<'a>(node: Node<'a>, schemas: &JsonSchemas<'a>, builder: &mut Builder<'a, '_>) -> Parameter {
     if !node.is_map() {
         return records::type_named(node, builder.report);
     }
@@ -259,54 +204,25 @@ fn field<'a>(
 }
 
 /// A Request Body Object, a schema, or a mapping of fields.
-fn body<'a>(
-    node: Node<'a>,
-    schemas: &JsonSchemas<'a>,
-    builder: &mut Builder<'a, '_>,
-) -> Option<Body> {
+fn body<'a>(node: Node<'a>, schemas: &JsonSchemas<'a>, builder: &mut Builder<'a, '_>) -> Option<Body> {
     if !node.is_map() {
         let text = format!("a request body is a mapping, but this is {}", node.what());
         builder.report.error(node.diagnostic(Code::Invalid, text));
         return None;
     }
-    if node
-        .given("content")
-        .is_some_and(|c| c.is_map() && c.entries().all(|(media, _)| media.contains('/')))
-    {
+    if node.given("content").is_some_and(|c| c.is_map() && c.entries().all(|(media, _)| media.contains('/'))) {
         return openapi::body(node, schemas, builder);
     }
     let required = node.get("required").and_then(Node::bool) != Some(false);
     let is_schema = ["properties", "$ref", "allOf", "oneOf", "anyOf"]
         .iter()
-        .any(|key| {
-            node.given(key)
-                .is_some_and(|n| n.is_map() || n.is_list() || n.str().is_some())
-        })
-        || node
-            .given("type")
-            .and_then(Node::str)
-            .is_some_and(|t| matches!(t, "object" | "array" | "string"));
+        .any(|key| node.given(key).is_some_and(|n| n.is_map() || n.is_list() || n.str().is_some()))
+        || node.given("type").and_then(Node::str).is_some_and(|t| matches!(t, "object" | "array" | "string"));
     let media_type = "application/json".to_owned();
     if is_schema {
-        let read = shape::body(
-            schemas,
-            &node,
-            None,
-            true,
-            builder.limits.example_values,
-            builder.report,
-        );
-        let (kind, params, example, generated) =
-            (read.kind, read.params, read.example, read.generated);
-        return Some(Body {
-            media_type,
-            required,
-            kind,
-            params,
-            example,
-            generated,
-            ..Body::default()
-        });
+        let read = shape::body(schemas, &node, None, true, builder.limits.example_values, builder.report);
+        let (kind, params, example, generated) = (read.kind, read.params, read.example, read.generated);
+        return Some(Body { media_type, required, kind, params, example, generated, ..Body::default() });
     }
     let fields: BTreeMap<String, Parameter> = node
         .entries()

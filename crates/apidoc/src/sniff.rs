@@ -38,11 +38,7 @@ impl std::fmt::Display for Kind {
 
 /// What the text alone says, before it is parsed: RAML by its first line, API Blueprint by its form.
 pub(crate) fn by_text(file: &str, text: &str) -> Result<Option<Kind>, Diagnostic> {
-    let first = text
-        .lines()
-        .map(str::trim)
-        .find(|l| !l.is_empty())
-        .unwrap_or("");
+    let first = text.lines().map(str::trim).find(|l| !l.is_empty()).unwrap_or("");
     let unsupported = |what: String| Err(Diagnostic::whole(Code::Unsupported, file, what));
     if let Some(header) = first.strip_prefix("#%RAML") {
         let mut words = header.split_whitespace();
@@ -54,10 +50,9 @@ pub(crate) fn by_text(file: &str, text: &str) -> Result<Option<Kind>, Diagnostic
                 );
                 unsupported(text)
             }
-            (version, _) => unsupported(format!(
-                "RAML {} is not read, only 1.0",
-                version.unwrap_or("without a version")
-            )),
+            (version, _) => {
+                unsupported(format!("RAML {} is not read, only 1.0", version.unwrap_or("without a version")))
+            }
         };
     }
     if first.starts_with('<') {
@@ -72,53 +67,32 @@ pub(crate) fn by_text(file: &str, text: &str) -> Result<Option<Kind>, Diagnostic
             "this is {kind}, which is not read; read are OpenAPI 3, Swagger 2, RAML 1.0, API Blueprint and records"
         ));
     }
-    let format = text
-        .lines()
-        .take_while(|l| !l.trim_start().starts_with('#'))
-        .find_map(|l| {
-            let (key, value) = l.split_once(':')?;
-            key.trim()
-                .eq_ignore_ascii_case("format")
-                .then(|| value.trim())
-        });
+    let format = text.lines().take_while(|l| !l.trim_start().starts_with('#')).find_map(|l| {
+        let (key, value) = l.split_once(':')?;
+        key.trim().eq_ignore_ascii_case("format").then(|| value.trim())
+    });
     match format {
-        Some(version)
-            if version.eq_ignore_ascii_case("1A")
-                || version.to_ascii_uppercase().starts_with("1A") =>
-        {
+        Some(version) if version.eq_ignore_ascii_case("1A") || version.to_ascii_uppercase().starts_with("1A") => {
             return Ok(Some(Kind::Blueprint));
         }
         Some(version) if version.len() == 2 && version.ends_with(['A', 'B']) => {
-            return unsupported(format!(
-                "API Blueprint format {version} is not read, only 1A"
-            ));
+            return unsupported(format!("API Blueprint format {version} is not read, only 1A"));
         }
         _ => {}
     }
-    Ok(text
-        .lines()
-        .any(is_blueprint_heading)
-        .then_some(Kind::Blueprint))
+    Ok(text.lines().any(is_blueprint_heading).then_some(Kind::Blueprint))
 }
 
 /// A heading such as `## Message [/message/{id}]`, `### List [GET /messages]`, `# GET /message` or `# Group Users`.
 fn is_blueprint_heading(line: &str) -> bool {
-    let Some(title) = line
-        .strip_prefix('#')
-        .map(|t| t.trim_start_matches('#').trim())
-    else {
+    let Some(title) = line.strip_prefix('#').map(|t| t.trim_start_matches('#').trim()) else {
         return false;
     };
     let method = |word: &str| word.len() > 2 && word.chars().all(|c| c.is_ascii_uppercase());
-    if let Some(inside) = title
-        .strip_suffix(']')
-        .and_then(|t| t.rsplit_once('['))
-        .map(|(_, inside)| inside.trim())
-    {
+    if let Some(inside) = title.strip_suffix(']').and_then(|t| t.rsplit_once('[')).map(|(_, inside)| inside.trim()) {
         let mut words = inside.split_whitespace();
         let first = words.next().unwrap_or("");
-        return first.starts_with('/')
-            || (method(first) && words.next().is_none_or(|w| w.starts_with('/')));
+        return first.starts_with('/') || (method(first) && words.next().is_none_or(|w| w.starts_with('/')));
     }
     let mut words = title.split_whitespace();
     let (first, second) = (words.next().unwrap_or(""), words.next());
@@ -128,22 +102,14 @@ fn is_blueprint_heading(line: &str) -> bool {
 
 /// What the root of a parsed document says.
 pub(crate) fn by_tree(root: Node<'_>) -> Result<Kind, Diagnostic> {
-    let version = |key: &str| {
-        root.given(key)
-            .map(|n| (n, n.text().unwrap_or("").trim().to_owned()))
-    };
+    let version = |key: &str| root.given(key).map(|n| (n, n.text().unwrap_or("").trim().to_owned()));
     let refuse = |node: Node<'_>, what: String| Err(node.diagnostic(Code::Unsupported, what));
     if let Some((node, v)) = version("openapi") {
-        let three = v
-            .strip_prefix('3')
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let three = v.strip_prefix('3').is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         return if three {
             Ok(Kind::OpenApi)
         } else {
-            refuse(
-                node,
-                format!("OpenAPI '{v}' is not read, only 3.0, 3.1 and 3.2"),
-            )
+            refuse(node, format!("OpenAPI '{v}' is not read, only 3.0, 3.1 and 3.2"))
         };
     }
     if let Some((node, v)) = version("swagger") {
@@ -157,27 +123,15 @@ pub(crate) fn by_tree(root: Node<'_>) -> Result<Kind, Diagnostic> {
         return refuse(node, format!("Swagger {v} is not read, only 2.0"));
     }
     if let Some((node, v)) = version("asyncapi") {
-        return refuse(
-            node,
-            format!("this is AsyncAPI {v}: it describes messages, not HTTP operations"),
-        );
+        return refuse(node, format!("this is AsyncAPI {v}: it describes messages, not HTTP operations"));
     }
     if root.get("info").is_some_and(|i| {
-        i.get("_postman_id").is_some()
-            || i.get("schema")
-                .and_then(Node::str)
-                .is_some_and(|s| s.contains("postman"))
+        i.get("_postman_id").is_some() || i.get("schema").and_then(Node::str).is_some_and(|s| s.contains("postman"))
     }) {
-        return refuse(
-            root,
-            "this is a Postman collection, which is not read; export it as OpenAPI".to_owned(),
-        );
+        return refuse(root, "this is a Postman collection, which is not read; export it as OpenAPI".to_owned());
     }
     if root.get("discoveryVersion").is_some() {
-        return refuse(
-            root,
-            "this is a Google API discovery document, which is not read".to_owned(),
-        );
+        return refuse(root, "this is a Google API discovery document, which is not read".to_owned());
     }
     if records::is_records(root) {
         return Ok(Kind::Records);

@@ -34,9 +34,7 @@ impl Files {
     /// # Errors
     /// When `root` does not exist or cannot be resolved.
     pub fn under(root: impl AsRef<Path>) -> io::Result<Self> {
-        Ok(Self {
-            root: Some(root.as_ref().canonicalize()?),
-        })
+        Ok(Self { root: Some(root.as_ref().canonicalize()?) })
     }
 }
 
@@ -46,23 +44,15 @@ impl Source for Files {
         if let Some(root) = &self.root {
             path = path.canonicalize()?;
             if !path.starts_with(root) {
-                let text = format!(
-                    "it lies outside of {}, the only folder that may be read",
-                    root.display()
-                );
+                let text = format!("it lies outside of {}, the only folder that may be read", root.display());
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
             }
         }
         if !std::fs::metadata(&path)?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a regular file",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         let mut bytes = Vec::new();
-        std::fs::File::open(&path)?
-            .take(limit as u64 + 1)
-            .read_to_end(&mut bytes)?;
+        std::fs::File::open(&path)?.take(limit as u64 + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }
@@ -70,9 +60,7 @@ impl Source for Files {
 /// Documents held in memory, by name.
 impl Source for BTreeMap<String, Vec<u8>> {
     fn read(&self, name: &str, limit: usize) -> io::Result<Vec<u8>> {
-        let bytes = self
-            .get(name)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such document"))?;
+        let bytes = self.get(name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such document"))?;
         Ok(bytes[..bytes.len().min(limit.saturating_add(1))].to_vec())
     }
 }
@@ -121,9 +109,7 @@ pub(crate) fn is_remote(reference: &str) -> bool {
         Some((scheme, _)) => {
             scheme.len() > 1
                 && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-                && scheme
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
         }
         None => false,
     }
@@ -131,10 +117,7 @@ pub(crate) fn is_remote(reference: &str) -> bool {
 
 /// The name of the document that `reference` (without fragment) means inside of the document `base`.
 pub(crate) fn join(base: &str, reference: &str) -> String {
-    let joined = Path::new(base)
-        .parent()
-        .unwrap_or(Path::new(""))
-        .join(reference);
+    let joined = Path::new(base).parent().unwrap_or(Path::new("")).join(reference);
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in joined.components() {
         match part {
@@ -146,11 +129,7 @@ pub(crate) fn join(base: &str, reference: &str) -> String {
             part => parts.push(part),
         }
     }
-    parts
-        .iter()
-        .collect::<PathBuf>()
-        .to_string_lossy()
-        .into_owned()
+    parts.iter().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
 /// Undoes `%41`; bytes that do not make UTF-8 stay as they were written.
@@ -163,9 +142,7 @@ pub(crate) fn percent_decode(text: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
     while i < bytes.len() {
-        let pair = (bytes[i] == b'%')
-            .then(|| Some((hex(*bytes.get(i + 1)?)?, hex(*bytes.get(i + 2)?)?)))
-            .flatten();
+        let pair = (bytes[i] == b'%').then(|| Some((hex(*bytes.get(i + 1)?)?, hex(*bytes.get(i + 2)?)?))).flatten();
         match pair {
             Some((high, low)) => {
                 out.push(high << 4 | low);

@@ -34,28 +34,19 @@ pub(crate) fn read<'a>(root: Node<'a>, mut builder: Builder<'a, '_>) -> Api {
     openapi::unknown_keys(root, &known, &mut builder);
     openapi::info(root, &mut builder);
     builder.api.servers = servers(root, root, &mut builder);
-    builder.api.security_schemes =
-        openapi::schemes(root.given("securityDefinitions"), builder.report);
+    builder.api.security_schemes = openapi::schemes(root.given("securityDefinitions"), builder.report);
     let all = openapi::requirements(root, &mut builder);
     match root.given("paths") {
         Some(paths) if paths.is_map() => {
-            for (path, item) in paths
-                .entries()
-                .filter(|(path, item)| !path.starts_with("x-") && !item.is_null())
-            {
+            for (path, item) in paths.entries().filter(|(path, item)| !path.starts_with("x-") && !item.is_null()) {
                 path_item(path, item, root, &schemas, all.as_ref(), &mut builder);
             }
         }
         Some(other) => {
-            let text = format!(
-                "'paths' is a mapping of paths, but this is {}",
-                other.what()
-            );
+            let text = format!("'paths' is a mapping of paths, but this is {}", other.what());
             builder.report.error(other.diagnostic(Code::Invalid, text));
         }
-        None => builder
-            .report
-            .error(root.diagnostic(Code::Invalid, "'paths' is missing")),
+        None => builder.report.error(root.diagnostic(Code::Invalid, "'paths' is missing")),
     }
     builder.finish()
 }
@@ -64,32 +55,18 @@ pub(crate) fn read<'a>(root: Node<'a>, mut builder: Builder<'a, '_>) -> Api {
 /// of the extension `x-servers`, by which Swagger 2 documents name several.
 fn servers(holder: Node<'_>, root: Node<'_>, builder: &mut Builder<'_, '_>) -> Vec<Server> {
     if let Some(listed) = holder.given("x-servers").filter(|n| n.is_list()) {
-        let url = |n: Node<'_>| {
-            n.str()
-                .or_else(|| n.given("url").and_then(Node::str))
-                .map(str::to_owned)
-        };
-        let found: Vec<(Node<'_>, String)> =
-            listed.items().filter_map(|n| Some((n, url(n)?))).collect();
+        let url = |n: Node<'_>| n.str().or_else(|| n.given("url").and_then(Node::str)).map(str::to_owned);
+        let found: Vec<(Node<'_>, String)> = listed.items().filter_map(|n| Some((n, url(n)?))).collect();
         return found
             .into_iter()
             .map(|(n, url)| {
-                build::server(
-                    &url,
-                    n.given("description").and_then(Node::text),
-                    &Origin::Node(n),
-                    builder.report,
-                )
+                build::server(&url, n.given("description").and_then(Node::text), &Origin::Node(n), builder.report)
             })
             .collect();
     }
     let origin = Origin::Node(holder);
     let base = root.given("basePath").and_then(Node::text).unwrap_or("");
-    let base = if base.is_empty() || base.starts_with('/') {
-        base.to_owned()
-    } else {
-        format!("/{base}")
-    };
+    let base = if base.is_empty() || base.starts_with('/') { base.to_owned() } else { format!("/{base}") };
     let Some(host) = root.given("host").and_then(Node::text) else {
         return if base.trim_matches('/').is_empty() {
             Vec::new()
@@ -100,34 +77,21 @@ fn servers(holder: Node<'_>, root: Node<'_>, builder: &mut Builder<'_, '_>) -> V
     let mut found = Vec::new();
     for scheme in holder.given("schemes").into_iter().flat_map(Node::items) {
         match scheme.text() {
-            Some(name @ ("http" | "https")) => found.push(build::server(
-                &format!("{name}://{host}{base}"),
-                None,
-                &origin,
-                builder.report,
-            )),
+            Some(name @ ("http" | "https")) => {
+                found.push(build::server(&format!("{name}://{host}{base}"), None, &origin, builder.report))
+            }
             other => {
                 let text = format!(
                     "the scheme '{}' is passed over: only http and https are read",
                     crate::tree::parse::short(other.unwrap_or(""))
                 );
-                builder
-                    .report
-                    .warn(scheme.diagnostic(Code::PassedOver, text));
+                builder.report.warn(scheme.diagnostic(Code::PassedOver, text));
             }
         }
     }
     if found.is_empty() {
-        builder.report.warn(origin.diagnostic(
-            Code::Assumed,
-            "no 'schemes' that can be used: http is assumed",
-        ));
-        found.push(build::server(
-            &format!("http://{host}{base}"),
-            None,
-            &origin,
-            builder.report,
-        ));
+        builder.report.warn(origin.diagnostic(Code::Assumed, "no 'schemes' that can be used: http is assumed"));
+        found.push(build::server(&format!("http://{host}{base}"), None, &origin, builder.report));
     }
     found
 }
@@ -156,10 +120,7 @@ fn path_item<'a>(
         return;
     };
     if !item.is_map() {
-        let text = format!(
-            "a path item is a mapping of methods, but this is {}",
-            item.what()
-        );
+        let text = format!("a path item is a mapping of methods, but this is {}", item.what());
         builder.report.error(item.diagnostic(Code::Invalid, text));
         return;
     }
@@ -173,13 +134,8 @@ fn path_item<'a>(
             continue;
         }
         let Ok(method) = key.parse::<Method>() else {
-            let text = format!(
-                "the key '{}' is no method and is passed over",
-                crate::tree::parse::short(key)
-            );
-            builder
-                .report
-                .warn(item.diagnostic_at_key(key, Code::PassedOver, text));
+            let text = format!("the key '{}' is no method and is passed over", crate::tree::parse::short(key));
+            builder.report.warn(item.diagnostic_at_key(key, Code::PassedOver, text));
             continue;
         };
         if !node.is_map() {
@@ -204,23 +160,12 @@ fn path_item<'a>(
         openapi::unknown_keys(node, &known, builder);
         let mut found = shared.clone();
         parameters(node, &mut found, schemas, builder);
-        let own = ["schemes", "x-servers"]
-            .iter()
-            .any(|key| node.given(key).is_some());
-        let servers = if own {
-            servers(node, root, builder)
-        } else {
-            Vec::new()
-        };
+        let own = ["schemes", "x-servers"].iter().any(|key| node.given(key).is_some());
+        let servers = if own { servers(node, root, builder) } else { Vec::new() };
         let body = body(&found, node, root, schemas, builder);
-        let security = openapi::requirements(node, builder)
-            .or_else(|| all.cloned())
-            .unwrap_or_default();
-        let id = node
-            .given("operationId")
-            .and_then(Node::text)
-            .map(|id| id.trim().to_owned())
-            .filter(|id| !id.is_empty());
+        let security = openapi::requirements(node, builder).or_else(|| all.cloned()).unwrap_or_default();
+        let id =
+            node.given("operationId").and_then(Node::text).map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
         builder.push(Draft {
             origin: Origin::Node(node),
             id,
@@ -235,20 +180,14 @@ fn path_item<'a>(
 }
 
 /// Reads `parameters` (Parameter Object); one that is there already is overridden.
-fn parameters<'a>(
-    parent: Node<'a>,
-    found: &mut Found<'a>,
-    schemas: &JsonSchemas<'a>,
-    builder: &mut Builder<'a, '_>,
-) {
+fn parameters<'a>(parent: Node<'a>, found: &mut Found<'a>, schemas: &JsonSchemas<'a>, builder: &mut Builder<'a, '_>) {
     let Some(list) = parent.given("parameters") else {
         return;
     };
     if !list.is_list() {
-        builder.report.error(list.diagnostic(
-            Code::Invalid,
-            format!("'parameters' is a list, but this is {}", list.what()),
-        ));
+        builder
+            .report
+            .error(list.diagnostic(Code::Invalid, format!("'parameters' is a list, but this is {}", list.what())));
         return;
     }
     for node in list.items() {
@@ -287,12 +226,8 @@ fn parameters<'a>(
                 continue;
             }
         };
-        if place == "header"
-            && (name.eq_ignore_ascii_case("accept") || name.eq_ignore_ascii_case("content-type"))
-        {
-            let text = format!(
-                "the header '{name}' follows from media types; the parameter is passed over"
-            );
+        if place == "header" && (name.eq_ignore_ascii_case("accept") || name.eq_ignore_ascii_case("content-type")) {
+            let text = format!("the header '{name}' follows from media types; the parameter is passed over");
             builder.report.warn(node.diagnostic(Code::PassedOver, text));
             continue;
         }
@@ -311,14 +246,10 @@ fn field<'a>(
 ) -> Parameter {
     let required = node.get("required").and_then(Node::bool) == Some(true);
     if node.given("type").is_none() && node.given("schema").is_none() {
-        builder.report.warn(node.diagnostic(
-            Code::Assumed,
-            format!("the parameter '{name}' has no type; it is taken to be text"),
-        ));
-        return Parameter {
-            required,
-            ..Parameter::of(Type::String)
-        };
+        builder.report.warn(
+            node.diagnostic(Code::Assumed, format!("the parameter '{name}' has no type; it is taken to be text")),
+        );
+        return Parameter { required, ..Parameter::of(Type::String) };
     }
     let schema = match node.given("schema") {
         Some(schema) if node.given("type").is_none() => schema, // as OpenAPI 3 has it; common by mistake
@@ -352,35 +283,17 @@ fn body<'a>(
     schemas: &JsonSchemas<'a>,
     builder: &mut Builder<'a, '_>,
 ) -> Option<Body> {
-    let consumes = operation
-        .given("consumes")
-        .or_else(|| root.given("consumes"));
-    let types: Vec<&str> = consumes
-        .into_iter()
-        .flat_map(Node::items)
-        .filter_map(Node::text)
-        .collect();
+    let consumes = operation.given("consumes").or_else(|| root.given("consumes"));
+    let types: Vec<&str> = consumes.into_iter().flat_map(Node::items).filter_map(Node::text).collect();
     if let Some(node) = found.body {
         if !found.form.is_empty() {
-            let text =
-                "an operation has either a body or form fields; the form fields are passed over";
-            builder
-                .report
-                .warn(operation.diagnostic(Code::PassedOver, text));
+            let text = "an operation has either a body or form fields; the form fields are passed over";
+            builder.report.warn(operation.diagnostic(Code::PassedOver, text));
         }
         let chosen = build::preferred(&types).unwrap_or("application/json");
-        let other_media_types = types
-            .iter()
-            .filter(|t| **t != chosen)
-            .map(|t| (*t).to_owned())
-            .collect();
+        let other_media_types = types.iter().filter(|t| **t != chosen).map(|t| (*t).to_owned()).collect();
         let required = node.get("required").and_then(Node::bool) == Some(true);
-        let mut body = Body {
-            media_type: chosen.to_owned(),
-            other_media_types,
-            required,
-            ..Body::default()
-        };
+        let mut body = Body { media_type: chosen.to_owned(), other_media_types, required, ..Body::default() };
         let given = node
             .get("x-example")
             .or_else(|| example_by_type(node, chosen))
@@ -389,14 +302,7 @@ fn body<'a>(
         match node.given("schema") {
             Some(schema) => {
                 let make = build::takes_instances(chosen);
-                let read = shape::body(
-                    schemas,
-                    &schema,
-                    given,
-                    make,
-                    builder.limits.example_values,
-                    builder.report,
-                );
+                let read = shape::body(schemas, &schema, given, make, builder.limits.example_values, builder.report);
                 (body.kind, body.params, body.example) = (read.kind, read.params, read.example);
                 body.generated |= read.generated;
                 if body.example.is_none() && !make && body.kind != Type::File {
@@ -407,9 +313,7 @@ fn body<'a>(
                 }
             }
             None => {
-                builder.report.error(
-                    node.diagnostic(Code::Invalid, "a parameter in the body needs a 'schema'"),
-                );
+                builder.report.error(node.diagnostic(Code::Invalid, "a parameter in the body needs a 'schema'"));
                 body.example = given;
             }
         }
@@ -421,39 +325,21 @@ fn body<'a>(
     let params: BTreeMap<String, Parameter> = found
         .form
         .iter()
-        .map(|(name, node)| {
-            (
-                (*name).to_owned(),
-                field(*node, name, "form", schemas, builder),
-            )
-        })
+        .map(|(name, node)| ((*name).to_owned(), field(*node, name, "form", schemas, builder)))
         .collect();
     let has_file = params.values().any(|p| p.kind == Type::File);
-    let forms: Vec<&str> = types
-        .iter()
-        .copied()
-        .filter(|t| build::is_form(t))
-        .collect();
-    let chosen = match forms
-        .iter()
-        .find(|t| build::bare(t) == "multipart/form-data")
-    {
+    let forms: Vec<&str> = types.iter().copied().filter(|t| build::is_form(t)).collect();
+    let chosen = match forms.iter().find(|t| build::bare(t) == "multipart/form-data") {
         Some(multipart) if has_file => multipart,
         None if has_file => "multipart/form-data",
         _ => build::preferred(&forms).unwrap_or("application/x-www-form-urlencoded"),
     };
     let none_required = !params.values().any(|p| p.required);
-    let sent = params
-        .iter()
-        .filter(|(_, p)| p.required || (none_required && p.kind != Type::File));
+    let sent = params.iter().filter(|(_, p)| p.required || (none_required && p.kind != Type::File));
     let example = sent.map(|(name, p)| (name.clone(), p.sample())).collect();
     Some(Body {
         media_type: chosen.to_owned(),
-        other_media_types: forms
-            .iter()
-            .filter(|t| **t != chosen)
-            .map(|t| (*t).to_owned())
-            .collect(),
+        other_media_types: forms.iter().filter(|t| **t != chosen).map(|t| (*t).to_owned()).collect(),
         required: params.values().any(|p| p.required),
         kind: Type::Object,
         params,
@@ -465,7 +351,5 @@ fn body<'a>(
 /// `x-examples: {application/json: …}`, or the first entry of another form of it.
 fn example_by_type<'a>(node: Node<'a>, media_type: &str) -> Option<Node<'a>> {
     let examples = node.given("x-examples")?;
-    examples
-        .get(media_type)
-        .or_else(|| examples.entries().next().map(|(_, n)| n))
+    examples.get(media_type).or_else(|| examples.entries().next().map(|(_, n)| n))
 }

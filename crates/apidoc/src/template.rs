@@ -25,39 +25,25 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
     let mut out = Template::default();
     let (mut text, fragment) = split_outside_braces(text, '#');
     if fragment.is_some() {
-        out.remarks
-            .push("the fragment of the path is dropped: it is never sent".to_owned());
+        out.remarks.push("the fragment of the path is dropped: it is never sent".to_owned());
     }
     if let (path, Some(query)) = split_outside_braces(text, '?') {
         text = path;
-        for pair in query
-            .split('&')
-            .filter(|p| !p.is_empty() && !p.contains(['{', '}']))
-        {
+        for pair in query.split('&').filter(|p| !p.is_empty() && !p.contains(['{', '}'])) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            out.fixed_query.push((
-                crate::source::percent_decode(name),
-                crate::source::percent_decode(value),
-            ));
+            out.fixed_query.push((crate::source::percent_decode(name), crate::source::percent_decode(value)));
         }
         if query.contains('{') {
-            for name in query
-                .split(['{', '}'])
-                .skip(1)
-                .step_by(2)
-                .filter(|n| !n.is_empty())
-            {
+            for name in query.split(['{', '}']).skip(1).step_by(2).filter(|n| !n.is_empty()) {
                 let name = name.trim_start_matches(['?', '&']);
                 out.query.push((name.to_owned(), false));
             }
         }
-        out.remarks
-            .push("the query string in the path is read as query parameters".to_owned());
+        out.remarks.push("the query string in the path is read as query parameters".to_owned());
     }
     if !text.starts_with('/') {
         if !text.is_empty() && !text.starts_with("{/") && !text.starts_with("{?") {
-            out.remarks
-                .push("the path does not start with a slash; one is added".to_owned());
+            out.remarks.push("the path does not start with a slash; one is added".to_owned());
         }
         if !text.starts_with("{/") {
             out.path.push('/');
@@ -70,8 +56,7 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
             return Err(format!("the path '{text}' has a '}}' without '{{'"));
         }
         let inside = &rest[open + 1..];
-        let end =
-            closing(inside).ok_or_else(|| format!("the path '{text}' has a '{{' without '}}'"))?;
+        let end = closing(inside).ok_or_else(|| format!("the path '{text}' has a '{{' without '}}'"))?;
         out.expression(&inside[..end], text)?;
         rest = &inside[end + 1..];
     }
@@ -89,8 +74,7 @@ impl Template {
             && !regex.is_empty()
             && !regex.bytes().all(|b| b.is_ascii_digit())
         {
-            self.patterns
-                .push((name.trim().to_owned(), regex.to_owned()));
+            self.patterns.push((name.trim().to_owned(), regex.to_owned()));
             return self.variable(name.trim(), "", whole);
         }
         for (i, name) in names.split(',').enumerate() {
@@ -99,9 +83,7 @@ impl Template {
             let name = name.split_once(':').map_or(name, |(name, _length)| name); // `{name:3}`, a prefix of the value
             match operator {
                 Some('?' | '&') => self.query.push((checked(name, whole)?, exploded)),
-                Some('#') => self.remarks.push(format!(
-                    "the fragment variable '{name}' is dropped: it is never sent"
-                )),
+                Some('#') => self.remarks.push(format!("the fragment variable '{name}' is dropped: it is never sent")),
                 Some('/') => self.variable(name, "/", whole)?,
                 Some('.') => self.variable(name, ".", whole)?,
                 Some(';') => self.variable(name, &format!(";{name}="), whole)?,
@@ -114,9 +96,7 @@ impl Template {
     fn variable(&mut self, name: &str, before: &str, whole: &str) -> Result<(), String> {
         let name = checked(name, whole)?;
         if self.names.contains(&name) {
-            return Err(format!(
-                "the path '{whole}' has the variable '{name}' twice"
-            ));
+            return Err(format!("the path '{whole}' has the variable '{name}' twice"));
         }
         self.path.push_str(before);
         self.path.push('{');
@@ -129,9 +109,7 @@ impl Template {
 
 fn checked(name: &str, whole: &str) -> Result<String, String> {
     if name.is_empty() || name.contains(['/', '{', '}', '?', '#']) {
-        return Err(format!(
-            "the path '{whole}' has a variable without a proper name"
-        ));
+        return Err(format!("the path '{whole}' has a variable without a proper name"));
     }
     Ok(name.to_owned())
 }

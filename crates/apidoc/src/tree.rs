@@ -43,10 +43,7 @@ impl Size {
     /// The size of a container of this size when `child` is put into it.
     pub(crate) fn with(self, child: Size) -> Size {
         let height = self.height.max(child.height.saturating_add(1));
-        Size {
-            values: self.values.saturating_add(child.values),
-            height,
-        }
+        Size { values: self.values.saturating_add(child.values), height }
     }
 }
 
@@ -107,13 +104,7 @@ impl Map {
         }
         self.entries.push(entry);
         if self.index.is_none() && self.entries.len() >= Self::INDEXED_FROM {
-            self.index = Some(
-                self.entries
-                    .iter()
-                    .enumerate()
-                    .map(|(i, e)| (e.key.clone(), i as u32))
-                    .collect(),
-            );
+            self.index = Some(self.entries.iter().enumerate().map(|(i, e)| (e.key.clone(), i as u32)).collect());
         }
     }
 }
@@ -149,13 +140,7 @@ impl<'a> Node<'a> {
         let mut node = Self { set, doc, id };
         while let Value::Include(path) = node.value() {
             match set.included(node.doc, path) {
-                Some(target) => {
-                    node = Self {
-                        set,
-                        doc: target,
-                        id: set.documents[target as usize].root,
-                    }
-                }
+                Some(target) => node = Self { set, doc: target, id: set.documents[target as usize].root },
                 None => break,
             }
         }
@@ -302,11 +287,7 @@ impl<'a> Node<'a> {
             Value::Bool(b) => Json::Bool(*b),
             Value::Number(_) => self.number().map_or(Json::Null, Json::Number),
             Value::String(s) | Value::Include(s) => Json::String(s.to_string()),
-            Value::List(_) => Json::Array(
-                self.items()
-                    .map(|n| n.json_within(left))
-                    .collect::<Option<_>>()?,
-            ),
+            Value::List(_) => Json::Array(self.items().map(|n| n.json_within(left)).collect::<Option<_>>()?),
             Value::Map(_) => {
                 let entry = |(k, n): (&str, Node<'a>)| Some((k.to_owned(), n.json_within(left)?));
                 Json::Object(self.entries().map(entry).collect::<Option<_>>()?)
@@ -318,9 +299,7 @@ impl<'a> Node<'a> {
     pub(crate) fn key(self) -> Option<&'a str> {
         let slot = self.slot();
         match &self.document().values[slot.parent as usize].value {
-            Value::Map(map) if self.id != self.document().root => {
-                map.entries.get(slot.nth as usize).map(|e| &*e.key)
-            }
+            Value::Map(map) if self.id != self.document().root => map.entries.get(slot.nth as usize).map(|e| &*e.key),
             _ => None,
         }
     }
@@ -337,9 +316,7 @@ impl<'a> Node<'a> {
                 Value::Map(map) => map
                     .entries
                     .get(slot.nth as usize)
-                    .map_or(String::new(), |e| {
-                        e.key.replace('~', "~0").replace('/', "~1")
-                    }),
+                    .map_or(String::new(), |e| e.key.replace('~', "~0").replace('/', "~1")),
                 _ => slot.nth.to_string(),
             });
             id = slot.parent;
@@ -366,15 +343,8 @@ impl<'a> Node<'a> {
     }
 
     /// A diagnostic about the key `key` of this mapping.
-    pub(crate) fn diagnostic_at_key(
-        self,
-        key: &str,
-        code: Code,
-        message: impl Into<String>,
-    ) -> Diagnostic {
-        let mut diagnostic = self
-            .get(key)
-            .map_or_else(|| self.diagnostic(code, ""), |n| n.diagnostic(code, ""));
+    pub(crate) fn diagnostic_at_key(self, key: &str, code: Code, message: impl Into<String>) -> Diagnostic {
+        let mut diagnostic = self.get(key).map_or_else(|| self.diagnostic(code, ""), |n| n.diagnostic(code, ""));
         if let Value::Map(map) = self.value()
             && let Some(entry) = map.position(key).map(|i| &map.entries[i])
         {

@@ -29,12 +29,7 @@ pub enum Format {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 4] = [
-        Format::Records,
-        Format::OpenApi,
-        Format::Swagger2,
-        Format::Raml,
-    ];
+    pub const ALL: [Format; 4] = [Format::Records, Format::OpenApi, Format::Swagger2, Format::Raml];
 
     /// The name that [`Format::from_str`] takes.
     #[must_use]
@@ -58,9 +53,7 @@ impl FromStr for Format {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Format::ALL.into_iter().find(|f| f.as_str() == text);
-        found.ok_or_else(|| {
-            format!("'{text}' is not a format that is written (records, openapi, swagger2, raml)")
-        })
+        found.ok_or_else(|| format!("'{text}' is not a format that is written (records, openapi, swagger2, raml)"))
     }
 }
 
@@ -91,15 +84,9 @@ pub fn write(api: &Api, format: Format, syntax: Syntax) -> Written {
         Format::Records => out::render(&Records::from(api), syntax),
         Format::OpenApi => out::render(&openapi::write::document(api, &mut notes), syntax),
         Format::Swagger2 => out::render(&swagger2::write::document(api, &mut notes), syntax),
-        Format::Raml => format!(
-            "#%RAML 1.0\n{}",
-            out::render(&raml::write::document(api, &mut notes), Syntax::Yaml)
-        ),
+        Format::Raml => format!("#%RAML 1.0\n{}", out::render(&raml::write::document(api, &mut notes), Syntax::Yaml)),
     };
-    Written {
-        text,
-        warnings: notes.0,
-    }
+    Written { text, warnings: notes.0 }
 }
 
 /// What could not be said.
@@ -114,19 +101,14 @@ impl Notes {
 
 /// The operations of each path, in the order of first use. A method that a path has twice, for different servers, is
 /// dropped the second time with a note.
-pub(crate) fn by_path<'a>(
-    api: &'a Api,
-    notes: &mut Notes,
-) -> Vec<(&'a str, Vec<&'a crate::Operation>)> {
+pub(crate) fn by_path<'a>(api: &'a Api, notes: &mut Notes) -> Vec<(&'a str, Vec<&'a crate::Operation>)> {
     let mut paths: Vec<(&str, Vec<&crate::Operation>)> = Vec::new();
     let mut at = std::collections::HashMap::new();
     for operation in &api.operations {
-        let i = *at
-            .entry(operation.endpoint_path.as_str())
-            .or_insert_with(|| {
-                paths.push((&operation.endpoint_path, Vec::new()));
-                paths.len() - 1
-            });
+        let i = *at.entry(operation.endpoint_path.as_str()).or_insert_with(|| {
+            paths.push((&operation.endpoint_path, Vec::new()));
+            paths.len() - 1
+        });
         if paths[i].1.iter().any(|o| o.method == operation.method) {
             notes.add(format!(
                 "{} {} is there for several servers; only the first is written",
@@ -147,11 +129,7 @@ pub(crate) fn schema_keywords(parameter: &Parameter) -> Vec<(&'static str, Out)>
         kind => out.extend(kind.json_schema().map(|name| ("type", name.into()))),
     }
     out.extend(
-        parameter
-            .format
-            .as_ref()
-            .filter(|_| parameter.kind != Type::File)
-            .map(|f| ("format", f.as_str().into())),
+        parameter.format.as_ref().filter(|_| parameter.kind != Type::File).map(|f| ("format", f.as_str().into())),
     );
     if !parameter.values.is_empty() {
         out.push(("enum", list(parameter.values.iter().map(example))));
@@ -160,24 +138,13 @@ pub(crate) fn schema_keywords(parameter: &Parameter) -> Vec<(&'static str, Out)>
     let number = |n: &serde_json::Number| Out::Json(serde_json::Value::Number(n.clone()));
     out.extend(parameter.min.as_ref().map(|n| ("minimum", number(n))));
     out.extend(parameter.max.as_ref().map(|n| ("maximum", number(n))));
-    let (least, most) = if parameter.kind == Type::Array {
-        ("minItems", "maxItems")
-    } else {
-        ("minLength", "maxLength")
-    };
+    let (least, most) =
+        if parameter.kind == Type::Array { ("minItems", "maxItems") } else { ("minLength", "maxLength") };
     out.extend(parameter.min_length.map(|n| (least, n.into())));
     out.extend(parameter.max_length.map(|n| (most, n.into())));
-    out.extend(
-        parameter
-            .pattern
-            .as_ref()
-            .map(|p| ("pattern", p.as_str().into())),
-    );
+    out.extend(parameter.pattern.as_ref().map(|p| ("pattern", p.as_str().into())));
     if parameter.kind == Type::Array {
-        let item = parameter
-            .items
-            .map(Parameter::of)
-            .map(|p| map(schema_keywords(&p)));
+        let item = parameter.items.map(Parameter::of).map(|p| map(schema_keywords(&p)));
         out.push(("items", item.unwrap_or_else(|| map::<&str>([]))));
     }
     out

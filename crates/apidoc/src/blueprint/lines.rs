@@ -63,22 +63,12 @@ pub(super) fn outline(text: &str) -> Outline<'_> {
         }
         if let Some((level, title)) = heading(line) {
             close(&mut open, 0, &mut out);
-            out.sections.push(Section {
-                level,
-                title,
-                line: number,
-                items: Vec::new(),
-            });
+            out.sections.push(Section { level, title, line: number, items: Vec::new() });
             continue;
         }
         if let Some(level) = lines.get(at).and_then(|next| underline(line, next)) {
             close(&mut open, 0, &mut out);
-            out.sections.push(Section {
-                level,
-                title: line.trim(),
-                line: number,
-                items: Vec::new(),
-            });
+            out.sections.push(Section { level, title: line.trim(), line: number, items: Vec::new() });
             at += 1;
             continue;
         }
@@ -93,22 +83,11 @@ pub(super) fn outline(text: &str) -> Outline<'_> {
             };
             if !is_code && depth < DEEPEST {
                 close(&mut open, depth, &mut out);
-                open.push(Item {
-                    line: number,
-                    indent,
-                    text,
-                    content: Vec::new(),
-                    items: Vec::new(),
-                });
+                open.push(Item { line: number, indent, text, content: Vec::new(), items: Vec::new() });
                 continue;
             }
         }
-        if !trimmed.is_empty()
-            && indent == 0
-            && lines
-                .get(at.wrapping_sub(2))
-                .is_some_and(|l| l.trim().is_empty())
-        {
+        if !trimmed.is_empty() && indent == 0 && lines.get(at.wrapping_sub(2)).is_some_and(|l| l.trim().is_empty()) {
             close(&mut open, 0, &mut out); // a paragraph after a blank line ends the list
         }
         push_content(&mut open, line);
@@ -123,10 +102,7 @@ fn metadata<'t>(lines: &[&'t str], out: &mut Outline<'t>) -> usize {
     while let Some(line) = lines.get(at) {
         match line.split_once(':') {
             Some((key, value))
-                if !key.is_empty()
-                    && key
-                        .chars()
-                        .all(|c| c.is_alphanumeric() || c == '_' || c == '-') =>
+                if !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-') =>
             {
                 out.metadata.push((key, value.trim()));
             }
@@ -164,11 +140,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     let level = line.len() - line.trim_start_matches('#').len();
     let rest = &line[level..];
     ((1..=6).contains(&level)
-        && (rest.starts_with([' ', '\t', '['])
-            || rest
-                .chars()
-                .next()
-                .is_some_and(|c| c.is_alphabetic() || c == '/')))
+        && (rest.starts_with([' ', '\t', '[']) || rest.chars().next().is_some_and(|c| c.is_alphabetic() || c == '/')))
     .then(|| (level, rest.trim().trim_end_matches('#').trim_end()))
 }
 
@@ -213,13 +185,7 @@ fn marker(line: &str) -> Option<&str> {
 impl<'t> Item<'t> {
     /// An item that was none in the text.
     pub(super) fn named(text: &'t str, line: u32) -> Self {
-        Item {
-            line,
-            indent: 0,
-            text,
-            content: Vec::new(),
-            items: Vec::new(),
-        }
+        Item { line, indent: 0, text, content: Vec::new(), items: Vec::new() }
     }
 
     /// Whether the item begins with the keyword.
@@ -233,12 +199,7 @@ impl<'t> Item<'t> {
 
     /// What stands behind the keyword.
     pub(super) fn after(&self, keyword: &str) -> &str {
-        self.text
-            .get(keyword.len()..)
-            .unwrap_or("")
-            .trim()
-            .trim_start_matches(':')
-            .trim()
+        self.text.get(keyword.len()..).unwrap_or("").trim().trim_start_matches(':').trim()
     }
 
     /// The asset below the item: its fenced or indented code, or all its lines when `any` is set and there is no code.
@@ -250,22 +211,12 @@ impl<'t> Item<'t> {
             match fence {
                 Some(mark) if trimmed.starts_with(mark) => fence = None,
                 Some(_) => code.push(line),
-                None if trimmed.starts_with("```") || trimmed.starts_with("~~~") => {
-                    fence = Some(&trimmed[..3])
-                }
-                None if indent(line) >= self.indent + 8
-                    || (trimmed.is_empty() && !code.is_empty()) =>
-                {
-                    code.push(line)
-                }
+                None if trimmed.starts_with("```") || trimmed.starts_with("~~~") => fence = Some(&trimmed[..3]),
+                None if indent(line) >= self.indent + 8 || (trimmed.is_empty() && !code.is_empty()) => code.push(line),
                 None => {}
             }
         }
-        let lines = if code.is_empty() && any {
-            self.content.clone()
-        } else {
-            code
-        };
+        let lines = if code.is_empty() && any { self.content.clone() } else { code };
         let text = dedent(&lines);
         (!text.is_empty()).then_some(text)
     }
@@ -273,21 +224,12 @@ impl<'t> Item<'t> {
 
 /// The lines without the indentation that all have, and without blank lines at both ends.
 fn dedent(lines: &[&str]) -> String {
-    let common = lines
-        .iter()
-        .filter(|l| !l.trim().is_empty())
-        .map(|l| indent(l))
-        .min()
-        .unwrap_or(0);
+    let common = lines.iter().filter(|l| !l.trim().is_empty()).map(|l| indent(l)).min().unwrap_or(0);
     let cut = |line: &&str| {
         let mut column = 0;
         let mut rest = *line;
         while column < common && rest.starts_with([' ', '\t']) {
-            column = if rest.starts_with('\t') {
-                (column / 4 + 1) * 4
-            } else {
-                column + 1
-            };
+            column = if rest.starts_with('\t') { (column / 4 + 1) * 4 } else { column + 1 };
             rest = &rest[1..];
         }
         rest.trim_end().to_owned()

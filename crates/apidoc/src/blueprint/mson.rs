@@ -74,30 +74,19 @@ impl<'t> Mson<'t> {
         let mut shape = Shape::default();
         self.members(&item.items, &mut shape, base, report);
         let inherited = match base {
-            "" if !shape.properties.is_empty() => Shape {
-                kind: Type::Object,
-                ..Shape::default()
-            },
-            "" if signature.value.is_some() || item.items.is_empty() => Shape {
-                kind: Type::String,
-                ..Shape::default()
-            },
-            "" => Shape {
-                kind: Type::Object,
-                ..Shape::default()
-            },
+            "" if !shape.properties.is_empty() => Shape { kind: Type::Object, ..Shape::default() },
+            "" if signature.value.is_some() || item.items.is_empty() => {
+                Shape { kind: Type::String, ..Shape::default() }
+            }
+            "" => Shape { kind: Type::Object, ..Shape::default() },
             base => (*self.shape(&MsonKey::Named(base.to_owned(), item.line), report)).clone(),
         };
         shape.kind = inherited.kind;
         shape.and(&inherited);
         shape.nullable |= signature.has("nullable");
         let value = signature.value.as_deref().map(|v| value(v, &shape, base));
-        let sample = self
-            .nested(&item.items, "Sample")
-            .map(|v| self::value(&v, &shape, base));
-        let default = self
-            .nested(&item.items, "Default")
-            .map(|v| self::value(&v, &shape, base));
+        let sample = self.nested(&item.items, "Sample").map(|v| self::value(&v, &shape, base));
+        let default = self.nested(&item.items, "Default").map(|v| self::value(&v, &shape, base));
         match value {
             Some(value) if signature.has("fixed") => shape.constant = Some(value),
             Some(value) if signature.has("default") => shape.default = Some(value),
@@ -113,23 +102,13 @@ impl<'t> Mson<'t> {
     fn nested(&self, items: &[Item<'t>], keyword: &str) -> Option<String> {
         let item = items.iter().find(|i| i.is(keyword))?;
         let text = item.after(keyword);
-        let text = if text.is_empty() {
-            item.items.first().map_or("", |i| i.text)
-        } else {
-            text
-        };
+        let text = if text.is_empty() { item.items.first().map_or("", |i| i.text) } else { text };
         let text = unquote(text);
         (!text.is_empty()).then_some(text)
     }
 
     /// Nested items: properties of an object, values of an enumeration, items of an array.
-    fn members(
-        &self,
-        items: &[Item<'t>],
-        shape: &mut Shape<MsonKey>,
-        base: &str,
-        report: &mut Report,
-    ) {
+    fn members(&self, items: &[Item<'t>], shape: &mut Shape<MsonKey>, base: &str, report: &mut Report) {
         let is_enum = base.starts_with("enum");
         let is_array = base.starts_with("array");
         for item in items {
@@ -143,34 +122,20 @@ impl<'t> Mson<'t> {
                 self.members(&item.items, shape, base, report);
             } else if item.is("One Of") {
                 if let Some(first) = item.items.first() {
-                    let one = if first.is("Properties") {
-                        first.items.as_slice()
-                    } else {
-                        std::slice::from_ref(first)
-                    };
+                    let one = if first.is("Properties") { first.items.as_slice() } else { std::slice::from_ref(first) };
                     self.members(one, shape, base, report);
                 }
             } else if item.is("Include") {
-                let included = self.shape(
-                    &MsonKey::Named(item.after("Include").to_owned(), item.line),
-                    report,
-                );
+                let included = self.shape(&MsonKey::Named(item.after("Include").to_owned(), item.line), report);
                 shape.and(&included);
             } else if is_enum {
                 let text = unquote(&signature::parse(item.text).name);
-                shape.values.push(if base.contains("number") {
-                    number(&text)
-                } else {
-                    Json::String(text)
-                });
+                shape.values.push(if base.contains("number") { number(&text) } else { Json::String(text) });
             } else if is_array {
                 let mut signature = signature::parse(item.text);
                 // an item has no name: what stands there is its value, or a type
                 if self.named.contains_key(&signature.name) && signature.attributes.is_empty() {
-                    signature = Signature {
-                        attributes: vec![signature.name],
-                        ..Signature::default()
-                    };
+                    signature = Signature { attributes: vec![signature.name], ..Signature::default() };
                 } else if !signature.name.is_empty() {
                     signature.value = Some(std::mem::take(&mut signature.name));
                 }
@@ -181,39 +146,22 @@ impl<'t> Mson<'t> {
                 if signature.name.is_empty() {
                     continue;
                 }
-                let (name, required) = (
-                    signature.name.clone(),
-                    signature.has("required") || signature.has("fixed"),
-                );
+                let (name, required) = (signature.name.clone(), signature.has("required") || signature.has("fixed"));
                 let id = self.add(signature, item.clone());
                 shape.properties.retain(|p| p.name != name);
-                shape.properties.push(Property {
-                    name,
-                    required,
-                    schema: Some(MsonKey::Declared(id)),
-                });
+                shape.properties.push(Property { name, required, schema: Some(MsonKey::Declared(id)) });
             }
         }
     }
 
     fn named(&self, name: &str, line: u32, report: &mut Report) -> Shape<MsonKey> {
-        let of = |kind| Shape {
-            kind,
-            ..Shape::default()
-        };
+        let of = |kind| Shape { kind, ..Shape::default() };
         if let Some(inner) = inside(name, "array") {
             let first = signature::split(inner).into_iter().next();
-            return Shape {
-                items: first.map(|item| MsonKey::Named(item, line)),
-                ..of(Type::Array)
-            };
+            return Shape { items: first.map(|item| MsonKey::Named(item, line)), ..of(Type::Array) };
         }
         if let Some(inner) = inside(name, "enum") {
-            return of(if inner == "number" {
-                Type::Number
-            } else {
-                Type::String
-            });
+            return of(if inner == "number" { Type::Number } else { Type::String });
         }
         match name {
             "string" => of(Type::String),
@@ -221,26 +169,12 @@ impl<'t> Mson<'t> {
             "boolean" => of(Type::Boolean),
             "object" => of(Type::Object),
             name => {
-                let plain = name
-                    .trim_start_matches('[')
-                    .split(']')
-                    .next()
-                    .unwrap_or("")
-                    .trim();
+                let plain = name.trim_start_matches('[').split(']').next().unwrap_or("").trim();
                 match self.named.get(name).or_else(|| self.named.get(plain)) {
                     Some(&id) => (*self.shape(&MsonKey::Declared(id), report)).clone(),
                     None => {
-                        let text = format!(
-                            "there is no data structure '{}'",
-                            crate::tree::parse::short(name)
-                        );
-                        report.error(Diagnostic::at_line(
-                            Code::BadReference,
-                            self.file,
-                            line,
-                            None,
-                            text,
-                        ));
+                        let text = format!("there is no data structure '{}'", crate::tree::parse::short(name));
+                        report.error(Diagnostic::at_line(Code::BadReference, self.file, line, None, text));
                         Shape::default()
                     }
                 }
@@ -290,32 +224,20 @@ impl Schemas for Mson<'_> {
 /// `array[…]`, or `array` alone as an empty text.
 fn inside<'n>(name: &'n str, outer: &str) -> Option<&'n str> {
     let rest = name.strip_prefix(outer)?.trim();
-    if rest.is_empty() {
-        Some("")
-    } else {
-        rest.strip_prefix('[')?.strip_suffix(']')
-    }
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('[')?.strip_suffix(']') }
 }
 
 /// A value as the type means it.
 fn value(text: &str, shape: &Shape<MsonKey>, base: &str) -> Json {
     match shape.kind {
         Type::Number | Type::Integer => number(text),
-        Type::Boolean => text
-            .parse::<bool>()
-            .map_or_else(|_| text.into(), Json::Bool),
+        Type::Boolean => text.parse::<bool>().map_or_else(|_| text.into(), Json::Bool),
         Type::Array => {
             let numbers = base.contains("number");
             Json::Array(
                 signature::split(text)
                     .iter()
-                    .map(|item| {
-                        if numbers {
-                            number(&unquote(item))
-                        } else {
-                            unquote(item).into()
-                        }
-                    })
+                    .map(|item| if numbers { number(&unquote(item)) } else { unquote(item).into() })
                     .collect(),
             )
         }

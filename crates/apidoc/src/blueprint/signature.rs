@@ -15,23 +15,18 @@ pub(super) struct Signature {
 /// Reads a declaration. Backticks protect what they surround.
 pub(super) fn parse(text: &str) -> Signature {
     let mut out = Signature::default();
-    let description = [" - ", " — "]
-        .iter()
-        .filter_map(|dash| find_outside(text, dash))
-        .min();
+    let description = [" - ", " — "].iter().filter_map(|dash| find_outside(text, dash)).min();
     let text = text[..description.unwrap_or(text.len())].trim();
     // the last parenthesis that closes at the end holds the attributes
-    let (head, attributes) = match text
-        .strip_suffix(')')
-        .and_then(|t| opening(t).map(|open| (&t[..open], &t[open + 1..])))
-    {
-        Some((head, attributes)) => (head.trim(), attributes),
-        None => match opening_anywhere(text) {
-            // the older form goes on with text: `id (required, number) ... Identifier`
-            Some((open, close)) => (text[..open].trim(), &text[open + 1..close]),
-            None => (text, ""),
-        },
-    };
+    let (head, attributes) =
+        match text.strip_suffix(')').and_then(|t| opening(t).map(|open| (&t[..open], &t[open + 1..]))) {
+            Some((head, attributes)) => (head.trim(), attributes),
+            None => match opening_anywhere(text) {
+                // the older form goes on with text: `id (required, number) ... Identifier`
+                Some((open, close)) => (text[..open].trim(), &text[open + 1..close]),
+                None => (text, ""),
+            },
+        };
     out.attributes = split(attributes);
     let head = head.trim_end_matches("...").trim();
     let (head, default) = match find_outside(head, "=") {
@@ -55,35 +50,21 @@ pub(super) fn parse(text: &str) -> Signature {
 impl Signature {
     /// Whether the attribute is there.
     pub(super) fn has(&self, attribute: &str) -> bool {
-        self.attributes
-            .iter()
-            .any(|a| a.eq_ignore_ascii_case(attribute))
+        self.attributes.iter().any(|a| a.eq_ignore_ascii_case(attribute))
     }
 
     /// The attribute that is a type: the first that is no property of the declaration and no example in backticks.
     pub(super) fn kind(&self) -> Option<&str> {
-        let known = [
-            "required",
-            "optional",
-            "fixed",
-            "fixed-type",
-            "nullable",
-            "sample",
-            "default",
-        ];
-        self.attributes.iter().map(String::as_str).find(|a| {
-            !known.iter().any(|k| a.eq_ignore_ascii_case(k))
-                && !a.starts_with('`')
-                && !a.contains('=')
-        })
+        let known = ["required", "optional", "fixed", "fixed-type", "nullable", "sample", "default"];
+        self.attributes
+            .iter()
+            .map(String::as_str)
+            .find(|a| !known.iter().any(|k| a.eq_ignore_ascii_case(k)) && !a.starts_with('`') && !a.contains('='))
     }
 
     /// The example of the older form: ``(required, number, `1`)``.
     pub(super) fn quoted(&self) -> Option<String> {
-        self.attributes
-            .iter()
-            .find(|a| a.starts_with('`'))
-            .map(|a| unquote(a))
+        self.attributes.iter().find(|a| a.starts_with('`')).map(|a| unquote(a))
     }
 }
 

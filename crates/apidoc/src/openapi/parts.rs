@@ -15,15 +15,8 @@ pub(crate) fn servers(parent: Node<'_>, report: &mut Report) -> Vec<Server> {
     let Some(servers) = parent.given("servers") else {
         return Vec::new();
     };
-    let listed: Vec<Node<'_>> = if servers.is_list() {
-        servers.items().collect()
-    } else {
-        vec![servers]
-    };
-    listed
-        .into_iter()
-        .filter_map(|node| one_server(node, report))
-        .collect()
+    let listed: Vec<Node<'_>> = if servers.is_list() { servers.items().collect() } else { vec![servers] };
+    listed.into_iter().filter_map(|node| one_server(node, report)).collect()
 }
 
 fn one_server(node: Node<'_>, report: &mut Report) -> Option<Server> {
@@ -38,23 +31,14 @@ fn one_server(node: Node<'_>, report: &mut Report) -> Option<Server> {
     let variables = node.given("variables");
     let (url, open) = build::substitute(url, |name| {
         let variable = variables?.get(name)?;
-        let default = variable
-            .given("default")
-            .or_else(|| variable.given("enum").and_then(|e| e.items().next()));
+        let default = variable.given("default").or_else(|| variable.given("enum").and_then(|e| e.items().next()));
         default.and_then(Node::text).map(str::to_owned)
     });
     for name in open {
-        let text = format!(
-            "the variable '{name}' of the server's URL has no default; it stays as it is written"
-        );
+        let text = format!("the variable '{name}' of the server's URL has no default; it stays as it is written");
         report.warn(node.diagnostic(Code::Assumed, text));
     }
-    Some(build::server(
-        &url,
-        node.given("description").and_then(Node::text),
-        &origin,
-        report,
-    ))
+    Some(build::server(&url, node.given("description").and_then(Node::text), &origin, report))
 }
 
 /// Reads `parameters` of a path item or operation into `params`; one that is there already is overridden.
@@ -68,10 +52,9 @@ pub(crate) fn parameters<'a>(
         return;
     };
     if !list.is_list() {
-        builder.report.error(list.diagnostic(
-            Code::Invalid,
-            format!("'parameters' is a list, but this is {}", list.what()),
-        ));
+        builder
+            .report
+            .error(list.diagnostic(Code::Invalid, format!("'parameters' is a list, but this is {}", list.what())));
         return;
     }
     let mut seen: Vec<(&str, &str)> = Vec::new();
@@ -83,10 +66,12 @@ pub(crate) fn parameters<'a>(
             continue;
         };
         if seen.contains(&(place, name)) {
-            builder.report.warn(node.diagnostic(
-                Code::Assumed,
-                format!("the {place} parameter '{name}' is there twice; the last counts"),
-            ));
+            builder.report.warn(
+                node.diagnostic(
+                    Code::Assumed,
+                    format!("the {place} parameter '{name}' is there twice; the last counts"),
+                ),
+            );
         }
         seen.push((place, name));
     }
@@ -122,18 +107,13 @@ fn parameter<'a>(
             if matches!(other, "body" | "formData") {
                 message.push_str("; that is Swagger 2, in OpenAPI 3 it is the requestBody");
             }
-            builder
-                .report
-                .error(node.diagnostic(Code::Invalid, message));
+            builder.report.error(node.diagnostic(Code::Invalid, message));
             return None;
         }
     };
     // Parameter Object: such definitions shall be ignored. `Authorization` is kept: where it is described so, it is sent so.
-    if place == "header"
-        && (name.eq_ignore_ascii_case("accept") || name.eq_ignore_ascii_case("content-type"))
-    {
-        let text =
-            format!("the header '{name}' follows from media types; the parameter is passed over");
+    if place == "header" && (name.eq_ignore_ascii_case("accept") || name.eq_ignore_ascii_case("content-type")) {
+        let text = format!("the header '{name}' follows from media types; the parameter is passed over");
         builder.report.warn(node.diagnostic(Code::PassedOver, text));
         return Some((place, name));
     }
@@ -158,10 +138,7 @@ fn parameter<'a>(
         builder,
     );
     let required = node.get("required").and_then(Node::bool) == Some(true);
-    let mut read = match (
-        node.given("schema"),
-        node.given("content").and_then(|c| c.entries().next()),
-    ) {
+    let mut read = match (node.given("schema"), node.given("content").and_then(|c| c.entries().next())) {
         (Some(schema), _) => shape::parameter(schemas, &schema, required, builder.report),
         (None, Some((media, content))) => {
             let text = format!("the value of '{name}' is sent as {media}; it is taken to be text");
@@ -175,10 +152,7 @@ fn parameter<'a>(
         (None, None) => {
             let text = format!("the parameter '{name}' has no schema; it is taken to be text");
             builder.report.warn(node.diagnostic(Code::Assumed, text));
-            Parameter {
-                required,
-                ..Parameter::of(Type::String)
-            }
+            Parameter { required, ..Parameter::of(Type::String) }
         }
     };
     if let Some(example) = given_example(node, schemas, builder.report) {
@@ -193,9 +167,8 @@ fn parameter<'a>(
     if read.kind == Type::Array {
         read.list = Some(list_format(node, place, name, builder.report));
     } else if read.kind == Type::Object {
-        let text = format!(
-            "the parameter '{name}' is an object; how it is written into the {place} is not in the model"
-        );
+        let text =
+            format!("the parameter '{name}' is an object; how it is written into the {place} is not in the model");
         builder.report.warn(node.diagnostic(Code::PassedOver, text));
     }
     into.insert(name.to_owned(), read);
@@ -205,14 +178,8 @@ fn parameter<'a>(
 /// How an array is written (Style Values).
 fn list_format(node: Node<'_>, place: &str, name: &str, report: &mut Report) -> ListFormat {
     let form = matches!(place, "query" | "cookie");
-    let style =
-        node.given("style")
-            .and_then(Node::str)
-            .unwrap_or(if form { "form" } else { "simple" });
-    let explode = node
-        .get("explode")
-        .and_then(Node::bool)
-        .unwrap_or(style == "form");
+    let style = node.given("style").and_then(Node::str).unwrap_or(if form { "form" } else { "simple" });
+    let explode = node.get("explode").and_then(Node::bool).unwrap_or(style == "form");
     match style {
         "form" if explode => ListFormat::Multi,
         "form" | "simple" => ListFormat::Csv,
@@ -230,11 +197,7 @@ fn list_format(node: Node<'_>, place: &str, name: &str, report: &mut Report) -> 
 }
 
 /// `example`, or the first of `examples` (a mapping of Example Objects).
-pub(crate) fn given_example<'a>(
-    node: Node<'a>,
-    schemas: &JsonSchemas<'a>,
-    report: &mut Report,
-) -> Option<Json> {
+pub(crate) fn given_example<'a>(node: Node<'a>, schemas: &JsonSchemas<'a>, report: &mut Report) -> Option<Json> {
     if let Some(example) = node.given("example") {
         return schemas.json(example, report);
     }
@@ -245,61 +208,28 @@ pub(crate) fn given_example<'a>(
         return None;
     }
     // OpenAPI 3.2 has `dataValue` beside `value`
-    first
-        .given("value")
-        .or_else(|| first.given("dataValue"))
-        .and_then(|v| schemas.json(v, report))
+    first.given("value").or_else(|| first.given("dataValue")).and_then(|v| schemas.json(v, report))
 }
 
 /// A request body (Request Body Object).
-pub(crate) fn body<'a>(
-    node: Node<'a>,
-    schemas: &JsonSchemas<'a>,
-    builder: &mut Builder<'a, '_>,
-) -> Option<Body> {
-    unknown_keys(
-        node,
-        &["description", "content", "required", "$ref"],
-        builder,
-    );
+pub(crate) fn body<'a>(node: Node<'a>, schemas: &JsonSchemas<'a>, builder: &mut Builder<'a, '_>) -> Option<Body> {
+    unknown_keys(node, &["description", "content", "required", "$ref"], builder);
     let required = node.get("required").and_then(Node::bool) == Some(true);
-    let Some(content) = node
-        .given("content")
-        .filter(|c| c.is_map() && c.entries().len() > 0)
-    else {
-        builder.report.error(node.diagnostic(
-            Code::Invalid,
-            "a request body needs 'content' with a media type",
-        ));
+    let Some(content) = node.given("content").filter(|c| c.is_map() && c.entries().len() > 0) else {
+        builder.report.error(node.diagnostic(Code::Invalid, "a request body needs 'content' with a media type"));
         return None;
     };
     let types: Vec<&str> = content.entries().map(|(media, _)| media).collect();
     let chosen = build::preferred(&types)?;
-    let other_media_types = types
-        .iter()
-        .filter(|t| **t != chosen)
-        .map(|t| (*t).to_owned())
-        .collect();
+    let other_media_types = types.iter().filter(|t| **t != chosen).map(|t| (*t).to_owned()).collect();
     let media = dereference(content.get(chosen)?, builder.report)?;
     let given = given_example(media, schemas, builder.report);
-    let mut body = Body {
-        media_type: chosen.to_owned(),
-        other_media_types,
-        required,
-        ..Body::default()
-    };
+    let mut body = Body { media_type: chosen.to_owned(), other_media_types, required, ..Body::default() };
     body.generated = media.get("x-example-generated").and_then(Node::bool) == Some(true);
     match media.given("schema") {
         Some(schema) => {
             let make = build::takes_instances(chosen);
-            let read = shape::body(
-                schemas,
-                &schema,
-                given,
-                make,
-                builder.limits.example_values,
-                builder.report,
-            );
+            let read = shape::body(schemas, &schema, given, make, builder.limits.example_values, builder.report);
             let none = read.example.is_none() && read.kind != Type::File && !make;
             (body.kind, body.params, body.example) = (read.kind, read.params, read.example);
             body.generated |= read.generated;
@@ -312,11 +242,7 @@ pub(crate) fn body<'a>(
     }
     if build::is_form(chosen) {
         let encoding = media.given("encoding");
-        for (name, field) in body
-            .params
-            .iter_mut()
-            .filter(|(_, p)| p.kind == Type::Array)
-        {
+        for (name, field) in body.params.iter_mut().filter(|(_, p)| p.kind == Type::Array) {
             let styled = encoding.and_then(|e| e.given(name)).unwrap_or(media);
             field.list = Some(list_format(styled, "query", name, builder.report));
         }

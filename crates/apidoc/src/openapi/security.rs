@@ -8,10 +8,7 @@ use crate::tree::Node;
 use std::collections::BTreeMap;
 
 /// The schemes of `securitySchemes` (Security Scheme Object) or `securityDefinitions`.
-pub(crate) fn schemes(
-    defined: Option<Node<'_>>,
-    report: &mut Report,
-) -> BTreeMap<String, SecurityScheme> {
+pub(crate) fn schemes(defined: Option<Node<'_>>, report: &mut Report) -> BTreeMap<String, SecurityScheme> {
     let mut found = BTreeMap::new();
     for (name, node) in defined.into_iter().flat_map(Node::entries) {
         if name.starts_with("x-") && !node.is_map() {
@@ -24,9 +21,7 @@ pub(crate) fn schemes(
             Ok(scheme) => {
                 found.insert(name.to_owned(), scheme);
             }
-            Err(why) => report.error(
-                node.diagnostic(Code::Invalid, format!("the security scheme '{name}' {why}")),
-            ),
+            Err(why) => report.error(node.diagnostic(Code::Invalid, format!("the security scheme '{name}' {why}"))),
         }
     }
     found
@@ -35,19 +30,14 @@ pub(crate) fn schemes(
 fn scheme(node: Node<'_>, report: &mut Report) -> Result<SecurityScheme, String> {
     let text = |key: &str| node.given(key).and_then(Node::text);
     if let Some(exact) = node.given("x-scheme") {
-        return crate::tree::decode(exact)
-            .map_err(|e| format!("has an 'x-scheme' that is none: {}", e.message));
+        return crate::tree::decode(exact).map_err(|e| format!("has an 'x-scheme' that is none: {}", e.message));
     }
     let kind = text("type").ok_or("has no 'type'")?;
     Ok(match kind {
         "http" => {
-            let scheme = text("scheme")
-                .ok_or("is of type http and needs a 'scheme', such as bearer")?
-                .to_ascii_lowercase();
-            SecurityScheme::Http {
-                scheme,
-                bearer_format: text("bearerFormat").map(str::to_owned),
-            }
+            let scheme =
+                text("scheme").ok_or("is of type http and needs a 'scheme', such as bearer")?.to_ascii_lowercase();
+            SecurityScheme::Http { scheme, bearer_format: text("bearerFormat").map(str::to_owned) }
         }
         "basic" => SecurityScheme::basic(),
         "apiKey" => {
@@ -57,19 +47,10 @@ fn scheme(node: Node<'_>, report: &mut Report) -> Result<SecurityScheme, String>
                 Some("cookie") => KeyLocation::Cookie,
                 _ => return Err("is an apiKey and needs 'in': header, query or cookie".to_owned()),
             };
-            SecurityScheme::ApiKey {
-                location,
-                name: text("name")
-                    .ok_or("is an apiKey and needs a 'name'")?
-                    .to_owned(),
-            }
+            SecurityScheme::ApiKey { location, name: text("name").ok_or("is an apiKey and needs a 'name'")?.to_owned() }
         }
-        "oauth2" => SecurityScheme::Oauth2 {
-            flows: flows(node, report),
-        },
-        "openIdConnect" => SecurityScheme::OpenIdConnect {
-            url: text("openIdConnectUrl").unwrap_or("").to_owned(),
-        },
+        "oauth2" => SecurityScheme::Oauth2 { flows: flows(node, report) },
+        "openIdConnect" => SecurityScheme::OpenIdConnect { url: text("openIdConnectUrl").unwrap_or("").to_owned() },
         "mutualTLS" => SecurityScheme::MutualTls {},
         other => {
             return Err(format!(
@@ -84,33 +65,18 @@ fn scheme(node: Node<'_>, report: &mut Report) -> Result<SecurityScheme, String>
 fn flows(node: Node<'_>, report: &mut Report) -> Vec<OauthFlow> {
     let flow = |grant: Grant, node: Node<'_>| {
         let text = |key: &str| node.given(key).and_then(Node::text).map(str::to_owned);
-        let mut scopes: Vec<String> = node
-            .given("scopes")
-            .into_iter()
-            .flat_map(Node::entries)
-            .map(|(name, _)| name.to_owned())
-            .collect();
+        let mut scopes: Vec<String> =
+            node.given("scopes").into_iter().flat_map(Node::entries).map(|(name, _)| name.to_owned()).collect();
         scopes.sort();
-        OauthFlow {
-            grant,
-            authorization_url: text("authorizationUrl"),
-            token_url: text("tokenUrl"),
-            scopes,
-        }
+        OauthFlow { grant, authorization_url: text("authorizationUrl"), token_url: text("tokenUrl"), scopes }
     };
     if let Some(name) = node.given("flow").and_then(Node::text) {
-        return match Grant::NAMES
-            .iter()
-            .find(|(_, _, swagger, _)| *swagger == name)
-        {
+        return match Grant::NAMES.iter().find(|(_, _, swagger, _)| *swagger == name) {
             Some((grant, ..)) => vec![flow(*grant, node)],
             None => {
                 report.warn(node.diagnostic(
                     Code::PassedOver,
-                    format!(
-                        "the OAuth flow '{}' is not known and is passed over",
-                        crate::tree::parse::short(name)
-                    ),
+                    format!("the OAuth flow '{}' is not known and is passed over", crate::tree::parse::short(name)),
                 ));
                 Vec::new()
             }
@@ -118,18 +84,12 @@ fn flows(node: Node<'_>, report: &mut Report) -> Vec<OauthFlow> {
     }
     let mut found = Vec::new();
     for (name, node) in node.given("flows").into_iter().flat_map(Node::entries) {
-        match Grant::NAMES
-            .iter()
-            .find(|(_, openapi, ..)| *openapi == name)
-        {
+        match Grant::NAMES.iter().find(|(_, openapi, ..)| *openapi == name) {
             Some((grant, ..)) => found.push(flow(*grant, node)),
             None if name.starts_with("x-") => {}
             None => report.warn(node.diagnostic(
                 Code::PassedOver,
-                format!(
-                    "the OAuth flow '{}' is not known and is passed over",
-                    crate::tree::parse::short(name)
-                ),
+                format!("the OAuth flow '{}' is not known and is passed over", crate::tree::parse::short(name)),
             )),
         }
     }
@@ -142,10 +102,7 @@ fn flows(node: Node<'_>, report: &mut Report) -> Vec<OauthFlow> {
 pub(crate) fn requirements(parent: Node<'_>, builder: &mut Builder<'_, '_>) -> Option<Security> {
     let node = parent.given("security")?;
     if !node.is_list() {
-        let text = format!(
-            "'security' is a list of requirements, but this is {}",
-            node.what()
-        );
+        let text = format!("'security' is a list of requirements, but this is {}", node.what());
         builder.report.error(node.diagnostic(Code::Invalid, text));
         return None;
     }
@@ -154,22 +111,10 @@ pub(crate) fn requirements(parent: Node<'_>, builder: &mut Builder<'_, '_>) -> O
         let mut requirement = Requirement::new();
         for (name, scopes) in item.entries() {
             if !builder.api.security_schemes.contains_key(name) {
-                let text = format!(
-                    "the security scheme '{}' is not defined",
-                    crate::tree::parse::short(name)
-                );
-                builder
-                    .report
-                    .error(item.diagnostic_at_key(name, Code::BadReference, text));
+                let text = format!("the security scheme '{}' is not defined", crate::tree::parse::short(name));
+                builder.report.error(item.diagnostic_at_key(name, Code::BadReference, text));
             }
-            requirement.insert(
-                name.to_owned(),
-                scopes
-                    .items()
-                    .filter_map(Node::text)
-                    .map(str::to_owned)
-                    .collect(),
-            );
+            requirement.insert(name.to_owned(), scopes.items().filter_map(Node::text).map(str::to_owned).collect());
         }
         alternatives.push(requirement);
     }
@@ -178,50 +123,26 @@ pub(crate) fn requirements(parent: Node<'_>, builder: &mut Builder<'_, '_>) -> O
 
 /// As [`requirements`], for dialects without a place for definitions: a name, a list of names, or requirements; a scheme
 /// that nothing defines gets the meaning that its name suggests.
-pub(crate) fn loose_requirements(
-    parent: Node<'_>,
-    builder: &mut Builder<'_, '_>,
-) -> Option<Security> {
+pub(crate) fn loose_requirements(parent: Node<'_>, builder: &mut Builder<'_, '_>) -> Option<Security> {
     let node = parent.given("security")?;
     let mut alternatives = Vec::new();
-    let listed: Vec<Node<'_>> = if node.is_list() {
-        node.items().collect()
-    } else {
-        vec![node]
-    };
+    let listed: Vec<Node<'_>> = if node.is_list() { node.items().collect() } else { vec![node] };
     for item in listed {
         let mut requirement = Requirement::new();
         if let Some(name) = item.text() {
             if !name.eq_ignore_ascii_case("none") && !name.is_empty() {
                 requirement.insert(name.to_owned(), Vec::new());
             }
-        } else if let Some(scheme) = item
-            .given("type")
-            .filter(|t| t.str().is_some())
-            .and_then(|_| scheme(item, builder.report).ok())
+        } else if let Some(scheme) =
+            item.given("type").filter(|t| t.str().is_some()).and_then(|_| scheme(item, builder.report).ok())
         {
             // the scheme itself stands where its name is expected
-            let name = item
-                .given("type")
-                .and_then(Node::str)
-                .unwrap_or("scheme")
-                .to_owned();
-            builder
-                .api
-                .security_schemes
-                .entry(name.clone())
-                .or_insert(scheme);
+            let name = item.given("type").and_then(Node::str).unwrap_or("scheme").to_owned();
+            builder.api.security_schemes.entry(name.clone()).or_insert(scheme);
             requirement.insert(name, Vec::new());
         } else {
             for (name, scopes) in item.entries() {
-                requirement.insert(
-                    name.to_owned(),
-                    scopes
-                        .items()
-                        .filter_map(Node::text)
-                        .map(str::to_owned)
-                        .collect(),
-                );
+                requirement.insert(name.to_owned(), scopes.items().filter_map(Node::text).map(str::to_owned).collect());
             }
         }
         for name in requirement.keys() {

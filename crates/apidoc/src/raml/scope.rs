@@ -12,12 +12,7 @@ pub(super) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// The declaration called `name` in one of the sections `kinds`, as seen from the document in which `from` stands.
-    pub(super) fn find(
-        &self,
-        kinds: &[&str],
-        name: &str,
-        from: Node<'a>,
-    ) -> Result<Node<'a>, (Code, String)> {
+    pub(super) fn find(&self, kinds: &[&str], name: &str, from: Node<'a>) -> Result<Node<'a>, (Code, String)> {
         let own = from.document_root();
         for root in [own, self.root] {
             if let Some(found) = section(root, kinds, name) {
@@ -42,14 +37,7 @@ impl<'a> Scope<'a> {
                 });
             }
         }
-        Err((
-            Code::BadReference,
-            format!(
-                "there is no '{}' in {}",
-                crate::tree::parse::short(name),
-                kinds[0]
-            ),
-        ))
+        Err((Code::BadReference, format!("there is no '{}' in {}", crate::tree::parse::short(name), kinds[0])))
     }
 
     /// Whether `node` stands directly in a `types` section, so that its key is a type's name.
@@ -67,9 +55,5 @@ fn section<'a>(root: Node<'a>, kinds: &[&str], name: &str) -> Option<Node<'a>> {
     kinds
         .iter()
         .filter_map(|kind| root.given(kind))
-        .find_map(|section| {
-            section
-                .get(name)
-                .or_else(|| section.items().find_map(|item| item.get(name)))
-        })
+        .find_map(|section| section.get(name).or_else(|| section.items().find_map(|item| item.get(name))))
 }

@@ -7,10 +7,7 @@ use crate::tree::Node;
 /// The scheme that `node` declares.
 pub(super) fn scheme(name: &str, node: Node<'_>, report: &mut Report) -> SecurityScheme {
     let settings = node.given("settings");
-    if let Some(exact) = settings
-        .and_then(|s| s.given("scheme"))
-        .filter(|s| s.is_map())
-    {
+    if let Some(exact) = settings.and_then(|s| s.given("scheme")).filter(|s| s.is_map()) {
         // written by this crate for what RAML has no type for
         match crate::tree::decode(exact) {
             Ok(scheme) => return scheme,
@@ -22,27 +19,16 @@ pub(super) fn scheme(name: &str, node: Node<'_>, report: &mut Report) -> Securit
     match kind {
         "Basic Authentication" => return SecurityScheme::basic(),
         "Digest Authentication" => {
-            return SecurityScheme::Http {
-                scheme: "digest".to_owned(),
-                bearer_format: None,
-            };
+            return SecurityScheme::Http { scheme: "digest".to_owned(), bearer_format: None };
         }
         "OAuth 2.0" => {
-            return SecurityScheme::Oauth2 {
-                flows: flows(settings, report),
-            };
+            return SecurityScheme::Oauth2 { flows: flows(settings, report) };
         }
         "OAuth 1.0" => {
-            return SecurityScheme::Http {
-                scheme: "oauth".to_owned(),
-                bearer_format: None,
-            };
+            return SecurityScheme::Http { scheme: "oauth".to_owned(), bearer_format: None };
         }
         "" => {
-            report.error(node.diagnostic(
-                Code::Invalid,
-                format!("the security scheme '{name}' has no 'type'"),
-            ));
+            report.error(node.diagnostic(Code::Invalid, format!("the security scheme '{name}' has no 'type'")));
             return SecurityScheme::bearer();
         }
         _ if kind != "Pass Through" && !lower.starts_with("x-") => {
@@ -62,39 +48,28 @@ fn custom(name: &str, node: Node<'_>, kind: &str, report: &mut Report) -> Securi
     let described = node.given("describedBy");
     let names = |key: &str| -> Vec<String> {
         let section = described.and_then(|d| d.given(key));
-        section
-            .into_iter()
-            .flat_map(Node::entries)
-            .map(|(name, _)| name.trim_end_matches('?').to_owned())
-            .collect()
+        section.into_iter().flat_map(Node::entries).map(|(name, _)| name.trim_end_matches('?').to_owned()).collect()
     };
     let (headers, queries) = (names("headers"), names("queryParameters"));
     let hint = format!("{kind} {}", name.to_ascii_lowercase());
-    let by_name = ["bearer", "jwt", "token"]
-        .iter()
-        .any(|word| hint.contains(word));
-    if headers
-        .iter()
-        .any(|h| h.eq_ignore_ascii_case("authorization"))
-    {
+    let by_name = ["bearer", "jwt", "token"].iter().any(|word| hint.contains(word));
+    if headers.iter().any(|h| h.eq_ignore_ascii_case("authorization")) {
         if hint.contains("basic") {
             return SecurityScheme::basic();
         }
         if headers.len() + queries.len() > 1 {
-            report.warn(node.diagnostic(Code::PassedOver, format!("of what the security scheme '{name}' describes, only the header Authorization is read")));
+            report.warn(node.diagnostic(
+                Code::PassedOver,
+                format!("of what the security scheme '{name}' describes, only the header Authorization is read"),
+            ));
         }
         return match kind.starts_with("x-") || by_name {
             true => SecurityScheme::bearer(),
-            false => SecurityScheme::ApiKey {
-                location: KeyLocation::Header,
-                name: "Authorization".to_owned(),
-            },
+            false => SecurityScheme::ApiKey { location: KeyLocation::Header, name: "Authorization".to_owned() },
         };
     }
-    let key = headers
-        .first()
-        .map(|h| (KeyLocation::Header, h))
-        .or_else(|| queries.first().map(|q| (KeyLocation::Query, q)));
+    let key =
+        headers.first().map(|h| (KeyLocation::Header, h)).or_else(|| queries.first().map(|q| (KeyLocation::Query, q)));
     if let Some((location, key)) = key {
         if headers.len() + queries.len() > 1 {
             report.warn(node.diagnostic(
@@ -102,13 +77,13 @@ fn custom(name: &str, node: Node<'_>, kind: &str, report: &mut Report) -> Securi
                 format!("of what the security scheme '{name}' describes, only '{key}' is read"),
             ));
         }
-        return SecurityScheme::ApiKey {
-            location,
-            name: key.clone(),
-        };
+        return SecurityScheme::ApiKey { location, name: key.clone() };
     }
     if !by_name {
-        report.warn(node.diagnostic(Code::Assumed, format!("the security scheme '{name}' does not describe what it asks for; a bearer token is assumed")));
+        report.warn(node.diagnostic(
+            Code::Assumed,
+            format!("the security scheme '{name}' does not describe what it asks for; a bearer token is assumed"),
+        ));
     }
     SecurityScheme::bearer()
 }
@@ -118,24 +93,12 @@ fn flows(settings: Option<Node<'_>>, report: &mut Report) -> Vec<OauthFlow> {
         return Vec::new();
     };
     let text = |key: &str| settings.given(key).and_then(Node::text).map(str::to_owned);
-    let mut scopes: Vec<String> = settings
-        .given("scopes")
-        .into_iter()
-        .flat_map(Node::items)
-        .filter_map(Node::text)
-        .map(str::to_owned)
-        .collect();
+    let mut scopes: Vec<String> =
+        settings.given("scopes").into_iter().flat_map(Node::items).filter_map(Node::text).map(str::to_owned).collect();
     scopes.sort();
     let grants = settings.given("authorizationGrants");
-    let listed: Vec<Node<'_>> = grants
-        .map(|g| {
-            if g.is_list() {
-                g.items().collect()
-            } else {
-                vec![g]
-            }
-        })
-        .unwrap_or_default();
+    let listed: Vec<Node<'_>> =
+        grants.map(|g| if g.is_list() { g.items().collect() } else { vec![g] }).unwrap_or_default();
     let mut found = Vec::new();
     for grant in listed {
         let name = grant.text().unwrap_or("");
@@ -160,10 +123,7 @@ fn flows(settings: Option<Node<'_>>, report: &mut Report) -> Vec<OauthFlow> {
             }
             None => report.warn(grant.diagnostic(
                 Code::PassedOver,
-                format!(
-                    "the grant '{}' is not known and is passed over",
-                    crate::tree::parse::short(name)
-                ),
+                format!("the grant '{}' is not known and is passed over", crate::tree::parse::short(name)),
             )),
         }
     }

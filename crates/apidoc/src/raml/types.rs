@@ -50,43 +50,22 @@ impl<'a> Types<'a> {
 
     /// The example that a declaration gives: `example`, or the first of `examples`; a value may be wrapped with its
     /// `strict` and so on. Text that holds JSON is JSON where the type is not text.
-    pub(super) fn example(
-        &self,
-        declared: &View<'a>,
-        kind: Type,
-        report: &mut Report,
-    ) -> Option<Json> {
+    pub(super) fn example(&self, declared: &View<'a>, kind: Type, report: &mut Report) -> Option<Json> {
         let first = |examples: View<'a>| match examples.is_list() {
             true => examples.items().into_iter().next(),
-            false => examples
-                .entries()
-                .into_iter()
-                .next()
-                .map(|(_, example)| example),
+            false => examples.entries().into_iter().next().map(|(_, example)| example),
         };
-        let example = declared
-            .given("example")
-            .or_else(|| declared.given("examples").and_then(first))?;
+        let example = declared.given("example").or_else(|| declared.given("examples").and_then(first))?;
         let known = ["value", "strict", "displayName", "description"];
-        let wrapped = example
-            .entries()
-            .iter()
-            .all(|(key, _)| known.contains(&&**key) || key.starts_with('('));
-        let value = if wrapped {
-            example.get("value").unwrap_or(example)
-        } else {
-            example
-        };
+        let wrapped = example.entries().iter().all(|(key, _)| known.contains(&&**key) || key.starts_with('('));
+        let value = if wrapped { example.get("value").unwrap_or(example) } else { example };
         self.value(&value, kind, report).filter(|v| !v.is_null())
     }
 
     /// A value of a document for a type.
     fn value(&self, value: &View<'a>, kind: Type, report: &mut Report) -> Option<Json> {
         let Some(json) = value.json(self.limit) else {
-            let text = format!(
-                "the value has more than {} parts and is passed over",
-                self.limit
-            );
+            let text = format!("the value has more than {} parts and is passed over", self.limit);
             report.warn(value.diagnostic(Code::PassedOver, text));
             return None;
         };
@@ -101,12 +80,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    fn declared(
-        &self,
-        declared: &View<'a>,
-        otherwise: &'static str,
-        report: &mut Report,
-    ) -> Shape<TypeKey<'a>> {
+    fn declared(&self, declared: &View<'a>, otherwise: &'static str, report: &mut Report) -> Shape<TypeKey<'a>> {
         if declared.is_list() {
             return self.all_of(&declared.items(), report);
         }
@@ -118,10 +92,7 @@ impl<'a> Types<'a> {
                 None => {
                     report.error(declared.diagnostic(
                         Code::Invalid,
-                        format!(
-                            "a type is a name, an expression or a mapping, but this is {}",
-                            declared.what()
-                        ),
+                        format!("a type is a name, an expression or a mapping, but this is {}", declared.what()),
                     ));
                     Shape::default()
                 }
@@ -174,76 +145,43 @@ impl<'a> Types<'a> {
     /// Facets that need no type.
     fn facets(&self, declared: &View<'a>, shape: &mut Shape<TypeKey<'a>>, report: &mut Report) {
         let number = |key: &str| declared.given(key).and_then(|v| v.number());
-        (shape.min, shape.max, shape.multiple_of) =
-            (number("minimum"), number("maximum"), number("multipleOf"));
-        shape.format = declared
-            .given("format")
-            .and_then(|v| v.text())
-            .map(|t| t.into_owned());
-        shape.pattern = declared
-            .given("pattern")
-            .and_then(|v| v.text())
-            .map(|t| t.into_owned());
+        (shape.min, shape.max, shape.multiple_of) = (number("minimum"), number("maximum"), number("multipleOf"));
+        shape.format = declared.given("format").and_then(|v| v.text()).map(|t| t.into_owned());
+        shape.pattern = declared.given("pattern").and_then(|v| v.text()).map(|t| t.into_owned());
         shape.unique = declared.given("uniqueItems").and_then(|v| v.bool()) == Some(true);
-        shape.min_properties = number("minProperties")
-            .and_then(|n| n.as_u64())
-            .unwrap_or(0);
-        shape.items = declared
-            .given("items")
-            .map(|items| TypeKey::Declared(items, "any"));
-        shape.additional = declared
-            .given("additionalProperties")
-            .filter(|v| v.bool().is_none())
-            .map(|v| TypeKey::Declared(v, "any"));
+        shape.min_properties = number("minProperties").and_then(|n| n.as_u64()).unwrap_or(0);
+        shape.items = declared.given("items").map(|items| TypeKey::Declared(items, "any"));
+        shape.additional =
+            declared.given("additionalProperties").filter(|v| v.bool().is_none()).map(|v| TypeKey::Declared(v, "any"));
         let Some(properties) = declared.given("properties") else {
             return;
         };
         if !properties.is_map() {
-            report.error(properties.diagnostic(
-                Code::Invalid,
-                format!(
-                    "'properties' is a mapping, but this is {}",
-                    properties.what()
-                ),
-            ));
+            report.error(
+                properties
+                    .diagnostic(Code::Invalid, format!("'properties' is a mapping, but this is {}", properties.what())),
+            );
         }
         for (name, property) in properties.entries() {
             if name.len() > 1 && name.starts_with('/') && name.ends_with('/') {
                 continue; // a pattern for names: nothing that an example needs
             }
             let (name, required) = required_by_name(&name, &property);
-            shape.properties.push(Property {
-                name,
-                required,
-                schema: Some(TypeKey::Declared(property, "string")),
-            });
+            shape.properties.push(Property { name, required, schema: Some(TypeKey::Declared(property, "string")) });
         }
     }
 
     /// Facets whose meaning depends on the type.
     fn lengths(&self, declared: &View<'a>, shape: &mut Shape<TypeKey<'a>>) {
-        let keys = if shape.kind == Type::Array {
-            ("minItems", "maxItems")
-        } else {
-            ("minLength", "maxLength")
-        };
-        let number = |key: &str| {
-            declared
-                .given(key)
-                .and_then(|v| v.number())
-                .and_then(|n| n.as_u64())
-        };
+        let keys = if shape.kind == Type::Array { ("minItems", "maxItems") } else { ("minLength", "maxLength") };
+        let number = |key: &str| declared.given(key).and_then(|v| v.number()).and_then(|n| n.as_u64());
         shape.min_length = number(keys.0).or(shape.min_length);
         shape.max_length = number(keys.1).or(shape.max_length);
     }
 
     fn values(&self, declared: &View<'a>, shape: &mut Shape<TypeKey<'a>>, report: &mut Report) {
         if let Some(values) = declared.given("enum") {
-            shape.values = values
-                .items()
-                .iter()
-                .filter_map(|v| self.value(v, shape.kind, report))
-                .collect();
+            shape.values = values.items().iter().filter_map(|v| self.value(v, shape.kind, report)).collect();
         }
         if let Some(default) = declared.given("default") {
             shape.default = self.value(&default, shape.kind, report);
@@ -255,14 +193,10 @@ impl<'a> Types<'a> {
 
     /// The discriminator's property gets the type's own name, or its `discriminatorValue`.
     fn discriminator(&self, declared: &View<'a>, shape: &mut Shape<TypeKey<'a>>) {
-        let own = declared
-            .given("discriminatorValue")
-            .and_then(|v| v.json(10));
+        let own = declared.given("discriminatorValue").and_then(|v| v.json(10));
         let name = own.or_else(|| declared.node().key().map(Json::from));
         if let Some(property) = declared.given("discriminator").and_then(|d| d.text()) {
-            shape
-                .fixed
-                .push((property.into_owned(), name.unwrap_or(Json::Null)));
+            shape.fixed.push((property.into_owned(), name.unwrap_or(Json::Null)));
         } else if let (Some(name), Some((_, value))) = (name, shape.fixed.first_mut())
             && self.scope.is_named_type(declared.node())
         {
@@ -281,36 +215,26 @@ impl<'a> Types<'a> {
     fn expressed(&self, text: &str, node: Node<'a>, report: &mut Report) -> Shape<TypeKey<'a>> {
         let part = |text: &str| TypeKey::Expression(text.trim().to_owned(), node);
         if text.starts_with('<') && !text.starts_with("<<") {
-            report.warn(node.diagnostic(
-                Code::PassedOver,
-                "an XML schema is passed over: the type is taken to allow anything",
-            ));
+            report.warn(
+                node.diagnostic(Code::PassedOver, "an XML schema is passed over: the type is taken to allow anything"),
+            );
             return Shape::default();
         }
         if text.starts_with('{') {
-            report.error(node.diagnostic(
-                Code::Syntax,
-                "the text is meant to be a JSON schema, but it is not well-formed JSON",
-            ));
+            report.error(
+                node.diagnostic(Code::Syntax, "the text is meant to be a JSON schema, but it is not well-formed JSON"),
+            );
             return Shape::default();
         }
         if let Some(members) = split_union(text) {
             let nullable = members.contains(&"nil");
-            let chosen = members
-                .iter()
-                .find(|m| **m != "nil")
-                .copied()
-                .unwrap_or("nil");
+            let chosen = members.iter().find(|m| **m != "nil").copied().unwrap_or("nil");
             let mut shape = (*self.shape(&part(chosen), report)).clone();
             shape.nullable |= nullable;
             return shape;
         }
         if let Some(inner) = text.strip_suffix("[]") {
-            return Shape {
-                kind: Type::Array,
-                items: Some(part(inner)),
-                ..Shape::default()
-            };
+            return Shape { kind: Type::Array, items: Some(part(inner)), ..Shape::default() };
         }
         if let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) {
             return (*self.shape(&part(inner), report)).clone();
@@ -319,12 +243,8 @@ impl<'a> Types<'a> {
             return shape;
         }
         match self.scope.find(&["types", "schemas"], text, node) {
-            Ok(found) if is_json_schema(found) => {
-                (*self.shape(&TypeKey::Json(found), report)).clone()
-            }
-            Ok(found) => {
-                (*self.shape(&TypeKey::Declared(View::of(found), "string"), report)).clone()
-            }
+            Ok(found) if is_json_schema(found) => (*self.shape(&TypeKey::Json(found), report)).clone(),
+            Ok(found) => (*self.shape(&TypeKey::Declared(View::of(found), "string"), report)).clone(),
             Err((code, why)) => {
                 report.error(node.diagnostic(code, why));
                 Shape::default()
@@ -406,19 +326,11 @@ fn builtin(name: &str) -> Option<Shape<TypeKey<'static>>> {
         "datetime-only" => (Type::String, Some("datetime-only")),
         "datetime" => (Type::String, Some("date-time")),
         "nil" | "null" => {
-            return Some(Shape {
-                nullable: true,
-                constant: Some(Json::Null),
-                ..Shape::default()
-            });
+            return Some(Shape { nullable: true, constant: Some(Json::Null), ..Shape::default() });
         }
         _ => return None,
     };
-    Some(Shape {
-        kind,
-        format: format.map(str::to_owned),
-        ..Shape::default()
-    })
+    Some(Shape { kind, format: format.map(str::to_owned), ..Shape::default() })
 }
 
 /// Members of a union at the top level of an expression.
@@ -470,11 +382,7 @@ fn of_json<'a>(shape: &Shape<Node<'a>>) -> Shape<TypeKey<'a>> {
         properties: shape
             .properties
             .iter()
-            .map(|p| Property {
-                name: p.name.clone(),
-                required: p.required,
-                schema: p.schema.as_ref().map(key),
-            })
+            .map(|p| Property { name: p.name.clone(), required: p.required, schema: p.schema.as_ref().map(key) })
             .collect(),
         additional: shape.additional.as_ref().map(key),
         min_properties: shape.min_properties,

@@ -54,21 +54,12 @@ impl<'a> Layer<'a> {
     /// A child of this layer: a child that is one parameter and nothing else is replaced by the argument, whatever it is.
     fn child(&self, node: Node<'a>) -> Layer<'a> {
         if let Some(args) = &self.args
-            && let Some(name) = node
-                .str()
-                .and_then(|t| t.trim().strip_prefix("<<"))
-                .and_then(|t| t.strip_suffix(">>"))
+            && let Some(name) = node.str().and_then(|t| t.trim().strip_prefix("<<")).and_then(|t| t.strip_suffix(">>"))
             && let Some(Arg::Node(value)) = args.get(name.trim())
         {
-            return Layer {
-                node: *value,
-                args: None,
-            };
+            return Layer { node: *value, args: None };
         }
-        Layer {
-            node,
-            args: self.args.clone(),
-        }
+        Layer { node, args: self.args.clone() }
     }
 }
 
@@ -80,9 +71,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn of(node: Node<'a>) -> Self {
-        View {
-            layers: vec![Layer { node, args: None }],
-        }
+        View { layers: vec![Layer { node, args: None }] }
     }
 
     /// The value nearest to the resource.
@@ -96,10 +85,7 @@ impl<'a> View<'a> {
 
     /// The layer that decides when this is a scalar or list: the first that says anything.
     fn first(&self) -> &Layer<'a> {
-        self.layers
-            .iter()
-            .find(|l| !l.node.is_null())
-            .unwrap_or(&self.layers[0])
+        self.layers.iter().find(|l| !l.node.is_null()).unwrap_or(&self.layers[0])
     }
 
     pub(super) fn is_map(&self) -> bool {
@@ -123,8 +109,7 @@ impl<'a> View<'a> {
     /// description itself keep theirs.
     pub(super) fn entries(&self) -> Vec<(Cow<'a, str>, View<'a>)> {
         let mut found: Vec<(Cow<'a, str>, View<'a>)> = Vec::new();
-        let mut at: std::collections::HashMap<Cow<'a, str>, usize> =
-            std::collections::HashMap::new();
+        let mut at: std::collections::HashMap<Cow<'a, str>, usize> = std::collections::HashMap::new();
         for layer in self.layers.iter().skip_while(|l| l.node.is_null()) {
             if !layer.node.is_map() {
                 if found.is_empty() && !layer.node.is_null() {
@@ -143,23 +128,14 @@ impl<'a> View<'a> {
                 match at.get(&key) {
                     Some(&i) => {
                         let view = &mut found[i].1;
-                        if view
-                            .layers
-                            .iter()
-                            .all(|l| l.node.is_map() || l.node.is_null())
-                        {
+                        if view.layers.iter().all(|l| l.node.is_map() || l.node.is_null()) {
                             view.layers.push(child);
                         }
                     }
                     None if optional => {}
                     None => {
                         at.insert(key.clone(), found.len());
-                        found.push((
-                            key,
-                            View {
-                                layers: vec![child],
-                            },
-                        ));
+                        found.push((key, View { layers: vec![child] }));
                     }
                 }
             }
@@ -173,20 +149,14 @@ impl<'a> View<'a> {
             // without parameters keys are what they are
             let mut layers = Vec::new();
             for layer in self.layers.iter().skip_while(|l| l.node.is_null()) {
-                if layers
-                    .iter()
-                    .any(|l: &Layer<'_>| !l.node.is_map() && !l.node.is_null())
-                {
+                if layers.iter().any(|l: &Layer<'_>| !l.node.is_map() && !l.node.is_null()) {
                     break;
                 }
                 layers.extend(layer.node.get(key).map(|node| layer.child(node)));
             }
             return (!layers.is_empty()).then_some(View { layers });
         }
-        self.entries()
-            .into_iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, view)| view)
+        self.entries().into_iter().find(|(k, _)| k == key).map(|(_, view)| view)
     }
 
     /// The value of `key` where it is not null.
@@ -197,13 +167,7 @@ impl<'a> View<'a> {
     /// The items of a list.
     pub(super) fn items(&self) -> Vec<View<'a>> {
         let first = self.first();
-        first
-            .node
-            .items()
-            .map(|node| View {
-                layers: vec![first.child(node)],
-            })
-            .collect()
+        first.node.items().map(|node| View { layers: vec![first.child(node)] }).collect()
     }
 
     /// A scalar as text.
@@ -260,9 +224,7 @@ pub(super) fn fill(text: &str, args: &BTreeMap<String, Arg<'_>>) -> String {
             None => None,
         };
         match value {
-            Some(value) => {
-                out.push_str(&parts.fold(value, |value, function| words::apply(function, &value)))
-            }
+            Some(value) => out.push_str(&parts.fold(value, |value, function| words::apply(function, &value))),
             None => out.push_str(&rest[start..end + 2]),
         }
         rest = &rest[end + 2..];

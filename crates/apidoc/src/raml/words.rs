@@ -31,18 +31,14 @@ const IRREGULAR: [(&str, &str); 8] = [
 /// Replaces the ending `from` by `to` when `text` has it.
 fn ending(text: &str, from: &str, to: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
-    lower
-        .ends_with(from)
-        .then(|| format!("{}{to}", &text[..text.len() - from.len()]))
+    lower.ends_with(from).then(|| format!("{}{to}", &text[..text.len() - from.len()]))
 }
 
 fn singular(text: &str) -> String {
     let irregular = IRREGULAR.iter().find_map(|(one, many)| {
         ending(text, &many[1..], &one[1..]).filter(|_| text.to_ascii_lowercase().ends_with(many))
     });
-    let kept = ["ss", "us", "is", "news", "series"]
-        .iter()
-        .any(|e| text.to_ascii_lowercase().ends_with(e));
+    let kept = ["ss", "us", "is", "news", "series"].iter().any(|e| text.to_ascii_lowercase().ends_with(e));
     if let Some(word) = irregular {
         return word;
     }
@@ -50,11 +46,7 @@ fn singular(text: &str) -> String {
         return text.to_owned();
     }
     ending(text, "ies", "y")
-        .or_else(|| {
-            ["sses", "shes", "ches", "xes", "zes"]
-                .iter()
-                .find_map(|e| ending(text, e, &e[..e.len() - 2]))
-        })
+        .or_else(|| ["sses", "shes", "ches", "xes", "zes"].iter().find_map(|e| ending(text, e, &e[..e.len() - 2])))
         .or_else(|| ending(text, "ves", "ve"))
         .or_else(|| ending(text, "uses", "us"))
         .or_else(|| ending(text, "s", ""))
@@ -72,9 +64,7 @@ fn plural(text: &str) -> String {
     if lower.ends_with('y') && before_y.is_some_and(|c| !"aeiou".contains(c)) {
         return ending(text, "y", "ies").unwrap_or_default();
     }
-    let sibilant = ["s", "x", "z", "ch", "sh"]
-        .iter()
-        .any(|e| lower.ends_with(e));
+    let sibilant = ["s", "x", "z", "ch", "sh"].iter().any(|e| lower.ends_with(e));
     format!("{text}{}", if sibilant { "es" } else { "s" })
 }
 
@@ -89,9 +79,7 @@ fn words(text: &str) -> Vec<String> {
             if c.is_uppercase() && lower_before {
                 out.push(String::new());
             }
-            out.last_mut()
-                .expect("never empty")
-                .extend(c.to_lowercase());
+            out.last_mut().expect("never empty").extend(c.to_lowercase());
         }
         lower_before = c.is_lowercase();
     }

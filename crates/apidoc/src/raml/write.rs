@@ -2,8 +2,7 @@
 
 use crate::build;
 use crate::model::{
-    Api, Body, KeyLocation, ListFormat, Method, Operation, Parameter, Requirement, SecurityScheme,
-    Type,
+    Api, Body, KeyLocation, ListFormat, Method, Operation, Parameter, Requirement, SecurityScheme, Type,
 };
 use crate::openapi::write as openapi;
 use crate::write::{Notes, Out, by_path, example, list, map};
@@ -29,10 +28,7 @@ pub(crate) fn document(api: &Api, notes: &mut Notes) -> Out {
     }
     out.push(("annotationTypes".to_owned(), annotation_types()));
     if !api.security_schemes.is_empty() {
-        let schemes = api
-            .security_schemes
-            .iter()
-            .map(|(name, s)| (name.as_str(), scheme(s)));
+        let schemes = api.security_schemes.iter().map(|(name, s)| (name.as_str(), scheme(s)));
         out.push(("securitySchemes".to_owned(), map(schemes)));
     }
     out.extend(resources);
@@ -54,28 +50,19 @@ fn annotation_types() -> Out {
 fn resource(operations: &[&Operation], notes: &mut Notes) -> Out {
     let mut out = Vec::new();
     if let Some(first) = operations.first() {
-        if operations
-            .iter()
-            .any(|o| o.path_params != first.path_params)
-        {
+        if operations.iter().any(|o| o.path_params != first.path_params) {
             notes.add(format!(
                 "{}: RAML has the same path parameters for all methods; those of {} are written",
                 first.endpoint_path, first.method
             ));
         }
         if !first.path_params.is_empty() {
-            out.push((
-                "uriParameters",
-                parameters(&first.path_params, ListFormat::Csv),
-            ));
+            out.push(("uriParameters", parameters(&first.path_params, ListFormat::Csv)));
         }
     }
     for operation in operations {
         if operation.method == Method::Trace {
-            notes.add(format!(
-                "{}: RAML has no TRACE; the operation is not written",
-                operation.id
-            ));
+            notes.add(format!("{}: RAML has no TRACE; the operation is not written", operation.id));
         } else {
             out.push((operation.method.lower(), method(operation, notes)));
         }
@@ -85,45 +72,24 @@ fn resource(operations: &[&Operation], notes: &mut Notes) -> Out {
 
 fn method(operation: &Operation, notes: &mut Notes) -> Out {
     let mut out = Vec::new();
-    let key = if build::is_identifier(&operation.id) {
-        "displayName"
-    } else {
-        "(operationId)"
-    };
+    let key = if build::is_identifier(&operation.id) { "displayName" } else { "(operationId)" };
     out.push((key, Out::from(operation.id.as_str())));
     if !operation.servers.is_empty() {
-        notes.add(format!(
-            "{}: RAML has no servers of a method; they are written as an annotation",
-            operation.id
-        ));
+        notes.add(format!("{}: RAML has no servers of a method; they are written as an annotation", operation.id));
         out.push(("(servers)", openapi::servers(&operation.servers)));
     }
     if !operation.cookie_params.is_empty() {
-        notes.add(format!(
-            "{}: RAML has no cookies; they are not written",
-            operation.id
-        ));
+        notes.add(format!("{}: RAML has no cookies; they are not written", operation.id));
     }
     if !operation.query_params.is_empty() {
-        out.push((
-            "queryParameters",
-            parameters(&operation.query_params, ListFormat::Multi),
-        ));
+        out.push(("queryParameters", parameters(&operation.query_params, ListFormat::Multi)));
     }
     if !operation.header_params.is_empty() {
-        out.push((
-            "headers",
-            parameters(&operation.header_params, ListFormat::Csv),
-        ));
+        out.push(("headers", parameters(&operation.header_params, ListFormat::Csv)));
     }
     out.extend(operation.body.as_ref().map(|b| ("body", body(b))));
     if !operation.security.is_none() {
-        let secured = operation
-            .security
-            .0
-            .iter()
-            .map(|r| secured_by(r, &operation.id, notes))
-            .collect();
+        let secured = operation.security.0.iter().map(|r| secured_by(r, &operation.id, notes)).collect();
         out.push(("securedBy", Out::List(secured)));
     }
     map(out)
@@ -131,24 +97,19 @@ fn method(operation: &Operation, notes: &mut Notes) -> Out {
 
 fn secured_by(requirement: &Requirement, id: &str, notes: &mut Notes) -> Out {
     if requirement.len() > 1 {
-        notes.add(format!(
-            "{id}: RAML cannot ask for several security schemes together; the first is written"
-        ));
+        notes.add(format!("{id}: RAML cannot ask for several security schemes together; the first is written"));
     }
     match requirement.iter().next() {
         None => Out::Json(serde_json::Value::Null),
         Some((name, scopes)) if scopes.is_empty() => name.as_str().into(),
-        Some((name, scopes)) => map([(
-            name.as_str(),
-            map([("scopes", list(scopes.iter().map(|s| s.as_str().into())))]),
-        )]),
+        Some((name, scopes)) => {
+            map([(name.as_str(), map([("scopes", list(scopes.iter().map(|s| s.as_str().into())))]))])
+        }
     }
 }
 
 fn parameters(params: &std::collections::BTreeMap<String, Parameter>, list: ListFormat) -> Out {
-    map(params
-        .iter()
-        .map(|(name, p)| (name.as_str(), map(declaration(p, list)))))
+    map(params.iter().map(|(name, p)| (name.as_str(), map(declaration(p, list)))))
 }
 
 /// A type declaration; `list` is how RAML would write a list there.
@@ -156,10 +117,7 @@ fn declaration(parameter: &Parameter, list_format: ListFormat) -> Vec<(&'static 
     let mut out = vec![("type", Out::from(type_name(parameter)))];
     out.push(("required", parameter.required.into()));
     if let Some(format) = &parameter.format
-        && !matches!(
-            type_name(parameter),
-            "date-only" | "datetime" | "time-only" | "datetime-only"
-        )
+        && !matches!(type_name(parameter), "date-only" | "datetime" | "time-only" | "datetime-only")
     {
         out.push(("(format)", format.as_str().into()));
     }
@@ -179,19 +137,11 @@ fn declaration(parameter: &Parameter, list_format: ListFormat) -> Vec<(&'static 
     let number = |n: &serde_json::Number| Out::Json(serde_json::Value::Number(n.clone()));
     out.extend(parameter.min.as_ref().map(|n| ("minimum", number(n))));
     out.extend(parameter.max.as_ref().map(|n| ("maximum", number(n))));
-    let (least, most) = if parameter.kind == Type::Array {
-        ("minItems", "maxItems")
-    } else {
-        ("minLength", "maxLength")
-    };
+    let (least, most) =
+        if parameter.kind == Type::Array { ("minItems", "maxItems") } else { ("minLength", "maxLength") };
     out.extend(parameter.min_length.map(|n| (least, n.into())));
     out.extend(parameter.max_length.map(|n| (most, n.into())));
-    out.extend(
-        parameter
-            .pattern
-            .as_ref()
-            .map(|p| ("pattern", p.as_str().into())),
-    );
+    out.extend(parameter.pattern.as_ref().map(|p| ("pattern", p.as_str().into())));
     if let (Type::Array, Some(items)) = (parameter.kind, parameter.items) {
         out.push(("items", type_name(&Parameter::of(items)).into()));
     }
@@ -226,44 +176,20 @@ fn body(body: &Body) -> Out {
         typed.push(("(generated)", true.into()));
     }
     if !body.params.is_empty() {
-        let list = if build::is_form(&body.media_type) {
-            ListFormat::Multi
-        } else {
-            ListFormat::Csv
-        };
+        let list = if build::is_form(&body.media_type) { ListFormat::Multi } else { ListFormat::Csv };
         typed.push(("properties", parameters(&body.params, list)));
     }
     typed.extend(body.example.as_ref().map(|e| ("example", wrapped(e))));
-    let others = body
-        .other_media_types
-        .iter()
-        .map(|media| (media.as_str(), map::<&str>([])));
-    map([(body.media_type.as_str(), map(typed))]
-        .into_iter()
-        .chain(others))
+    let others = body.other_media_types.iter().map(|media| (media.as_str(), map::<&str>([])));
+    map([(body.media_type.as_str(), map(typed))].into_iter().chain(others))
 }
 
 /// RAML's own type where there is one; otherwise a custom type that describes the header or parameter, with the scheme
 /// itself among its settings.
 fn scheme(scheme: &SecurityScheme) -> Out {
-    let header = |name: &str| {
-        map([(
-            "headers",
-            map([(name, map([("type", Out::from("string"))]))]),
-        )])
-    };
-    let query = |name: &str| {
-        map([(
-            "queryParameters",
-            map([(name, map([("type", Out::from("string"))]))]),
-        )])
-    };
-    let exact = || {
-        map([(
-            "scheme",
-            Out::Json(serde_json::to_value(scheme).unwrap_or_default()),
-        )])
-    };
+    let header = |name: &str| map([("headers", map([(name, map([("type", Out::from("string"))]))]))]);
+    let query = |name: &str| map([("queryParameters", map([(name, map([("type", Out::from("string"))]))]))]);
+    let exact = || map([("scheme", Out::Json(serde_json::to_value(scheme).unwrap_or_default()))]);
     let custom = |kind: &'static str, described: Option<Out>| {
         let mut out = vec![("type", Out::from(kind))];
         out.extend(described.map(|d| ("describedBy", d)));
@@ -271,50 +197,31 @@ fn scheme(scheme: &SecurityScheme) -> Out {
         map(out)
     };
     match scheme {
-        SecurityScheme::Http { scheme, .. } if scheme == "basic" => {
-            map([("type", "Basic Authentication".into())])
-        }
-        SecurityScheme::Http { scheme, .. } if scheme == "digest" => {
-            map([("type", "Digest Authentication".into())])
-        }
+        SecurityScheme::Http { scheme, .. } if scheme == "basic" => map([("type", "Basic Authentication".into())]),
+        SecurityScheme::Http { scheme, .. } if scheme == "digest" => map([("type", "Digest Authentication".into())]),
         SecurityScheme::Http { .. } => custom("x-bearer", Some(header("Authorization"))),
-        SecurityScheme::ApiKey {
-            location: KeyLocation::Header,
-            name,
-        } if !name.eq_ignore_ascii_case("authorization") => map([
-            ("type", Out::from("Pass Through")),
-            ("describedBy", header(name)),
-        ]),
-        SecurityScheme::ApiKey {
-            location: KeyLocation::Query,
-            name,
-        } => map([
-            ("type", Out::from("Pass Through")),
-            ("describedBy", query(name)),
-        ]),
+        SecurityScheme::ApiKey { location: KeyLocation::Header, name }
+            if !name.eq_ignore_ascii_case("authorization") =>
+        {
+            map([("type", Out::from("Pass Through")), ("describedBy", header(name))])
+        }
+        SecurityScheme::ApiKey { location: KeyLocation::Query, name } => {
+            map([("type", Out::from("Pass Through")), ("describedBy", query(name))])
+        }
         SecurityScheme::ApiKey { name, .. } => custom("x-api-key", Some(header(name))),
         SecurityScheme::Oauth2 { flows } => {
             let grants = list(flows.iter().map(|f| f.grant.names().2.into()));
-            let url = |pick: fn(&crate::OauthFlow) -> &Option<String>| {
-                flows.iter().find_map(|f| pick(f).clone())
-            };
+            let url = |pick: fn(&crate::OauthFlow) -> &Option<String>| flows.iter().find_map(|f| pick(f).clone());
             let scopes = flows.first().map(|f| f.scopes.clone()).unwrap_or_default();
             let mut settings = vec![("authorizationGrants", grants)];
-            settings.extend(
-                url(|f| &f.authorization_url).map(|u| ("authorizationUri", u.as_str().into())),
-            );
+            settings.extend(url(|f| &f.authorization_url).map(|u| ("authorizationUri", u.as_str().into())));
             settings.extend(url(|f| &f.token_url).map(|u| ("accessTokenUri", u.as_str().into())));
             if !scopes.is_empty() {
                 settings.push(("scopes", list(scopes.iter().map(|s| s.as_str().into()))));
             }
-            map([
-                ("type", Out::from("OAuth 2.0")),
-                ("settings", map(settings)),
-            ])
+            map([("type", Out::from("OAuth 2.0")), ("settings", map(settings))])
         }
-        SecurityScheme::OpenIdConnect { .. } => {
-            custom("x-openid-connect", Some(header("Authorization")))
-        }
+        SecurityScheme::OpenIdConnect { .. } => custom("x-openid-connect", Some(header("Authorization"))),
         SecurityScheme::MutualTls {} => custom("x-mutual-tls", None),
     }
 }

@@ -72,11 +72,7 @@ impl Pattern {
     /// `None` for what is not understood: look-around, back references, syntax errors.
     fn parse(text: &str) -> Option<Pattern> {
         let chars: Vec<char> = text.chars().collect();
-        let mut parser = Parser {
-            chars: &chars,
-            at: 0,
-            depth: 0,
-        };
+        let mut parser = Parser { chars: &chars, at: 0, depth: 0 };
         let pattern = parser.alternatives()?;
         (parser.at == chars.len()).then_some(pattern)
     }
@@ -93,21 +89,12 @@ impl Pattern {
     }
 
     fn best(&self) -> &[Piece] {
-        let length = |pieces: &Vec<Piece>| {
-            pieces
-                .iter()
-                .fold(0u64, |n, p| n.saturating_add(p.length()))
-        };
-        self.0
-            .iter()
-            .min_by_key(|pieces| length(pieces))
-            .map_or(&[], Vec::as_slice)
+        let length = |pieces: &Vec<Piece>| pieces.iter().fold(0u64, |n, p| n.saturating_add(p.length()));
+        self.0.iter().min_by_key(|pieces| length(pieces)).map_or(&[], Vec::as_slice)
     }
 
     fn length(&self) -> u64 {
-        self.best()
-            .iter()
-            .fold(0, |n, p| n.saturating_add(p.length()))
+        self.best().iter().fold(0, |n, p| n.saturating_add(p.length()))
     }
 
     fn write(&self, missing: &mut u64, out: &mut String) {
@@ -156,10 +143,7 @@ impl Parser<'_> {
     }
 
     fn eat(&mut self, text: &str) -> bool {
-        let found = text
-            .chars()
-            .enumerate()
-            .all(|(i, c)| self.chars.get(self.at + i) == Some(&c));
+        let found = text.chars().enumerate().all(|(i, c)| self.chars.get(self.at + i) == Some(&c));
         if found {
             self.at += text.chars().count();
         }
@@ -320,10 +304,7 @@ impl Parser<'_> {
             return "a0A-_ .~!".chars().find(|c| !inside(*c));
         }
         // a letter or digit reads better than punctuation
-        "a0A"
-            .chars()
-            .find(|c| inside(*c))
-            .or_else(|| ranges.first().map(|(low, _)| *low))
+        "a0A".chars().find(|c| inside(*c)).or_else(|| ranges.first().map(|(low, _)| *low))
     }
 
     fn quantifier(&mut self) -> Option<(u32, u32)> {
@@ -333,10 +314,7 @@ impl Parser<'_> {
             Some('+') => (1, many),
             Some('?') => (0, 1),
             Some('{') => {
-                let rest: String = self.chars[self.at + 1..]
-                    .iter()
-                    .take_while(|c| **c != '}')
-                    .collect();
+                let rest: String = self.chars[self.at + 1..].iter().take_while(|c| **c != '}').collect();
                 let number = |text: &str| text.parse::<u32>().ok().filter(|n| *n <= 100_000);
                 let (min, max) = match rest.split_once(',') {
                     Some((min, "")) => (number(min)?, many),

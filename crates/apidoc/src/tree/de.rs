@@ -3,9 +3,7 @@
 use super::{Node, Value};
 use crate::diagnostic::{Code, Diagnostic};
 use serde::de::value::StrDeserializer;
-use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
@@ -57,41 +55,25 @@ impl<'de> de::Deserializer<'de> for Node<'de> {
             },
             Value::String(s) | Value::Include(s) => visitor.visit_borrowed_str(s),
             Value::List(_) => visitor.visit_seq(Items(self.items())),
-            Value::Map(_) => visitor.visit_map(Entries {
-                map: self,
-                rest: self.entries(),
-                value: None,
-            }),
+            Value::Map(_) => visitor.visit_map(Entries { map: self, rest: self.entries(), value: None }),
         };
         read.map_err(|e: Error| e.place(self))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.is_null() {
-            visitor.visit_none()
-        } else {
-            visitor.visit_some(self).map_err(|e| e.place(self))
-        }
+        if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self).map_err(|e| e.place(self)) }
     }
 
     /// A version that someone forgot to quote is still text.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.value() {
-            Value::Number(text) => visitor
-                .visit_borrowed_str(text)
-                .map_err(|e: Error| e.place(self)),
+            Value::Number(text) => visitor.visit_borrowed_str(text).map_err(|e: Error| e.place(self)),
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor
-            .visit_newtype_struct(self)
-            .map_err(|e| e.place(self))
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self).map_err(|e| e.place(self))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -100,13 +82,9 @@ impl<'de> de::Deserializer<'de> for Node<'de> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let text = self
-            .text()
-            .ok_or_else(|| de::Error::custom(format!("{} where text is expected", self.what())));
-        let text: StrDeserializer<'de, Error> =
-            text.map_err(|e: Error| e.place(self))?.into_deserializer();
-        text.deserialize_enum(name, variants, visitor)
-            .map_err(|e| e.place(self))
+        let text = self.text().ok_or_else(|| de::Error::custom(format!("{} where text is expected", self.what())));
+        let text: StrDeserializer<'de, Error> = text.map_err(|e: Error| e.place(self))?.into_deserializer();
+        text.deserialize_enum(name, variants, visitor).map_err(|e| e.place(self))
     }
 
     forward_to_deserialize_any! {
@@ -119,14 +97,8 @@ struct Items<I>(I);
 
 impl<'de, I: Iterator<Item = Node<'de>>> SeqAccess<'de> for Items<I> {
     type Error = Error;
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Error> {
-        self.0
-            .next()
-            .map(|node| seed.deserialize(node).map_err(|e| e.place(node)))
-            .transpose()
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        self.0.next().map(|node| seed.deserialize(node).map_err(|e| e.place(node))).transpose()
     }
 }
 
@@ -138,27 +110,19 @@ struct Entries<'a, I> {
 
 impl<'de, I: Iterator<Item = (&'de str, Node<'de>)>> MapAccess<'de> for Entries<'de, I> {
     type Error = Error;
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         let Some((key, value)) = self.rest.next() else {
             return Ok(None);
         };
         self.value = Some(value);
         let text: StrDeserializer<'de, Error> = key.into_deserializer();
-        seed.deserialize(text)
-            .map(Some)
-            .map_err(|e| match e.0.line {
-                None => Error(self.map.diagnostic_at_key(key, Code::Invalid, e.0.message)),
-                Some(_) => e,
-            })
+        seed.deserialize(text).map(Some).map_err(|e| match e.0.line {
+            None => Error(self.map.diagnostic_at_key(key, Code::Invalid, e.0.message)),
+            Some(_) => e,
+        })
     }
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let node = self
-            .value
-            .take()
-            .ok_or_else(|| de::Error::custom("a value without a key"))?;
+        let node = self.value.take().ok_or_else(|| de::Error::custom("a value without a key"))?;
         seed.deserialize(node).map_err(|e| e.place(node))
     }
 }

@@ -29,10 +29,7 @@ impl Set {
         limits: &Limits,
         report: &mut Report,
     ) -> Result<Self, Problems> {
-        let main = parse::parse(name, bytes, limits).map_err(|errors| Problems {
-            errors,
-            warnings: Vec::new(),
-        })?;
+        let main = parse::parse(name, bytes, limits).map_err(|errors| Problems { errors, warnings: Vec::new() })?;
         let mut set = Set {
             documents: vec![main],
             by_name: HashMap::new(),
@@ -49,18 +46,11 @@ impl Set {
                     continue;
                 }
                 if set.documents.len() >= limits.documents {
-                    let text = format!(
-                        "the description refers to more than {} files",
-                        limits.documents
-                    );
+                    let text = format!("the description refers to more than {} files", limits.documents);
                     return Err(Diagnostic::whole(Code::TooLarge, name, text).into());
                 }
                 let found = set.fetch(source, &wanted, limits, &mut total);
-                if let Err(Diagnostic {
-                    code: Code::TooLarge,
-                    ..
-                }) = &found
-                {
+                if let Err(Diagnostic { code: Code::TooLarge, .. }) = &found {
                     return Err(found.expect_err("just seen").into());
                 }
                 set.by_name.insert(wanted, found);
@@ -74,13 +64,7 @@ impl Set {
         set.check_includes(limits, report)?;
         for document in &set.documents {
             for (line, column, text) in &document.remarks {
-                report.warn(Diagnostic::at_line(
-                    Code::PassedOver,
-                    &document.name,
-                    *line,
-                    Some(*column),
-                    text.clone(),
-                ));
+                report.warn(Diagnostic::at_line(Code::PassedOver, &document.name, *line, Some(*column), text.clone()));
             }
         }
         Ok(set)
@@ -96,23 +80,13 @@ impl Set {
         let bytes = read(source, name, limits)?;
         *total += bytes.len();
         if *total > limits.total_bytes {
-            let text = format!(
-                "the files of the description together are larger than {} bytes",
-                limits.total_bytes
-            );
+            let text = format!("the files of the description together are larger than {} bytes", limits.total_bytes);
             return Err(Diagnostic::whole(Code::TooLarge, name, text));
         }
-        let is_tree = [".yaml", ".yml", ".json", ".raml"]
-            .iter()
-            .any(|end| name.to_ascii_lowercase().ends_with(end))
+        let is_tree = [".yaml", ".yml", ".json", ".raml"].iter().any(|end| name.to_ascii_lowercase().ends_with(end))
             || bytes.starts_with(b"#%RAML");
-        let parsed = if is_tree {
-            parse::parse(name, &bytes, limits)
-        } else {
-            parse::plain(name, &bytes)
-        };
-        self.documents
-            .push(parsed.map_err(|mut errors| errors.swap_remove(0))?);
+        let parsed = if is_tree { parse::parse(name, &bytes, limits) } else { parse::plain(name, &bytes) };
+        self.documents.push(parsed.map_err(|mut errors| errors.swap_remove(0))?);
         Ok(self.documents.len() as u32 - 1)
     }
 
@@ -137,17 +111,13 @@ impl Set {
                         }
                     }
                     if let Some(uses) = map.position("uses")
-                        && let Value::Map(uses) =
-                            &document.values[map.entries[uses].value as usize].value
+                        && let Value::Map(uses) = &document.values[map.entries[uses].value as usize].value
                     {
-                        let paths = uses.entries.iter().filter_map(|e| {
-                            match &document.values[e.value as usize].value {
-                                Value::String(path) if !is_remote(path) => {
-                                    Some(join(&document.name, path))
-                                }
+                        let paths =
+                            uses.entries.iter().filter_map(|e| match &document.values[e.value as usize].value {
+                                Value::String(path) if !is_remote(path) => Some(join(&document.name, path)),
                                 _ => None,
-                            }
-                        });
+                            });
                         names.extend(paths);
                     }
                 }
@@ -165,9 +135,7 @@ impl Set {
                 .iter()
                 .enumerate()
                 .filter_map(|(id, slot)| match &slot.value {
-                    Value::String(text) if text.trim_start().starts_with('{') => {
-                        Some((id as u32, text.clone()))
-                    }
+                    Value::String(text) if text.trim_start().starts_with('{') => Some((id as u32, text.clone())),
                     _ => None,
                 })
                 .collect();
@@ -180,8 +148,7 @@ impl Set {
                     self.documents[doc].name, self.documents[doc].values[id as usize].line
                 );
                 if let Ok(parsed) = parse::parse(&name, text.as_bytes(), limits) {
-                    self.embedded
-                        .insert((doc as u32, id), self.documents.len() as u32);
+                    self.embedded.insert((doc as u32, id), self.documents.len() as u32);
                     self.documents.push(parsed);
                 }
             }
@@ -208,9 +175,7 @@ impl Set {
                     _ => None,
                 };
                 if let Some(name) = text("$id") {
-                    self.ids
-                        .entry(name.trim_end_matches('#').to_owned())
-                        .or_insert((doc as u32, id as u32));
+                    self.ids.entry(name.trim_end_matches('#').to_owned()).or_insert((doc as u32, id as u32));
                 }
                 for key in ["$anchor", "$dynamicAnchor"] {
                     if let Some(name) = text(key) {
@@ -231,18 +196,11 @@ impl Set {
                 let Value::Include(path) = &slot.value else {
                     continue;
                 };
-                let at = Node {
-                    set: self,
-                    doc: doc as u32,
-                    id: id as u32,
-                };
+                let at = Node { set: self, doc: doc as u32, id: id as u32 };
                 match self.included(doc as u32, path) {
                     Some(target) => out.push(target),
-                    None if is_remote(path) => {
-                        report.error(at.diagnostic(Code::RemoteReference, remote(path)))
-                    }
-                    None => report
-                        .error(at.diagnostic(Code::BadReference, self.why_not(doc as u32, path))),
+                    None if is_remote(path) => report.error(at.diagnostic(Code::RemoteReference, remote(path))),
+                    None => report.error(at.diagnostic(Code::BadReference, self.why_not(doc as u32, path))),
                 }
             }
             edges.push(out);
@@ -263,16 +221,8 @@ impl Set {
                     *next += 1;
                     let c = child as usize;
                     if on_stack[c] {
-                        let text = format!(
-                            "the file includes '{}', which includes it again",
-                            self.documents[c].name
-                        );
-                        return Err(Diagnostic::whole(
-                            Code::BadReference,
-                            &self.documents[here].name,
-                            text,
-                        )
-                        .into());
+                        let text = format!("the file includes '{}', which includes it again", self.documents[c].name);
+                        return Err(Diagnostic::whole(Code::BadReference, &self.documents[here].name, text).into());
                     }
                     if sizes[c].is_none() {
                         on_stack[c] = true;
@@ -288,14 +238,8 @@ impl Set {
                     }
                     size.height = size.height.saturating_add(deepest);
                     if size.values > limits.values || size.height as usize > 2 * limits.depth {
-                        let text =
-                            "its includes expand to more values, or nest deeper, than is read";
-                        return Err(Diagnostic::whole(
-                            Code::TooLarge,
-                            &self.documents[here].name,
-                            text,
-                        )
-                        .into());
+                        let text = "its includes expand to more values, or nest deeper, than is read";
+                        return Err(Diagnostic::whole(Code::TooLarge, &self.documents[here].name, text).into());
                     }
                     sizes[here] = Some(size);
                     on_stack[here] = false;
@@ -323,11 +267,7 @@ impl Set {
             return Err((Code::RemoteReference, remote(path)));
         }
         match self.included(doc, path) {
-            Some(target) => Ok(Node::new(
-                self,
-                target,
-                self.documents[target as usize].root,
-            )),
+            Some(target) => Ok(Node::new(self, target, self.documents[target as usize].root)),
             None => Err((Code::BadReference, self.why_not(doc, path))),
         }
     }
@@ -380,10 +320,7 @@ impl Set {
                 } else {
                     format!("{} {}", node.file(), node.pointer())
                 };
-                (
-                    Code::BadReference,
-                    format!("'{reference}' leads nowhere: there is no '{key}' in {place}"),
-                )
+                (Code::BadReference, format!("'{reference}' leads nowhere: there is no '{key}' in {place}"))
             })?;
         }
         Ok(node)
@@ -391,18 +328,10 @@ impl Set {
 }
 
 /// Bytes of `name`, held to the limit.
-pub(crate) fn read(
-    source: &dyn Source,
-    name: &str,
-    limits: &Limits,
-) -> Result<Vec<u8>, Diagnostic> {
-    let bytes = source.read(name, limits.document_bytes).map_err(|e| {
-        Diagnostic::whole(
-            Code::Unreadable,
-            name,
-            format!("the file cannot be read: {e}"),
-        )
-    })?;
+pub(crate) fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Vec<u8>, Diagnostic> {
+    let bytes = source
+        .read(name, limits.document_bytes)
+        .map_err(|e| Diagnostic::whole(Code::Unreadable, name, format!("the file cannot be read: {e}")))?;
     if bytes.len() > limits.document_bytes {
         let text = format!("the file is larger than {} bytes", limits.document_bytes);
         return Err(Diagnostic::whole(Code::TooLarge, name, text));
@@ -419,6 +348,5 @@ fn remote(reference: &str) -> String {
 /// The local file that a reference names; `None` for a fragment only and for what is remote.
 fn file_part(reference: &str) -> Option<String> {
     let file = reference.split('#').next().unwrap_or("");
-    (!file.is_empty() && !is_remote(file) && !file.contains('\n') && file.len() < 1024)
-        .then(|| percent_decode(file))
+    (!file.is_empty() && !is_remote(file) && !file.contains('\n') && file.len() < 1024).then(|| percent_decode(file))
 }

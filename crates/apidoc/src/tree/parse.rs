@@ -16,11 +16,7 @@ use std::collections::HashMap;
 ///
 /// # Errors
 /// Every duplicate key, or the one place where the syntax breaks or a limit is passed.
-pub(crate) fn parse(
-    name: &str,
-    bytes: &[u8],
-    limits: &Limits,
-) -> Result<Document, Vec<Diagnostic>> {
+pub(crate) fn parse(name: &str, bytes: &[u8], limits: &Limits) -> Result<Document, Vec<Diagnostic>> {
     let text = text(name, bytes).map_err(|d| vec![d])?;
     let options = granit_parser::options! {
         simple_key_max_lookahead: 1 << 20, // JSON allows long keys
@@ -38,13 +34,7 @@ pub(crate) fn parse(
                     granit_parser::ErrorKind::RecursionLimitExceeded => Code::TooLarge,
                     _ => Code::Syntax,
                 };
-                Err(Diagnostic::at_line(
-                    code,
-                    name,
-                    line,
-                    Some(column),
-                    e.info(),
-                ))
+                Err(Diagnostic::at_line(code, name, line, Some(column), e.info()))
             }
         };
         match step {
@@ -62,21 +52,12 @@ pub(crate) fn parse(
 /// A document that is one text, such as an included example that is not YAML.
 pub(crate) fn plain(name: &str, bytes: &[u8]) -> Result<Document, Vec<Diagnostic>> {
     let text = text(name, bytes).map_err(|d| vec![d])?;
-    let slot = Slot {
-        value: Value::String(text.into()),
-        line: 1,
-        column: 1,
-        parent: 0,
-        nth: 0,
-    };
+    let slot = Slot { value: Value::String(text.into()), line: 1, column: 1, parent: 0, nth: 0 };
     Ok(Document {
         name: name.to_owned(),
         values: vec![slot],
         root: 0,
-        size: Size {
-            values: 1,
-            height: 1,
-        },
+        size: Size { values: 1, height: 1 },
         remarks: Vec::new(),
     })
 }
@@ -84,26 +65,13 @@ pub(crate) fn plain(name: &str, bytes: &[u8]) -> Result<Document, Vec<Diagnostic
 /// UTF-8 without its byte order mark.
 pub(crate) fn text<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, Diagnostic> {
     if bytes.starts_with(&[0xFE, 0xFF]) || bytes.starts_with(&[0xFF, 0xFE]) {
-        return Err(Diagnostic::whole(
-            Code::Syntax,
-            name,
-            "the file is UTF-16; save it as UTF-8",
-        ));
+        return Err(Diagnostic::whole(Code::Syntax, name, "the file is UTF-16; save it as UTF-8"));
     }
     match std::str::from_utf8(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)) {
         Ok(text) => Ok(text),
         Err(e) => {
-            let line = 1 + bytes[..e.valid_up_to()]
-                .iter()
-                .filter(|&&b| b == b'\n')
-                .count() as u32;
-            Err(Diagnostic::at_line(
-                Code::Syntax,
-                name,
-                line,
-                None,
-                "the file is not UTF-8 from here on",
-            ))
+            let line = 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count() as u32;
+            Err(Diagnostic::at_line(Code::Syntax, name, line, None, "the file is not UTF-8 from here on"))
         }
     }
 }
@@ -126,9 +94,7 @@ pub(crate) fn number(text: &str) -> Option<serde_json::Number> {
     if let Ok(n) = text.parse::<i64>() {
         return Some(n.into());
     }
-    text.parse::<f64>()
-        .ok()
-        .and_then(serde_json::Number::from_f64)
+    text.parse::<f64>().ok().and_then(serde_json::Number::from_f64)
 }
 
 /// Whether a plain scalar is a number by the core schema; infinities and NaN are not counted, JSON has none.
@@ -216,11 +182,7 @@ impl<'l> Builder<'l> {
                 return Ok(false);
             }
             Event::Scalar(text, style, anchor, tag) => {
-                if self
-                    .open
-                    .last()
-                    .is_some_and(|o| self.is_map(o.id) && o.key.is_none())
-                {
+                if self.open.last().is_some_and(|o| self.is_map(o.id) && o.key.is_none()) {
                     if anchor != 0 {
                         // an anchored key may be used as a value elsewhere
                         let id = self.add(Value::String(text.as_ref().into()), &span)?;
@@ -245,16 +207,8 @@ impl<'l> Builder<'l> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(&span)?,
             Event::Alias(anchor) => {
-                if self
-                    .open
-                    .last()
-                    .is_some_and(|o| self.is_map(o.id) && o.key.is_none())
-                {
-                    return Err(self.fault(
-                        Code::Syntax,
-                        &span,
-                        "an alias cannot be a key here; write the key out",
-                    ));
+                if self.open.last().is_some_and(|o| self.is_map(o.id) && o.key.is_none()) {
+                    return Err(self.fault(Code::Syntax, &span, "an alias cannot be a key here; write the key out"));
                 }
                 match self.anchors.get(&anchor) {
                     Some(&id) => self.place_value(id, &span)?,
@@ -285,17 +239,8 @@ impl<'l> Builder<'l> {
             ));
         }
         let (line, column) = place(span);
-        self.values.push(Slot {
-            value,
-            line,
-            column,
-            parent: Id::MAX,
-            nth: 0,
-        });
-        self.sizes.push(Size {
-            values: 1,
-            height: 1,
-        });
+        self.values.push(Slot { value, line, column, parent: Id::MAX, nth: 0 });
+        self.sizes.push(Size { values: 1, height: 1 });
         Ok(self.values.len() as Id - 1)
     }
 
@@ -308,16 +253,8 @@ impl<'l> Builder<'l> {
     fn take_key(&mut self, text: Cow<'_, str>, style: ScalarStyle, span: &Span) {
         let (line, column) = place(span);
         let merge = style == ScalarStyle::Plain && text == "<<";
-        let open = self
-            .open
-            .last_mut()
-            .expect("a key stands in an open mapping");
-        open.key = Some(Key {
-            text: text.into_owned().into_boxed_str(),
-            line,
-            column,
-            merge,
-        });
+        let open = self.open.last_mut().expect("a key stands in an open mapping");
+        open.key = Some(Key { text: text.into_owned().into_boxed_str(), line, column, merge });
     }
 
     fn scalar(
@@ -349,10 +286,7 @@ impl<'l> Builder<'l> {
                     self.remarks.push((
                         line,
                         column,
-                        format!(
-                            "the number {} is too large to be held; it is read as null",
-                            short(t)
-                        ),
+                        format!("the number {} is too large to be held; it is read as null", short(t)),
                     ));
                 }
                 Value::Number(own(text))
@@ -366,25 +300,13 @@ impl<'l> Builder<'l> {
             && !(tag.is_yaml_core_schema() && matches!(tag.suffix(), "map" | "seq" | "str"))
         {
             let (line, column) = place(span);
-            self.remarks.push((
-                line,
-                column,
-                format!("the YAML tag {} is passed over", short(&tag.original())),
-            ));
+            self.remarks.push((line, column, format!("the YAML tag {} is passed over", short(&tag.original()))));
         }
     }
 
     fn begin(&mut self, value: Value, anchor: usize, span: &Span) -> Result<(), Diagnostic> {
-        if self
-            .open
-            .last()
-            .is_some_and(|o| self.is_map(o.id) && o.key.is_none())
-        {
-            return Err(self.fault(
-                Code::Syntax,
-                span,
-                "a key must be text, not a list or a mapping",
-            ));
+        if self.open.last().is_some_and(|o| self.is_map(o.id) && o.key.is_none()) {
+            return Err(self.fault(Code::Syntax, span, "a key must be text, not a list or a mapping"));
         }
         if self.open.len() >= self.limits.depth {
             return Err(self.fault(
@@ -394,12 +316,7 @@ impl<'l> Builder<'l> {
             ));
         }
         let id = self.add(value, span)?;
-        self.open.push(Open {
-            id,
-            anchor,
-            key: None,
-            merges: Vec::new(),
-        });
+        self.open.push(Open { id, anchor, key: None, merges: Vec::new() });
         Ok(())
     }
 
@@ -430,23 +347,14 @@ impl<'l> Builder<'l> {
         self.attach(container, key, id, span)
     }
 
-    fn attach(
-        &mut self,
-        container: Id,
-        key: Option<Key>,
-        id: Id,
-        span: &Span,
-    ) -> Result<(), Diagnostic> {
+    fn attach(&mut self, container: Id, key: Option<Key>, id: Id, span: &Span) -> Result<(), Diagnostic> {
         let size = self.sizes[container as usize].with(self.sizes[id as usize]);
         if size.values > self.limits.values {
             let text = format!("aliases expand to more than {} values", self.limits.values);
             return Err(self.fault(Code::TooLarge, span, text));
         }
         if size.height as usize > self.limits.depth {
-            let text = format!(
-                "values are nested more than {} deep when aliases are followed",
-                self.limits.depth
-            );
+            let text = format!("values are nested more than {} deep when aliases are followed", self.limits.depth);
             return Err(self.fault(Code::TooLarge, span, text));
         }
         let nth = match &mut self.values[container as usize].value {
@@ -462,24 +370,13 @@ impl<'l> Builder<'l> {
                         short(&key.text),
                         map.entries[first].line
                     );
-                    let fault = Diagnostic::at_line(
-                        Code::Syntax,
-                        &self.name,
-                        key.line,
-                        Some(key.column),
-                        text,
-                    );
+                    let fault = Diagnostic::at_line(Code::Syntax, &self.name, key.line, Some(key.column), text);
                     if self.faults.len() < 100 {
                         self.faults.push(fault);
                     }
                     return Ok(());
                 }
-                map.push(Entry {
-                    key: key.text,
-                    line: key.line,
-                    column: key.column,
-                    value: id,
-                });
+                map.push(Entry { key: key.text, line: key.line, column: key.column, value: id });
                 map.entries.len() - 1
             }
             _ => unreachable!("only lists and mappings are open"),
@@ -500,26 +397,12 @@ impl<'l> Builder<'l> {
         };
         for source in sources {
             let Value::Map(map) = &self.values[source as usize].value else {
-                return Err(self.fault(
-                    Code::Syntax,
-                    span,
-                    "'<<' takes a mapping or a list of mappings",
-                ));
+                return Err(self.fault(Code::Syntax, span, "'<<' takes a mapping or a list of mappings"));
             };
             let copied: Vec<(Key, Id)> = map
                 .entries
                 .iter()
-                .map(|e| {
-                    (
-                        Key {
-                            text: e.key.clone(),
-                            line: e.line,
-                            column: e.column,
-                            merge: false,
-                        },
-                        e.value,
-                    )
-                })
+                .map(|e| (Key { text: e.key.clone(), line: e.line, column: e.column, merge: false }, e.value))
                 .collect();
             for (key, id) in copied {
                 let Value::Map(own) = &self.values[into as usize].value else {
@@ -538,11 +421,7 @@ impl<'l> Builder<'l> {
             return Err(self.faults);
         }
         let Some(root) = self.root else {
-            return Err(vec![Diagnostic::whole(
-                Code::Syntax,
-                &self.name,
-                "the file is empty",
-            )]);
+            return Err(vec![Diagnostic::whole(Code::Syntax, &self.name, "the file is empty")]);
         };
         self.values[root as usize].parent = root;
         // a value that only a merge or nothing at all uses gets the root as parent, so that pointers always end
@@ -553,13 +432,7 @@ impl<'l> Builder<'l> {
             }
         }
         let size = self.sizes[root as usize];
-        Ok(Document {
-            name: self.name,
-            values: self.values,
-            root,
-            size,
-            remarks: self.remarks,
-        })
+        Ok(Document { name: self.name, values: self.values, root, size, remarks: self.remarks })
     }
 }
 

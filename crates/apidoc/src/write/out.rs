@@ -46,12 +46,7 @@ impl From<u64> for Out {
 
 /// A mapping.
 pub(crate) fn map<K: Into<String>>(entries: impl IntoIterator<Item = (K, Out)>) -> Out {
-    Out::Map(
-        entries
-            .into_iter()
-            .map(|(key, value)| (key.into(), value))
-            .collect(),
-    )
+    Out::Map(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
 }
 
 /// A list.

@@ -20,9 +20,23 @@ pub fn json_schema() -> String {
     if let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
         definitions.insert("Variable".to_owned(), variable);
     }
-    let mut text = serde_json::to_string_pretty(&schema).expect("a schema holds nothing but JSON");
+    // Sorted, so that the text does not depend on a feature of the library that some other crate of the build may switch on.
+    let mut text = format!("{:#}", sorted(schema.to_value()));
     text.push('\n');
     text
+}
+
+/// The same value with the members of every object in the order of their names.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let mut members: Vec<(String, Value)> = object.into_iter().collect();
+            members.sort_by(|(one, _), (other, _)| one.cmp(other));
+            members.into_iter().map(|(name, value)| (name, sorted(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        value => value,
+    }
 }
 
 /// A key without a value is refused: what is not wanted is left out.
