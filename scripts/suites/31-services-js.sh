@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Python and Node services: unit tests of each, and the contract suite against each, started on free ports.
 source "$(dirname "$0")/../lib.sh"
-contract=$(need_venv contract services/contract/requirements.txt)/bin/python
+runner=$(need_venv contract services/contract/requirements.txt)/bin/python
 inference=$(need_venv inference-python services/inference-python/requirements-dev.txt)/bin/python
 need_npm services/inference-node
 need_npm services/messages-hono
@@ -27,8 +27,8 @@ step() {
 }
 unit_node() { (cd "services/$1" && exec node --test --test-reporter=tap); }
 unit_python() { (cd services/inference-python && exec "$inference" -m pytest -q); }
-# contract CASES SERVICE COMMAND
-contract() { (cd services/contract && exec "$contract" -m contract "cases/$1.yaml" --cwd "../$2" --start "$3"); }
+# contract CASES SERVICE COMMAND: the cases against the service, which the runner starts and stops.
+contract() { (cd services/contract && exec "$runner" -m contract "cases/$1.yaml" --cwd "../$2" --start "$3"); }
 
 step inference-python unit_python
 step inference-node unit_node inference-node
