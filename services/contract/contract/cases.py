@@ -213,8 +213,10 @@ def _request(one: Mapping[str, Any], where: str, defaults: Mapping[str, Any], ta
     if len(one.keys() & {"json", "body", "body_hex"}) > 1:
         raise BadCases(f"{where}: one body is enough")
     target = one.get("target")
-    if target is not None and target not in targets:
-        raise BadCases(f"{where}: there is no target {target!r} among the file's `targets`")
+    if (target is None) == bool(targets) or (target and target not in targets):
+        raise BadCases(
+            f"{where}: `target` is one of the file's `targets`, {', '.join(targets) or 'of which there are none'}"
+        )
     body = one.get("json", one.get("body"))
     if "body_hex" in one:
         body = bytes.fromhex(one["body_hex"])

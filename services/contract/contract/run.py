@@ -52,9 +52,9 @@ class Runner:
         on_result: Callable[[Result], None] = lambda _: None,
     ) -> None:
         """`base_urls` by target; the one under None serves every target that has none of its own."""
-        missing = [target for target in suite.targets if target not in base_urls and None not in base_urls]
-        if missing:
-            raise ValueError(f"no base URL for {', '.join(missing)}: give --base-url NAME=URL, or one URL for all")
+        if None not in base_urls and not (suite.targets and set(suite.targets) <= base_urls.keys()):
+            missing = ", ".join(set(suite.targets) - base_urls.keys()) or "the service"
+            raise ValueError(f"no base URL for {missing}: give one URL for all, or --base-url NAME=URL for each target")
         self.suite = suite
         self.base_urls = dict(base_urls)
         self.through = through or Through()
@@ -68,10 +68,10 @@ class Runner:
         self.client.close()
 
     def run(self, case: Case) -> Result:
-        """The result of a case, and before it of those that capture what it uses. No case runs twice."""
+        """The result of a case, and before it of those above it that capture what it uses. No case runs twice."""
         if case.name not in self.results:
-            for other in self.suite.cases:
-                if other is not case and other.name not in self.results and case.uses & other.capture.keys():
+            for other in self.suite.cases[: self.suite.cases.index(case)]:
+                if case.uses & other.capture.keys():
                     self.run(other)
             self.results[case.name] = self._run(case)
             self.on_result(self.results[case.name])

@@ -23,7 +23,11 @@ def test_every_file_of_cases_can_be_used(path):
         ("cases: [{name: a, request: FETCH /path}]", "`request` is a method and a path"),
         ("cases: [{name: a, request: GET /, name: b}]", "line 1: 'name' is there twice"),
         ("cases: [{name: a, request: GET /, json: 1, body: x}]", "one body is enough"),
-        ("cases: [{name: a, request: GET /, target: b}]", "there is no target 'b'"),
+        (
+            "cases: [{name: a, request: GET /, target: b}]",
+            "`target` is one of the file's `targets`, of which there are none",
+        ),
+        ("targets: [b, c]\ncases: [{name: a, request: GET /}]", "`target` is one of the file's `targets`, b, c"),
         ("cases: [{name: a, request: GET /, expect: {stauts: 200}}]", "there is no 'stauts'"),
         (
             "cases: [{name: a, request: GET /, expect: {json: {x: {$typ: string}}}}]",

@@ -90,6 +90,7 @@ def test_a_service_that_does_not_start_says_why(folder):
     ("options", "problem"),
     [
         (["--base-url", "http://x", "--start", "y"], "give either --base-url or --start"),
+        (["--base-url", "auth=http://x"], "no base URL for the service"),
         (["--through", "nowhere"], "there is no way through named 'nowhere'"),
         (["--only", "nothing"], "no case has 'nothing' in its name"),
         (["--env", "X"], "expected NAME=VALUE, came 'X'"),

@@ -113,6 +113,12 @@ def test_captures_are_carried_on(results_of):
     }
 
 
+def test_a_variable_captured_again_below_is_not_fetched_from_there(results_of):
+    again = CHAIN + "- {name: again, request: 'PUT /echo/${token}', json: 1, capture: {token: /method}}\n"
+    assert results_of(again, only="use")["use"].state == "passed"
+    assert results_of(again, only="again")["again"].state == "passed"
+
+
 @pytest.mark.parametrize("name", ["use", "for PUT"])
 def test_one_case_brings_those_that_it_needs_and_no_others(results_of, name):
     assert list(results_of(CHAIN, only=name)) == ["login", name]
