@@ -52,7 +52,7 @@ func run(args []string, env func(string) string, stdout, stderr io.Writer) int {
 		return process.Fail(stderr, name, process.ExitUsage, err)
 	}
 	if *check {
-		fmt.Fprintf(stdout, "%d routes, %d upstreams: fine\n", len(cfg.Routes), len(cfg.Upstreams))
+		fmt.Fprintf(stdout, "fine: %d routes, upstreams: %d\n", len(cfg.Routes), len(cfg.Upstreams))
 		return process.ExitOK
 	}
 	if cfg.Processes > 0 {

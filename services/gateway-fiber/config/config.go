@@ -19,13 +19,13 @@ import (
 // raw is what the file says.
 type raw struct {
 	Schema      string                 `json:"$schema"`
-	Listen      string                 `json:"listen"`
-	Processes   int                    `json:"processes"`
+	Description string                 `json:"description"`
+	Listen      *string                `json:"listen"`
+	Processes   *int                   `json:"processes"`
 	BodyBytes   *int                   `json:"body_bytes"`
 	HealthPath  *string                `json:"health_path"`
 	Upstreams   map[string]rawUpstream `json:"upstreams"`
 	Routes      []rawRoute             `json:"routes"`
-	Description string                 `json:"description"`
 }
 
 type rawUpstream struct {
@@ -40,7 +40,7 @@ type rawUpstream struct {
 type rawRoute struct {
 	Path     string      `json:"path"`
 	Methods  []string    `json:"methods"`
-	Upstream string      `json:"upstream"`
+	Upstream *string     `json:"upstream"`
 	Rewrite  *rawRewrite `json:"rewrite"`
 	Stream   bool        `json:"stream"`
 	Respond  *rawRespond `json:"respond"`
@@ -120,16 +120,13 @@ func Parse(document []byte, env func(string) (string, bool)) (*Config, error) {
 	p := &parser{at: at, env: env}
 	config := &Config{
 		Listen:     process.Listen{Host: DefaultHost, Port: DefaultPort},
-		Processes:  file.Processes,
+		Processes:  p.number("processes", file.Processes, 0, 0, 65535),
 		BodyBytes:  p.number("body_bytes", file.BodyBytes, process.MaxBodyBytes, 1, 1<<30),
 		HealthPath: DefaultHealthPath,
 		Upstreams:  map[string]forward.Settings{},
 	}
-	if file.Listen != "" {
-		config.Listen = p.listen(file.Listen)
-	}
-	if file.Processes < 0 {
-		p.fail("processes", "want 0 (as many as there are cores) or more")
+	if file.Listen != nil {
+		config.Listen = p.listen(*file.Listen)
 	}
 	if file.HealthPath != nil {
 		config.HealthPath = *file.HealthPath
@@ -244,7 +241,7 @@ func (p *parser) upstream(path string, upstream rawUpstream) forward.Settings {
 }
 
 func (p *parser) route(path string, file rawRoute, upstreams map[string]forward.Settings) Route {
-	route := Route{Path: p.pattern(path+".path", file.Path), Upstream: file.Upstream, Stream: file.Stream}
+	route := Route{Path: p.pattern(path+".path", file.Path), Stream: file.Stream}
 	if file.Methods != nil && len(file.Methods) == 0 {
 		p.fail(path+".methods", "want at least one method; without the key a route serves all")
 	}
@@ -262,9 +259,9 @@ func (p *parser) route(path string, file rawRoute, upstreams map[string]forward.
 		route.Methods = append(route.Methods, "HEAD")
 	}
 	switch {
-	case file.Upstream == "" && file.Respond == nil:
+	case file.Upstream == nil && file.Respond == nil:
 		p.fail(path, "want an upstream, or respond")
-	case file.Upstream != "" && file.Respond != nil:
+	case file.Upstream != nil && file.Respond != nil:
 		p.fail(path, "want either an upstream or respond, not both")
 	case file.Respond != nil:
 		route.Respond = p.respond(path+".respond", *file.Respond)
@@ -272,8 +269,9 @@ func (p *parser) route(path string, file rawRoute, upstreams map[string]forward.
 			p.fail(path, "rewrite and stream are for routes with an upstream")
 		}
 	default:
-		if _, known := upstreams[file.Upstream]; !known {
-			p.fail(path+".upstream", "%q is not an upstream; there are: %s", file.Upstream, strings.Join(sortedKeys(upstreams), ", "))
+		route.Upstream = *file.Upstream
+		if _, known := upstreams[route.Upstream]; !known {
+			p.fail(path+".upstream", "%q is not an upstream; there are: %s", route.Upstream, strings.Join(sortedKeys(upstreams), ", "))
 		}
 		if file.Rewrite != nil {
 			route.Rewrite = p.rewrite(path+".rewrite", *file.Rewrite, route.Path)

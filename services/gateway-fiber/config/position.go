@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,12 +14,16 @@ import (
 // has no place for, or that comes twice, is an error; each error says line, column and path, such as routes[2].upstream.
 func decode(document []byte, value any) (*positions, error) {
 	at := &positions{document: document, offset: map[string]int{}}
+	var syntax *json.SyntaxError
+	if errors.As(json.Unmarshal(document, new(json.RawMessage)), &syntax) {
+		if int(syntax.Offset) == len(document) && strings.HasPrefix(syntax.Error(), "unexpected end") {
+			return nil, at.errorAt(len(document), "", "the document ends too early")
+		}
+		return nil, at.errorAt(int(syntax.Offset)-1, "", syntax.Error())
+	}
 	walk := walker{decoder: json.NewDecoder(bytes.NewReader(document)), at: at}
 	if err := walk.value("", reflect.TypeOf(value).Elem()); err != nil {
 		return nil, err
-	}
-	if _, err := walk.decoder.Token(); err != io.EOF {
-		return nil, at.errorAt(int(walk.decoder.InputOffset()), "", "there is more after the end of the document")
 	}
 	err := json.Unmarshal(document, value)
 	var mismatch *json.UnmarshalTypeError
@@ -59,7 +62,7 @@ func (p *positions) errorAt(offset int, path, text string) error {
 	return fmt.Errorf("line %d, column %d: %s%s", line, column, path, text)
 }
 
-// walker reads a document token by token beside the type that it is meant for.
+// walker reads a document, whose syntax is right, token by token beside the type that it is meant for.
 type walker struct {
 	decoder *json.Decoder
 	at      *positions
@@ -111,7 +114,7 @@ func (w *walker) object(path string, start int, want reflect.Type) error {
 		if err != nil {
 			return err
 		}
-		key, _ := token.(string) // what else it could be is a syntax error
+		key, _ := token.(string)
 		member := key
 		if path != "" {
 			member = path + "." + key
@@ -154,15 +157,7 @@ func (w *walker) token() (token json.Token, start int, err error) {
 		start++
 	}
 	token, err = w.decoder.Token()
-	if err == nil {
-		return token, start, nil
-	}
-	offset, text := len(w.at.document), "the document ends too early"
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) && syntax.Offset < int64(len(w.at.document)) {
-		offset, text = int(syntax.Offset)-1, syntax.Error()
-	}
-	return nil, 0, w.at.errorAt(offset, "", text)
+	return token, start, err
 }
 
 func describe(t reflect.Type) string {
