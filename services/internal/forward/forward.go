@@ -167,9 +167,7 @@ func (u *Upstream) Handler(target Target, stream bool) fiber.Handler {
 		default:
 			request.Header.SetHost(u.address)
 		}
-		cleanRequest(&request.Header)
-		addForwardedFor(c)
-		ensureRequestID(&request.Header)
+		prepareRequest(&request.Header, c.Context().RemoteAddr())
 		if http11 := request.Header.IsHTTP11(); !http11 {
 			keep := string(request.Header.Protocol())
 			request.Header.SetProtocol("HTTP/1.1")

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"weir/services/internal/harness"
 	"weir/services/internal/process"
@@ -353,26 +353,23 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
+// What the duties of a proxy cost for a browser's request, apart from the exchange itself.
 func BenchmarkHeaderDuties(b *testing.B) {
+	var request fasthttp.Request
+	for name, value := range map[string]string{"Host": "a", "User-Agent": "b", "Accept": "*/*", "Accept-Encoding": "gzip", "Accept-Language": "en", "Cookie": "a=1"} {
+		request.Header.Set(name, value)
+	}
+	var ctx fasthttp.RequestCtx
+	ctx.Init(&request, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, nil)
 	app := fiber.New()
-	app.Get("/", func(c *fiber.Ctx) error {
-		for b.Loop() {
-			cleanRequest(&c.Request().Header)
-			addForwardedFor(c)
-			ensureRequestID(&c.Request().Header)
-		}
-		return nil
-	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
+	c := app.AcquireCtx(&ctx)
+	defer app.ReleaseCtx(c)
+	b.ReportAllocs()
+	for b.Loop() {
+		h := &c.Request().Header
+		h.Del(fiber.HeaderXForwardedFor)
+		h.Del(fiber.HeaderXRequestID)
+		prepareRequest(h, ctx.RemoteAddr())
+		cleanResponse(&c.Response().Header)
 	}
-	go func() { _ = app.Listener(listener) }()
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: b\r\nAccept: */*\r\nAccept-Encoding: gzip\r\nAccept-Language: en\r\nCookie: a=1\r\n\r\n")
-	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
-	_, _ = conn.Read(make([]byte, 1))
 }

@@ -1,20 +1,44 @@
 package forward
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 )
 
-// hopByHop are the fields that end at each hop (RFC 9110 section 7.6.1), with the two of proxy authentication. Expect is among
-// them for requests: the body has been read whole, so the server has answered it. Trailer and Connection have their own rules.
+// hopByHop are the fields that end at each hop (RFC 9110 section 7.6.1), with the two of proxy authentication, as fasthttp
+// writes them. Expect is among them: the body has been read whole, so the server has answered it. Trailer and Connection have
+// their own rules.
 var hopByHop = []string{
-	"Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "TE", "Transfer-Encoding", "Upgrade",
+	"Expect", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade",
+}
+
+// seen says which fields that matter here a header has. One look at all names is cheaper than asking for each.
+type seen struct{ connection, hopByHop, chunked, forwardedFor, requestID bool }
+
+func look(names [][]byte) (s seen) {
+	for _, name := range names {
+		switch string(name) {
+		case "Connection":
+			s.connection = true
+		case "Expect", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Upgrade":
+			s.hopByHop = true
+		case "Transfer-Encoding":
+			s.hopByHop, s.chunked = true, true
+		case "X-Forwarded-For":
+			s.forwardedFor = true
+		case "X-Request-Id":
+			s.requestID = true
+		}
+	}
+	return s
 }
 
 // protected fields are never removed because a Connection field names them: they decide where a message goes, how it is read,
@@ -35,28 +59,44 @@ func removeNamed(connection string, remove func(string)) {
 	}
 }
 
-// cleanRequest makes a client's request fit for the next hop: no hop-by-hop field, no trailer, HTTP/1.1, and no content type that
-// nobody sent.
-func cleanRequest(h *fasthttp.RequestHeader) {
-	if wasChunked(h) {
+// prepareRequest makes a client's request fit for the next hop: no hop-by-hop field, no trailer, no content type that nobody sent,
+// the peer in X-Forwarded-For, and an X-Request-Id.
+func prepareRequest(h *fasthttp.RequestHeader, peer net.Addr) {
+	s := look(h.PeekKeys())
+	if s.chunked || wasChunked(h) {
 		dropTrailers(h)
+		s = look(h.PeekKeys())
 	}
-	for _, value := range h.PeekAll(fasthttp.HeaderConnection) {
-		removeNamed(string(value), h.Del) // a copy: Del moves what value points to
+	if len(h.PeekTrailerKeys()) > 0 {
+		h.Del(fasthttp.HeaderTrailer)
 	}
-	for _, name := range hopByHop {
-		h.Del(name)
+	if s.connection {
+		for _, value := range h.PeekAll(fasthttp.HeaderConnection) {
+			removeNamed(string(value), h.Del) // a copy: Del moves what value points to
+		}
+		h.Del(fasthttp.HeaderConnection)
 	}
-	h.Del(fasthttp.HeaderExpect)
-	h.Del(fasthttp.HeaderConnection)
+	if s.hopByHop {
+		for _, name := range hopByHop {
+			h.Del(name)
+		}
+	}
 	h.SetNoDefaultContentType(true)
+	line := scratch.Get().(*[]byte)
+	*line = appendForwardedFor((*line)[:0], h, s.forwardedFor, peer)
+	h.AddBytesV(fiber.HeaderXForwardedFor, *line)
+	if n := len(h.Peek(fiber.HeaderXRequestID)); !s.requestID || n == 0 || n > maxRequestID {
+		*line = appendRequestID((*line)[:0])
+		h.SetBytesV(fiber.HeaderXRequestID, *line)
+	}
+	scratch.Put(line)
 }
 
-// wasChunked reports whether the body came in chunks. fasthttp has forgotten it where the body was empty.
+// scratch holds a field's value while it is made.
+var scratch = sync.Pool{New: func() any { line := make([]byte, 0, 128); return &line }}
+
+// wasChunked reports whether an empty body came in chunks: fasthttp has put Content-Length: 0 in the place of the field.
 func wasChunked(h *fasthttp.RequestHeader) (chunked bool) {
-	if len(h.Peek(fasthttp.HeaderTransferEncoding)) > 0 {
-		return true
-	}
 	if string(h.Peek(fasthttp.HeaderContentLength)) == "0" {
 		h.VisitAllInOrder(func(name, _ []byte) {
 			chunked = chunked || string(name) == fasthttp.HeaderTransferEncoding
@@ -88,7 +128,7 @@ func dropTrailers(h *fasthttp.RequestHeader) {
 
 // cleanResponse makes an upstream's answer fit for the client.
 func cleanResponse(h *fasthttp.ResponseHeader) {
-	if len(h.Peek(fasthttp.HeaderTrailer)) > 0 {
+	if len(h.PeekTrailerKeys()) > 0 {
 		var names []string
 		h.VisitAllTrailer(func(name []byte) { names = append(names, string(name)) })
 		for _, name := range names {
@@ -96,28 +136,30 @@ func cleanResponse(h *fasthttp.ResponseHeader) {
 		}
 		h.Del(fasthttp.HeaderTrailer)
 	}
-	for _, value := range h.PeekAll(fasthttp.HeaderConnection) {
-		removeNamed(string(value), h.Del)
+	s := look(h.PeekKeys())
+	if s.connection {
+		for _, value := range h.PeekAll(fasthttp.HeaderConnection) {
+			removeNamed(string(value), h.Del)
+		}
+		h.Del(fasthttp.HeaderConnection)
 	}
-	for _, name := range hopByHop {
-		h.Del(name)
+	if s.hopByHop {
+		for _, name := range hopByHop {
+			h.Del(name)
+		}
 	}
-	h.Del(fasthttp.HeaderConnection)
 	h.SetNoDefaultContentType(true)
 }
 
-// addForwardedFor appends the peer's address to X-Forwarded-For, as one line whatever the client sent.
-func addForwardedFor(c *fiber.Ctx) {
-	h := &c.Request().Header
-	line := make([]byte, 0, 128)
-	for _, sent := range h.PeekAll(fiber.HeaderXForwardedFor) {
-		line = append(append(line, sent...), ", "...)
+// appendForwardedFor appends what X-Forwarded-For must be, one line that ends with the peer, and removes what was sent.
+func appendForwardedFor(line []byte, h *fasthttp.RequestHeader, sent bool, peer net.Addr) []byte {
+	if sent {
+		for _, value := range h.PeekAll(fiber.HeaderXForwardedFor) {
+			line = append(append(line, value...), ", "...)
+		}
+		h.Del(fiber.HeaderXForwardedFor)
 	}
-	if len(line) > 0 {
-		h.Del(fiber.HeaderXForwardedFor) // all lines; Set would replace only the first
-	}
-	line = appendPeer(line, c.Context().RemoteAddr())
-	h.SetBytesV(fiber.HeaderXForwardedFor, line)
+	return appendPeer(line, peer)
 }
 
 func appendPeer(line []byte, peer net.Addr) []byte {
@@ -132,19 +174,10 @@ func appendPeer(line []byte, peer net.Addr) []byte {
 // maxRequestID bounds an id that a client chose.
 const maxRequestID = 128
 
-// ensureRequestID keeps the client's X-Request-Id, or writes a new one of 128 random bits in hex.
-func ensureRequestID(h *fasthttp.RequestHeader) {
-	if n := len(h.Peek(fiber.HeaderXRequestID)); n > 0 && n <= maxRequestID {
-		return
-	}
+// appendRequestID appends 128 random bits in hex.
+func appendRequestID(line []byte) []byte {
 	var bits [16]byte
-	for half := 0; half < len(bits); half += 8 {
-		word := rand.Uint64()
-		for i := range 8 {
-			bits[half+i] = byte(word >> (8 * i))
-		}
-	}
-	var text [32]byte
-	hex.Encode(text[:], bits[:])
-	h.SetBytesV(fiber.HeaderXRequestID, text[:])
+	binary.LittleEndian.PutUint64(bits[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(bits[8:], rand.Uint64())
+	return hex.AppendEncode(line, bits[:])
 }
