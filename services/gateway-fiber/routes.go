@@ -37,12 +37,8 @@ func newGateway(cfg *config.Config) (*fiber.App, error) {
 		if route.Respond == nil {
 			handler = upstreams[route.Upstream].Handler(target(route), route.Stream)
 		}
-		methods := route.Methods
-		if len(methods) == 0 {
-			methods = config.Methods
-		}
 		for _, path := range fiberPaths(route.Path) {
-			for _, method := range methods {
+			for _, method := range route.Methods {
 				app.Add(method, path, strict(route.Path, path, handler))
 			}
 		}

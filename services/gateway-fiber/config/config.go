@@ -75,7 +75,7 @@ type Config struct {
 // Route has either an upstream or an answer of its own.
 type Route struct {
 	Path Pattern
-	// Methods are those that the route serves, with HEAD wherever GET is; empty: all.
+	// Methods are those that the route serves, with HEAD wherever GET is.
 	Methods  []string
 	Upstream string
 	Rewrite  Rewrite
@@ -107,8 +107,11 @@ const (
 	DefaultHealthPath = "/healthz"
 )
 
-// Methods that a route may name: those that Fiber knows.
-var Methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
+// Methods that a route may name: those that Fiber knows, without CONNECT, which asks for a tunnel.
+var Methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"}
+
+// DefaultMethods are those of a route that names none: TRACE must be asked for, as its answer shows what proxies have added.
+var DefaultMethods = Methods[:len(Methods)-1]
 
 // Parse reads a document. ${NAME:-default} in listen and in the servers' URLs is replaced from the environment, which env reads.
 func Parse(document []byte, env func(string) (string, bool)) (*Config, error) {
@@ -243,7 +246,7 @@ func (p *parser) upstream(path string, upstream rawUpstream) forward.Settings {
 func (p *parser) route(path string, file rawRoute, upstreams map[string]forward.Settings) Route {
 	route := Route{Path: p.pattern(path+".path", file.Path), Stream: file.Stream}
 	if file.Methods != nil && len(file.Methods) == 0 {
-		p.fail(path+".methods", "want at least one method; without the key a route serves all")
+		p.fail(path+".methods", "want at least one method; without the key a route serves all but TRACE")
 	}
 	for i, method := range file.Methods {
 		member := fmt.Sprintf("%s.methods[%d]", path, i)
@@ -255,6 +258,9 @@ func (p *parser) route(path string, file rawRoute, upstreams map[string]forward.
 		}
 	}
 	route.Methods = slices.Clone(file.Methods)
+	if file.Methods == nil {
+		route.Methods = DefaultMethods
+	}
 	if slices.Contains(route.Methods, "GET") && !slices.Contains(route.Methods, "HEAD") {
 		route.Methods = append(route.Methods, "HEAD")
 	}
@@ -305,10 +311,7 @@ func (p *parser) ambiguous(routes []Route) {
 			if a.Path.shape() != b.Path.shape() {
 				continue
 			}
-			shared := len(a.Methods) == 0 || len(b.Methods) == 0 || slices.ContainsFunc(a.Methods, func(method string) bool {
-				return slices.Contains(b.Methods, method)
-			})
-			if shared {
+			if slices.ContainsFunc(a.Methods, func(method string) bool { return slices.Contains(b.Methods, method) }) {
 				p.fail(fmt.Sprintf("routes[%d].path", j), "routes[%d] has this path and a method of this route", i)
 			}
 		}

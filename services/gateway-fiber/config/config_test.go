@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestEverythingIsRead(t *testing.T) {
 	if silent.Respond.Status != 200 || silent.Respond.ContentType != "application/json" || len(silent.Respond.Body) != 0 {
 		t.Errorf("%+v", silent)
 	}
-	if template.Upstream != "b" || template.Methods != nil || !slices.Equal(template.Rewrite.Path, []string{"/u/", "name", "/", "id"}) || template.Stream {
+	if template.Upstream != "b" || !slices.Equal(template.Methods, DefaultMethods) || !slices.Equal(template.Rewrite.Path, []string{"/u/", "name", "/", "id"}) || template.Stream {
 		t.Errorf("%+v", template)
 	}
 	if !wildcard.Stream || !slices.Equal(wildcard.Methods, []string{"GET", "POST", "HEAD"}) || wildcard.Rewrite.Prefix != "/v2/" || wildcard.Rewrite.Strip != 3 {
@@ -203,16 +204,22 @@ func TestMoreSpecificRoutesComeFirst(t *testing.T) {
 	}
 }
 
-func TestSchemaAndProgramAcceptTheDefaultFile(t *testing.T) {
-	document, err := os.ReadFile("../gateway.json")
-	if err != nil {
-		t.Fatal(err)
+func TestSchemaAndProgramAcceptEveryFileThatIsShipped(t *testing.T) {
+	files, err := filepath.Glob("../examples/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no examples", err)
 	}
-	if _, err := Parse(document, noEnv); err != nil {
-		t.Error(err)
-	}
-	if err := validate(t, compileSchema(t), string(document)); err != nil {
-		t.Error(err)
+	for _, file := range append(files, "../gateway.json") {
+		document, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(document, noEnv); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if err := validate(t, compileSchema(t), string(document)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 

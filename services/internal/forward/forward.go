@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -150,6 +151,9 @@ func (u *Upstream) Handler(target Target, stream bool) fiber.Handler {
 	}
 	return func(c *fiber.Ctx) error {
 		request := c.Request()
+		if request.Header.IsConnect() {
+			return process.AnswerError(c, fiber.StatusMethodNotAllowed, "CONNECT is not served")
+		}
 		uri := request.URI()
 		uri.DisablePathNormalizing = true // else the middleware sends "//" as "/" and %2F as a slash
 		if hasDotSegment(uri.PathOriginal()) {
@@ -168,7 +172,7 @@ func (u *Upstream) Handler(target Target, stream bool) fiber.Handler {
 			request.Header.SetHost(u.address)
 		}
 		prepareRequest(&request.Header, c.Context().RemoteAddr())
-		if http11 := request.Header.IsHTTP11(); !http11 {
+		if !request.Header.IsHTTP11() {
 			keep := string(request.Header.Protocol())
 			request.Header.SetProtocol("HTTP/1.1")
 			defer request.Header.SetProtocol(keep)
@@ -188,16 +192,18 @@ func (u *Upstream) setTarget(c *fiber.Ctx, target Target) {
 	if request.Header.RequestURI()[0] != '/' { // absolute form: its authority is the host (RFC 9112 section 3.2.2)
 		request.Header.SetHostBytes(uri.Host())
 	}
-	line := append(make([]byte, 0, 256), u.path...)
+	line := scratch.Get().(*[]byte)
+	*line = append((*line)[:0], u.path...)
 	if target != nil {
-		line = target(line, c)
+		*line = target(*line, c)
 	} else {
-		line = append(line, uri.PathOriginal()...)
+		*line = append(*line, uri.PathOriginal()...)
 	}
 	if query := uri.QueryString(); len(query) > 0 {
-		line = append(append(line, '?'), query...)
+		*line = append(append(*line, '?'), query...)
 	}
-	request.SetRequestURIBytes(line)
+	request.SetRequestURIBytes(*line) // copies
+	scratch.Put(line)
 }
 
 // hasDotSegment finds "." and ".." segments, also written %2e: an upstream that resolves them would serve another path than the
@@ -239,7 +245,7 @@ type server struct{ *fasthttp.HostClient }
 // them all, and the request goes once more if it may be repeated (RFC 9110 section 9.2.2).
 func (s *server) DoDeadline(request *fasthttp.Request, response *fasthttp.Response, deadline time.Time) error {
 	err := s.HostClient.DoDeadline(request, response, deadline)
-	if errors.Is(err, fasthttp.ErrConnectionClosed) || errors.Is(err, errReset) {
+	if errors.Is(err, fasthttp.ErrConnectionClosed) || errors.Is(err, errReset) || errors.Is(err, syscall.EPIPE) {
 		s.CloseIdleConnections()
 		if repeatable(&request.Header) {
 			err = s.HostClient.DoDeadline(request, response, deadline)

@@ -76,7 +76,10 @@ func wantStatus(t *testing.T, raw string, status int) {
 func TestRequestIsPassedOnAsItWasSent(t *testing.T) {
 	upstream := harness.NewUpstream(t, answer(ok))
 	proxy := through(t, upstream)
-	body := "--b\r\nContent-Disposition: form-data; name=\"z\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n2\r\n--b--\r\n"
+	body := "--b--\r\n"
+	for i := range 10 { // parsed and written anew, they would come in another order
+		body = fmt.Sprintf("--b\r\nContent-Disposition: form-data; name=\"%d\"\r\n\r\n1\r\n", i) + body
+	}
 	for _, c := range []struct{ line, head, body string }{
 		{"GET /a?b=c&d=%2F HTTP/1.1", "Accept: x\r\nCookie: b=2; a=1\r\n", ""},
 		{"GET /a%20b//c;d=e%2Ff/ HTTP/1.1", "", ""},
@@ -130,6 +133,22 @@ func TestHopByHopFieldsEndHere(t *testing.T) {
 	}
 	wantField(t, final, "X-Stays", "2")
 	wantField(t, final, "Content-Length", "2")
+}
+
+func TestEachHopByHopFieldAlone(t *testing.T) {
+	for _, field := range []string{"Keep-Alive: x", "Proxy-Authorization: x", "Proxy-Connection: x", "TE: trailers", "Upgrade: x", "Trailer: X-Stays", "Connection: keep-alive"} {
+		upstream := harness.NewUpstream(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Stays: 1\r\n"+field+"\r\n\r\nok"))
+		client := harness.Dial(t, through(t, upstream))
+		client.Send(t, "GET / HTTP/1.1\r\nHost: a\r\nX-Stays: 1\r\n"+field+"\r\n\r\n")
+		got, back := upstream.Request(t), client.Until(t, "\r\n\r\nok")
+		name, _, _ := strings.Cut(field, ":")
+		wantField(t, got, name)
+		wantField(t, back, name)
+		wantField(t, got, "X-Stays", "1")
+		if name != "Trailer" { // an answer's announced trailer fields cannot be told from its header's
+			wantField(t, back, "X-Stays", "1")
+		}
+	}
 }
 
 func TestForwardedForIsOneLineThatEndsWithThePeer(t *testing.T) {
@@ -204,6 +223,7 @@ func TestTargetsThatTwoPartiesReadDifferentlyAreRefused(t *testing.T) {
 		wantStatus(t, raw, 400)
 	}
 	wantStatus(t, harness.Exchange(t, proxy, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n"), 400) // no Host
+	wantStatus(t, harness.Exchange(t, proxy, "CONNECT b:1 HTTP/1.1\r\nHost: b:1\r\nConnection: close\r\n\r\n"), 405)
 	upstream.None(t)
 	for _, path := range []string{"/a/.well-known/b", "/a/..b", "/a/b..", "/%2e%2ea", "/..."} {
 		wantStatus(t, harness.Exchange(t, proxy, "GET "+path+" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), 200)

@@ -92,7 +92,7 @@ func prepareRequest(h *fasthttp.RequestHeader, peer net.Addr) {
 	scratch.Put(line)
 }
 
-// scratch holds a field's value while it is made.
+// scratch holds a field's value or a target while it is made.
 var scratch = sync.Pool{New: func() any { line := make([]byte, 0, 128); return &line }}
 
 // wasChunked reports whether an empty body came in chunks: fasthttp has put Content-Length: 0 in the place of the field.
