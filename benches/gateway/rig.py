@@ -4,6 +4,7 @@ One core for the gateway, the other for the load generator and the upstream. All
 /proc/PID/task/TID/schedstat (nanoseconds on a core), answers from wrk's own count.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -59,10 +60,8 @@ def tree(pid: int) -> list[int]:
         current = queue.pop()
         found.append(current)
         for task in Path(f"/proc/{current}/task").glob("*"):
-            try:
+            with contextlib.suppress(OSError):
                 queue += [int(child) for child in (task / "children").read_text().split()]
-            except OSError:
-                pass
     return found
 
 
@@ -106,7 +105,7 @@ class Rig:
     def __init__(self, weir: str):
         self.weir = weir
         self.dir = Path(tempfile.mkdtemp(prefix="weir-bench-"))
-        os.chmod(self.dir, 0o755)
+        self.dir.chmod(0o755)
         self.systems: list[System] = []
         self.upstream_port = 0
 
@@ -125,10 +124,10 @@ class Rig:
         return path
 
     def spawn(self, name: str, command: list[str], core: str, port: int, version: str = "") -> System:
-        log = open(self.dir / f"{name}.log", "w")
-        process = subprocess.Popen(
-            ["taskset", "-c", core, *command], stdout=log, stderr=log, start_new_session=True, cwd=self.dir
-        )
+        with (self.dir / f"{name}.log").open("w") as log:
+            process = subprocess.Popen(
+                ["taskset", "-c", core, *command], stdout=log, stderr=log, start_new_session=True, cwd=self.dir
+            )
         system = System(name, port, process, version)
         self.systems.append(system)
         try:
@@ -145,7 +144,7 @@ class Rig:
         www = self.dir / "www"
         www.mkdir(exist_ok=True)
         (www / "64k").write_bytes(os.urandom(65536))
-        os.chmod(www / "64k", 0o644)
+        (www / "64k").chmod(0o644)
         port = free_port()
         self.upstream_port = port
         kib = '{"text":"' + "x" * (1024 - 11) + '"}'
@@ -201,7 +200,16 @@ class Load:
 
 def wrk(port: int, path: str, connections: int, seconds: float, script: str | None = None) -> Load:
     """Loads one system for some seconds."""
-    command = ["taskset", "-c", LOAD_CORE, need("wrk", "apt-get install wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--latency"]
+    command = [
+        "taskset",
+        "-c",
+        LOAD_CORE,
+        need("wrk", "apt-get install wrk"),
+        "-t1",
+        f"-c{connections}",
+        f"-d{seconds}s",
+        "--latency",
+    ]
     if script:
         command += ["-s", str(Path(__file__).resolve().parent / script)]
     text = output([*command, f"http://127.0.0.1:{port}{path}"])

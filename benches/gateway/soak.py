@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hours of load with reloads: no error, and no memory that grows.
 
-    make soak            SOAK_MINUTES=60 by default
+make soak            SOAK_MINUTES=60 by default
 """
 
 import argparse
@@ -39,7 +39,9 @@ def main():
             failures += bad
             resident = rss_kib(weir.pids)
             first = first or resident
-            say(f"{(end - time.monotonic()) / 60:6.1f} min left, {resident} KiB resident, {'; '.join(bad) or 'no errors'}")
+            say(
+                f"{(end - time.monotonic()) / 60:6.1f} min left, {resident} KiB resident, {'; '.join(bad) or 'no errors'}"
+            )
             if resident > first * 1.5 + 4096:
                 failures.append(f"memory grew from {first} to {resident} KiB")
                 break

@@ -22,7 +22,7 @@ from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from rig import GATEWAY_CORE, ROOT, Missing, Rig, cpu_us, need, output, rss_kib, say, tree, wrk
+from rig import ROOT, Missing, Rig, cpu_us, need, output, rss_kib, say, wrk
 
 # name, path, script, connections, peers with their bars
 CPU_ROWS = {
@@ -60,7 +60,10 @@ def compare(rig, first, second, path, script, rounds):
         if all(pair.values()):
             samples.append(pair)
     ratios = sorted(pair[first.name]["cpu_us"] / pair[second.name]["cpu_us"] for pair in samples)
-    middle = lambda name, key: statistics.median(pair[name][key] for pair in samples)
+
+    def middle(name, key):
+        return statistics.median(pair[name][key] for pair in samples)
+
     return {
         "first": first.name,
         "second": second.name,
@@ -78,7 +81,9 @@ def cpu_rows(rig, names, rounds):
     rows = []
     for name in names:
         title, path, script, peers = CPU_ROWS[name]
-        pairs = [("nginx", "nginx-twin", None)] if name == "aa" else [("weir", peer, bar) for peer, bar in peers.items()]
+        pairs = (
+            [("nginx", "nginx-twin", None)] if name == "aa" else [("weir", peer, bar) for peer, bar in peers.items()]
+        )
         for one, other, bar in pairs:
             try:
                 first, second = rig.start(one), rig.start(other)
@@ -91,8 +96,10 @@ def cpu_rows(rig, names, rounds):
             first.process = second.process = None
             result |= {"row": title, "bar": bar, "versions": [first.version, second.version]}
             rows.append(result)
-            say(f"{title}: {one} {result['cpu_us'][0]:.2f} us, {other} {result['cpu_us'][1]:.2f} us, ratio {result['ratio']:.3f} "
-                f"[{result['ratio_min']:.3f} {result['ratio_max']:.3f}] bar {bar}")
+            say(
+                f"{title}: {one} {result['cpu_us'][0]:.2f} us, {other} {result['cpu_us'][1]:.2f} us, ratio {result['ratio']:.3f} "
+                f"[{result['ratio_min']:.3f} {result['ratio_max']:.3f}] bar {bar}"
+            )
     return rows
 
 
@@ -105,26 +112,43 @@ def latency(rig, rounds=12):
     added = []
     names = list(ports)
     for number in range(rounds):
-        order = names[number % 3:] + names[: number % 3]
+        order = names[number % 3 :] + names[: number % 3]
         seen = {name: wrk(ports[name], "/", 1, 1) for name in order}
-        added.append({name: {"p50_us": seen[name].p50_us - seen["direct"].p50_us, "p99_us": seen[name].p99_us - seen["direct"].p99_us}
-                      for name in ("weir", "nginx")})
+        added.append(
+            {
+                name: {
+                    "p50_us": seen[name].p50_us - seen["direct"].p50_us,
+                    "p99_us": seen[name].p99_us - seen["direct"].p99_us,
+                }
+                for name in ("weir", "nginx")
+            }
+        )
     for system in systems.values():
         system.stop()
         system.process = None
-    middle = lambda name, key: statistics.median(round_[name][key] for round_ in added)
-    return {name: {key: middle(name, key) for key in ("p50_us", "p99_us")} for name in ("weir", "nginx")} | {"rounds": added}
+
+    def middle(name, key):
+        return statistics.median(round_[name][key] for round_ in added)
+
+    return {name: {key: middle(name, key) for key in ("p50_us", "p99_us")} for name in ("weir", "nginx")} | {
+        "rounds": added
+    }
 
 
 def syscalls(rig):
     """System calls per proxied request at 64 connections, counted by strace over two seconds."""
     strace = need("strace", "apt-get install strace")
     weir = rig.start("weir")
-    load = subprocess.Popen(["taskset", "-c", "1", "wrk", "-t1", "-c64", "-d6s", f"http://127.0.0.1:{weir.port}/"],
-                            stdout=subprocess.PIPE, text=True)
+    load = subprocess.Popen(
+        ["taskset", "-c", "1", "wrk", "-t1", "-c64", "-d6s", f"http://127.0.0.1:{weir.port}/"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     time.sleep(1.5)
     counts_file = rig.dir / "strace"
-    trace = subprocess.Popen([strace, "-c", "-f", "-o", str(counts_file), "-p", str(weir.pids[0])], stderr=subprocess.DEVNULL)
+    trace = subprocess.Popen(
+        [strace, "-c", "-f", "-o", str(counts_file), "-p", str(weir.pids[0])], stderr=subprocess.DEVNULL
+    )
     time.sleep(2)
     trace.send_signal(signal.SIGINT)
     trace.wait()
@@ -137,10 +161,16 @@ def syscalls(rig):
         if found and found[2] != "total":
             counts[found[2]] = int(found[1])
     # Two of the four I/O calls of a request are writes.
-    requests = (counts.get("sendto", 0) + counts.get("write", 0) + counts.get("writev", 0) + counts.get("sendmsg", 0)) / 2
+    requests = (
+        counts.get("sendto", 0) + counts.get("write", 0) + counts.get("writev", 0) + counts.get("sendmsg", 0)
+    ) / 2
     per_request = sum(counts.values()) / requests
-    return {"counts": counts, "requests": requests, "per_request": per_request,
-            "futex_per_request": counts.get("futex", 0) / requests}
+    return {
+        "counts": counts,
+        "requests": requests,
+        "per_request": per_request,
+        "futex_per_request": counts.get("futex", 0) / requests,
+    }
 
 
 def memory(rig, connections=10_000):
@@ -166,11 +196,20 @@ def memory(rig, connections=10_000):
         one.close()
     weir.stop()
     weir.process = None
-    return {"idle_kib": idle, "full_kib": full, "connections": connections, "kib_per_connection": (full - idle) / connections}
+    return {
+        "idle_kib": idle,
+        "full_kib": full,
+        "connections": connections,
+        "kib_per_connection": (full - idle) / connections,
+    }
 
 
 def environment(weir):
-    info = {line.split(":")[0].strip(): line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line}
+    info = {
+        line.split(":")[0].strip(): line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if ":" in line
+    }
     return {
         "date": date.today().isoformat(),
         "host": platform.node(),
@@ -188,30 +227,47 @@ def summary(results):
     """The table as Markdown."""
     lines = ["# Gateway: the table of bars", ""]
     environment_ = results["environment"]
-    lines += [f"{environment_['date']}, {environment_['host']}: {environment_['cpu']}, {environment_['cores']} cores, Linux {environment_['kernel']}; commit {environment_['commit']}.",
-              "", f"Made by `{environment_['command']}`.", "",
-              "| figure | weir | peer | ratio (median) | spread | rounds | bar | |", "|---|---|---|---|---|---|---|---|"]
+    lines += [
+        f"{environment_['date']}, {environment_['host']}: {environment_['cpu']}, {environment_['cores']} cores, Linux {environment_['kernel']}; commit {environment_['commit']}.",
+        "",
+        f"Made by `{environment_['command']}`.",
+        "",
+        "| figure | weir | peer | ratio (median) | spread | rounds | bar | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in results.get("cpu", []):
         if "skipped" in row:
             lines.append(f"| {row['row']} against {row['second']} | | | | | | | skipped: {row['skipped']} |")
             continue
         bar = row["bar"]
         verdict = "" if bar is None else ("met" if row["ratio"] <= bar else "missed")
-        lines.append(f"| CPU us, {row['row']}, {row['first']} against {row['second']} | {row['cpu_us'][0]:.2f} | {row['cpu_us'][1]:.2f} | {row['ratio']:.3f} "
-                     f"| {row['ratio_min']:.3f} to {row['ratio_max']:.3f} | {row['rounds']} | {'' if bar is None else f'<= {bar}'} | {verdict} |")
+        lines.append(
+            f"| CPU us, {row['row']}, {row['first']} against {row['second']} | {row['cpu_us'][0]:.2f} | {row['cpu_us'][1]:.2f} | {row['ratio']:.3f} "
+            f"| {row['ratio_min']:.3f} to {row['ratio_max']:.3f} | {row['rounds']} | {'' if bar is None else f'<= {bar}'} | {verdict} |"
+        )
     if added := results.get("latency"):
         for key in ("p50_us", "p99_us"):
             met = "met" if added["weir"][key] <= added["nginx"][key] else "missed"
-            lines.append(f"| added latency {key[:3]}, 1 connection, us | {added['weir'][key]:.0f} | {added['nginx'][key]:.0f} | | | {len(added['rounds'])} | <= nginx | {met} |")
+            lines.append(
+                f"| added latency {key[:3]}, 1 connection, us | {added['weir'][key]:.0f} | {added['nginx'][key]:.0f} | | | {len(added['rounds'])} | <= nginx | {met} |"
+            )
     if calls := results.get("syscalls"):
-        lines.append(f"| system calls per proxied request | {calls['per_request']:.2f} | | | | | <= 5.0 | {'met' if calls['per_request'] <= 5 else 'missed'} |")
+        lines.append(
+            f"| system calls per proxied request | {calls['per_request']:.2f} | | | | | <= 5.0 | {'met' if calls['per_request'] <= 5 else 'missed'} |"
+        )
         lines.append(f"| futex calls per request | {calls['futex_per_request']:.4f} | | | | | 0 | |")
     if held := results.get("memory"):
-        lines.append(f"| resident memory idle, MiB | {held['idle_kib'] / 1024:.1f} | | | | | <= 8 | {'met' if held['idle_kib'] <= 8192 else 'missed'} |")
+        lines.append(
+            f"| resident memory idle, MiB | {held['idle_kib'] / 1024:.1f} | | | | | <= 8 | {'met' if held['idle_kib'] <= 8192 else 'missed'} |"
+        )
         per = held["kib_per_connection"]
-        lines.append(f"| KiB per idle connection ({held['connections']}) | {per:.2f} | | | | | <= 6 | {'met' if per <= 6 else 'missed'} |")
+        lines.append(
+            f"| KiB per idle connection ({held['connections']}) | {per:.2f} | | | | | <= 6 | {'met' if per <= 6 else 'missed'} |"
+        )
     if size := results.get("binary_bytes"):
-        lines.append(f"| stripped release binary, MiB | {size / 2**20:.1f} | | | | | <= 15 | {'met' if size <= 15 * 2**20 else 'missed'} |")
+        lines.append(
+            f"| stripped release binary, MiB | {size / 2**20:.1f} | | | | | <= 15 | {'met' if size <= 15 * 2**20 else 'missed'} |"
+        )
     return "\n".join(lines) + "\n"
 
 
