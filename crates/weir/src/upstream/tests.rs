@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::target::TargetState;
 use super::*;
 use crate::config::{
-    AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn, Server,
-    TargetAddress, Timeouts, UpstreamKeepAlive,
+    AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn, Server, Timeouts,
+    UpstreamKeepAlive,
 };
 use crate::config::{DemoService, TargetAddress};
 
