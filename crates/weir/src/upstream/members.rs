@@ -86,6 +86,7 @@ impl Members {
         let gone = left.iter().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
         self.retired.extend(gone);
         let set = TargetSet {
+            has_even_weights: targets.windows(2).all(|pair| pair[0].weight == pair[1].weight),
             targets,
             shared: before.shared.clone(),
             upstream: before.upstream.clone(),

@@ -23,6 +23,8 @@ pub(super) struct TargetSet {
     pub(super) generation: u64,
     /// `spec.max_in_flight`.
     pub(super) max_in_flight: Option<u32>,
+    /// All targets have the same weight.
+    pub(super) has_even_weights: bool,
 }
 
 /// What all sets of an upstream share, over reloads too.
@@ -58,7 +60,15 @@ pub(super) enum Grant {
 impl TargetSet {
     /// Before the first.
     pub(super) fn empty(spec: Arc<config::Upstream>, shared: Arc<Shared>, upstream: Weak<Upstream>) -> TargetSet {
-        TargetSet { spec, targets: Vec::new(), shared, upstream, generation: 0, max_in_flight: None }
+        TargetSet {
+            spec,
+            targets: Vec::new(),
+            shared,
+            upstream,
+            generation: 0,
+            max_in_flight: None,
+            has_even_weights: true,
+        }
     }
 
     /// Whether any target may be in slow start.

@@ -38,7 +38,8 @@ impl Worker {
 
     fn choose(&mut self, hash: Option<u64>, now: Moment, admits: impl Fn(usize) -> bool) -> Option<usize> {
         let ramp = if self.set.ramping(now) { self.set.spec.slow_start } else { None };
-        let choice = Choice { targets: &self.set.targets, ramp, hash, now, admits };
+        let is_even = self.set.has_even_weights && ramp.is_none();
+        let choice = Choice { targets: &self.set.targets, is_even, ramp, hash, now, admits };
         self.balancer.choose(&choice, &mut self.rng)
     }
 
@@ -299,6 +300,19 @@ proptest! {
             let bound = (5 * held.len() as u32 * weights[index]).div_ceil(4 * whole);
             prop_assert!(worker.set.targets[index].state.in_flight() <= bound);
         }
+    }
+}
+
+#[test]
+fn the_short_cut_for_even_weights_ranks_alike() {
+    let worker = Worker::new(HASH, &[2, 2, 2, 2, 2], 0);
+    let rank = |key, is_even| {
+        let targets = &worker.set.targets;
+        let admits = |_: usize| true;
+        rendezvous::choose(&Choice { targets, is_even, ramp: None, hash: None, now: Moment::START, admits }, key)
+    };
+    for key in 0..1000 {
+        assert_eq!(rank(key, true), rank(key, false));
     }
 }
 
