@@ -103,6 +103,7 @@ impl<'a> JsonSchemas<'a> {
         shape.nullable = flag("nullable") || flag("x-nullable");
         shape.read_only = flag("readOnly");
         shape.format = text("format");
+        shape.constant = node.get("const").and_then(|n| self.json(n, report));
         if let Some(kind) = node.given("type") {
             self.kind(kind, shape, report);
         }
@@ -123,7 +124,6 @@ impl<'a> JsonSchemas<'a> {
             .filter(|n| !n.is_null())
             .and_then(|n| self.json(n, report));
         shape.default = node.given("default").and_then(|n| self.json(n, report));
-        shape.constant = node.get("const").and_then(|n| self.json(n, report));
         shape.values = node
             .get("enum")
             .into_iter()
@@ -200,7 +200,7 @@ impl<'a> JsonSchemas<'a> {
             Some(&"file") => Type::File,
             Some(&"any") => Type::Any,
             None if shape.nullable => {
-                shape.constant = Some(Json::Null);
+                shape.constant.get_or_insert(Json::Null);
                 Type::Any
             }
             None => {
@@ -263,6 +263,21 @@ impl<'a> Schemas for JsonSchemas<'a> {
         self.open.borrow_mut().pop();
         self.cache.borrow_mut().insert(*node, shape.clone());
         shape
+    }
+
+    fn canonical(&self, node: &Node<'a>) -> Node<'a> {
+        let mut at = *node;
+        for _ in 0..DEEPEST {
+            let target = at
+                .given("$ref")
+                .and_then(Node::str)
+                .map(|r| at.set().resolve(at.doc(), r));
+            match target {
+                Some(Ok(target)) => at = target,
+                _ => break,
+            }
+        }
+        at
     }
 
     fn diagnostic(&self, node: &Node<'a>, code: Code, message: String) -> Diagnostic {

@@ -252,6 +252,9 @@ fn field<'a>(
         records::type_named(schema, builder.report)
     };
     parameter.required = required;
+    if parameter.kind == Type::Any {
+        parameter.kind = Type::String;
+    }
     if let Some(example) = openapi::given_example(node, schemas, builder.report) {
         parameter.example = Some(example);
     }

@@ -353,3 +353,6 @@ impl Parser<'_> {
         Some(bounds)
     }
 }
+
+#[cfg(test)]
+mod tests;
