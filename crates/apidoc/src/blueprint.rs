@@ -75,6 +75,7 @@ fn classify(title: &str) -> Heading<'_> {
 
 /// What an action takes over from its resource.
 struct Resource<'t> {
+    level: usize,
     uri: &'t str,
     parameters: Vec<Item<'t>>,
 }
@@ -167,9 +168,28 @@ impl<'t> Reader<'t, '_> {
                     for item in &section.items {
                         self.unknown_item(item, &["Parameters", "Attributes", "Model", "Headers"]);
                     }
-                    resource = Some(Resource { uri, parameters });
+                    resource = Some(Resource {
+                        level: section.level,
+                        uri,
+                        parameters,
+                    });
                 }
                 Heading::Action(name, method, uri) => {
+                    // one with a URI of its own beside a resource is a resource itself, not one of its actions
+                    if uri.is_some() && resource.as_ref().is_some_and(|r| section.level <= r.level)
+                    {
+                        let parameters = section
+                            .items
+                            .iter()
+                            .filter(|i| i.is("Parameters"))
+                            .cloned()
+                            .collect();
+                        resource = uri.map(|uri| Resource {
+                            level: section.level,
+                            uri,
+                            parameters,
+                        });
+                    }
                     let uri = uri.or(resource.as_ref().map(|r| r.uri));
                     let Some(uri) = uri else {
                         let text = format!(
@@ -219,12 +239,25 @@ impl<'t> Reader<'t, '_> {
             self.unknown_item(item, &["Parameters", "Attributes", "Headers", "Request", "Response", "Relation"]);
         }
         let mut declared: Vec<(String, Parameter)> = Vec::new();
-        for list in shared.iter().chain(section.items.iter().filter(|i| i.is("Parameters"))) {
-            for item in &list.items {
-                let (name, parameter) = parameter(item);
-                declared.retain(|(n, _)| *n != name);
-                declared.push((name, parameter));
-            }
+        let known = |name: &str| {
+            template.names.iter().any(|n| n == name)
+                || template.query.iter().any(|(n, _)| n == name)
+        };
+        // what the resource describes for its own template need not be in the action's
+        let inherited = shared
+            .iter()
+            .flat_map(|list| &list.items)
+            .map(parameter)
+            .filter(|(name, _)| known(name));
+        let own = section
+            .items
+            .iter()
+            .filter(|i| i.is("Parameters"))
+            .flat_map(|list| &list.items)
+            .map(parameter);
+        for (name, parameter) in inherited.chain(own) {
+            declared.retain(|(n, _)| *n != name);
+            declared.push((name, parameter));
         }
         let mut params = Params::default();
         for (name, mut parameter) in declared {

@@ -93,6 +93,7 @@ impl<'a> JsonSchemas<'a> {
         shape.nullable = flag("nullable") || flag("x-nullable");
         shape.read_only = flag("readOnly");
         shape.format = text("format");
+        shape.constant = node.get("const").and_then(|n| self.json(n, report));
         if let Some(kind) = node.given("type") {
             self.kind(kind, shape, report);
         }
@@ -109,9 +110,12 @@ impl<'a> JsonSchemas<'a> {
             .or_else(|| node.get("examples").and_then(|e| e.items().next()));
         shape.example = example.filter(|n| !n.is_null()).and_then(|n| self.json(n, report));
         shape.default = node.given("default").and_then(|n| self.json(n, report));
-        shape.constant = node.get("const").and_then(|n| self.json(n, report));
-        shape.values =
-            node.get("enum").into_iter().flat_map(Node::items).filter_map(|n| self.json(n, report)).collect();
+        shape.values = node
+            .get("enum")
+            .into_iter()
+            .flat_map(Node::items)
+            .filter_map(|n| self.json(n, report))
+            .collect();
         (shape.min, shape.exclusive_min) = bound(node, "minimum", "exclusiveMinimum");
         (shape.max, shape.exclusive_max) = bound(node, "maximum", "exclusiveMaximum");
         shape.multiple_of = node.get("multipleOf").and_then(Node::number);
@@ -173,7 +177,7 @@ impl<'a> JsonSchemas<'a> {
             Some(&"file") => Type::File,
             Some(&"any") => Type::Any,
             None if shape.nullable => {
-                shape.constant = Some(Json::Null);
+                shape.constant.get_or_insert(Json::Null);
                 Type::Any
             }
             None => {
@@ -233,6 +237,21 @@ impl<'a> Schemas for JsonSchemas<'a> {
         self.open.borrow_mut().pop();
         self.cache.borrow_mut().insert(*node, shape.clone());
         shape
+    }
+
+    fn canonical(&self, node: &Node<'a>) -> Node<'a> {
+        let mut at = *node;
+        for _ in 0..DEEPEST {
+            let target = at
+                .given("$ref")
+                .and_then(Node::str)
+                .map(|r| at.set().resolve(at.doc(), r));
+            match target {
+                Some(Ok(target)) => at = target,
+                _ => break,
+            }
+        }
+        at
     }
 
     fn diagnostic(&self, node: &Node<'a>, code: Code, message: String) -> Diagnostic {

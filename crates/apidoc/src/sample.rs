@@ -40,11 +40,15 @@ impl<S: Schemas> Maker<'_, S> {
             return Some(Json::Null);
         }
         self.left -= 1;
+        let key = &self.schemas.canonical(key);
         let shape = self.schemas.shape(key, self.report);
         if let Some(given) = given(&shape) {
             return Some(given);
         }
         if self.open.contains(key) || self.open.len() >= DEEPEST {
+            if shape.kind == Type::Array && shape.min_length.unwrap_or(0) == 0 {
+                return Some(Json::Array(Vec::new()));
+            }
             if !shape.nullable && !self.told {
                 self.told = true;
                 let text = "the schema requires itself without end; the example has null there".to_owned();
@@ -56,6 +60,10 @@ impl<S: Schemas> Maker<'_, S> {
         let made = self.fresh(key, &shape);
         self.open.pop();
         made
+    }
+
+    fn is_open(&self, key: &S::Key) -> bool {
+        self.open.contains(&self.schemas.canonical(key))
     }
 
     fn fresh(&mut self, key: &S::Key, shape: &Shape<S::Key>) -> Option<Json> {
@@ -91,7 +99,7 @@ impl<S: Schemas> Maker<'_, S> {
             return Json::Array(list);
         };
         // One item shows the form, unless the list may not have one or would never end.
-        let own = self.open.contains(item) || shape.max_length == Some(0);
+        let own = self.is_open(item) || shape.max_length == Some(0);
         let wanted = shape.min_length.unwrap_or(if own { 0 } else { 1 });
         for n in list.len() as u64..wanted {
             if self.left == 0 {
@@ -118,7 +126,9 @@ impl<S: Schemas> Maker<'_, S> {
                 continue;
             };
             let inner = self.schemas.shape(schema, self.report);
-            if inner.read_only || (!property.required && (self.open.contains(schema) || inner.kind == Type::File)) {
+            if inner.read_only
+                || (!property.required && (self.is_open(schema) || inner.kind == Type::File))
+            {
                 continue;
             }
             // a file in a form: what is sent is bytes, the name stands for them
@@ -128,7 +138,7 @@ impl<S: Schemas> Maker<'_, S> {
         if let Some(additional) = &shape.additional {
             let wanted = shape.min_properties.max(u64::from(shape.properties.is_empty() && self.open.len() == 1));
             for n in map.len() as u64..wanted {
-                if self.left == 0 || self.open.contains(additional) {
+                if self.left == 0 || self.is_open(additional) {
                     break;
                 }
                 let made = self.make(additional).unwrap_or(Json::Null);

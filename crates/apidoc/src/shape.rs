@@ -16,6 +16,9 @@ pub(crate) trait Schemas {
     /// One level of a schema. Faults go to the report; the shape is then as much as could be read.
     fn shape(&self, key: &Self::Key, report: &mut Report) -> Rc<Shape<Self::Key>>;
 
+    /// The key of the schema that `key` does nothing but refer to, or `key` itself: what cycles are seen by.
+    fn canonical(&self, key: &Self::Key) -> Self::Key;
+
     /// A diagnostic at the place of a schema.
     fn diagnostic(&self, key: &Self::Key, code: Code, message: String) -> Diagnostic;
 }
@@ -186,7 +189,7 @@ impl<K: Clone> Shape<K> {
             min_length: self.min_length,
             max_length: self.max_length,
             pattern: self.pattern.clone(),
-            items: items.filter(|_| self.kind == Type::Array),
+            items: items.filter(|items| self.kind == Type::Array && *items != Type::Any),
             list: None,
         }
     }

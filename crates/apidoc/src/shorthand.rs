@@ -197,6 +197,9 @@ fn field<'a>(node: Node<'a>, schemas: &JsonSchemas<'a>, builder: &mut Builder<'a
         records::type_named(schema, builder.report)
     };
     parameter.required = required;
+    if parameter.kind == Type::Any {
+        parameter.kind = Type::String;
+    }
     if let Some(example) = openapi::given_example(node, schemas, builder.report) {
         parameter.example = Some(example);
     }

@@ -156,3 +156,6 @@ pub(crate) fn percent_decode(text: &str) -> String {
     }
     String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

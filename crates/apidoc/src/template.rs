@@ -159,3 +159,6 @@ pub(crate) fn anonymous(path: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,11 +3,14 @@
 //! [`parse`] turns text into a [`Document`], [`load`] reads a document with everything that it refers to into a
 //! [`Set`], and [`Node`] is how readers walk it: a `Copy` cursor that follows `!include` by itself.
 
+mod build;
 mod de;
+mod json;
 pub(crate) mod load;
 pub(crate) mod parse;
 #[cfg(test)]
 mod tests;
+mod yaml;
 
 pub(crate) use de::decode;
 pub(crate) use load::Set;

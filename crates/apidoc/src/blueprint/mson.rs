@@ -212,6 +212,25 @@ impl Schemas for Mson<'_> {
         shape
     }
 
+    fn canonical(&self, key: &MsonKey) -> MsonKey {
+        let id = match key {
+            MsonKey::Named(name, _) => self.named.get(name).copied(),
+            // a member that says nothing but its type
+            MsonKey::Declared(id) => {
+                let declaration = self.declared.borrow()[*id].clone();
+                let plain =
+                    declaration.item.items.is_empty() && declaration.signature.value.is_none();
+                declaration
+                    .signature
+                    .kind()
+                    .filter(|_| plain)
+                    .and_then(|name| self.named.get(name))
+                    .copied()
+            }
+        };
+        id.map_or_else(|| key.clone(), MsonKey::Declared)
+    }
+
     fn diagnostic(&self, key: &MsonKey, code: Code, message: String) -> Diagnostic {
         let line = match key {
             MsonKey::Declared(id) => self.declared.borrow()[*id].item.line,

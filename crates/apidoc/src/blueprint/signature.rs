@@ -152,3 +152,6 @@ pub(super) fn split(text: &str) -> Vec<String> {
     out.retain(|part| !part.is_empty());
     out
 }
+
+#[cfg(test)]
+mod tests;

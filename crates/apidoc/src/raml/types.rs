@@ -283,6 +283,26 @@ impl<'a> Schemas for Types<'a> {
         shape
     }
 
+    fn canonical(&self, key: &TypeKey<'a>) -> TypeKey<'a> {
+        let mut key = key.clone();
+        for _ in 0..DEEPEST {
+            let name = match &key {
+                TypeKey::Expression(text, node) => Some((text.clone(), *node)),
+                TypeKey::Declared(view, _) if !view.is_map() && !view.is_list() => view
+                    .text()
+                    .map(|text| (text.trim().to_owned(), view.node())),
+                _ => None,
+            };
+            let found = name
+                .and_then(|(name, node)| self.scope.find(&["types", "schemas"], &name, node).ok());
+            match found {
+                Some(found) => key = TypeKey::Declared(View::of(found), "string"),
+                None => break,
+            }
+        }
+        key
+    }
+
     fn diagnostic(&self, key: &TypeKey<'a>, code: Code, message: String) -> Diagnostic {
         match key {
             TypeKey::Declared(view, _) => view.diagnostic(code, message),

@@ -104,9 +104,8 @@ impl<'a> View<'a> {
         self.first().node.what()
     }
 
-    /// Keys and values of the merged mapping, nearest first. An optional key (`get?`) of a resource type or trait counts
-    /// only where a nearer layer has it too; the keys given out are without the mark there. `properties?` of the
-    /// description itself keep theirs.
+    /// Keys and values of the merged mapping, nearest first. An optional method (`get?`) of a resource type counts only
+    /// where a nearer layer has it too, and is given out without its mark; other keys keep theirs.
     pub(super) fn entries(&self) -> Vec<(Cow<'a, str>, View<'a>)> {
         let mut found: Vec<(Cow<'a, str>, View<'a>)> = Vec::new();
         let mut at: std::collections::HashMap<Cow<'a, str>, usize> = std::collections::HashMap::new();
@@ -120,7 +119,7 @@ impl<'a> View<'a> {
             for (key, node) in layer.node.entries() {
                 let mut key = layer.fill(key);
                 let mut optional = false;
-                if layer.args.is_some() && key.ends_with('?') {
+                if layer.args.is_some() && key.strip_suffix('?').is_some_and(super::is_method) {
                     key.to_mut().pop();
                     optional = true;
                 }

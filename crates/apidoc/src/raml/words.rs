@@ -100,3 +100,6 @@ fn camel(text: &str, first_upper: bool) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

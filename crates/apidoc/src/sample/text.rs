@@ -331,3 +331,6 @@ impl Parser<'_> {
         Some(bounds)
     }
 }
+
+#[cfg(test)]
+mod tests;
