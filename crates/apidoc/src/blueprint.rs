@@ -168,27 +168,13 @@ impl<'t> Reader<'t, '_> {
                     for item in &section.items {
                         self.unknown_item(item, &["Parameters", "Attributes", "Model", "Headers"]);
                     }
-                    resource = Some(Resource {
-                        level: section.level,
-                        uri,
-                        parameters,
-                    });
+                    resource = Some(Resource { level: section.level, uri, parameters });
                 }
                 Heading::Action(name, method, uri) => {
                     // one with a URI of its own beside a resource is a resource itself, not one of its actions
-                    if uri.is_some() && resource.as_ref().is_some_and(|r| section.level <= r.level)
-                    {
-                        let parameters = section
-                            .items
-                            .iter()
-                            .filter(|i| i.is("Parameters"))
-                            .cloned()
-                            .collect();
-                        resource = uri.map(|uri| Resource {
-                            level: section.level,
-                            uri,
-                            parameters,
-                        });
+                    if uri.is_some() && resource.as_ref().is_some_and(|r| section.level <= r.level) {
+                        let parameters = section.items.iter().filter(|i| i.is("Parameters")).cloned().collect();
+                        resource = uri.map(|uri| Resource { level: section.level, uri, parameters });
                     }
                     let uri = uri.or(resource.as_ref().map(|r| r.uri));
                     let Some(uri) = uri else {
@@ -239,22 +225,11 @@ impl<'t> Reader<'t, '_> {
             self.unknown_item(item, &["Parameters", "Attributes", "Headers", "Request", "Response", "Relation"]);
         }
         let mut declared: Vec<(String, Parameter)> = Vec::new();
-        let known = |name: &str| {
-            template.names.iter().any(|n| n == name)
-                || template.query.iter().any(|(n, _)| n == name)
-        };
+        let known =
+            |name: &str| template.names.iter().any(|n| n == name) || template.query.iter().any(|(n, _)| n == name);
         // what the resource describes for its own template need not be in the action's
-        let inherited = shared
-            .iter()
-            .flat_map(|list| &list.items)
-            .map(parameter)
-            .filter(|(name, _)| known(name));
-        let own = section
-            .items
-            .iter()
-            .filter(|i| i.is("Parameters"))
-            .flat_map(|list| &list.items)
-            .map(parameter);
+        let inherited = shared.iter().flat_map(|list| &list.items).map(parameter).filter(|(name, _)| known(name));
+        let own = section.items.iter().filter(|i| i.is("Parameters")).flat_map(|list| &list.items).map(parameter);
         for (name, parameter) in inherited.chain(own) {
             declared.retain(|(n, _)| *n != name);
             declared.push((name, parameter));

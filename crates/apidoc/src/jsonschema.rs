@@ -110,12 +110,8 @@ impl<'a> JsonSchemas<'a> {
             .or_else(|| node.get("examples").and_then(|e| e.items().next()));
         shape.example = example.filter(|n| !n.is_null()).and_then(|n| self.json(n, report));
         shape.default = node.given("default").and_then(|n| self.json(n, report));
-        shape.values = node
-            .get("enum")
-            .into_iter()
-            .flat_map(Node::items)
-            .filter_map(|n| self.json(n, report))
-            .collect();
+        shape.values =
+            node.get("enum").into_iter().flat_map(Node::items).filter_map(|n| self.json(n, report)).collect();
         (shape.min, shape.exclusive_min) = bound(node, "minimum", "exclusiveMinimum");
         (shape.max, shape.exclusive_max) = bound(node, "maximum", "exclusiveMaximum");
         shape.multiple_of = node.get("multipleOf").and_then(Node::number);
@@ -242,10 +238,7 @@ impl<'a> Schemas for JsonSchemas<'a> {
     fn canonical(&self, node: &Node<'a>) -> Node<'a> {
         let mut at = *node;
         for _ in 0..DEEPEST {
-            let target = at
-                .given("$ref")
-                .and_then(Node::str)
-                .map(|r| at.set().resolve(at.doc(), r));
+            let target = at.given("$ref").and_then(Node::str).map(|r| at.set().resolve(at.doc(), r));
             match target {
                 Some(Ok(target)) => at = target,
                 _ => break,

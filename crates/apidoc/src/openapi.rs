@@ -155,24 +155,14 @@ pub(crate) fn path_item<'a>(
                 key => match key.parse::<Method>() {
                     Ok(_) if operation.is_null() => {}
                     Ok(method) if layer.get(method.lower()).is_some() && key != method.lower() => {
-                        let text = format!(
-                            "'{key}' is passed over: the path has '{}' too",
-                            method.lower()
-                        );
-                        builder
-                            .report
-                            .warn(layer.diagnostic_at_key(key, Code::PassedOver, text));
+                        let text = format!("'{key}' is passed over: the path has '{}' too", method.lower());
+                        builder.report.warn(layer.diagnostic_at_key(key, Code::PassedOver, text));
                     }
                     Ok(method) if done.contains(&method) => {}
                     Ok(method) => {
                         if key != method.lower() {
-                            let text = format!(
-                                "'{key}' should be written '{}'; it is read as such",
-                                method.lower()
-                            );
-                            builder
-                                .report
-                                .warn(layer.diagnostic_at_key(key, Code::Assumed, text));
+                            let text = format!("'{key}' should be written '{}'; it is read as such", method.lower());
+                            builder.report.warn(layer.diagnostic_at_key(key, Code::Assumed, text));
                         }
                         done.push(method);
                         let context = Context { template: &template, shared: &shared, servers: &own_servers, all };

@@ -126,9 +126,7 @@ impl<S: Schemas> Maker<'_, S> {
                 continue;
             };
             let inner = self.schemas.shape(schema, self.report);
-            if inner.read_only
-                || (!property.required && (self.is_open(schema) || inner.kind == Type::File))
-            {
+            if inner.read_only || (!property.required && (self.is_open(schema) || inner.kind == Type::File)) {
                 continue;
             }
             // a file in a form: what is sent is bytes, the name stands for them

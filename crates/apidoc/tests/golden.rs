@@ -22,11 +22,8 @@ fn fixtures(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// What is compared; names of files are relative, so that the result is the same everywhere.
 fn outcome(name: &str) -> Value {
-    let told = |list: &[apidoc::Diagnostic]| {
-        list.iter()
-            .map(|d| format!("[{}] {d}", d.code.as_str()))
-            .collect::<Vec<_>>()
-    };
+    let told =
+        |list: &[apidoc::Diagnostic]| list.iter().map(|d| format!("[{}] {d}", d.code.as_str())).collect::<Vec<_>>();
     match apidoc::read_file(name) {
         Ok(read) => json!({"kind": read.kind, "warnings": told(&read.warnings), "api": read.api}),
         Err(problems) => {

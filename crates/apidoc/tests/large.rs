@@ -33,13 +33,7 @@ fn openapi() -> String {
 fn six_hundred_operations_are_read_written_and_read_again() {
     let read = apidoc::read_bytes("large.yaml", openapi().as_bytes()).unwrap();
     assert_eq!(read.api.operations.len(), 600);
-    let created = read
-        .api
-        .operation("create0")
-        .unwrap()
-        .body
-        .as_ref()
-        .unwrap();
+    let created = read.api.operation("create0").unwrap().body.as_ref().unwrap();
     assert_eq!(created.example.as_ref().unwrap()["name"], "string");
     for (format, kind) in [
         (Format::Records, Kind::Records),
@@ -48,14 +42,7 @@ fn six_hundred_operations_are_read_written_and_read_again() {
         (Format::Raml, Kind::Raml),
     ] {
         let written = apidoc::write(&read.api, format, Syntax::Yaml);
-        assert_eq!(
-            written
-                .warnings
-                .iter()
-                .filter(|w| !w.message.contains("security scheme"))
-                .count(),
-            0
-        );
+        assert_eq!(written.warnings.iter().filter(|w| !w.message.contains("security scheme")).count(), 0);
         let again = apidoc::read_bytes("large", written.text.as_bytes()).unwrap();
         assert_eq!(again.kind, kind);
         assert_eq!(again.api, read.api, "{format}");
@@ -73,11 +60,7 @@ fn public_documents_are_read_and_survive_the_records() {
     for (name, kind, operations) in PUBLIC {
         let path = std::path::Path::new(&folder).join(name);
         let read = apidoc::read_file(&path).unwrap_or_else(|problems| panic!("{problems}"));
-        assert_eq!(
-            (read.kind, read.api.operations.len()),
-            (kind, operations),
-            "{name}"
-        );
+        assert_eq!((read.kind, read.api.operations.len()), (kind, operations), "{name}");
         let written = apidoc::write(&read.api, Format::Records, Syntax::Json);
         let again = apidoc::read_bytes("records", written.text.as_bytes())
             .unwrap_or_else(|problems| panic!("{name}: {problems}"));

@@ -46,10 +46,7 @@ fn inputs_that_did_harm_do_none_now() {
 fn fixtures() -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     files("tests/golden", &mut found);
-    found
-        .into_iter()
-        .map(|path| std::fs::read(path).unwrap())
-        .collect()
+    found.into_iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
 proptest! {

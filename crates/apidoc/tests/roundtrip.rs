@@ -1,8 +1,8 @@
 //! What is written is read back: for any model, as far as the format can say it.
 
 use apidoc::{
-    Api, Body, Code, Format, Grant, KeyLocation, Kind, ListFormat, Method, OauthFlow, Operation,
-    Parameter, Security, SecurityScheme, Server, Syntax, Type,
+    Api, Body, Code, Format, Grant, KeyLocation, Kind, ListFormat, Method, OauthFlow, Operation, Parameter, Security,
+    SecurityScheme, Server, Syntax, Type,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -98,11 +98,8 @@ fn number() -> impl Strategy<Value = Number> {
 
 /// Values but null, which as an example or default means that there is none.
 fn json() -> impl Strategy<Value = Json> {
-    let leaf = prop_oneof![
-        any::<bool>().prop_map(Json::Bool),
-        number().prop_map(Json::Number),
-        text().prop_map(Json::String)
-    ];
+    let leaf =
+        prop_oneof![any::<bool>().prop_map(Json::Bool), number().prop_map(Json::Number), text().prop_map(Json::String)];
     leaf.prop_recursive(3, 12, 4, |inner| {
         let with_null = prop_oneof![4 => inner, 1 => Just(Json::Null)];
         prop_oneof![
@@ -113,11 +110,7 @@ fn json() -> impl Strategy<Value = Json> {
 }
 
 fn scalar() -> impl Strategy<Value = Json> {
-    prop_oneof![
-        any::<bool>().prop_map(Json::Bool),
-        number().prop_map(Json::Number),
-        text().prop_map(Json::String)
-    ]
+    prop_oneof![any::<bool>().prop_map(Json::Bool), number().prop_map(Json::Number), text().prop_map(Json::String)]
 }
 
 /// Where a parameter stands decides what can be said of it.
@@ -130,64 +123,21 @@ enum Place {
 
 fn parameter(place: Place, path: bool) -> impl Strategy<Value = Parameter> {
     let kinds = match place {
-        Place::Parameter => vec![
-            Type::String,
-            Type::Integer,
-            Type::Number,
-            Type::Boolean,
-            Type::Array,
-        ],
-        Place::Field => vec![
-            Type::String,
-            Type::Integer,
-            Type::Number,
-            Type::Boolean,
-            Type::Array,
-            Type::Object,
-        ],
-        Place::FormField => vec![
-            Type::String,
-            Type::Integer,
-            Type::Number,
-            Type::Boolean,
-            Type::Array,
-            Type::File,
-        ],
+        Place::Parameter => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array],
+        Place::Field => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array, Type::Object],
+        Place::FormField => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array, Type::File],
     };
     let items = vec![Type::String, Type::Integer, Type::Number, Type::Boolean];
-    let lists = vec![
-        ListFormat::Multi,
-        ListFormat::Csv,
-        ListFormat::Ssv,
-        ListFormat::Pipes,
-    ];
+    let lists = vec![ListFormat::Multi, ListFormat::Csv, ListFormat::Ssv, ListFormat::Pipes];
     let basics = (
         proptest::sample::select(kinds),
         any::<bool>(),
-        option::of(proptest::sample::select(vec![
-            "int64",
-            "date",
-            "date-time",
-            "uuid",
-            "email",
-        ])),
+        option::of(proptest::sample::select(vec!["int64", "date", "date-time", "uuid", "email"])),
     );
-    let values = (
-        option::of(scalar()),
-        option::of(scalar()),
-        vec(scalar(), 0..3),
-    );
-    let bounds = (
-        option::of(number()),
-        option::of(number()),
-        option::of(0u64..9),
-        option::of(0u64..9),
-        option::of(text()),
-    );
-    let list = (
-        option::of(proptest::sample::select(items)),
-        proptest::sample::select(lists),
-    );
+    let values = (option::of(scalar()), option::of(scalar()), vec(scalar(), 0..3));
+    let bounds =
+        (option::of(number()), option::of(number()), option::of(0u64..9), option::of(0u64..9), option::of(text()));
+    let list = (option::of(proptest::sample::select(items)), proptest::sample::select(lists));
     (basics, values, bounds, list).prop_map(
         move |(
             (kind, required, format),
@@ -196,10 +146,7 @@ fn parameter(place: Place, path: bool) -> impl Strategy<Value = Parameter> {
             (items, list),
         )| {
             if kind == Type::File {
-                return Parameter {
-                    required,
-                    ..Parameter::of(kind)
-                };
+                return Parameter { required, ..Parameter::of(kind) };
             }
             let is_array = kind == Type::Array;
             Parameter {
@@ -228,44 +175,31 @@ fn params(place: Place) -> impl Strategy<Value = BTreeMap<String, Parameter>> {
 }
 
 fn body() -> impl Strategy<Value = Body> {
-    let json_object =
-        (params(Place::Field), json(), any::<bool>()).prop_map(|(params, example, generated)| {
-            Body {
-                media_type: "application/json".to_owned(),
-                other_media_types: vec!["application/xml".to_owned()],
-                kind: Type::Object,
-                params,
-                example: Some(example),
-                generated,
-                required: generated,
-            }
-        });
-    let form = (params(Place::FormField), json(), any::<bool>()).prop_map(
-        |(params, example, required)| Body {
-            media_type: "multipart/form-data".to_owned(),
-            required,
-            kind: Type::Object,
-            params,
-            example: Some(example),
-            ..Body::default()
-        },
-    );
-    let kinds = vec![
-        Type::String,
-        Type::Integer,
-        Type::Array,
-        Type::Boolean,
-        Type::Any,
-    ];
-    let plain = (proptest::sample::select(kinds), json(), any::<bool>()).prop_map(
-        |(kind, example, required)| Body {
-            media_type: "application/vnd.x+json; charset=utf-8".to_owned(),
-            required,
-            kind,
-            example: Some(example),
-            ..Body::default()
-        },
-    );
+    let json_object = (params(Place::Field), json(), any::<bool>()).prop_map(|(params, example, generated)| Body {
+        media_type: "application/json".to_owned(),
+        other_media_types: vec!["application/xml".to_owned()],
+        kind: Type::Object,
+        params,
+        example: Some(example),
+        generated,
+        required: generated,
+    });
+    let form = (params(Place::FormField), json(), any::<bool>()).prop_map(|(params, example, required)| Body {
+        media_type: "multipart/form-data".to_owned(),
+        required,
+        kind: Type::Object,
+        params,
+        example: Some(example),
+        ..Body::default()
+    });
+    let kinds = vec![Type::String, Type::Integer, Type::Array, Type::Boolean, Type::Any];
+    let plain = (proptest::sample::select(kinds), json(), any::<bool>()).prop_map(|(kind, example, required)| Body {
+        media_type: "application/vnd.x+json; charset=utf-8".to_owned(),
+        required,
+        kind,
+        example: Some(example),
+        ..Body::default()
+    });
     let file = any::<bool>().prop_map(|required| Body {
         media_type: "image/png".to_owned(),
         required,
@@ -277,12 +211,7 @@ fn body() -> impl Strategy<Value = Body> {
 
 fn scheme() -> impl Strategy<Value = SecurityScheme> {
     let locations = vec![KeyLocation::Header, KeyLocation::Query, KeyLocation::Cookie];
-    let grants = vec![
-        Grant::AuthorizationCode,
-        Grant::ClientCredentials,
-        Grant::Implicit,
-        Grant::Password,
-    ];
+    let grants = vec![Grant::AuthorizationCode, Grant::ClientCredentials, Grant::Implicit, Grant::Password];
     prop_oneof![
         option::of(text()).prop_map(|bearer_format| SecurityScheme::Http {
             scheme: "bearer".to_owned(),
@@ -291,23 +220,17 @@ fn scheme() -> impl Strategy<Value = SecurityScheme> {
         Just(SecurityScheme::basic()),
         (proptest::sample::select(locations), name())
             .prop_map(|(location, name)| SecurityScheme::ApiKey { location, name }),
-        (
-            proptest::sample::select(grants),
-            btree_map("[a-z:]{1,6}", Just(()), 0..3)
-        )
-            .prop_map(|(grant, scopes)| {
-                let asks = matches!(grant, Grant::AuthorizationCode | Grant::Implicit);
-                let flow = OauthFlow {
-                    grant,
-                    authorization_url: asks.then(|| "https://a/auth".to_owned()),
-                    token_url: (grant != Grant::Implicit).then(|| "https://a/token".to_owned()),
-                    scopes: scopes.into_keys().collect(),
-                };
-                SecurityScheme::Oauth2 { flows: vec![flow] }
-            }),
-        Just(SecurityScheme::OpenIdConnect {
-            url: "https://a/.well-known/openid-configuration".to_owned()
+        (proptest::sample::select(grants), btree_map("[a-z:]{1,6}", Just(()), 0..3)).prop_map(|(grant, scopes)| {
+            let asks = matches!(grant, Grant::AuthorizationCode | Grant::Implicit);
+            let flow = OauthFlow {
+                grant,
+                authorization_url: asks.then(|| "https://a/auth".to_owned()),
+                token_url: (grant != Grant::Implicit).then(|| "https://a/token".to_owned()),
+                scopes: scopes.into_keys().collect(),
+            };
+            SecurityScheme::Oauth2 { flows: vec![flow] }
         }),
+        Just(SecurityScheme::OpenIdConnect { url: "https://a/.well-known/openid-configuration".to_owned() }),
         Just(SecurityScheme::MutualTls {}),
     ]
 }
@@ -319,10 +242,8 @@ fn server() -> impl Strategy<Value = Server> {
         Just("/v2"),
         Just("http://[::1]:9000/a/b")
     ];
-    (url, option::of("[a-zA-Z][a-z ]{0,8}[a-z]")).prop_map(|(url, description)| Server {
-        description,
-        ..Server::new(url)
-    })
+    (url, option::of("[a-zA-Z][a-z ]{0,8}[a-z]"))
+        .prop_map(|(url, description)| Server { description, ..Server::new(url) })
 }
 
 /// Paths with their variables, in the odd places where they are seen.
@@ -339,11 +260,7 @@ const PATHS: [(&str, &[&str]); 8] = [
 
 fn operation() -> impl Strategy<Value = Operation> {
     let one = (
-        (
-            0..PATHS.len(),
-            proptest::sample::select(&Method::ALL[..7]),
-            vec(server(), 0..2),
-        ),
+        (0..PATHS.len(), proptest::sample::select(&Method::ALL[..7]), vec(server(), 0..2)),
         (
             vec(parameter(Place::Parameter, true), 3),
             params(Place::Parameter),
@@ -352,35 +269,27 @@ fn operation() -> impl Strategy<Value = Operation> {
         ),
         option::of(body()),
     );
-    one.prop_map(
-        |((path, method, servers), (of_path, query_params, header_params, cookie_params), body)| {
-            let (path, names) = PATHS[path];
-            Operation {
-                method,
-                endpoint_path: path.to_owned(),
-                servers,
-                path_params: names.iter().map(|n| (*n).to_owned()).zip(of_path).collect(),
-                query_params,
-                header_params,
-                cookie_params,
-                body: body.filter(|_| !matches!(method, Method::Get | Method::Head)),
-                ..Operation::default()
-            }
-        },
-    )
+    one.prop_map(|((path, method, servers), (of_path, query_params, header_params, cookie_params), body)| {
+        let (path, names) = PATHS[path];
+        Operation {
+            method,
+            endpoint_path: path.to_owned(),
+            servers,
+            path_params: names.iter().map(|n| (*n).to_owned()).zip(of_path).collect(),
+            query_params,
+            header_params,
+            cookie_params,
+            body: body.filter(|_| !matches!(method, Method::Get | Method::Head)),
+            ..Operation::default()
+        }
+    })
 }
 
 /// Models as reading makes them: unique operations, base paths filled in, security from the schemes that are there.
 fn api() -> impl Strategy<Value = Api> {
     let schemes = btree_map("[a-z]{2,6}", scheme(), 0..4);
-    (
-        text(),
-        text(),
-        vec(server(), 0..3),
-        schemes,
-        vec((operation(), any::<u8>(), text()), 0..6),
-    )
-        .prop_map(|(title, version, mut servers, security_schemes, drafts)| {
+    (text(), text(), vec(server(), 0..3), schemes, vec((operation(), any::<u8>(), text()), 0..6)).prop_map(
+        |(title, version, mut servers, security_schemes, drafts)| {
             let mut urls = HashSet::new();
             servers.retain(|s| urls.insert(s.url.clone()));
             let mut api = Api {
@@ -397,20 +306,10 @@ fn api() -> impl Strategy<Value = Api> {
                     continue;
                 }
                 operation.id = format!("{}{i}", id.trim());
-                let effective = if operation.servers.is_empty() {
-                    &api.servers
-                } else {
-                    &operation.servers
-                };
+                let effective = if operation.servers.is_empty() { &api.servers } else { &operation.servers };
                 operation.base_path = effective.first().map(|s| s.url.clone()).unwrap_or_default();
-                if let (true, Some(name)) =
-                    (pick % 2 == 0, names.get(pick as usize % names.len().max(1)))
-                {
-                    let scopes = if pick % 3 == 0 {
-                        vec!["read".to_owned()]
-                    } else {
-                        Vec::new()
-                    };
+                if let (true, Some(name)) = (pick % 2 == 0, names.get(pick as usize % names.len().max(1))) {
+                    let scopes = if pick % 3 == 0 { vec!["read".to_owned()] } else { Vec::new() };
                     operation.security = Security(vec![BTreeMap::from([(name.clone(), scopes)])]);
                     if pick % 5 == 0 {
                         operation.security.0.push(BTreeMap::new());
@@ -419,28 +318,21 @@ fn api() -> impl Strategy<Value = Api> {
                 api.operations.push(operation);
             }
             // documents group methods by path, in the order of the paths' first use
-            let order: Vec<String> = api
-                .operations
-                .iter()
-                .map(|o| o.endpoint_path.clone())
-                .collect();
-            api.operations
-                .sort_by_key(|o| order.iter().position(|p| *p == o.endpoint_path));
+            let order: Vec<String> = api.operations.iter().map(|o| o.endpoint_path.clone()).collect();
+            api.operations.sort_by_key(|o| order.iter().position(|p| *p == o.endpoint_path));
             api
-        })
+        },
+    )
 }
 
 /// Writes and reads; gives what was read and whether the writer had something that it could not say.
 fn through(api: &Api, format: Format, syntax: Syntax, kind: Kind) -> (Api, Vec<String>) {
     let written = apidoc::write(api, format, syntax);
     assert!(written.warnings.iter().all(|w| w.code == Code::NotSayable));
-    let read = apidoc::read_bytes("written", written.text.as_bytes())
-        .unwrap_or_else(|p| panic!("{p}\n{}", written.text));
+    let read =
+        apidoc::read_bytes("written", written.text.as_bytes()).unwrap_or_else(|p| panic!("{p}\n{}", written.text));
     assert_eq!(read.kind, kind);
-    (
-        read.api,
-        written.warnings.into_iter().map(|w| w.message).collect(),
-    )
+    (read.api, written.warnings.into_iter().map(|w| w.message).collect())
 }
 
 /// What is left of a model where a format lacks words.

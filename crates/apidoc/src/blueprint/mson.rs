@@ -218,14 +218,8 @@ impl Schemas for Mson<'_> {
             // a member that says nothing but its type
             MsonKey::Declared(id) => {
                 let declaration = self.declared.borrow()[*id].clone();
-                let plain =
-                    declaration.item.items.is_empty() && declaration.signature.value.is_none();
-                declaration
-                    .signature
-                    .kind()
-                    .filter(|_| plain)
-                    .and_then(|name| self.named.get(name))
-                    .copied()
+                let plain = declaration.item.items.is_empty() && declaration.signature.value.is_none();
+                declaration.signature.kind().filter(|_| plain).and_then(|name| self.named.get(name)).copied()
             }
         };
         id.map_or_else(|| key.clone(), MsonKey::Declared)

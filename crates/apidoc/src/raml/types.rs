@@ -288,13 +288,12 @@ impl<'a> Schemas for Types<'a> {
         for _ in 0..DEEPEST {
             let name = match &key {
                 TypeKey::Expression(text, node) => Some((text.clone(), *node)),
-                TypeKey::Declared(view, _) if !view.is_map() && !view.is_list() => view
-                    .text()
-                    .map(|text| (text.trim().to_owned(), view.node())),
+                TypeKey::Declared(view, _) if !view.is_map() && !view.is_list() => {
+                    view.text().map(|text| (text.trim().to_owned(), view.node()))
+                }
                 _ => None,
             };
-            let found = name
-                .and_then(|(name, node)| self.scope.find(&["types", "schemas"], &name, node).ok());
+            let found = name.and_then(|(name, node)| self.scope.find(&["types", "schemas"], &name, node).ok());
             match found {
                 Some(found) => key = TypeKey::Declared(View::of(found), "string"),
                 None => break,

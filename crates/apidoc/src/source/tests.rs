@@ -16,13 +16,7 @@ fn references_are_joined_as_urls_are() {
 
 #[test]
 fn schemes_and_hosts_are_remote() {
-    for remote in [
-        "http://a/b",
-        "https://a",
-        "//a/b",
-        "urn:x:y",
-        "file:///etc/passwd",
-    ] {
+    for remote in ["http://a/b", "https://a", "//a/b", "urn:x:y", "file:///etc/passwd"] {
         assert!(is_remote(remote), "{remote}");
     }
     for local in ["a.yaml", "./a:b.yaml", "/a/b", "C:\\a", "", "a/b:c"] {
@@ -44,20 +38,8 @@ fn files_are_read_within_the_limit_and_only_regular_ones() {
     std::fs::write(path("a.yaml"), "0123456789").unwrap();
     let files = Files::anywhere();
     assert_eq!(files.read(&path("a.yaml"), 4).unwrap(), b"01234");
-    assert!(
-        files
-            .read(&dir.path().to_string_lossy(), 4)
-            .unwrap_err()
-            .to_string()
-            .contains("not a regular file")
-    );
-    assert!(
-        files
-            .read("/dev/zero", 4)
-            .unwrap_err()
-            .to_string()
-            .contains("not a regular file")
-    );
+    assert!(files.read(&dir.path().to_string_lossy(), 4).unwrap_err().to_string().contains("not a regular file"));
+    assert!(files.read("/dev/zero", 4).unwrap_err().to_string().contains("not a regular file"));
 }
 
 #[test]

@@ -10,10 +10,7 @@ fn variables_stand_anywhere_in_a_segment() {
     assert_eq!(names("/a/{b}"), ("/a/{b}".to_owned(), vec!["b".to_owned()]));
     assert_eq!(
         names("/{a}.{b}/x{c}y-{d}"),
-        (
-            "/{a}.{b}/x{c}y-{d}".to_owned(),
-            ["a", "b", "c", "d"].map(str::to_owned).to_vec()
-        )
+        ("/{a}.{b}/x{c}y-{d}".to_owned(), ["a", "b", "c", "d"].map(str::to_owned).to_vec())
     );
     assert_eq!(names("/"), ("/".to_owned(), vec![]));
     assert_eq!(names(""), ("/".to_owned(), vec![]));
@@ -30,14 +27,7 @@ fn operators_of_rfc_6570_become_plain_variables() {
     assert_eq!(names("/x/{a:3}").1, ["a"]);
     let query = parse("/x{?a,b*}{&c}{#d}").unwrap();
     assert_eq!(query.path, "/x");
-    assert_eq!(
-        query.query,
-        [
-            ("a".to_owned(), false),
-            ("b".to_owned(), true),
-            ("c".to_owned(), false)
-        ]
-    );
+    assert_eq!(query.query, [("a".to_owned(), false), ("b".to_owned(), true), ("c".to_owned(), false)]);
     assert_eq!(query.remarks.len(), 1);
 }
 
@@ -45,10 +35,7 @@ fn operators_of_rfc_6570_become_plain_variables() {
 fn a_query_string_in_the_path_becomes_parameters() {
     let template = parse("/x?action=list%20all&n={n}#top").unwrap();
     assert_eq!(template.path, "/x");
-    assert_eq!(
-        template.fixed_query,
-        [("action".to_owned(), "list all".to_owned())]
-    );
+    assert_eq!(template.fixed_query, [("action".to_owned(), "list all".to_owned())]);
     assert_eq!(template.query, [("n".to_owned(), false)]);
     assert_eq!(template.remarks.len(), 2);
 }
@@ -57,10 +44,7 @@ fn a_query_string_in_the_path_becomes_parameters() {
 fn expressions_of_frameworks_become_patterns() {
     let template = parse("/x/{id:[0-9]{2,4}}/{name}").unwrap();
     assert_eq!(template.path, "/x/{id}/{name}");
-    assert_eq!(
-        template.patterns,
-        [("id".to_owned(), "[0-9]{2,4}".to_owned())]
-    );
+    assert_eq!(template.patterns, [("id".to_owned(), "[0-9]{2,4}".to_owned())]);
 }
 
 #[test]

@@ -73,17 +73,8 @@ impl<'l> Builder<'l> {
                 format!("the document holds more than {} values", self.limits.values),
             ));
         }
-        self.values.push(Slot {
-            value,
-            line: at.line,
-            column: at.column,
-            parent: Id::MAX,
-            nth: 0,
-        });
-        self.sizes.push(Size {
-            values: 1,
-            height: 1,
-        });
+        self.values.push(Slot { value, line: at.line, column: at.column, parent: Id::MAX, nth: 0 });
+        self.sizes.push(Size { values: 1, height: 1 });
         Ok(self.values.len() as Id - 1)
     }
 
@@ -96,11 +87,7 @@ impl<'l> Builder<'l> {
     /// Takes the key of the next value of the open mapping.
     pub(super) fn key(&mut self, text: &str, merge: bool, at: At) {
         if let Some(open) = self.open.last_mut() {
-            open.key = Some(Key {
-                text: text.into(),
-                at,
-                merge,
-            });
+            open.key = Some(Key { text: text.into(), at, merge });
         }
     }
 
@@ -122,19 +109,13 @@ impl<'l> Builder<'l> {
     pub(super) fn alias(&mut self, anchor: usize, at: At) -> Result<(), Diagnostic> {
         match self.anchors.get(&anchor) {
             Some(&id) => self.place_value(id, at),
-            None => Err(self.fault(
-                Code::Syntax,
-                at,
-                "the alias stands inside of its own anchor and would never end",
-            )),
+            None => Err(self.fault(Code::Syntax, at, "the alias stands inside of its own anchor and would never end")),
         }
     }
 
     /// Whether the next scalar is a key.
     pub(super) fn wants_key(&self) -> bool {
-        self.open
-            .last()
-            .is_some_and(|o| self.is_map(o.id) && o.key.is_none())
+        self.open.last().is_some_and(|o| self.is_map(o.id) && o.key.is_none())
     }
 
     /// Whether the root is there already.
@@ -161,11 +142,7 @@ impl<'l> Builder<'l> {
     /// Opens a list or mapping: an empty one, as `value`.
     pub(super) fn begin(&mut self, value: Value, anchor: usize, at: At) -> Result<(), Diagnostic> {
         if self.wants_key() {
-            return Err(self.fault(
-                Code::Syntax,
-                at,
-                "a key must be text, not a list or a mapping",
-            ));
+            return Err(self.fault(Code::Syntax, at, "a key must be text, not a list or a mapping"));
         }
         if self.open.len() >= self.limits.depth {
             return Err(self.fault(
@@ -175,12 +152,7 @@ impl<'l> Builder<'l> {
             ));
         }
         let id = self.add(value, at)?;
-        self.open.push(Open {
-            id,
-            anchor,
-            key: None,
-            merges: Vec::new(),
-        });
+        self.open.push(Open { id, anchor, key: None, merges: Vec::new() });
         Ok(())
     }
 
@@ -212,23 +184,14 @@ impl<'l> Builder<'l> {
         self.attach(container, key, id, at)
     }
 
-    fn attach(
-        &mut self,
-        container: Id,
-        key: Option<Key>,
-        id: Id,
-        at: At,
-    ) -> Result<(), Diagnostic> {
+    fn attach(&mut self, container: Id, key: Option<Key>, id: Id, at: At) -> Result<(), Diagnostic> {
         let size = self.sizes[container as usize].with(self.sizes[id as usize]);
         if size.values > self.limits.values {
             let text = format!("aliases expand to more than {} values", self.limits.values);
             return Err(self.fault(Code::TooLarge, at, text));
         }
         if size.height as usize > self.limits.depth {
-            let text = format!(
-                "values are nested more than {} deep when aliases are followed",
-                self.limits.depth
-            );
+            let text = format!("values are nested more than {} deep when aliases are followed", self.limits.depth);
             return Err(self.fault(Code::TooLarge, at, text));
         }
         let nth = match &mut self.values[container as usize].value {
@@ -244,24 +207,13 @@ impl<'l> Builder<'l> {
                         short(&key.text),
                         map.entries[first].line
                     );
-                    let fault = Diagnostic::at_line(
-                        Code::Syntax,
-                        &self.name,
-                        key.at.line,
-                        Some(key.at.column),
-                        text,
-                    );
+                    let fault = Diagnostic::at_line(Code::Syntax, &self.name, key.at.line, Some(key.at.column), text);
                     if self.faults.len() < 100 {
                         self.faults.push(fault);
                     }
                     return Ok(());
                 }
-                map.push(Entry {
-                    key: key.text,
-                    line: key.at.line,
-                    column: key.at.column,
-                    value: id,
-                });
+                map.push(Entry { key: key.text, line: key.at.line, column: key.at.column, value: id });
                 map.entries.len() - 1
             }
             _ => return Ok(()), // only lists and mappings are ever open
@@ -282,27 +234,13 @@ impl<'l> Builder<'l> {
         };
         for source in sources {
             let Value::Map(map) = &self.values[source as usize].value else {
-                return Err(self.fault(
-                    Code::Syntax,
-                    at,
-                    "'<<' takes a mapping or a list of mappings",
-                ));
+                return Err(self.fault(Code::Syntax, at, "'<<' takes a mapping or a list of mappings"));
             };
             let copied: Vec<(Key, Id)> = map
                 .entries
                 .iter()
                 .map(|e| {
-                    (
-                        Key {
-                            text: e.key.clone(),
-                            at: At {
-                                line: e.line,
-                                column: e.column,
-                            },
-                            merge: false,
-                        },
-                        e.value,
-                    )
+                    (Key { text: e.key.clone(), at: At { line: e.line, column: e.column }, merge: false }, e.value)
                 })
                 .collect();
             for (key, id) in copied {
@@ -323,11 +261,7 @@ impl<'l> Builder<'l> {
             return Err(self.faults);
         }
         let Some(root) = self.root else {
-            return Err(vec![Diagnostic::whole(
-                Code::Syntax,
-                &self.name,
-                "the file is empty",
-            )]);
+            return Err(vec![Diagnostic::whole(Code::Syntax, &self.name, "the file is empty")]);
         };
         self.values[root as usize].parent = root;
         // a value that only a merge or nothing at all uses gets the root as parent, so that pointers always end
@@ -338,12 +272,6 @@ impl<'l> Builder<'l> {
             }
         }
         let size = self.sizes[root as usize];
-        Ok(Document {
-            name: self.name,
-            values: self.values,
-            root,
-            size,
-            remarks: self.remarks,
-        })
+        Ok(Document { name: self.name, values: self.values, root, size, remarks: self.remarks })
     }
 }

@@ -10,15 +10,7 @@ pub(super) const NOT_JSON: &str = "not JSON: ";
 
 /// Parses `text` with `builder`.
 pub(super) fn parse(text: &str, builder: Builder<'_>) -> Result<Document, Vec<Diagnostic>> {
-    let mut reader = Reader {
-        text,
-        bytes: text.as_bytes(),
-        at: 0,
-        line: 1,
-        counted: 0,
-        column: 1,
-        builder,
-    };
+    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, line: 1, counted: 0, column: 1, builder };
     match reader.document() {
         Ok(()) => reader.builder.finish(),
         Err(fatal) => reader.builder.fatal(fatal),
@@ -71,11 +63,7 @@ impl Reader<'_, '_> {
                 }
                 (Next::More, b',') if !open.is_empty() => {
                     self.at += 1;
-                    next = if open.last() == Some(&b'}') {
-                        Next::Key
-                    } else {
-                        Next::Value
-                    };
+                    next = if open.last() == Some(&b'}') { Next::Key } else { Next::Value };
                 }
                 (Next::FirstKey | Next::Key, b'"') => {
                     let key = self.string()?;
@@ -124,16 +112,12 @@ impl Reader<'_, '_> {
     fn place(&mut self) -> At {
         self.column += self.text[self.counted..self.at].chars().count() as u32;
         self.counted = self.at;
-        At {
-            line: self.line,
-            column: self.column,
-        }
+        At { line: self.line, column: self.column }
     }
 
     fn wrong(&mut self, what: &str) -> Diagnostic {
         let at = self.place();
-        self.builder
-            .fault(Code::Syntax, at, format!("{NOT_JSON}{what}"))
+        self.builder.fault(Code::Syntax, at, format!("{NOT_JSON}{what}"))
     }
 
     fn space(&mut self) {
@@ -155,11 +139,7 @@ impl Reader<'_, '_> {
             return Ok(Value::String(self.string()?.into()));
         }
         let rest = &self.text[self.at..];
-        for (word, value) in [
-            ("true", Value::Bool(true)),
-            ("false", Value::Bool(false)),
-            ("null", Value::Null),
-        ] {
+        for (word, value) in [("true", Value::Bool(true)), ("false", Value::Bool(false)), ("null", Value::Null)] {
             if rest.starts_with(word) {
                 self.at += word.len();
                 return Ok(value);
@@ -175,10 +155,8 @@ impl Reader<'_, '_> {
         }
         self.at += end;
         if number(digits).is_none() {
-            let text = format!(
-                "the number {} is too large to be held; it is read as null",
-                super::parse::short(digits)
-            );
+            let text =
+                format!("the number {} is too large to be held; it is read as null", super::parse::short(digits));
             self.builder.remark(at, text);
         }
         Ok(Value::Number(digits.into()))
@@ -189,10 +167,7 @@ impl Reader<'_, '_> {
         let mut out = String::new();
         loop {
             let rest = &self.bytes[self.at..];
-            let Some(end) = rest
-                .iter()
-                .position(|b| matches!(b, b'"' | b'\\' | 0..0x20))
-            else {
+            let Some(end) = rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)) else {
                 self.at = self.bytes.len();
                 return Err(self.wrong("the text ends in a string"));
             };
@@ -229,15 +204,11 @@ impl Reader<'_, '_> {
 
     /// `\u0041`, or two of them that make one character; half of a pair alone becomes U+FFFD, as in browsers.
     fn unicode(&mut self) -> Result<char, Diagnostic> {
-        let first = self
-            .hex(self.at + 2)
-            .ok_or_else(|| self.wrong("four hexadecimal digits are expected after \\u"))?;
+        let first =
+            self.hex(self.at + 2).ok_or_else(|| self.wrong("four hexadecimal digits are expected after \\u"))?;
         self.at += 6;
         if (0xD800..0xDC00).contains(&first) && self.bytes[self.at..].starts_with(b"\\u") {
-            if let Some(second) = self
-                .hex(self.at + 2)
-                .filter(|c| (0xDC00..0xE000).contains(c))
-            {
+            if let Some(second) = self.hex(self.at + 2).filter(|c| (0xDC00..0xE000).contains(c)) {
                 self.at += 6;
                 let c = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
                 return Ok(char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER));
@@ -247,10 +218,7 @@ impl Reader<'_, '_> {
     }
 
     fn hex(&self, at: usize) -> Option<u32> {
-        let digits = self
-            .bytes
-            .get(at..at + 4)
-            .filter(|d| d.iter().all(u8::is_ascii_hexdigit))?;
+        let digits = self.bytes.get(at..at + 4).filter(|d| d.iter().all(u8::is_ascii_hexdigit))?;
         u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     }
 }

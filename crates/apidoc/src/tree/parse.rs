@@ -19,21 +19,11 @@ pub(crate) fn parse(name: &str, bytes: &[u8], limits: &Limits) -> Result<Documen
         return yaml::parse(text, Builder::new(name, limits));
     }
     match json::parse(text, Builder::new(name, limits)) {
-        Err(errors)
-            if errors
-                .iter()
-                .any(|e| e.code == Code::Syntax && e.message.starts_with(json::NOT_JSON)) =>
-        {
+        Err(errors) if errors.iter().any(|e| e.code == Code::Syntax && e.message.starts_with(json::NOT_JSON)) => {
             // of two complaints the one that came further knows better what the text is
             let place = |errors: &[Diagnostic]| errors.last().map(|e| (e.line, e.column));
             let tried = yaml::parse(text, Builder::new(name, limits));
-            tried.map_err(|others| {
-                if place(&others) > place(&errors) {
-                    others
-                } else {
-                    errors
-                }
-            })
+            tried.map_err(|others| if place(&others) > place(&errors) { others } else { errors })
         }
         result => result,
     }

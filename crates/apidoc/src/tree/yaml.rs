@@ -24,10 +24,7 @@ pub(super) fn parse(text: &str, mut builder: Builder<'_>) -> Result<Document, Ve
         let step = match event {
             Ok((event, span)) => take(&mut builder, event, at(&span)),
             Err(e) => {
-                let place = At {
-                    line: e.marker().line() as u32,
-                    column: e.marker().col() as u32 + 1,
-                };
+                let place = At { line: e.marker().line() as u32, column: e.marker().col() as u32 + 1 };
                 let code = match e.kind() {
                     ErrorKind::RecursionLimitExceeded => Code::TooLarge,
                     _ => Code::Syntax,
@@ -45,20 +42,14 @@ pub(super) fn parse(text: &str, mut builder: Builder<'_>) -> Result<Document, Ve
 }
 
 fn at(span: &Span) -> At {
-    At {
-        line: span.start.line() as u32,
-        column: span.start.col() as u32 + 1,
-    }
+    At { line: span.start.line() as u32, column: span.start.col() as u32 + 1 }
 }
 
 /// Takes one event; `false` when what follows is not read.
 fn take(builder: &mut Builder<'_>, event: Event<'_>, at: At) -> Result<bool, Diagnostic> {
     match event {
         Event::DocumentStart(..) if builder.has_root() => {
-            builder.remark(
-                at,
-                "the file holds more than one YAML document; only the first is read".to_owned(),
-            );
+            builder.remark(at, "the file holds more than one YAML document; only the first is read".to_owned());
             return Ok(false);
         }
         Event::Scalar(text, style, anchor, tag) => {
@@ -83,11 +74,7 @@ fn take(builder: &mut Builder<'_>, event: Event<'_>, at: At) -> Result<bool, Dia
         }
         Event::SequenceEnd | Event::MappingEnd => builder.end(at)?,
         Event::Alias(_) if builder.wants_key() => {
-            return Err(builder.fault(
-                Code::Syntax,
-                at,
-                "an alias cannot be a key here; write the key out",
-            ));
+            return Err(builder.fault(Code::Syntax, at, "an alias cannot be a key here; write the key out"));
         }
         Event::Alias(anchor) => builder.alias(anchor, at)?,
         _ => {}
@@ -96,13 +83,7 @@ fn take(builder: &mut Builder<'_>, event: Event<'_>, at: At) -> Result<bool, Dia
 }
 
 /// The value that a scalar means.
-fn scalar(
-    builder: &mut Builder<'_>,
-    text: Cow<'_, str>,
-    style: ScalarStyle,
-    tag: Option<&Tag>,
-    at: At,
-) -> Value {
+fn scalar(builder: &mut Builder<'_>, text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>, at: At) -> Value {
     let own = |t: Cow<'_, str>| t.into_owned().into_boxed_str();
     if let Some(tag) = tag {
         match (tag.is_yaml_core_schema(), tag.suffix()) {
@@ -121,13 +102,7 @@ fn scalar(
         "false" | "False" | "FALSE" => Value::Bool(false),
         t if looks_numeric(t) => {
             if number(t).is_none() {
-                builder.remark(
-                    at,
-                    format!(
-                        "the number {} is too large to be held; it is read as null",
-                        short(t)
-                    ),
-                );
+                builder.remark(at, format!("the number {} is too large to be held; it is read as null", short(t)));
             }
             Value::Number(own(text))
         }
@@ -139,9 +114,6 @@ fn unknown_tag(builder: &mut Builder<'_>, tag: Option<&Tag>, at: At) {
     if let Some(tag) = tag
         && !(tag.is_yaml_core_schema() && matches!(tag.suffix(), "map" | "seq" | "str"))
     {
-        builder.remark(
-            at,
-            format!("the YAML tag {} is passed over", short(&tag.original())),
-        );
+        builder.remark(at, format!("the YAML tag {} is passed over", short(&tag.original())));
     }
 }

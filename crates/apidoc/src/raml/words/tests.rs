@@ -41,12 +41,7 @@ fn cases_are_changed() {
 #[test]
 fn letters_outside_of_ascii_do_no_harm() {
     for word in ["ÄÖÜs", "ies", "İes", "日本", "ſ", "straßes"] {
-        for function in [
-            "!singularize",
-            "!pluralize",
-            "!lowercamelcase",
-            "!uppercamelcase",
-        ] {
+        for function in ["!singularize", "!pluralize", "!lowercamelcase", "!uppercamelcase"] {
             apply(function, word);
         }
     }
