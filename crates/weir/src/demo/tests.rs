@@ -205,12 +205,14 @@ fn a_completion_to_the_byte() {
             r#""usage":{"prompt_tokens":2,"completion_tokens":8,"total_tokens":10}}"#
         )
     );
-    let fewer = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"m",{HELLO},"max_tokens":3.0}}"#));
-    let choice = &parsed(&fewer)["choices"][0];
-    assert_eq!(
-        (&choice["message"]["content"], &choice["finish_reason"]),
-        (&json!("trout weir sluice"), &json!("length"))
-    );
+    for fewer in
+        [r#""max_tokens":3.0"#, r#""max_tokens":1,"max_completion_tokens":3"#, r#""max_tokens":9,"max_tokens":3"#]
+    {
+        let answer = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"m",{HELLO},{fewer}}}"#));
+        let choice = parsed(&answer)["choices"][0].take();
+        let shown = (choice["message"]["content"].as_str(), choice["finish_reason"].as_str());
+        assert_eq!(shown, (Some("trout weir sluice"), Some("length")), "{fewer}");
+    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
             _ = housekeeping.tick() => {
                 worker.pool.sweep(clock::turn_ns());
                 if let Some(log) = &mut *worker.log.borrow_mut() {
-                    log.flush_old(clock::turn_ns() / 1_000_000);
+                    log.flush_old();
                 }
             }
         }

@@ -15,11 +15,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use line::Line;
 
-use super::clock::Rfc3339;
+use super::clock::{Rfc3339, unix_ms};
 use super::metrics::{Exposition, Metrics};
 use crate::config;
 
@@ -234,13 +234,19 @@ impl Writer {
         if self.buffer.len() >= FULL {
             self.hand_over();
         } else {
-            self.flush_old(line.time_ms);
+            self.flush_if_old(line.time_ms);
         }
     }
 
     /// Hands the buffer over when its first line is a second old. A worker calls this about once a second, so that lines do not wait for the next
-    /// request. `now_ms` is in milliseconds since the Unix epoch.
-    pub fn flush_old(&mut self, now_ms: u64) {
+    /// request.
+    pub fn flush_old(&mut self) {
+        if self.lines > 0 {
+            self.flush_if_old(unix_ms(SystemTime::now()));
+        }
+    }
+
+    fn flush_if_old(&mut self, now_ms: u64) {
         // The clock may have been set back, hence the distance and not the difference.
         if self.lines > 0 && now_ms.abs_diff(self.oldest_ms) >= OLD {
             self.hand_over();
