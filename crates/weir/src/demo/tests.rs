@@ -1,5 +1,5 @@
-//! The services as they listen, asked in raw bytes. `services/contract` asks them the same as the other implementations; here is what must hold
-//! without it.
+//! The services as they listen, asked in raw bytes. `services/contract` asks them the same as the other
+//! implementations; here is what must hold without it.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -310,7 +310,10 @@ fn events_are_passed_on_as_they_are_due_and_a_client_that_leaves_is_counted() {
     while !text.contains("trout") {
         text.push_str(std::str::from_utf8(&client.read_piece().expect("more").data).unwrap());
     }
-    let counts = |in_flight: u64, cancelled: u64, admitted: u64| json!({ "in_flight": in_flight, "admitted": admitted, "failed": 0, "refused": 0, "cancelled": cancelled });
+    let counts = |in_flight: u64, cancelled: u64, admitted: u64| {
+        let (failed, refused) = (0, 0);
+        json!({ "in_flight": in_flight, "admitted": admitted, "failed": failed, "refused": refused, "cancelled": cancelled })
+    };
     until_sim(at, &counts(1, 0, 1));
     drop(client);
     until_sim(at, &counts(0, 1, 1));

@@ -210,6 +210,9 @@ impl Drop for Open {
         self.worker.handle().connections.fetch_sub(1, Ordering::Relaxed);
         self.worker.open.set(self.worker.open.get() - 1);
         self.worker.metrics.connection_closed();
+        if std::thread::panicking() {
+            self.worker.metrics.panicked();
+        }
         if let Some(client) = self.counted {
             self.worker.shared.release_client(client);
         }

@@ -356,6 +356,7 @@ fn a_lonely_line_is_written_when_it_is_a_second_old() {
     writer.line(&line());
     writer.line(&Line { time_ms: line().time_ms + 1000, ..line() });
     assert_eq!(writer.lines, 0, "or by a later line");
+    until("written", || counts(&metrics)[0] == 4);
     writer.line(&line()); // long ago
     writer.flush_old();
     assert_eq!(writer.lines, 0, "by the machine's clock");
