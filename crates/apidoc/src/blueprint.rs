@@ -90,7 +90,8 @@ struct Reader<'t, 'r> {
 
 /// Reads the document `text`, called `file`.
 pub(crate) fn read<'t>(file: &'t str, text: &'t str, builder: Builder<'t, '_>) -> Api {
-    let outline = lines::outline(text);
+    let mut outline = lines::outline(text);
+    outline.sections = joined(outline.sections);
     let mut reader = Reader { file, builder, mson: Mson::new(file), models: HashMap::new() };
     reader.metadata(&outline);
     reader.data_structures(&outline.sections);
@@ -100,6 +101,23 @@ pub(crate) fn read<'t>(file: &'t str, text: &'t str, builder: Builder<'t, '_>) -
         reader.builder.report.warn(Diagnostic::whole(Code::PassedOver, file, text));
     }
     reader.builder.finish()
+}
+
+/// Headings that declare nothing, within a resource or action, are a part of its text: lists below them are its lists.
+fn joined(sections: Vec<Section<'_>>) -> Vec<Section<'_>> {
+    let mut out: Vec<Section<'_>> = Vec::with_capacity(sections.len());
+    for section in sections {
+        let owner = out.last_mut().filter(|last| {
+            section.level > last.level
+                && matches!(classify(section.title), Heading::Other(_))
+                && matches!(classify(last.title), Heading::Resource(..) | Heading::Action(..))
+        });
+        match owner {
+            Some(owner) => owner.items.extend(section.items),
+            None => out.push(section),
+        }
+    }
+    out
 }
 
 impl<'t> Reader<'t, '_> {

@@ -33,9 +33,7 @@ impl<'a> Reader<'a, '_> {
             "securedBy",
         ];
         for (key, value) in view.entries() {
-            let is_annotation = key.starts_with('(');
-            let is_of_trait = key == "usage" && view.layers.len() > 1;
-            if !known.contains(&&*key) && !is_annotation && !is_of_trait {
+            if !known.contains(&&*key) && !key.starts_with('(') && !(key == "usage" && view.layers.len() > 1) {
                 let text =
                     format!("the key '{}' is not known here and is passed over", crate::tree::parse::short(&key));
                 self.builder.report.warn(value.diagnostic(Code::PassedOver, text));
