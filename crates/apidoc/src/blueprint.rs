@@ -15,7 +15,7 @@ use crate::model::{Api, ListFormat, Method, Parameter, Type};
 use lines::{Item, Outline, Section};
 use mson::Mson;
 use serde_json::Value as Json;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a heading declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,15 +242,14 @@ impl<'t> Reader<'t, '_> {
         for item in &section.items {
             self.unknown_item(item, &["Parameters", "Attributes", "Headers", "Request", "Response", "Relation"]);
         }
-        let mut declared: Vec<(String, Parameter)> = Vec::new();
+        let mut declared: BTreeMap<String, Parameter> = BTreeMap::new();
         let known =
             |name: &str| template.names.iter().any(|n| n == name) || template.query.iter().any(|(n, _)| n == name);
         // what the resource describes for its own template need not be in the action's
         let inherited = shared.iter().flat_map(|list| &list.items).map(parameter).filter(|(name, _)| known(name));
         let own = section.items.iter().filter(|i| i.is("Parameters")).flat_map(|list| &list.items).map(parameter);
         for (name, parameter) in inherited.chain(own) {
-            declared.retain(|(n, _)| *n != name);
-            declared.push((name, parameter));
+            declared.insert(name, parameter);
         }
         let mut params = Params::default();
         for (name, mut parameter) in declared {

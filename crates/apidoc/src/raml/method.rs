@@ -10,6 +10,9 @@ use crate::shape::{self, Schemas};
 use crate::tree::Node;
 use std::collections::BTreeMap;
 
+/// Traits and resource types of one method, at most.
+const MOST_LAYERS: usize = 200;
+
 impl<'a> Reader<'a, '_> {
     /// Reads a method of `resource` and adds it.
     pub(super) fn method(&mut self, method: Method, resource: &View<'a>, here: &Parent<'a>) {
@@ -93,8 +96,10 @@ impl<'a> Reader<'a, '_> {
             if layers.iter().any(|l| l.node == layer.node) {
                 continue; // applied nearer already
             }
-            if depth >= DEEPEST {
-                self.builder.report.error(one.diagnostic(Code::BadReference, "traits apply each other too deeply"));
+            if depth >= DEEPEST || layers.len() >= MOST_LAYERS {
+                self.builder
+                    .report
+                    .error(one.diagnostic(Code::BadReference, "too many traits apply, or apply each other too deeply"));
                 return;
             }
             layers.push(layer.clone());

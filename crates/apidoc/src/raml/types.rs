@@ -3,7 +3,6 @@
 
 use super::scope::Scope;
 use super::view::View;
-
 use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::jsonschema::JsonSchemas;
 use crate::model::Type;
