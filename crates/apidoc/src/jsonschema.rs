@@ -48,10 +48,10 @@ impl<'a> JsonSchemas<'a> {
             return shape;
         }
         self.keywords(node, &mut shape, report);
-        if let Some(reference) = node.given("$ref") {
-            if let Some(target) = follow(reference, report) {
-                shape.and(&self.shape(&target, report));
-            }
+        if let Some(reference) = node.given("$ref")
+            && let Some(target) = follow(reference, report)
+        {
+            shape.and(&self.shape(&target, report));
         }
         if let Some(reference) = node.given("$dynamicRef") {
             report.warn(
@@ -72,16 +72,16 @@ impl<'a> JsonSchemas<'a> {
         if let Some(branch) = branches.and_then(|b| self.branch(b, &mut shape)) {
             let shaped = self.shape(&branch, report);
             shape.and(&shaped);
-            if let Some(discriminator) = discriminator {
-                if let Some((property, value)) = discriminated(discriminator, branch) {
-                    shape.fixed.retain(|(name, _)| *name != property);
-                    shape.fixed.push((property, Json::String(value)));
-                }
-            }
-        } else if let Some((property, value)) = discriminator.and_then(|d| discriminated(d, node)) {
-            if !shape.fixed.iter().any(|(name, _)| *name == property) {
+            if let Some(discriminator) = discriminator
+                && let Some((property, value)) = discriminated(discriminator, branch)
+            {
+                shape.fixed.retain(|(name, _)| *name != property);
                 shape.fixed.push((property, Json::String(value)));
             }
+        } else if let Some((property, value)) = discriminator.and_then(|d| discriminated(d, node))
+            && !shape.fixed.iter().any(|(name, _)| *name == property)
+        {
+            shape.fixed.push((property, Json::String(value)));
         }
         shape
     }

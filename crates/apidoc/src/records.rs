@@ -121,12 +121,12 @@ fn loose<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, 
     )]
     enum Form {
         Name(Type),
-        Whole(Parameter),
+        Whole(Box<Parameter>),
     }
     let read: Option<BTreeMap<String, Form>> = Option::deserialize(deserializer)?;
     let whole = |form| match form {
         Form::Name(kind) => Parameter { required: true, ..Parameter::of(kind) },
-        Form::Whole(parameter) => parameter,
+        Form::Whole(parameter) => *parameter,
     };
     Ok(read.unwrap_or_default().into_iter().map(|(name, form)| (name, whole(form))).collect())
 }

@@ -54,7 +54,7 @@ const PUBLIC: [(&str, Kind, usize); 5] = [
     ("github.json", Kind::OpenApi, 1223),
     ("kubernetes.json", Kind::Swagger2, 1067),
     ("kubernetes-apps.json", Kind::OpenApi, 77),
-    ("stripe.json", Kind::OpenApi, 572),
+    ("stripe.json", Kind::OpenApi, 559),
     ("blockfrost.yaml", Kind::OpenApi, 129),
 ];
 

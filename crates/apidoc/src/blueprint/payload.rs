@@ -82,7 +82,7 @@ impl<'t> Reader<'t, '_> {
                 continue;
             }
             if !name.eq_ignore_ascii_case("authorization") {
-                let example = (!value.is_empty()).then(|| Json::String(value));
+                let example = (!value.is_empty()).then_some(Json::String(value));
                 headers.insert(name, Parameter { required, example, ..Parameter::of(Type::String) });
                 continue;
             }

@@ -36,7 +36,8 @@ impl<'a> Reader<'a, '_> {
             "securedBy",
         ];
         for (key, value) in view.entries() {
-            if !known.contains(&&*key) && !key.starts_with('(') && !(key == "usage" && view.layers.len() > 1) {
+            let of_trait = key == "usage" && view.layers.len() > 1;
+            if !(of_trait || known.contains(&&*key) || key.starts_with('(')) {
                 let text =
                     format!("the key '{}' is not known here and is passed over", crate::tree::parse::short(&key));
                 self.builder.report.warn(value.diagnostic(Code::PassedOver, text));

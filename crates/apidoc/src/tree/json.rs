@@ -207,12 +207,13 @@ impl Reader<'_, '_> {
         let first =
             self.hex(self.at + 2).ok_or_else(|| self.wrong("four hexadecimal digits are expected after \\u"))?;
         self.at += 6;
-        if (0xD800..0xDC00).contains(&first) && self.bytes[self.at..].starts_with(b"\\u") {
-            if let Some(second) = self.hex(self.at + 2).filter(|c| (0xDC00..0xE000).contains(c)) {
-                self.at += 6;
-                let c = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-                return Ok(char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER));
-            }
+        if (0xD800..0xDC00).contains(&first)
+            && self.bytes[self.at..].starts_with(b"\\u")
+            && let Some(second) = self.hex(self.at + 2).filter(|c| (0xDC00..0xE000).contains(c))
+        {
+            self.at += 6;
+            let c = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+            return Ok(char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER));
         }
         Ok(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
