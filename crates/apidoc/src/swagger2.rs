@@ -78,7 +78,7 @@ fn servers(holder: Node<'_>, root: Node<'_>, builder: &mut Builder<'_, '_>) -> V
     for scheme in holder.given("schemes").into_iter().flat_map(Node::items) {
         match scheme.text() {
             Some(name @ ("http" | "https")) => {
-                found.push(build::server(&format!("{name}://{host}{base}"), None, &origin, builder.report))
+                found.push(build::server(&format!("{name}://{host}{base}"), None, &origin, builder.report));
             }
             other => {
                 let text = format!(
