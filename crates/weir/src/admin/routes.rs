@@ -9,10 +9,10 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
-use super::{Control, ReloadError, guard, problem, write_cachez, write_healthz};
+use super::{Control, ReloadError, guard, problem, purge, write_cachez, write_healthz};
 use crate::observe::metrics::Format;
 
-type Shared = State<Arc<dyn Control>>;
+pub(super) type Shared = State<Arc<dyn Control>>;
 
 const INDEX: &str = "\
 weir, admin listener
@@ -23,6 +23,7 @@ GET  /routes     routes in the order in which they are matched, as JSON
 GET  /config     the configuration in force, as YAML, secrets blanked
 GET  /healthz    whether this process takes requests, and the health of its targets
 GET  /cachez     counts of the cache
+POST /cache/purge  take answers out: {"url"|"prefix"|"tag": "...", "all": true, "cache": "name", "soft": true}
 POST /reload     read the configuration again; the one in force stays when it is wrong
 ";
 
@@ -35,6 +36,7 @@ pub(super) fn router(control: Arc<dyn Control>) -> Router {
         .route("/config", get(config))
         .route("/healthz", get(healthz))
         .route("/cachez", get(cachez))
+        .route("/cache/purge", post(purge::purge))
         .route("/reload", post(reload))
         .fallback(async || problem::of(StatusCode::NOT_FOUND, "There is no such page; / lists what there is."))
         .method_not_allowed_fallback(async || {
@@ -55,7 +57,7 @@ async fn harden(request: Request, next: Next) -> Response {
     response
 }
 
-fn json(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
+pub(super) fn json(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 

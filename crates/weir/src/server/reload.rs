@@ -10,6 +10,8 @@ use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
 use crate::config::{self, Config, LoadError, Loaded};
 use crate::observe::Metrics;
+use crate::policy::cache::Cache;
+use crate::policy::cache::purge::Purge;
 use crate::route::Table;
 use crate::upstream::{UpstreamSnapshot, Upstreams};
 
@@ -98,7 +100,7 @@ impl Controller {
         })?;
         let before = self.shared.generation();
         let changes = changes(&before.config, &loaded.config);
-        let generation = Arc::new(generation(loaded.config, Some(&before.upstreams)));
+        let generation = Arc::new(generation(loaded.config, Some(&before)));
         *lock(&self.file) = loaded.file;
         let upstreams = generation.upstreams.clone();
         self.shared.publish(generation);
@@ -108,12 +110,13 @@ impl Controller {
 }
 
 /// Builds what all workers share of a configuration.
-pub fn generation(config: Config, before: Option<&Upstreams>) -> Generation {
+pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
     let upstreams = match before {
-        Some(before) => Upstreams::reload(&config, before),
+        Some(before) => Upstreams::reload(&config, &before.upstreams),
         None => Upstreams::new(&config, crate::upstream::Clock::since(super::clock::process_start())),
     };
-    Generation { table: Table::new(&config.routes), upstreams: Arc::new(upstreams), config: Arc::new(config) }
+    let caches = Cache::all(&config, before.map_or(&[], |before| &before.caches));
+    Generation { table: Table::new(&config.routes), upstreams: Arc::new(upstreams), caches, config: Arc::new(config) }
 }
 
 /// What differs, a line for each; what only a restart can change says so.
@@ -201,7 +204,24 @@ impl Control for Controller {
     }
 
     fn cachez(&self) -> Option<Cachez> {
-        None
+        self.shared.cachez()
+    }
+
+    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, String>> + Send + '_>> {
+        Box::pin(async move {
+            let generation = self.shared.generation();
+            let named = |cache: &&Arc<Cache>| purge.cache.as_deref().is_none_or(|name| *cache.settings.name == *name);
+            let caches: Vec<_> = generation.caches.iter().filter(named).collect();
+            if caches.is_empty() {
+                let names: Vec<&str> = generation.caches.iter().map(|cache| &*cache.settings.name).collect();
+                return Err(match &purge.cache {
+                    Some(name) => format!("there is no cache `{name}`; there is: {}", names.join(", ")),
+                    None => "there is no cache".to_owned(),
+                });
+            }
+            let now_ms = super::clock::unix_ms();
+            caches.iter().map(|cache| cache.purge(&purge, now_ms)).sum()
+        })
     }
 
     fn is_draining(&self) -> bool {

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::snapshot::Generation;
-use crate::admin::write_healthz;
+use crate::admin::{Cachez, write_healthz};
+use crate::config::{CacheMode, CacheStore};
 use crate::observe::{AccessLog, Metrics};
+use crate::policy::cache::store::Memory;
 
 /// What a worker is told.
 pub enum Message {
@@ -116,6 +118,25 @@ impl Shared {
         let upstreams = self.generation().upstreams.snapshot();
         write_healthz(&mut document, !self.is_draining(), self.metrics.uptime_ms(), &upstreams);
         document
+    }
+
+    /// Counts of the caches; none when there is no cache.
+    pub fn cachez(&self) -> Option<Cachez> {
+        let generation = self.generation();
+        let first = generation.caches.first()?;
+        let redis = first.settings.stores.contains(&CacheStore::Redis);
+        let sum = |count: fn(&Memory) -> u64| generation.caches.iter().map(|cache| count(&cache.state.memory)).sum();
+        Some(Cachez {
+            totals: self.metrics.cache_totals(),
+            backend: if redis { "redis" } else { "memory" },
+            ttl: match first.settings.mode {
+                CacheMode::Ttl(ttl) => Some(ttl),
+                CacheMode::Http { .. } => None,
+            },
+            bytes: sum(Memory::bytes),
+            entries: sum(Memory::entries),
+            evictions: sum(Memory::evictions),
+        })
     }
 
     /// Counts a connection of `client`, unless it has `most` already.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::config::{Action, Balance, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
 use crate::exchange::reply::Prepared;
 use crate::observe::{RouteMetrics, Shard, UpstreamMetrics};
+use crate::policy::cache::{Cache, RouteCache};
 use crate::route::Table;
 use crate::upstream::{Upstreams, Views};
 
@@ -16,6 +17,8 @@ pub struct Generation {
     pub table: Table,
     /// State of its upstreams.
     pub upstreams: Arc<Upstreams>,
+    /// Its caches; by [`CacheId`](crate::config::CacheId).
+    pub caches: Vec<Arc<Cache>>,
 }
 
 /// One worker's view of a [`Generation`].
@@ -42,6 +45,8 @@ pub struct RouteState {
     pub choices: Vec<Choice>,
     /// A fixed answer, put together.
     pub prepared: Option<Prepared>,
+    /// The way to the cache of a route that forwards.
+    pub cache: Option<RouteCache>,
 }
 
 /// An upstream that a route may go to.
@@ -60,7 +65,9 @@ impl Snapshot {
         let config = &generation.config;
         let views = Views::new(generation.upstreams.clone(), seed);
         let upstream_metrics = config.upstreams.iter().map(|upstream| shard.upstream(&upstream.name)).collect();
-        let routes = (0..config.routes.len()).map(|index| RouteState::new(config, RouteId(index), shard)).collect();
+        let routes = (0..config.routes.len())
+            .map(|index| RouteState::new(config, RouteId(index), &generation.caches, shard))
+            .collect();
         let limits = h1::Limits {
             start_line: config.server.request_line_bytes,
             head: config.server.head_bytes,
@@ -76,7 +83,7 @@ impl Snapshot {
 }
 
 impl RouteState {
-    fn new(config: &Config, id: RouteId, shard: &Shard) -> Self {
+    fn new(config: &Config, id: RouteId, caches: &[Arc<Cache>], shard: &Shard) -> Self {
         let route = &config.routes[id.0];
         let choices = match &route.action {
             Action::Proxy(proxy) => choices(config, proxy),
@@ -92,7 +99,11 @@ impl RouteState {
             )),
             _ => None,
         };
-        RouteState { metrics: shard.route(&route.name, &names), choices, prepared }
+        let cache = match &route.action {
+            Action::Proxy(_) => RouteCache::new(config, route, caches, shard),
+            _ => None,
+        };
+        RouteState { metrics: shard.route(&route.name, &names), choices, prepared, cache }
     }
 }
 

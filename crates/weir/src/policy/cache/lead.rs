@@ -1,0 +1,217 @@
+//! What the exchange that asks the origin does for the cache, and for those who wait.
+
+use std::sync::Arc;
+
+use h1::RequestHead;
+
+use super::entry::{Entry, Head};
+use super::fill::{Fill, Reader};
+use super::flights::Joined;
+use super::lookup::{KeyScratch, Varies};
+use super::rules::{Asked, Fwd};
+use super::store::Slot;
+use super::{Cache, State};
+use crate::error::Error;
+use crate::server::clock;
+
+/// How long after an answer that could not be kept the requests of its key do not wait for one another.
+const PASS_NS: u64 = 10_000_000_000;
+/// The same after an error of the origin, which may be over soon.
+const PASS_AFTER_ERROR_NS: u64 = 1_000_000_000;
+
+/// A key, and what the answers beside it differ by.
+pub type Filed = (Arc<[u8]>, Option<Arc<Varies>>);
+
+/// The part of a leader. Dropped before it came to a result, it lets those who wait try for themselves.
+#[derive(Debug)]
+pub struct Lead {
+    cache: Arc<Cache>,
+    fill: Arc<Fill>,
+    /// What all variants of the answer share.
+    primary: Arc<[u8]>,
+    /// What the answer is filed under, as far as is known.
+    key: Arc<[u8]>,
+    /// Keys under which others find the fetch; none when nobody does.
+    flights: Vec<Arc<[u8]>>,
+    /// What the request asked of the cache.
+    pub asked: Asked,
+    /// Why the cache has no answer.
+    pub fwd: Fwd,
+    /// What is kept and must be confirmed by the origin, if there is something.
+    pub stored: Option<Arc<Entry>>,
+    /// How often the cache was purged when the fetch began.
+    purges: u64,
+    /// Milliseconds since the Unix epoch when the origin is asked.
+    pub sent_ms: u64,
+    is_settled: bool,
+}
+
+impl Lead {
+    /// The leader of a fetch that others may join, unless somebody else leads it.
+    ///
+    /// # Errors
+    /// A reader of the fetch that is under way.
+    pub fn join(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Result<Self, Reader> {
+        let limit = cache.settings.max_body_bytes;
+        match cache.state.flights.join(keys.whole(), limit, &cache.state.budget) {
+            Joined::Follow(reader) => Err(reader),
+            Joined::Lead(fill) => {
+                let mut lead = Lead::new(cache, fill, keys, asked, fwd);
+                lead.flights.push(lead.key.clone());
+                Ok(lead)
+            }
+        }
+    }
+
+    /// The leader of a fetch that nobody else may join.
+    pub fn alone(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
+        let fill = Fill::new(cache.settings.max_body_bytes, cache.state.budget.clone());
+        Lead::new(cache, fill, keys, asked, fwd)
+    }
+
+    fn new(cache: &Arc<Cache>, fill: Arc<Fill>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
+        Lead {
+            cache: cache.clone(),
+            fill,
+            primary: keys.primary().into(),
+            key: keys.whole().into(),
+            flights: Vec::new(),
+            asked,
+            fwd,
+            stored: None,
+            purges: cache.state.purges(),
+            sent_ms: clock::unix_ms(),
+            is_settled: false,
+        }
+    }
+
+    fn state(&self) -> &State {
+        &self.cache.state
+    }
+
+    /// The cache.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// The fetch.
+    pub fn fill(&self) -> &Arc<Fill> {
+        &self.fill
+    }
+
+    /// The leader's own reader.
+    pub fn reader(&self) -> Option<Reader> {
+        self.fill.read()
+    }
+
+    /// Whether anybody but so many readers of the leader's own waits for the answer.
+    pub fn is_awaited(&self, own: usize) -> bool {
+        self.fill.readers() > own
+    }
+
+    /// Whether a body of this length can be kept now.
+    pub fn has_room(&self, length: u64) -> bool {
+        length <= self.cache.settings.max_body_bytes && self.state().budget.has_room(length)
+    }
+
+    /// Files the answer under the key of its variant, if it differs by the request fields in `names`; those who ask for the same variant find
+    /// the fetch there, others are told what it differs by. Returns the key, and what varies.
+    pub fn file(&mut self, names: &[u8], keys: &mut KeyScratch, head: &RequestHead, buf: &[u8]) -> Filed {
+        if names.is_empty() {
+            self.key = self.primary.clone();
+            return (self.key.clone(), None);
+        }
+        let varies = match self.state().memory.get(&self.primary) {
+            Some(Slot::Varies(varies)) if *varies.names == *names => varies,
+            _ => {
+                let varies = Arc::new(Varies { names: names.into(), born: clock::now_ns() });
+                self.state().memory.put(self.primary.clone(), Slot::Varies(varies.clone()));
+                varies
+            }
+        };
+        keys.set_primary(&self.primary);
+        keys.select(&varies, head, buf);
+        if *keys.whole() != *self.key {
+            self.key = keys.whole().into();
+            if !self.flights.is_empty() && self.state().flights.add(&self.key, &self.fill) {
+                self.flights.push(self.key.clone());
+            }
+        }
+        (self.key.clone(), Some(varies))
+    }
+
+    /// The head is here and the answer will be kept, if its body is not too large.
+    pub fn begin(&self, head: Arc<Head>) {
+        self.fill.begin(head);
+    }
+
+    /// The whole body is here. Returns whether the answer was stored.
+    pub fn finish(mut self, head: Arc<Head>) -> bool {
+        let Some(body) = self.fill.body() else {
+            self.pass(PASS_NS);
+            self.settle();
+            self.fill.end();
+            return false;
+        };
+        let entry = Arc::new(Entry::new(head, body));
+        let stored = self.store(&entry);
+        self.settle();
+        self.fill.complete(entry);
+        stored
+    }
+
+    /// There is an answer that needs no fetch, or no more: the stored one was confirmed, or stands in for an error.
+    pub fn finish_with(mut self, entry: Arc<Entry>, store: bool) {
+        if store {
+            self.store(&entry);
+        }
+        self.settle();
+        self.fill.complete(entry);
+    }
+
+    fn store(&self, entry: &Arc<Entry>) -> bool {
+        // What was purged meanwhile must not come back.
+        let is_wanted = self.state().purges() == self.purges;
+        if is_wanted {
+            self.state().memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
+        }
+        is_wanted
+    }
+
+    /// The answer is for this client only, or cannot be kept: those who wait ask for themselves, and for a while nobody waits.
+    pub fn apart(mut self, is_error: bool) {
+        self.pass(if is_error { PASS_AFTER_ERROR_NS } else { PASS_NS });
+        self.settle();
+        self.fill.apart();
+    }
+
+    fn pass(&self, for_ns: u64) {
+        // What is kept is worth more than the mark.
+        if self.stored.is_none() && !self.flights.is_empty() {
+            self.state().memory.put(self.key.clone(), Slot::Pass(clock::turn_ns() + for_ns));
+        }
+    }
+
+    /// There will be no answer; `error` is what the leader's client is told.
+    pub fn fail(mut self, error: Option<Error>) {
+        self.settle();
+        self.fill.fail(error);
+    }
+
+    /// Nobody joins any more.
+    fn settle(&mut self) {
+        for key in self.flights.drain(..) {
+            self.cache.state.flights.leave(&key, &self.fill);
+        }
+        self.is_settled = true;
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.settle();
+            self.fill.fail(None);
+        }
+    }
+}
