@@ -18,16 +18,16 @@ use std::task::Poll;
 use h1::{BodyDecoder, BodyEvent, BodyKind, Method, Version, encode};
 
 use super::delivery::{Delivery, Stopped};
-use super::downstream::{ClientIo, Downstream, Waited};
+use super::downstream::{ClientIo, Waited};
 use super::forward::write_connection;
 use super::intake::Intake;
 use super::{Answer, Exchange, proxy};
-use crate::config::{Proxy, RouteId};
+use crate::config::{CacheHeaders, Proxy, RouteId};
 use crate::error::{Error, Reason};
 use crate::policy::cache::entry::{Entry, Head};
 use crate::policy::cache::fill::{Progress, Reader};
 use crate::policy::cache::lead::Lead;
-use crate::policy::cache::lookup::Found;
+use crate::policy::cache::lookup::{Found, url};
 use crate::policy::cache::rules::delivery::{Delivery as Choice, choose};
 use crate::policy::cache::rules::key::BodyDigest;
 use crate::policy::cache::rules::request::{Incoming, admit};
@@ -80,12 +80,19 @@ pub struct Keeping {
     pub due: u64,
 }
 
+impl Keeping {
+    /// Whether nobody wants the rest: it is too large to be kept, and nobody reads it.
+    pub fn is_unwanted(&self) -> bool {
+        self.delivery.is_none() && self.lead.fill().is_oversize() && !self.lead.is_awaited()
+    }
+}
+
 /// What the head of a reply means.
 pub(super) enum Received {
     /// It goes to the client as it is.
     Forward,
     /// It is kept.
-    Keep(Keeping),
+    Keep(Box<Keeping>),
     /// The client gets something else.
     Replaced,
     /// It answers nothing: the request must be sent again without conditions.
@@ -157,6 +164,11 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
                 match assess(&terms, asked, now_ms) {
                     Reuse::Fresh | Reuse::StaleAsAsked => return Step::Serve(entry, terms),
                     Reuse::WhileRevalidating => return Step::ServeAndRefresh(entry, terms),
+                    // The answer to HEAD says nothing that could be filed under GET.
+                    Reuse::Validate(fwd) if asked.class == Class::Head && entry.head.class == Class::Get => {
+                        x.scratch.key.set_class(Class::Head);
+                        (None, fwd, false)
+                    }
                     Reuse::Validate(fwd) => (Some(entry), fwd, false),
                     Reuse::NotForThisClient => return Step::Forward(Fwd::Miss),
                 }
@@ -176,7 +188,7 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
                 Ok(lead) => {
                     // The fetch before may have ended between look-up and now.
                     match look_up(x, cache, asked) {
-                        Found::Answer(entry) if stored.as_ref().is_none_or(|old| !Arc::ptr_eq(old, &entry)) => continue,
+                        Found::Answer(entry) if !is_known(&entry, stored.as_ref(), asked) => continue,
                         _ => lead,
                     }
                 }
@@ -187,6 +199,12 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
         lead.stored = stored;
         return Step::Lead(Box::new(lead));
     }
+}
+
+/// Whether what was found on a second look is what the first one found and could not use.
+fn is_known(found: &Arc<Entry>, stored: Option<&Arc<Entry>>, asked: &Asked) -> bool {
+    stored.is_some_and(|stored| Arc::ptr_eq(stored, found))
+        || (asked.class == Class::Head && found.head.class == Class::Get)
 }
 
 fn look_up<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Found {
@@ -258,6 +276,12 @@ fn count_hit<C>(x: &mut Exchange<'_, C>, cache: &RouteCache, terms: &Terms) {
     }
 }
 
+/// The origin was asked, and a stale answer stands in for its error: a miss that was answered all the same.
+fn count_stand_in<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
+    cache.metrics.stale();
+    x.log.cache = Some("stale");
+}
+
 /// A request that the cache has no part in; what it changes is no longer answered from the cache.
 async fn around<C: ClientIo>(
     x: &mut Exchange<'_, C>,
@@ -310,9 +334,9 @@ async fn lead<C: ClientIo>(
         match stand_in.map(|entry| (cache.cache.terms(&entry), entry)) {
             Some((terms, entry)) if may_replace_error(&terms, &asked, clock::unix_ms()) => {
                 x.log.error = Some(error);
-                let outcome = Outcome::Hit;
+                count_stand_in(x, cache);
                 lead.stand_in(entry.clone());
-                x.cache.serve = Some((entry, outcome));
+                x.cache.serve = Some((entry, Outcome::Hit));
             }
             _ => {
                 // What the leader's client did is no news for those who wait.
@@ -329,7 +353,9 @@ async fn lead<C: ClientIo>(
     }
     match x.cache.delivery.take() {
         Some(delivery) => deliver(x, delivery).await,
-        None => Ok(()),
+        None if x.answer == Answer::Complete => Ok(()),
+        // It went away while others waited on.
+        None => Err(Reason::ClientGone.into()),
     }
 }
 
@@ -340,12 +366,14 @@ pub(super) fn receive<C: ClientIo>(
     route: RouteId,
     buf: &[u8],
 ) -> Received {
-    let (Some(mut lead), Some(cache)) = (x.cache.lead.take(), &snapshot.routes[route.0].cache) else {
-        return Received::Forward;
-    };
+    let Some(cache) = &snapshot.routes[route.0].cache else { return Received::Forward };
     let policy = &cache.policy;
     let reply = &x.scratch.response;
     let lines = LiveLines::new(&reply.fields, buf);
+    let Some(mut lead) = x.cache.lead.take() else {
+        invalidate(x, cache, reply.status, lines);
+        return Received::Forward;
+    };
     let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
     let is_error = reuse::is_error(reply.status);
     if let Some(stored) = lead.stored.clone() {
@@ -376,7 +404,7 @@ pub(super) fn receive<C: ClientIo>(
             return Received::Replaced;
         }
         if is_error && may_replace_error(&terms, &lead.asked, times.received_ms) {
-            count_hit(x, cache, &terms);
+            count_stand_in(x, cache);
             lead.stand_in(stored.clone());
             x.cache.serve = Some((stored, Outcome::Hit));
             return Received::Replaced;
@@ -407,7 +435,7 @@ pub(super) fn receive<C: ClientIo>(
     let mut fields = Vec::with_capacity(reply.end);
     head::store(policy, lines, times.received_ms, &mut fields);
     let edits = &snapshot.config().routes[route.0].headers.response;
-    let head = Head::new(terms, fields, length, (key, varies), lead.sent_ms, edits, &cache.cache.settings.tags);
+    let head = Head::new((terms, lead.asked.class), fields, length, (key, varies), lead.sent_ms, edits, &cache.cache.settings.tags);
     let head = Arc::new(head);
     lead.begin(head.clone());
     let delivery = if x.cache.is_background {
@@ -418,20 +446,29 @@ pub(super) fn receive<C: ClientIo>(
         lead.reader().map(|reader| begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
     };
     let intake = Intake::new(x.scratch.response.body);
-    Received::Keep(Keeping { lead, head, intake, delivery, upstream_due: 0, client_due: 0, due: 0 })
+    Received::Keep(Box::new(Keeping { lead, head, intake, delivery, upstream_due: 0, client_due: 0, due: 0 }))
 }
 
-/// The whole reply is here.
-pub(super) fn kept<C: ClientIo>(x: &mut Exchange<'_, C>, cache: Option<&RouteCache>, keeping: Keeping) -> Result<(), Error> {
+/// What an unsafe method changed is not answered from the cache any more (RFC 9111 section 4.4).
+fn invalidate<C>(x: &Exchange<'_, C>, cache: &RouteCache, status: u16, reply: LiveLines<'_>) {
+    let request = &x.scratch.request;
+    if rules::invalidate::is_invalidating(&cache.policy, request.method) {
+        let trusted = x.down.client.peer_is_trusted;
+        let url = url((request, x.down.buffer.whole()), &x.scratch.path, trusted);
+        let table = &cache.cache.state.invalidated;
+        rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| table.note(url, clock::unix_ms()));
+    }
+}
+
+/// The whole reply is here; the client may still wait for a part of it.
+pub(super) fn kept<C: ClientIo>(x: &mut Exchange<'_, C>, snapshot: &Snapshot, route: RouteId, keeping: Keeping) {
     let Keeping { lead, head, delivery, .. } = keeping;
     if lead.finish(head)
-        && let Some(cache) = cache
+        && let Some(cache) = &snapshot.routes[route.0].cache
     {
         cache.metrics.stored();
     }
     x.cache.delivery = delivery;
-    // The client may have gone while others waited on.
-    if x.cache.delivery.is_some() || x.cache.is_background { Ok(()) } else { Err(Reason::ClientGone.into()) }
 }
 
 /// What came of waiting for the fetch of another request.
@@ -456,7 +493,7 @@ async fn follow<C: ClientIo>(
         if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
             return Poll::Ready(Ok(progress));
         }
-        if x.scratch.request.body == BodyKind::None && x.down.poll_gone(cx).is_ready() {
+        if x.down.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(Error::from(Reason::ClientGone)));
         }
         Poll::Pending
@@ -473,7 +510,8 @@ async fn follow<C: ClientIo>(
             if !is_same_variant(x, &entry.head) || !may_replace_error(&terms, asked, now_ms) {
                 return Ok(Followed::Apart);
             }
-            count_hit(x, cache, &terms);
+            cache.metrics.miss();
+            count_stand_in(x, cache);
             serve(x, cache, asked, &entry, &terms, Outcome::Hit).await?;
             Ok(Followed::Served)
         }
@@ -606,11 +644,11 @@ fn write_head<C: ClientIo>(
 }
 
 /// Appends what the client of an answer that goes through as it is learns of the cache.
-pub(super) fn tell<C>(x: &mut Exchange<'_, C>, snapshot: &Snapshot, route: RouteId) {
-    if let (Some(outcome), Some(cache)) = (x.cache.told, &snapshot.routes[route.0].cache) {
+pub(super) fn tell(out: &mut Vec<u8>, told: Option<Outcome>, snapshot: &Snapshot, route: RouteId) {
+    if let (Some(outcome), Some(cache)) = (told, &snapshot.routes[route.0].cache) {
         // `X-Cache` is for what was cacheable.
-        let headers = crate::config::CacheHeaders { x_cache: false, ..cache.policy.headers };
-        status::write(headers, outcome, None, clock::unix_ms(), NAME, &mut x.down.out.bytes);
+        let headers = CacheHeaders { x_cache: false, ..cache.policy.headers };
+        status::write(headers, outcome, None, clock::unix_ms(), NAME, out);
     }
 }
 

@@ -201,6 +201,9 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         if let Poll::Ready(result) = keeping.intake.poll(cx, self.buffers, source, fill, &mut fetched) {
             return Poll::Ready(result.map_err(body_error));
         }
+        if keeping.is_unwanted() {
+            return Poll::Ready(Err(Reason::ClientGone.into()));
+        }
         let mut delivered = false;
         let served = match &mut keeping.delivery {
             Some(delivery) => delivery.poll(cx, self.down, true, &mut delivered),
@@ -230,7 +233,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         if is_gone {
             keeping.delivery = None;
             self.down.out.clear();
-            if !keeping.lead.is_awaited(0) {
+            if !keeping.lead.is_awaited() {
                 return Poll::Ready(Err(Reason::ClientGone.into()));
             }
             // The deadline may have been the client's.

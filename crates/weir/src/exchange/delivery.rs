@@ -39,10 +39,10 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// A body that goes out framed like this; its head is in the client's `out` already.
-    pub fn new(reader: Reader, framing: BodyKind) -> Self {
+    /// A body that goes out framed like this, or none; the head is in the client's `out` already.
+    pub fn new(reader: Reader, framing: BodyKind, has_body: bool) -> Self {
         let chunks = framing == BodyKind::Chunked;
-        Delivery { reader, chunks, piece: Bytes::new(), owes_line_end: false, ended: false, bytes: 0 }
+        Delivery { reader, chunks, piece: Bytes::new(), owes_line_end: false, ended: !has_body, bytes: 0 }
     }
 
     /// Whether it waits for the client.

@@ -20,7 +20,7 @@ use super::{clock, run};
 use crate::admin;
 use crate::config::{Config, LoadError, TargetAddress};
 use crate::demo;
-use crate::observe::metrics::{Exposition, collect_upstreams};
+use crate::observe::metrics::{Exposition, collect_caches, collect_upstreams};
 use crate::observe::{AccessLog, Metrics};
 use crate::upstream::{Resolver, supervise};
 
@@ -124,7 +124,9 @@ pub fn serve(source: Source) -> Result<(), StartError> {
     // Weak: the metrics belong to what the source looks into.
     let process = Arc::downgrade(&shared);
     shared.metrics().add_source(Arc::new(move |out: &mut Exposition<'_>| {
-        process.upgrade().map_or(Ok(()), |shared| collect_upstreams(&shared.generation().upstreams.snapshot(), out))
+        let Some(shared) = process.upgrade() else { return Ok(()) };
+        collect_upstreams(&shared.generation().upstreams.snapshot(), out)?;
+        collect_caches(&shared.caches(), out)
     }));
     let controller = Arc::new(Controller::new(source, loaded.file, shared.clone()));
 

@@ -10,7 +10,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::snapshot::Generation;
 use crate::admin::{Cachez, write_healthz};
 use crate::config::{CacheMode, CacheStore};
+use crate::observe::metrics::CacheSnapshot;
 use crate::observe::{AccessLog, Metrics};
+use crate::policy::cache::Cache;
 use crate::policy::cache::store::Memory;
 
 /// What a worker is told.
@@ -118,6 +120,18 @@ impl Shared {
         let upstreams = self.generation().upstreams.snapshot();
         write_healthz(&mut document, !self.is_draining(), self.metrics.uptime_ms(), &upstreams);
         document
+    }
+
+    /// What each cache holds, for the metrics.
+    pub fn caches(&self) -> Vec<CacheSnapshot> {
+        let snapshot = |cache: &Arc<Cache>| CacheSnapshot {
+            name: cache.settings.name.as_ref().into(),
+            bytes: cache.state.memory.bytes(),
+            entries: cache.state.memory.entries(),
+            evictions: cache.state.memory.evictions(),
+            waiting: cache.state.budget.readers(),
+        };
+        self.generation().caches.iter().map(snapshot).collect()
     }
 
     /// Counts of the caches; none when there is no cache.

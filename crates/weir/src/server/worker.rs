@@ -11,11 +11,13 @@ use super::shared::{Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use crate::exchange::buffer::Buffers;
 use crate::observe::{Shard, Writer};
+use crate::policy::cache::lookup::KeyScratch;
 use crate::upstream::TargetId;
 use crate::upstream::pool::Pool;
 
 /// One worker: a thread with its own event loop, listener, pools and buffers.
 pub struct Worker {
+    me: std::rc::Weak<Worker>,
     /// Number, from 0.
     pub index: usize,
     /// What all workers share.
@@ -59,6 +61,8 @@ pub struct Scratch {
     pub target: Vec<u8>,
     /// Id of the request.
     pub request_id: Vec<u8>,
+    /// Key in a cache.
+    pub key: KeyScratch,
     /// Targets that were tried.
     pub tried: Vec<TargetId>,
     /// Bytes to the client.
@@ -70,7 +74,8 @@ pub struct Scratch {
 impl Worker {
     /// A worker that follows `snapshot`.
     pub fn new(index: usize, shared: Arc<Shared>, snapshot: Snapshot, metrics: Shard, seed: u64) -> Rc<Self> {
-        Rc::new(Worker {
+        Rc::new_cyclic(|me| Worker {
+            me: me.clone(),
             index,
             log: RefCell::new(shared.access_log().map(|log| log.worker())),
             shared,
@@ -84,6 +89,11 @@ impl Worker {
             open: Cell::new(0),
             random: Cell::new(seed),
         })
+    }
+
+    /// This worker, for a task that outlives the exchange that starts it.
+    pub fn rc(&self) -> Option<Rc<Worker>> {
+        self.me.upgrade()
     }
 
     /// This worker as others see it.

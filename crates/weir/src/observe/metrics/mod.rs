@@ -9,6 +9,7 @@
 //! more minutes and then dropped. Handles are `Send` but neither `Sync` nor `Clone`: two threads that write one
 //! cell would lose counts.
 
+mod caches;
 mod cells;
 mod exposition;
 mod histogram;
@@ -27,6 +28,7 @@ use cells::{CacheCells, LimitCells, RouteCells, Statuses, UpstreamCells, WorkerC
 pub use exposition::{Exposition, Format, Samples, Source, Value};
 use names::Names;
 pub use targets::collect_upstreams;
+pub use caches::{CacheSnapshot, collect_caches};
 
 use super::access_log;
 use super::clock::unix_ms;

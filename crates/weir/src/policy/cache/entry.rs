@@ -4,48 +4,103 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use h1::encode;
 
+use super::lead::Filed;
 use super::lookup::Varies;
-use super::rules::{StoredLines, Terms};
+use super::rules::{Class, Lines, StoredLines, Terms};
+use crate::config::Edits;
 
 /// What is known of an answer when its head is here; its body may still be on its way.
 #[derive(Debug)]
 pub struct Head {
     /// How long it may be used, and for what.
     pub terms: Terms,
-    /// Status line and fields as the origin sent them, without those of one connection, framing and `Age`.
-    pub text: Box<[u8]>,
-    /// Where in `text` the fields begin.
-    pub fields_at: usize,
-    /// `text` with the route's edits, where it has some.
-    pub edited: Option<Box<[u8]>>,
+    /// Which requests it answers.
+    pub class: Class,
+    /// Field lines as they are stored: the origin's, without those of one connection, framing and `Age`.
+    pub fields: Box<[u8]>,
+    /// The same with the route's edits, where it has some.
+    edited: Option<Box<[u8]>>,
     /// Length of the body, where the origin said it.
     pub length: Option<u64>,
     /// What it is filed under.
     pub key: Arc<[u8]>,
     /// What tells it apart from other answers of its URL, if something does.
     pub varies: Option<Arc<Varies>>,
+    /// When the origin was asked for it, in milliseconds since the Unix epoch.
+    pub asked_ms: u64,
     /// Tags to purge it by.
     pub tags: Box<[Box<[u8]>]>,
 }
 
 impl Head {
-    /// Status line and fields as a client gets them; framing, `Age` and the fields of each answer are still to come.
-    #[inline]
-    pub fn lines(&self) -> &[u8] {
-        self.edited.as_deref().unwrap_or(&self.text)
+    /// The head of an answer with these stored `fields`; it is put together once as clients get it.
+    pub fn new(
+        (terms, class): (Terms, Class),
+        fields: Vec<u8>,
+        length: Option<u64>,
+        (key, varies): Filed,
+        asked_ms: u64,
+        edits: &Edits,
+        tag_fields: &[Arc<str>],
+    ) -> Self {
+        let edited = (*edits != Edits::default()).then(|| edit(&fields, edits));
+        let tags = tags(StoredLines(&fields), tag_fields);
+        Head { terms, class, fields: fields.into(), edited, length, key, varies, asked_ms, tags }
     }
 
-    /// The origin's fields.
+    /// The same answer on other terms, with other fields.
+    pub fn renewed(
+        &self,
+        terms: Terms,
+        fields: Vec<u8>,
+        asked_ms: u64,
+        edits: &Edits,
+        tag_fields: &[Arc<str>],
+    ) -> Self {
+        let filed = (self.key.clone(), self.varies.clone());
+        Head::new((terms, self.class), fields, self.length, filed, asked_ms, edits, tag_fields)
+    }
+
+    /// Field lines as clients get them; framing, `Age` and the fields of each answer are still to come.
+    #[inline]
+    pub fn lines(&self) -> &[u8] {
+        self.edited.as_deref().unwrap_or(&self.fields)
+    }
+
+    /// The stored fields.
     #[inline]
     pub fn fields(&self) -> StoredLines<'_> {
-        StoredLines(&self.text[self.fields_at..])
+        StoredLines(&self.fields)
     }
 
     fn size(&self) -> usize {
         let tags: usize = self.tags.iter().map(|tag| tag.len() + size_of::<Box<[u8]>>()).sum();
-        size_of::<Head>() + self.text.len() + self.edited.as_ref().map_or(0, |lines| lines.len()) + tags
+        size_of::<Head>() + self.fields.len() + self.edited.as_ref().map_or(0, |lines| lines.len()) + tags
     }
+}
+
+fn edit(fields: &[u8], edits: &Edits) -> Box<[u8]> {
+    let is_edited = |name: &[u8]| {
+        edits.remove.iter().any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
+            || edits.set.iter().any(|(set, _)| name.eq_ignore_ascii_case(set.as_bytes()))
+    };
+    let mut lines = Vec::with_capacity(fields.len());
+    for line in StoredLines(fields).all().filter(|line| !is_edited(line.name)) {
+        encode::field(&mut lines, line.name, line.value);
+    }
+    for (name, value) in edits.set.iter().chain(&edits.add) {
+        encode::field(&mut lines, name.as_bytes(), value.as_bytes());
+    }
+    lines.into()
+}
+
+/// Tags are separated by commas or spaces: the services that made the two fields known disagree.
+fn tags(fields: StoredLines<'_>, names: &[Arc<str>]) -> Box<[Box<[u8]>]> {
+    let named = fields.all().filter(|line| names.iter().any(|name| line.is(name.as_bytes())));
+    let tags = named.flat_map(|line| line.value.split(|byte| matches!(byte, b',' | b' ' | b'\t')));
+    tags.filter(|tag| !tag.is_empty()).map(Into::into).collect()
 }
 
 /// A whole answer. Never changed: one that is freshened is replaced.
@@ -65,7 +120,7 @@ impl Entry {
         Entry { head, body, purged_ms: AtomicU64::new(0) }
     }
 
-    /// The terms on which it may be used now.
+    /// The terms on which it may be used, if its URL was not invalidated.
     #[inline]
     pub fn terms(&self) -> Terms {
         let mut terms = self.head.terms;

@@ -23,17 +23,26 @@ use super::entry::{Entry, Head};
 use crate::error::Error;
 use crate::server::shared::lock;
 
-/// Bytes that all fetches of a cache hold together before they are stored.
+/// Bytes that readers may be apart of an answer that is only passed on.
+const WINDOW: u64 = 128 * 1024;
+
+/// What all fetches of a cache have in common: the bytes that they hold together before they are stored, and how many read them.
 #[derive(Debug)]
 pub struct Budget {
     held: AtomicU64,
     most: u64,
+    readers: AtomicU64,
 }
 
 impl Budget {
     /// At most so many bytes.
     pub fn new(most: u64) -> Arc<Self> {
-        Arc::new(Budget { held: AtomicU64::new(0), most })
+        Arc::new(Budget { held: AtomicU64::new(0), most, readers: AtomicU64::new(0) })
+    }
+
+    /// Requests that are being answered from a fetch under way.
+    pub fn readers(&self) -> u64 {
+        self.readers.load(Ordering::Relaxed)
     }
 
     /// Takes `bytes`; false, and nothing taken, when that would be too many.
@@ -84,6 +93,7 @@ enum Phase {
     #[default]
     Open,
     Whole(Arc<Entry>),
+    StandsIn(Arc<Entry>),
     Ended,
     Apart,
     Broken(Option<Error>),
@@ -104,6 +114,8 @@ pub enum Progress {
     Whole(Arc<Entry>),
     /// Its head is here, its body on the way.
     Begun(Arc<Head>),
+    /// It failed, and this stale answer may stand in for it.
+    StandsIn(Arc<Entry>),
     /// It cannot be shared.
     Apart,
     /// It failed, before or after its head came.
@@ -143,7 +155,13 @@ impl Fill {
             state.readers.len() - 1
         });
         state.readers[id] = Some(Position::default());
+        self.budget.readers.fetch_add(1, Ordering::Relaxed);
         Some(Reader { fill: self.clone(), id })
+    }
+
+    /// Whether it will not be kept, and is only passed on.
+    pub fn is_oversize(&self) -> bool {
+        self.lock().oversize
     }
 
     /// How many readers there are.
@@ -184,7 +202,7 @@ impl Fill {
         }
         state.forget_read();
         let held: u64 = state.pieces.iter().map(|piece| piece.len() as u64).sum();
-        if held <= self.limit {
+        if held <= WINDOW {
             return Poll::Ready(());
         }
         state.leader = Some(cx.waker().clone());
@@ -217,6 +235,11 @@ impl Fill {
         state.pieces.clear();
         self.refund(&mut state);
         wake(state);
+    }
+
+    /// It failed before it began, and a stale answer may stand in for it.
+    pub fn stand_in(&self, entry: Arc<Entry>) {
+        self.settle(Phase::StandsIn(entry));
     }
 
     /// The body is whole and is not kept.
@@ -289,6 +312,7 @@ impl Reader {
         let mut state = self.fill.lock();
         let progress = match (&state.phase, &state.head) {
             (Phase::Whole(entry), _) => Progress::Whole(entry.clone()),
+            (Phase::StandsIn(entry), _) => Progress::StandsIn(entry.clone()),
             (Phase::Apart, _) => Progress::Apart,
             (Phase::Broken(error), _) => Progress::Broken(*error),
             (Phase::Open | Phase::Ended, Some(head)) => Progress::Begun(head.clone()),
@@ -320,14 +344,9 @@ impl Reader {
         }
         match state.phase {
             Phase::Ended => Poll::Ready(Piece::End),
-            Phase::Apart | Phase::Broken(_) => Poll::Ready(Piece::Broken),
+            Phase::Apart | Phase::Broken(_) | Phase::StandsIn(_) => Poll::Ready(Piece::Broken),
             Phase::Open | Phase::Whole(_) => self.wait(state, cx),
         }
-    }
-
-    /// Whether what it reads is kept, as far as is known.
-    pub fn is_oversize(&self) -> bool {
-        self.fill.lock().oversize
     }
 
     fn wait<T>(&self, state: &mut State, cx: Option<&Context<'_>>) -> Poll<T> {
@@ -344,6 +363,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.fill.lock();
         state.readers[self.id] = None;
+        self.fill.budget.readers.fetch_sub(1, Ordering::Relaxed);
         // The slowest may be gone.
         let leader = state.leader.take();
         drop(state);

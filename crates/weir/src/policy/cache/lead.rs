@@ -8,7 +8,7 @@ use super::entry::{Entry, Head};
 use super::fill::{Fill, Reader};
 use super::flights::Joined;
 use super::lookup::{KeyScratch, Varies};
-use super::rules::{Asked, Fwd};
+use super::rules::{Asked, Fwd, update};
 use super::store::Slot;
 use super::{Cache, State};
 use crate::error::Error;
@@ -99,14 +99,23 @@ impl Lead {
         &self.fill
     }
 
+    /// The origin is asked now: lines by which the stored answer is confirmed, if there is one that can be.
+    pub fn conditions(&mut self) -> Option<Vec<u8>> {
+        self.sent_ms = clock::unix_ms();
+        let stored = self.stored.as_ref().filter(|stored| stored.head.terms.has_validator)?;
+        let mut lines = Vec::with_capacity(128);
+        update::write_conditions(stored.head.fields(), &mut lines);
+        Some(lines)
+    }
+
     /// The leader's own reader.
     pub fn reader(&self) -> Option<Reader> {
         self.fill.read()
     }
 
-    /// Whether anybody but so many readers of the leader's own waits for the answer.
-    pub fn is_awaited(&self, own: usize) -> bool {
-        self.fill.readers() > own
+    /// Whether anybody reads what is fetched.
+    pub fn is_awaited(&self) -> bool {
+        self.fill.readers() > 0
     }
 
     /// Whether a body of this length can be kept now.
@@ -160,13 +169,21 @@ impl Lead {
         stored
     }
 
-    /// There is an answer that needs no fetch, or no more: the stored one was confirmed, or stands in for an error.
-    pub fn finish_with(mut self, entry: Arc<Entry>, store: bool) {
+    /// The origin confirmed the stored answer: it goes on as `entry`, which is stored if it may be.
+    pub fn confirmed(mut self, entry: Arc<Entry>, store: bool) {
         if store {
             self.store(&entry);
+        } else {
+            self.state().memory.remove(&entry.head.key);
         }
         self.settle();
         self.fill.complete(entry);
+    }
+
+    /// There is no answer; a stale one may stand in for it.
+    pub fn stand_in(mut self, entry: Arc<Entry>) {
+        self.settle();
+        self.fill.stand_in(entry);
     }
 
     fn store(&self, entry: &Arc<Entry>) -> bool {

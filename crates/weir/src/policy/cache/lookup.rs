@@ -33,6 +33,11 @@ impl KeyScratch {
         &self.key
     }
 
+    /// Whether it is the key of one variant among several.
+    pub fn is_variant(&self) -> bool {
+        self.key.len() > self.primary
+    }
+
     /// Makes the key of the variant that this request selects among answers that differ by `names`.
     pub fn select(&mut self, varies: &Varies, head: &RequestHead, buf: &[u8]) {
         self.key.truncate(self.primary);
@@ -47,7 +52,8 @@ impl KeyScratch {
         self.primary = primary.len();
     }
 
-    fn set_class(&mut self, class: Class) {
+    /// Goes back to the primary key of another class.
+    pub fn set_class(&mut self, class: Class) {
         self.key.truncate(self.primary);
         set_class(&mut self.key, class);
     }
@@ -85,16 +91,22 @@ impl RouteCache {
         body: Option<&BodyDigest>,
     ) {
         let lines = LiveLines::new(&head.fields, buf);
-        let from_peer = |known| if peer_is_trusted { lines.first(known) } else { None };
-        let url = Url {
-            scheme: from_peer(Known::XForwardedProto).unwrap_or(b"http"),
-            authority: head.authority.map_or(&b""[..], |authority| authority.of_buf(buf)),
-            path,
-            query: head.query.map(|query| query.of_buf(buf)),
-        };
+        let url = url((head, buf), path, peer_is_trusted);
+        let forwarded_host = if peer_is_trusted { lines.first(Known::XForwardedHost) } else { None };
         scratch.key.clear();
-        self.policy.write_key(asked.class, &url, from_peer(Known::XForwardedHost), lines, body, &mut scratch.key);
+        self.policy.write_key(asked.class, &url, forwarded_host, lines, body, &mut scratch.key);
         scratch.primary = scratch.key.len();
+    }
+}
+
+/// The URL of a request as its client sees it.
+pub fn url<'a>((head, buf): (&'a RequestHead, &'a [u8]), path: &'a [u8], peer_is_trusted: bool) -> Url<'a> {
+    let proto = if peer_is_trusted { head.fields.first(Known::XForwardedProto, buf) } else { None };
+    Url {
+        scheme: proto.unwrap_or(b"http"),
+        authority: head.authority.map_or(&b""[..], |authority| authority.of_buf(buf)),
+        path,
+        query: head.query.map(|query| query.of_buf(buf)),
     }
 }
 
@@ -105,6 +117,7 @@ impl Cache {
             return Found::Nothing;
         }
         let memory = &self.state.memory;
+        scratch.set_class(asked.class);
         if asked.class == Class::Head {
             // RFC 9111 section 4: HEAD is served from answers to GET.
             scratch.set_class(Class::Get);

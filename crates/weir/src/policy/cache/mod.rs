@@ -8,6 +8,7 @@
 //! | `fill.rs`, `flights.rs` | one fetch for all who miss the same key |
 //! | `lookup.rs` | what a request finds: an answer, a fetch to lead or to follow, or nothing |
 //! | `lead.rs` | what the exchange that asks the origin does for the cache |
+//! | `invalid.rs` | URLs that unsafe methods changed |
 //! | `purge.rs` | what operators take out |
 //!
 //! A [`Cache`] belongs to the process and survives reloads; a [`RouteCache`] is one worker's way from one route to it. What an exchange does
@@ -16,6 +17,7 @@
 pub mod entry;
 pub mod fill;
 pub mod flights;
+pub mod invalid;
 pub mod lead;
 pub mod lookup;
 pub mod purge;
@@ -27,9 +29,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::config::{Cache as Settings, CacheStore, Config, LimitKey, Route};
 use crate::observe::{CacheMetrics, Shard};
+use entry::Entry;
 use fill::Budget;
 use flights::Flights;
-use rules::Policy;
+use invalid::Invalidated;
+use rules::key::url_of;
+use rules::{Policy, Terms};
 use store::Memory;
 
 /// One cache of the configuration, as all workers share it.
@@ -50,6 +55,8 @@ pub struct State {
     pub flights: Flights,
     /// Bytes of fetches under way.
     pub budget: Arc<Budget>,
+    /// URLs that were changed.
+    pub invalidated: Invalidated,
     /// How often something was purged. A fetch that began before a purge must not bring back what was purged.
     purges: AtomicU64,
 }
@@ -71,6 +78,16 @@ impl Cache {
         config.caches.iter().map(make).collect()
     }
 
+    /// The terms on which an entry may be used now.
+    #[inline]
+    pub fn terms(&self, entry: &Entry) -> Terms {
+        let mut terms = entry.terms();
+        if self.state.invalidated.covers(url_of(&entry.head.key), entry.head.asked_ms) {
+            terms.invalidate();
+        }
+        terms
+    }
+
     /// Whether this process keeps answers itself.
     pub fn has_memory(&self) -> bool {
         self.settings.stores.contains(&CacheStore::Memory)
@@ -89,6 +106,7 @@ impl State {
             memory: Memory::new(settings.max_bytes, settings.max_entries, settings.max_body_bytes),
             flights: Flights::default(),
             budget: Budget::new((settings.max_bytes / FETCHING).max(settings.max_body_bytes)),
+            invalidated: Invalidated::default(),
             purges: AtomicU64::new(0),
         }
     }
