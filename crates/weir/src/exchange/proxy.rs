@@ -331,6 +331,7 @@ async fn converse<C: ClientIo>(
     let result = std::future::poll_fn(|cx| talk.poll_body(cx, &mut response)).await;
     let request_sent = talk.request_sent;
     let done_ns = clock::now_ns();
+    x.log.ended_ns = done_ns;
     x.log.request_body_bytes = request.bytes;
     x.log.response_bytes += head_bytes + response.bytes;
     x.body_read = request.has_read_all();
@@ -395,6 +396,7 @@ fn write_request_head<C: ClientIo>(
     up: &mut UpstreamSide,
     upgrade: Option<usize>,
 ) {
+    x.ensure_request_id();
     let buf = x.down.buffer.whole();
     let head = &x.scratch.request;
     let target = lease.target();
