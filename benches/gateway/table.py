@@ -212,7 +212,12 @@ def memory(rig, connections=10_000):
     }
 
 
-def environment(weir):
+def environment(weir, bench="gateway"):
+    """Where and how a result was made. What scripts/bench itself adds is not part of the command."""
+    given = [
+        word for before, word in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False) if "--weir" not in (word, before)
+    ]
+    given = [word for before, word in zip(["", *given], given, strict=False) if "--out" not in (word, before)]
     info = {
         line.split(":")[0].strip(): line.split(":", 1)[1].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -227,7 +232,7 @@ def environment(weir):
         "commit": output(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]),
         "weir": output([weir, "--version"]),
         "nginx": output(["nginx", "-v"]),
-        "command": "scripts/bench gateway " + " ".join(sys.argv[1:]),
+        "command": " ".join(["scripts/bench", bench, *given]),
     }
 
 

@@ -123,7 +123,7 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
         let mut lease = match plan.view.pick(&Request { hash, tried: &x.scratch.tried }, moment()) {
             Pick::Target(lease) => lease,
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
-            Pick::Busy => wait(x, plan.view.wait()).await?,
+            Pick::Busy => wait(x, plan.view.wait(), plan.total_due).await?,
         };
         attempts += 1;
         x.log.attempts += 1;
@@ -150,7 +150,9 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
 async fn wait<C: ClientIo>(
     x: &mut Exchange<'_, C>,
     place: impl Future<Output = Result<Lease, WaitError>>,
+    total_due: u64,
 ) -> Result<Lease, (Error, bool)> {
+    x.down.deadline.set_at(total_due);
     let mut place = std::pin::pin!(place);
     std::future::poll_fn(|cx| {
         if let Poll::Ready(result) = place.as_mut().poll(cx) {
@@ -159,6 +161,9 @@ async fn wait<C: ClientIo>(
                 WaitError::TimedOut => (Reason::QueueTimeout.into(), true),
                 WaitError::Unavailable => (Reason::Unavailable.into(), true),
             }));
+        }
+        if x.down.deadline.poll_passed(cx) {
+            return Poll::Ready(Err((Reason::TotalTimeout.into(), false)));
         }
         poll_client_gone(x, cx).map(|()| Err((Reason::ClientGone.into(), false)))
     })
