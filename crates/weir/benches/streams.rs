@@ -66,7 +66,9 @@ fn main() {
     println!("| through weir | {:.0} | {:.0} |", with.p50, with.p99);
     println!("| added | {:.0} | {:.0} |\n", with.p50 - without.p50, with.p99 - without.p99);
 
-    println!("| {STREAMS} streams, a piece per {PACE:?} | pieces | lost | late (> {LATE:?}) | p50 us | p99 us | most us |");
+    println!(
+        "| {STREAMS} streams, a piece per {PACE:?} | pieces | lost | late (> {LATE:?}) | p50 us | p99 us | most us |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for (name, address) in [("direct", direct), ("through weir", weir.addr())] {
         let delays = runtime.block_on(streams(address, start));
@@ -176,7 +178,8 @@ impl Client {
             self.buffer.drain(..consumed);
             let now = start.elapsed().as_nanos();
             while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
-                let sent: u128 = std::str::from_utf8(&text[6..end]).ok().and_then(|sent| sent.parse().ok()).expect("a time");
+                let sent: u128 =
+                    std::str::from_utf8(&text[6..end]).ok().and_then(|sent| sent.parse().ok()).expect("a time");
                 delays.push(now.saturating_sub(sent) as f64 / 1e3);
                 text.drain(..end + 2);
             }
@@ -219,7 +222,9 @@ struct Spread {
 impl Spread {
     fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| values.get(((values.len() as f64 * share) as usize).min(values.len().saturating_sub(1))).copied();
+        let at = |share: f64| {
+            values.get(((values.len() as f64 * share) as usize).min(values.len().saturating_sub(1))).copied()
+        };
         Spread {
             count: values.len(),
             p50: at(0.5).unwrap_or(f64::NAN),

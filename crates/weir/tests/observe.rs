@@ -17,7 +17,7 @@ upstreams:
   live: {{targets: [{live}]}}
   dead: {{targets: [\"http://{dead}\"], retry: {{extra_attempts: 0}}}}
 routes:
-  - {{name: proxied, match: {{path: /p/*}}, upstream: live}}
+  - {{name: proxied, match: {{path: /p/*}}, upstream: live, headers: {{request: {{set: {{X-Api-Token: hush}}}}}}}}
   - {{name: broken, match: {{path: /b}}, upstream: dead}}
   - {{name: local, match: {{path: /l}}, respond: {{status: 200, body: ok}}}}
 ",
@@ -84,8 +84,10 @@ fn admin_pages_show_what_is_in_force() {
     assert_eq!((&health["ok"], &health["service"]), (&Value::Bool(true), &Value::from("weir")));
     assert_eq!(health["targets"]["live"]["url"], upstream.url().as_str());
     assert_eq!(parsed("/upstreams")[1]["name"], "dead");
-    assert!(parsed("/routes").to_string().contains("proxied"));
-    assert!(weir.admin_get("/config").text().contains("name: proxied"));
+    let route = &parsed("/routes")[0];
+    assert!(route["name"] == "proxied" && route["path"].is_string() && route["to"] == "live", "{route}");
+    let shown = weir.admin_get("/config");
+    assert!(shown.text().contains("name: proxied") && !shown.text().contains("hush"), "{}", shown.text());
     assert_eq!(weir.admin_get("/cachez").status(), 404);
 }
 

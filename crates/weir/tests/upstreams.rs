@@ -8,7 +8,8 @@ fn program() -> &'static str {
 
 /// A gateway with one upstream `u` of these targets, and a second, `v`, that stands in for it if it has targets.
 fn gateway(u: &[&Upstream], options: &str, v: &[&Upstream]) -> Weir {
-    let targets = |list: &[&Upstream]| list.iter().map(|upstream| format!("'{}'", upstream.url())).collect::<Vec<_>>().join(", ");
+    let targets =
+        |list: &[&Upstream]| list.iter().map(|upstream| format!("'{}'", upstream.url())).collect::<Vec<_>>().join(", ");
     let (second, fallback) = match v {
         [] => (String::new(), ""),
         v => (format!("  v: {{targets: [{}]}}\n", targets(v)), ", fallback: [v]"),
@@ -44,7 +45,11 @@ fn a_request_that_may_have_been_acted_on_is_not_sent_again() {
     assert_eq!(weir.request("POST", "/", &[], "order").status(), 502);
     assert_eq!(one.requests().len() + two.requests().len(), 1, "a POST is sent once");
     assert_eq!(weir.get("/").status(), 502);
-    assert_eq!(one.requests().len() + two.requests().len(), 3, "a GET is sent to the other target too, and no more often");
+    assert_eq!(
+        one.requests().len() + two.requests().len(),
+        3,
+        "a GET is sent to the other target too, and no more often"
+    );
 }
 
 #[test]
@@ -58,7 +63,7 @@ fn a_status_is_retried_only_where_the_file_says_so() {
     assert_eq!(statuses(&retrying, 8), [200; 8]);
     good.set_answer(answer::status(503));
     let reply = retrying.get("/");
-    assert_eq!((reply.status(), &*reply.text()), (503, "status 503"), "the last answer is the client's");
+    assert_eq!((reply.status(), reply.text()), (503, "status 503"), "the last answer is the client's");
 }
 
 #[test]
@@ -107,10 +112,10 @@ fn another_upstream_stands_in_and_says_so() {
     let (primary, second) = (Upstream::start(answer::ok("primary")), Upstream::start(answer::ok("second")));
     let weir = gateway(&[&primary], "    eject: none\n", &[&second]);
     let reply = weir.get("/");
-    assert_eq!((&*reply.text(), reply.field("x-fallback")), ("primary", None));
+    assert_eq!((reply.text(), reply.field("x-fallback")), ("primary", None));
     primary.stop();
     let reply = weir.request("POST", "/", &[], "a body");
-    assert_eq!((&*reply.text(), reply.field("x-fallback")), ("second", Some("v")));
+    assert_eq!((reply.text(), reply.field("x-fallback")), ("second", Some("v")));
     // What may have been acted on is not given to another upstream either.
     primary.restart();
     primary.set_answer(answer::reset());
