@@ -52,7 +52,7 @@ fn metrics_tell_what_was_served_by_whom_and_what_was_not() {
     for (name, value) in [
         (r#"http_requests_total{route="proxied",upstream="live",status="200"}"#.to_owned(), 5.0),
         (r#"http_requests_total{route="local",upstream="-",status="200"}"#.into(), 1.0),
-        (r#"http_requests_total{route="broken",upstream="-",status="502"}"#.into(), 1.0),
+        (r#"http_requests_total{route="broken",upstream="dead",status="502"}"#.into(), 1.0),
         (r#"http_requests_total{route="-",upstream="-",status="404"}"#.into(), 1.0),
         (r#"request_duration_seconds_count{route="proxied"}"#.into(), 5.0),
         (r#"upstream_duration_seconds_count{route="proxied"}"#.into(), 5.0),

@@ -110,7 +110,6 @@ struct Journal {
     response_bytes: u64,
     upstream_ns: Option<u64>,
     overhead_ns: Option<u64>,
-    target: Option<String>,
 }
 
 impl<'w, C: ClientIo> Exchange<'w, C> {
@@ -120,6 +119,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         let close = !scratch.request.keep_alive || worker.draining.get();
         let body_read = scratch.request.body == BodyKind::None;
         scratch.request_id.clear();
+        scratch.logged_target.clear();
         Exchange {
             worker,
             snapshot,
@@ -392,7 +392,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
                 status: log.status,
                 route: route.map(|route| &*route.name),
                 upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
-                target: log.target.as_deref(),
+                target: Some(&*self.scratch.logged_target).filter(|target| !target.is_empty()),
                 request_bytes: record.request_bytes,
                 response_bytes: record.response_bytes,
                 duration_ns: total_ns,

@@ -1,5 +1,6 @@
 //! Forwarding: which upstream, which target, which connection, and what to do when one of them fails.
 
+use std::fmt::Write;
 use std::net::IpAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -127,6 +128,11 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
         };
         attempts += 1;
         x.log.attempts += 1;
+        if x.worker.log.borrow().is_some() {
+            x.scratch.logged_target.clear();
+            // Writing to a string cannot fail.
+            let _ = write!(x.scratch.logged_target, "{}", lease.target().address());
+        }
         let failed = match attempt(x, plan, &mut lease, attempts).await {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
