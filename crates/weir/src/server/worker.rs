@@ -63,6 +63,8 @@ pub struct Scratch {
     pub request_id: Vec<u8>,
     /// Key in a cache.
     pub key: KeyScratch,
+    /// Address of the target that was asked last, for the access log; empty without one.
+    pub logged_target: String,
     /// Targets that were tried.
     pub tried: Vec<TargetId>,
     /// Bytes to the client.
