@@ -7,6 +7,7 @@ use crate::config::problem::Origin;
 use crate::config::raw;
 use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::units::Rate;
+use crate::policy::limit::{Algorithm, Unfit};
 use crate::config::{
     Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, Limit, LimitAlgorithm, LimitCost, LimitHeaders, LimitKey,
     LimitStore, MissingKey, OnStoreFailure,
@@ -112,7 +113,7 @@ impl Resolver<'_> {
         }
         let quota = raw.quota.map_or(0, |quota| quota.value);
         let window = raw.window.map_or_else(Default::default, |window| window.0);
-        match raw.algorithm {
+        let algorithm = match raw.algorithm {
             raw::Algorithm::TokenBucket => LimitAlgorithm::TokenBucket {
                 rate_per_second: raw.rate.map_or(DEFAULT_RATE, |rate| rate.value).per_second(),
                 burst: raw.burst.map_or(DEFAULT_BURST, |burst| burst.get()),
@@ -122,7 +123,16 @@ impl Resolver<'_> {
             }
             raw::Algorithm::SlidingWindow => LimitAlgorithm::SlidingWindow { quota, window },
             raw::Algorithm::Concurrency => LimitAlgorithm::Concurrency { quota },
+        };
+        if let Err(unfit) = Algorithm::new(algorithm) {
+            let culprit = match unfit {
+                Unfit::Quota(_) => raw.quota.map(|at| at.origin),
+                Unfit::Window(_) => raw.window.map(|at| at.origin),
+                Unfit::Fill(_) => raw.rate.map(|at| at.origin).or(raw.burst.map(|at| at.origin)),
+            };
+            self.problem(culprit.unwrap_or(name.origin), unfit.to_string());
         }
+        algorithm
     }
 
     /// A status that says no.

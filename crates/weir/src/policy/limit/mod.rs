@@ -30,14 +30,22 @@
 //!   definition changes, and not to be read back.
 
 mod algorithm;
+mod check;
+mod fields;
 mod key;
+mod lease;
 mod memory;
+mod refusal;
 mod shared;
+mod worker;
 
 pub use algorithm::{Algorithm, Concurrency, FixedWindow, Now, SlidingWindow, TokenBucket, Unfit};
+pub use check::{Asked, Permit, Verdict, Work, check};
 pub use key::{Key, KeyBytes, KeySecret};
-pub use memory::Memory;
+pub use memory::{Memory, Receipt};
+pub use refusal::Refusal;
 pub use shared::{Limit, Limits};
+pub use worker::{RouteLimits, WorkerLimit, WorkerLimits};
 
 /// What a request asks of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,7 +34,7 @@ impl TokenBucket {
         Ok(TokenBucket { burst, interval, fill })
     }
 
-    pub(super) fn burst(&self) -> u64 {
+    pub(in crate::policy::limit) fn burst(&self) -> u64 {
         self.burst
     }
 
