@@ -45,6 +45,17 @@ impl Control for Process {
         *self.cache.lock().unwrap()
     }
 
+    fn limits(&self, question: Question) -> Pin<Box<dyn Future<Output = Result<Value, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { Ok(json!({ "limit": question.limit, "key": question.key })) })
+    }
+
+    fn reset_limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { Ok(question.key) })
+    }
+
     fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
     }

@@ -10,12 +10,8 @@ use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
 use crate::config::{self, Config, LoadError, Loaded};
 use crate::observe::Metrics;
-<<<<<<< HEAD
+use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::route::{Table, describe};
-=======
-use crate::policy::limit::Limits;
-use crate::route::Table;
->>>>>>> 488ace8 (Limits are checked before anything is spent on a request; refusals say why and until when)
 use crate::upstream::{UpstreamSnapshot, Upstreams};
 
 /// Where the configuration comes from.
@@ -213,6 +209,20 @@ impl Control for Controller {
 
     fn cachez(&self) -> Option<Cachez> {
         None
+    }
+
+    fn limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<serde_json::Value, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { self.shared.generation().limits.explain(&question) })
+    }
+
+    fn reset_limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { self.shared.generation().limits.reset(&question) })
     }
 
     fn is_draining(&self) -> bool {

@@ -60,17 +60,14 @@ pub struct Scratch {
     pub target: Vec<u8>,
     /// Id of the request.
     pub request_id: Vec<u8>,
-<<<<<<< HEAD
     /// Address of the target that was asked last, for the access log; empty without one.
     pub logged_target: String,
-=======
     /// Lines that policies put into the head of the answer, whatever answers.
     pub answer_lines: Vec<u8>,
     /// Working memory of rate limits; holds the request's places among those in flight.
     pub limits: Work,
     /// Body of an answer that is made for this request.
     pub body: Vec<u8>,
->>>>>>> 488ace8 (Limits are checked before anything is spent on a request; refusals say why and until when)
     /// Targets that were tried.
     pub tried: Vec<TargetId>,
     /// Bytes to the client.

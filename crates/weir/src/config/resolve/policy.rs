@@ -7,11 +7,11 @@ use crate::config::problem::Origin;
 use crate::config::raw;
 use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::units::Rate;
-use crate::policy::limit::{Algorithm, Unfit};
 use crate::config::{
     Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, Limit, LimitAlgorithm, LimitCost, LimitHeaders, LimitKey,
     LimitStore, MissingKey, OnStoreFailure,
 };
+use crate::policy::limit::{Algorithm, Unfit};
 
 /// Token bucket where the file says nothing.
 const DEFAULT_RATE: Rate = Rate { count: 20.0, seconds: 1 };

@@ -162,7 +162,11 @@ fn limits(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         "Requests refused without asking the shared store, because their key was known to be over",
         each(|c| &c.refused_locally),
     )?;
-    out.counter("rate_limit_store_failures", "Questions that the shared store did not answer in time", each(|c| &c.store_failures))?;
+    out.counter(
+        "rate_limit_store_failures",
+        "Questions that the shared store did not answer in time",
+        each(|c| &c.store_failures),
+    )?;
     out.histogram("rate_limit_store_duration_seconds", "Time that the shared store took to answer", |s| {
         limits
             .iter()

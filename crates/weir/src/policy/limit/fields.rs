@@ -96,7 +96,9 @@ pub(super) fn write_allowed(out: &mut Vec<u8>, limits: &WorkerLimits, route: &Ro
         }
     }
     // The trio has room for one limit: the one that is nearest to its end.
-    if let Some((_, decision)) = shown().filter(|(texts, _)| texts.legacy).min_by_key(|(_, decision)| decision.remaining) {
+    if let Some((_, decision)) =
+        shown().filter(|(texts, _)| texts.legacy).min_by_key(|(_, decision)| decision.remaining)
+    {
         write_legacy(out, decision);
     }
 }

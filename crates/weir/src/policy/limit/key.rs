@@ -114,7 +114,7 @@ pub(super) fn query_parameter<'a>(query: &'a [u8], name: &[u8]) -> Option<&'a [u
 }
 
 /// Bytes of a query's name or value, as forms encode them.
-fn decoded(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
+pub(super) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (byte, behind) = match *rest {

@@ -31,6 +31,7 @@
 
 mod algorithm;
 mod check;
+mod explain;
 mod fields;
 mod key;
 mod lease;
@@ -41,6 +42,7 @@ mod worker;
 
 pub use algorithm::{Algorithm, Concurrency, FixedWindow, Now, SlidingWindow, TokenBucket, Unfit};
 pub use check::{Asked, Permit, Verdict, Work, check};
+pub use explain::{BadQuestion, Question};
 pub use key::{Key, KeyBytes, KeySecret};
 pub use memory::{Memory, Receipt};
 pub use refusal::Refusal;

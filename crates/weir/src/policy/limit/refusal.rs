@@ -80,7 +80,13 @@ impl<'a> Refusal<'a> {
             body.extend_from_slice(text.as_bytes());
         }
         encode::decimal(body, u64::from(status));
-        for text in [",\"error\":\"", error, "\",\"violated-policies\":[\"", &self.limit.limit.spec.name, "\"],\"request_id\":\""] {
+        for text in [
+            ",\"error\":\"",
+            error,
+            "\",\"violated-policies\":[\"",
+            &self.limit.limit.spec.name,
+            "\"],\"request_id\":\"",
+        ] {
             body.extend_from_slice(text.as_bytes());
         }
         // Ids are checked when they come in.

@@ -43,7 +43,11 @@ impl Limits {
             let algorithm = Algorithm::new(spec.algorithm).ok().flatten()?;
             let identity = identity(spec);
             let same = before.and_then(|before| {
-                before.list.iter().flatten().find(|limit| limit.identity == identity && limit.spec.replicas == spec.replicas)
+                before
+                    .list
+                    .iter()
+                    .flatten()
+                    .find(|limit| limit.identity == identity && limit.spec.replicas == spec.replicas)
             });
             let memory = match same {
                 Some(same) => {
@@ -60,11 +64,8 @@ impl Limits {
             };
             Some(Arc::new(Limit { spec: spec.clone(), algorithm, identity, memory }))
         };
-        let limits = Limits {
-            list: config.limits.iter().map(limit).collect(),
-            secret,
-            started_unix_ns: AtomicU64::new(0),
-        };
+        let limits =
+            Limits { list: config.limits.iter().map(limit).collect(), secret, started_unix_ns: AtomicU64::new(0) };
         limits.follow_clock();
         limits
     }

@@ -94,7 +94,12 @@ impl WorkerLimit {
     /// Whether it would allow this. Writes nothing.
     pub(super) fn peek(&self, key: Key, cost: u64, now: Now) -> Decision {
         match &self.lease {
-            Some(lease) if cost == 1 && let Some(decision) = lease.peek(now) => decision,
+            Some(lease)
+                if cost == 1
+                    && let Some(decision) = lease.peek(now) =>
+            {
+                decision
+            }
             _ => self.limit.memory.peek(key, cost, now),
         }
     }

@@ -78,17 +78,16 @@ impl FixedWindow {
     fn open(&self, state: State, now: Now) -> Open {
         let (mark, count) = unpack(state);
         if self.aligned {
-            let unix_ms = now.unix_ms();
-            let number = (unix_ms / self.window_ms) & TIME_MASK;
-            let left_ms = self.window_ms - unix_ms % self.window_ms;
+            let (unix_ns, window_ns) = (now.unix_ns(), self.window_ns());
+            let number = (unix_ns / window_ns) & TIME_MASK;
+            let left_ns = window_ns - unix_ns % window_ns;
             // A window that lies ahead was opened by a worker whose clock is ahead: it is the one to count in.
             let ahead = mark.wrapping_sub(number) & TIME_MASK;
             let is_same = count > 0 && ahead < LAG;
-            let left_ns = left_ms.saturating_add(ahead.saturating_mul(self.window_ms)).saturating_mul(NS_PER_MS);
             if is_same {
-                Open { mark, count, left_ns }
+                Open { mark, count, left_ns: left_ns.saturating_add(ahead.saturating_mul(window_ns)) }
             } else {
-                Open { mark: number, count: 0, left_ns: left_ms * NS_PER_MS }
+                Open { mark: number, count: 0, left_ns }
             }
         } else {
             let end_ns = (mark + self.window_ms) * NS_PER_MS;

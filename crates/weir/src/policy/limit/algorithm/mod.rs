@@ -34,9 +34,9 @@ pub struct Now {
 }
 
 impl Now {
-    /// Milliseconds since 1970.
-    fn unix_ms(self) -> u64 {
-        (self.started_unix_ns.saturating_add(self.ns)) / NS_PER_MS
+    /// Nanoseconds since 1970.
+    fn unix_ns(self) -> u64 {
+        self.started_unix_ns.saturating_add(self.ns)
     }
 }
 

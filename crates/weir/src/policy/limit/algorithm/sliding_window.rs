@@ -89,7 +89,8 @@ impl SlidingWindow {
     #[inline]
     fn left(&self, counts: Counts) -> u64 {
         let window = u128::from(self.window_ns);
-        let fading = (u128::from(counts.before) * u128::from(self.window_ns - counts.elapsed_ns)).div_ceil(window) as u64;
+        let fading =
+            (u128::from(counts.before) * u128::from(self.window_ns - counts.elapsed_ns)).div_ceil(window) as u64;
         self.quota.saturating_sub(counts.current + fading)
     }
 
@@ -108,7 +109,11 @@ impl SlidingWindow {
         };
         // A count fades to `room` when so much of the window is left.
         let left_at = |count: u64, room: u64| {
-            if count == 0 { window } else { window.min((u128::from(room) * u128::from(window) / u128::from(count)) as u64) }
+            if count == 0 {
+                window
+            } else {
+                window.min((u128::from(room) * u128::from(window) / u128::from(count)) as u64)
+            }
         };
         if current <= room {
             (window - left_at(before, room - current)).saturating_sub(elapsed_ns)

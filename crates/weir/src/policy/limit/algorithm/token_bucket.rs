@@ -22,9 +22,10 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A bucket of `burst` tokens, `rate_per_second` of which come back each second. One interval is rounded up: never faster.
+    /// A bucket of `burst` tokens, `rate_per_second` of which come back each second. The time of one is rounded up: never faster, but for
+    /// the error of the division itself.
     pub(super) fn new(rate_per_second: f64, burst: u64) -> Result<Self, Unfit> {
-        let interval = (1e9 * f64::from(1 << FRACTION_BITS) / rate_per_second).ceil();
+        let interval = (1e9 * f64::from(1 << FRACTION_BITS) / rate_per_second * (1.0 - 1e-15)).ceil();
         // Also catches what is no number.
         if !(interval <= LONGEST_FILL as f64) {
             return Err(Unfit::Fill(DAYS));

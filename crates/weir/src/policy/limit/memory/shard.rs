@@ -124,6 +124,11 @@ impl Writer {
 }
 
 impl Slots {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn new(length: usize) -> Self {
         Slots((0..length).map(|_| AtomicU128::new(0)).collect())
     }
