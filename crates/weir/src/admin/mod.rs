@@ -22,6 +22,8 @@ pub use healthz::{Cachez, write_cachez, write_healthz};
 
 use crate::observe::Metrics;
 use crate::policy::cache::purge::Purge;
+use crate::policy::limit::{BadQuestion, Question};
+use crate::redis::Redis;
 use crate::upstream::UpstreamSnapshot;
 
 /// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
@@ -31,6 +33,10 @@ pub trait Control: Send + Sync + 'static {
     fn metrics(&self) -> &Metrics;
     /// State of all upstreams of the configuration in force, for `/upstreams` and `/healthz`.
     fn upstreams(&self) -> Vec<UpstreamSnapshot>;
+    /// The Redis of the configuration in force, for `/healthz`; none when it names none.
+    fn redis(&self) -> Option<Arc<Redis>> {
+        None
+    }
     /// The routes of the configuration in force in the order of the file, for `/routes`.
     fn routes(&self) -> serde_json::Value;
     /// The configuration in force as YAML, without secrets, for `/config`.
@@ -41,6 +47,16 @@ pub trait Control: Send + Sync + 'static {
     fn cachez(&self) -> Option<Cachez>;
     /// Whether the process only finishes what it has begun; `/healthz` says 503 then.
     fn is_draining(&self) -> bool;
+    /// What the rate limits know of a key, for `/limits`.
+    fn limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<serde_json::Value, BadQuestion>> + Send + '_>>;
+    /// Forgets what was charged to a key; the names of the limits that had something to forget.
+    fn reset_limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>>;
     /// Reads the configuration again, checks it, and puts it in force. Several calls may overlap.
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>>;
 }

@@ -55,6 +55,17 @@ impl Control for Process {
         Box::pin(async move { if known { Ok(text.len() as u64) } else { Err("there is no such cache".into()) } })
     }
 
+    fn limits(&self, question: Question) -> Pin<Box<dyn Future<Output = Result<Value, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { Ok(json!({ "limit": question.limit, "key": question.key })) })
+    }
+
+    fn reset_limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { Ok(question.key) })
+    }
+
     fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
     }

@@ -632,7 +632,7 @@ fn write_head<C: ClientIo>(
     encode::status_line(out, status, encode::reason(status).as_bytes());
     head::write_fields(head.lines(), choice, length, out);
     status::write(cache.policy.headers, outcome, Some(terms), clock::unix_ms(), NAME, out);
-    out.extend_from_slice(x.cors.as_deref().unwrap_or_default());
+    out.extend_from_slice(&x.scratch.answer_lines);
     match framing {
         BodyKind::Length(length) => encode::content_length(out, length),
         BodyKind::Chunked => encode::chunked(out),

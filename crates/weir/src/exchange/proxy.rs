@@ -491,7 +491,7 @@ fn write_response_head<C: ClientIo>(
         encode::field(out, b"X-Fallback", lease.spec().name.as_bytes());
     }
     x.log.status = x.scratch.response.status;
-    out.extend_from_slice(x.cors.as_deref().unwrap_or_default());
+    out.extend_from_slice(&x.scratch.answer_lines);
     cached::tell(out, x.cache.told, plan.snapshot, plan.route);
     head.end(out);
     framing

@@ -12,6 +12,8 @@ use crate::config::{self, Config, LoadError, Loaded};
 use crate::observe::Metrics;
 use crate::policy::cache::Cache;
 use crate::policy::cache::purge::Purge;
+use crate::policy::limit::{BadQuestion, Limits, Question};
+use crate::redis::Redis;
 use crate::route::{Table, describe};
 use crate::upstream::{UpstreamSnapshot, Upstreams};
 
@@ -109,14 +111,27 @@ impl Controller {
     }
 }
 
-/// Builds what all workers share of a configuration.
+/// Builds what all workers share of a configuration; what did not change is taken over from the one before.
 pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
     let upstreams = match before {
         Some(before) => Upstreams::reload(&config, &before.upstreams),
         None => Upstreams::new(&config, crate::upstream::Clock::since(super::clock::process_start())),
     };
     let caches = Cache::all(&config, before.map_or(&[], |before| &before.caches));
-    Generation { table: Table::new(&config.routes), upstreams: Arc::new(upstreams), caches, config: Arc::new(config) }
+    let redis = config.redis.as_ref().and_then(|redis| {
+        let same = before.and_then(|before| before.redis.clone()).filter(|before| before.config() == redis);
+        // A URL that cannot be read was refused with the configuration.
+        same.or_else(|| Redis::new(redis).ok())
+    });
+    let limits = Limits::new(&config, before.map(|before| &*before.limits));
+    Generation {
+        table: Table::new(&config.routes),
+        upstreams: Arc::new(upstreams),
+        limits: Arc::new(limits),
+        redis,
+        caches,
+        config: Arc::new(config),
+    }
 }
 
 /// What differs, a line for each; what only a restart can change says so.
@@ -174,6 +189,9 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
         &named(&before.caches, |cache| &cache.name),
         &named(&after.caches, |cache| &cache.name),
     );
+    if before.redis != after.redis {
+        lines.push("redis changed".into());
+    }
     if before.server != after.server {
         lines.push("server changed".into());
     }
@@ -193,6 +211,10 @@ impl Control for Controller {
 
     fn upstreams(&self) -> Vec<UpstreamSnapshot> {
         self.shared.generation().upstreams.snapshot()
+    }
+
+    fn redis(&self) -> Option<Arc<Redis>> {
+        self.shared.generation().redis.clone()
     }
 
     fn routes(&self) -> serde_json::Value {
@@ -222,6 +244,20 @@ impl Control for Controller {
             let now_ms = super::clock::unix_ms();
             caches.iter().map(|cache| cache.purge(&purge, now_ms)).sum()
         })
+    }
+
+    fn limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<serde_json::Value, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { self.shared.generation().limits.explain(&question) })
+    }
+
+    fn reset_limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { self.shared.generation().limits.reset(&question) })
     }
 
     fn is_draining(&self) -> bool {

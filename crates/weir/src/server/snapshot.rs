@@ -1,11 +1,14 @@
 //! A configuration as one worker follows it: everything looked up once, so that a request only follows indices.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::config::{Action, Balance, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
+use crate::config::{Action, Balance, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
 use crate::exchange::reply::Prepared;
 use crate::observe::{RouteMetrics, Shard, UpstreamMetrics};
 use crate::policy::cache::{Cache, RouteCache};
+use crate::policy::limit::{Limits, Remote, RouteLimits, WorkerLimits};
+use crate::redis::{Client, Purpose, Redis};
 use crate::route::Table;
 use crate::upstream::{Upstreams, Views};
 
@@ -19,6 +22,10 @@ pub struct Generation {
     pub upstreams: Arc<Upstreams>,
     /// Its caches; by [`CacheId`](crate::config::CacheId).
     pub caches: Vec<Arc<Cache>>,
+    /// State of its limits.
+    pub limits: Arc<Limits>,
+    /// The Redis that limits and caches may use.
+    pub redis: Option<Arc<Redis>>,
 }
 
 /// One worker's view of a [`Generation`].
@@ -33,14 +40,20 @@ pub struct Snapshot {
     pub routes: Vec<RouteState>,
     /// Counts of requests that match no route.
     pub unmatched: RouteMetrics,
+    /// Rate limits.
+    pub limits: WorkerLimits,
+    /// Those of requests that match no route.
+    pub unmatched_limits: RouteLimits,
     /// Limits on heads, for the codec.
-    pub limits: h1::Limits,
+    pub head_limits: h1::Limits,
 }
 
 /// What a worker keeps for one route.
 pub struct RouteState {
     /// Counts.
     pub metrics: RouteMetrics,
+    /// Rate limits.
+    pub limits: RouteLimits,
     /// Upstreams in the order in which they are tried; empty for local answers. Position + 1 is the slot in `metrics`.
     pub choices: Vec<Choice>,
     /// A fixed answer, put together.
@@ -60,20 +73,42 @@ pub struct Choice {
 }
 
 impl Snapshot {
-    /// A worker's view; `before` is the one that it replaces.
-    pub fn new(generation: Arc<Generation>, shard: &Shard, seed: u64) -> Self {
+    /// The view of one of `workers`; `remote_before` is the way to Redis that this one has already.
+    pub fn new(
+        generation: Arc<Generation>,
+        shard: &Shard,
+        seed: u64,
+        workers: usize,
+        remote_before: Option<Rc<Remote>>,
+    ) -> Self {
         let config = &generation.config;
         let views = Views::new(generation.upstreams.clone(), seed);
         let upstream_metrics = config.upstreams.iter().map(|upstream| shard.upstream(&upstream.name)).collect();
-        let routes = (0..config.routes.len())
-            .map(|index| RouteState::new(config, RouteId(index), &generation.caches, shard))
-            .collect();
-        let limits = h1::Limits {
+        let limits = WorkerLimits::new(
+            generation.limits.clone(),
+            config.limits.len(),
+            shard,
+            workers,
+            remote(&generation, shard, remote_before),
+        );
+        let unmatched_limits = limits.of_route(&config.gateway_limits);
+        let route = |index| RouteState::new(&generation, RouteId(index), shard, &limits);
+        let routes = (0..config.routes.len()).map(route).collect();
+        let head_limits = h1::Limits {
             start_line: config.server.request_line_bytes,
             head: config.server.head_bytes,
             fields: config.server.fields,
         };
-        Snapshot { views, upstream_metrics, routes, unmatched: shard.unmatched(), limits, generation }
+        Snapshot {
+            views,
+            upstream_metrics,
+            routes,
+            unmatched: shard.unmatched(),
+            limits,
+            unmatched_limits,
+            head_limits,
+            generation,
+        }
     }
 
     /// The configuration.
@@ -82,8 +117,20 @@ impl Snapshot {
     }
 }
 
+/// The way to counts in Redis, if a limit has any there; the one that there is as long as it leads to the same Redis.
+fn remote(generation: &Generation, shard: &Shard, before: Option<Rc<Remote>>) -> Option<Rc<Remote>> {
+    let redis = generation.redis.as_ref()?;
+    generation.limits.iter().find(|(_, limit)| limit.spec.store == LimitStore::Redis)?;
+    let same = before.filter(|before| std::ptr::eq(before.redis(), &**redis));
+    Some(same.unwrap_or_else(|| {
+        let client = Client::new(redis.clone(), Purpose::Limits, shard.redis(Purpose::Limits));
+        Remote::new(client)
+    }))
+}
+
 impl RouteState {
-    fn new(config: &Config, id: RouteId, caches: &[Arc<Cache>], shard: &Shard) -> Self {
+    fn new(generation: &Generation, id: RouteId, shard: &Shard, limits: &WorkerLimits) -> Self {
+        let config = &generation.config;
         let route = &config.routes[id.0];
         let choices = match &route.action {
             Action::Proxy(proxy) => choices(config, proxy),
@@ -100,10 +147,11 @@ impl RouteState {
             _ => None,
         };
         let cache = match &route.action {
-            Action::Proxy(_) => RouteCache::new(config, route, caches, shard),
+            Action::Proxy(_) => RouteCache::new(config, route, &generation.caches, shard),
             _ => None,
         };
-        RouteState { metrics: shard.route(&route.name, &names), choices, prepared, cache }
+        let limits = limits.of_route(&route.limits);
+        RouteState { metrics: shard.route(&route.name, &names), limits, choices, prepared, cache }
     }
 }
 

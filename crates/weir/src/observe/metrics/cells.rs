@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::histogram::Histogram;
 use crate::error::Reason;
+use crate::redis::Failure;
 
 /// A count with one writer.
 #[derive(Debug, Default)]
@@ -120,7 +121,11 @@ pub(super) struct UpstreamCells {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct LimitCells {
+    pub(super) allowed: Counter,
     pub(super) dropped: Counter,
+    pub(super) refused_locally: Counter,
+    pub(super) store_failures: Counter,
+    pub(super) store_duration: Histogram,
 }
 
 /// What one worker counts for one cache.
@@ -136,6 +141,18 @@ pub(super) struct CacheCells {
     pub(super) stored: Counter,
     pub(super) uncacheable: Counter,
     pub(super) store_errors: Counter,
+}
+
+/// What one worker counts for one use of Redis.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct RedisCells {
+    pub(super) duration: Histogram,
+    pub(super) failures: [Counter; Failure::LABELS.len()],
+    pub(super) connections: Counter,
+    /// The difference is what is open now.
+    pub(super) breakers_opened: Counter,
+    pub(super) breakers_closed: Counter,
 }
 
 /// What one worker counts for itself.

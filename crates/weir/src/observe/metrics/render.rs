@@ -11,11 +11,12 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use super::cells::{CacheCells, Counter, RouteCells, UpstreamCells};
+use super::cells::{CacheCells, Counter, LimitCells, RedisCells, RouteCells, UpstreamCells};
 use super::exposition::{Exposition, Format, to_classic};
 use super::histogram::{EXCHANGE, OVERHEAD, Total};
 use super::{Process, process};
 use crate::error::Reason;
+use crate::redis::Failure;
 
 /// The library writes through a registry only, so each scrape makes one that holds this.
 struct Scrape(Arc<Process>);
@@ -32,6 +33,7 @@ impl Collector for Scrape {
         routes(&self.0, out)?;
         upstreams(&self.0, out)?;
         policies(&self.0, out)?;
+        redis(&self.0, out)?;
         workers(&self.0, out)?;
         process(&self.0, out)?;
         self.0.access_log.collect(out)?;
@@ -137,10 +139,7 @@ fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
 }
 
 fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
-    let limits = p.limits.snapshot(Instant::now());
-    out.counter("rate_limit_dropped", "Requests refused by a rate limit", |s| {
-        limits.iter().try_for_each(|(name, cells)| s.add(&[("limit", name)], sum(cells, |c| &c.dropped)))
-    })?;
+    limits(p, out)?;
     let caches = p.caches.snapshot(Instant::now());
     let each = |cell: fn(&CacheCells) -> &Counter| {
         let caches = &caches;
@@ -157,6 +156,66 @@ fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     out.counter("cache_stored", "Answers stored", each(|c| &c.stored))?;
     out.counter("cache_uncacheable", "Answers to misses that could not be stored", each(|c| &c.uncacheable))?;
     out.counter("cache_store_errors", "Failures of a store outside of the process", each(|c| &c.store_errors))
+}
+
+fn redis(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let uses = p.redis.snapshot(Instant::now());
+    if uses.is_empty() {
+        return Ok(());
+    }
+    out.histogram("redis_call_duration_seconds", "Calls of Redis that were answered, by what they were for", |s| {
+        uses.iter().try_for_each(|(name, cells)| {
+            s.add_histogram(&[("use", name)], &OVERHEAD, &total(cells, |c: &RedisCells| &c.duration))
+        })
+    })?;
+    out.counter("redis_failures", "Calls of Redis that were not answered, or with an error", |s| {
+        for (name, cells) in &uses {
+            for (index, label) in Failure::LABELS.iter().enumerate() {
+                s.add(&[("use", name), ("reason", label)], sum(cells, |c| &c.failures[index]))?;
+            }
+        }
+        Ok(())
+    })?;
+    out.counter("redis_connections_opened", "Connections to Redis made", |s| {
+        uses.iter().try_for_each(|(name, cells)| s.add(&[("use", name)], sum(cells, |c| &c.connections)))
+    })?;
+    out.gauge("redis_breakers_open", "Connections to Redis, over all workers, that do not serve at the moment", |s| {
+        uses.iter().try_for_each(|(name, cells)| {
+            // Read before what it can never exceed.
+            let closed = sum(cells, |c| &c.breakers_closed);
+            s.add(&[("use", name)], sum(cells, |c| &c.breakers_opened).saturating_sub(closed))
+        })
+    })
+}
+
+fn limits(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let limits = p.limits.snapshot(Instant::now());
+    let each = |cell: fn(&LimitCells) -> &Counter| {
+        let limits = &limits;
+        move |s: &mut super::Samples<'_>| {
+            limits.iter().try_for_each(|(name, cells)| s.add(&[("limit", name)], sum(cells, cell)))
+        }
+    };
+    out.counter("rate_limit_allowed", "Requests allowed by a rate limit", each(|c| &c.allowed))?;
+    out.counter("rate_limit_dropped", "Requests refused by a rate limit", each(|c| &c.dropped))?;
+    out.counter(
+        "rate_limit_refused_locally",
+        "Requests refused without asking the shared store, because their key was known to be over",
+        each(|c| &c.refused_locally),
+    )?;
+    out.counter(
+        "rate_limit_store_failures",
+        "Questions that the shared store did not answer in time",
+        each(|c| &c.store_failures),
+    )?;
+    out.histogram("rate_limit_store_duration_seconds", "Time that the shared store took to answer", |s| {
+        limits
+            .iter()
+            .map(|(name, cells)| (name, total(cells, |c| &c.store_duration)))
+            // Limits in memory ask nobody.
+            .filter(|(_, total)| total.count() > 0)
+            .try_for_each(|(name, total)| s.add_histogram(&[("limit", name)], &OVERHEAD, &total))
+    })
 }
 
 fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
