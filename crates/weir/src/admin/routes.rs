@@ -25,7 +25,7 @@ GET  /config     the configuration in force, as YAML, secrets blanked
 GET  /limits     rate limits; with ?key=VALUE (and &limit=NAME) what that key has left. DELETE forgets what it was charged
 GET  /healthz    whether this process takes requests, and the health of its targets
 GET  /cachez     counts of the cache
-POST /cache/purge  take answers out: {"url"|"prefix"|"tag": "...", "all": true, "cache": "name", "soft": true}
+POST /cache/purge  take answers out of the caches, by url, prefix, tag or all, as a JSON body says
 POST /reload     read the configuration again; the one in force stays when it is wrong
 ";
 

@@ -28,6 +28,7 @@ use crate::policy::cache::entry::{Entry, Head};
 use crate::policy::cache::fill::{Progress, Reader};
 use crate::policy::cache::lead::Lead;
 use crate::policy::cache::lookup::{Found, url};
+use crate::policy::cache::purge::{Event, Which};
 use crate::policy::cache::rules::delivery::{Delivery as Choice, choose};
 use crate::policy::cache::rules::key::BodyDigest;
 use crate::policy::cache::rules::request::{Incoming, admit};
@@ -37,6 +38,8 @@ use crate::policy::cache::rules::update::Freshened;
 use crate::policy::cache::rules::{
     Admission, Asked, Bypass, Class, Fwd, LiveLines, Terms, Times, coalesce, head, storable, update,
 };
+use crate::policy::cache::store::Slot;
+use crate::policy::cache::wire::Stored;
 use crate::policy::cache::{RouteCache, rules};
 use crate::server::clock;
 use crate::server::snapshot::Snapshot;
@@ -56,7 +59,7 @@ pub struct CacheSide {
     /// What the client gets in place of what came from the origin.
     serve: Option<(Arc<Entry>, Outcome)>,
     /// What the client is told when it gets the origin's answer as it is.
-    told: Option<Outcome>,
+    pub(super) told: Option<Outcome>,
     /// The stored answer was not the one that the origin confirmed: the whole must be fetched.
     must_fetch_whole: bool,
     /// No client waits: what cannot be kept need not be read.
@@ -121,7 +124,7 @@ pub async fn run<C: ClientIo>(
     snapshot: &Rc<Snapshot>,
     route: RouteId,
     action: &Proxy,
-    cache: &RouteCache,
+    cache: &Rc<RouteCache>,
 ) -> Result<(), Error> {
     let buf = x.down.buffer.whole();
     let request = &x.scratch.request;
@@ -217,7 +220,7 @@ async fn fetch<C: ClientIo>(
     snapshot: &Rc<Snapshot>,
     route: RouteId,
     action: &Proxy,
-    cache: &RouteCache,
+    cache: &Rc<RouteCache>,
     asked: Asked,
     first: Step,
 ) -> Result<(), Error> {
@@ -245,7 +248,6 @@ async fn fetch<C: ClientIo>(
                 return forward(x, snapshot, route, action, fwd, None).await;
             }
             Step::Lead(lead) => {
-                cache.metrics.miss();
                 return self::lead(x, snapshot, route, action, cache, lead).await;
             }
             Step::Follow(reader) => match follow(x, cache, &asked, reader).await? {
@@ -318,11 +320,32 @@ async fn lead<C: ClientIo>(
     snapshot: &Rc<Snapshot>,
     route: RouteId,
     action: &Proxy,
-    cache: &RouteCache,
-    lead: Box<Lead>,
+    cache: &Rc<RouteCache>,
+    mut lead: Box<Lead>,
 ) -> Result<(), Error> {
-    x.log.cache = Some("miss");
     let asked = lead.asked;
+    if cache.remote.is_some()
+        && let Some(entry) = recall(x, cache, &asked).await
+    {
+        let terms = cache.cache.terms(&entry);
+        match assess(&terms, &asked, clock::unix_ms()) {
+            reuse @ (Reuse::Fresh | Reuse::StaleAsAsked | Reuse::WhileRevalidating) => {
+                lead.recalled(entry.clone());
+                if reuse == Reuse::WhileRevalidating {
+                    super::refresh::begin(x, snapshot, route, cache, &asked, &entry);
+                }
+                count_hit(x, cache, &terms);
+                return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
+            }
+            Reuse::Validate(fwd) if entry.head.class == asked.class => {
+                lead.fwd = fwd;
+                lead.stored = Some(entry);
+            }
+            Reuse::Validate(_) | Reuse::NotForThisClient => {}
+        }
+    }
+    cache.metrics.miss();
+    x.log.cache = Some("miss");
     x.cache.told = Some(Outcome::Forwarded { why: lead.fwd, status: None, stored: false, collapsed: None });
     x.cache.lead = Some(lead);
     let mut result = proxy::run(x, snapshot, route, action).await;
@@ -357,6 +380,30 @@ async fn lead<C: ClientIo>(
         // It went away while others waited on.
         None => Err(Reason::ClientGone.into()),
     }
+}
+
+/// Asks the farther level of the cache.
+async fn recall<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Option<Arc<Entry>> {
+    // RFC 9111 section 4: HEAD is served from answers to GET.
+    let classes = if asked.class == Class::Head { &[Class::Get, Class::Head][..] } else { &[asked.class] };
+    for &class in classes {
+        if !x.scratch.key.is_variant() {
+            x.scratch.key.set_class(class);
+        }
+        for _ in 0..2 {
+            let key: Arc<[u8]> = x.scratch.key.whole().into();
+            match cache.recall(&key).await {
+                Some(Stored::Answer(entry)) => return Some(entry),
+                Some(Stored::Varies(varies)) => {
+                    x.scratch.key.select(&varies, &x.scratch.request, x.down.buffer.whole());
+                    cache.cache.state.memory.put(key, Slot::Varies(varies));
+                }
+                None => break,
+            }
+        }
+        x.scratch.key.set_class(class);
+    }
+    None
 }
 
 /// Decides what the head of a reply means for the cache, and begins to answer where the reply is kept.
@@ -399,6 +446,9 @@ pub(super) fn receive<C: ClientIo>(
             x.log.cache = Some("revalidated");
             let outcome =
                 Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
+            if kept {
+                cache.remember(&lead.primary(), &entry);
+            }
             lead.confirmed(entry.clone(), kept);
             x.cache.serve = Some((entry, outcome));
             return Received::Replaced;
@@ -455,18 +505,24 @@ fn invalidate<C>(x: &Exchange<'_, C>, cache: &RouteCache, status: u16, reply: Li
     if rules::invalidate::is_invalidating(&cache.policy, request.method) {
         let trusted = x.down.client.peer_is_trusted;
         let url = url((request, x.down.buffer.whole()), &x.scratch.path, trusted);
-        let table = &cache.cache.state.invalidated;
-        rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| table.note(url, clock::unix_ms()));
+        let now_ms = clock::unix_ms();
+        rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| {
+            cache.cache.state.invalidated.note(url, now_ms);
+            if cache.remote.is_some() {
+                let which = Which::Url(String::from_utf8_lossy(url).into_owned());
+                cache.announce(&Event { which, soft: false, is_change: true, at_ms: now_ms });
+            }
+        });
     }
 }
 
 /// The whole reply is here; the client may still wait for a part of it.
 pub(super) fn kept<C: ClientIo>(x: &mut Exchange<'_, C>, snapshot: &Snapshot, route: RouteId, keeping: Keeping) {
     let Keeping { lead, head, delivery, .. } = keeping;
-    if lead.finish(head)
-        && let Some(cache) = &snapshot.routes[route.0].cache
-    {
+    let primary = lead.primary();
+    if let (Some(entry), Some(cache)) = (lead.finish(head), &snapshot.routes[route.0].cache) {
         cache.metrics.stored();
+        cache.remember(&primary, &entry);
     }
     x.cache.delivery = delivery;
 }
@@ -512,6 +568,16 @@ async fn follow<C: ClientIo>(
             }
             cache.metrics.miss();
             count_stand_in(x, cache);
+            serve(x, cache, asked, &entry, &terms, Outcome::Hit).await?;
+            Ok(Followed::Served)
+        }
+        Progress::Found(entry) => {
+            let terms = cache.cache.terms(&entry);
+            let same = is_same_variant(x, &entry.head);
+            if !coalesce::may_share(&terms, asked, same, now_ms) {
+                return Ok(if same { Followed::Apart } else { Followed::Differs });
+            }
+            count_hit(x, cache, &terms);
             serve(x, cache, asked, &entry, &terms, Outcome::Hit).await?;
             Ok(Followed::Served)
         }

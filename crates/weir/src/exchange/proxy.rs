@@ -371,7 +371,7 @@ async fn converse<C: ClientIo>(
 
     match keeping {
         None => x.answer = Answer::Complete,
-        Some(keeping) => cached::kept(x, plan.snapshot, plan.route, keeping),
+        Some(keeping) => cached::kept(x, plan.snapshot, plan.route, *keeping),
     }
     // Time until the reply's last bytes were there, as the event loop saw them; the rest is the gateway's own.
     let last_read = clock::turn_ns().max(sent_at);

@@ -99,7 +99,7 @@ async fn run(worker: Rc<Worker>, refetch: Refetch) {
     let mut scratch = worker.lend_scratch();
     // It was parsed once; a head that is not parsed again alike is not sent.
     let buffer = Buffer::of(&head);
-    if scratch.request.parse(buffer.whole(), 0, head.len(), &snapshot.limits).is_ok() {
+    if scratch.request.parse(buffer.whole(), 0, head.len(), &snapshot.head_limits).is_ok() {
         let deadline = worker.deadlines.add();
         let mut down = Downstream { stream: Nobody, buffer, out: Outgoing::default(), deadline, client };
         let mut x = Exchange::begin(&worker, &mut down, &mut scratch);

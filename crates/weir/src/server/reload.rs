@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use super::shared::{Shared, lock};
+use super::shared::{Message, Shared, lock};
 use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
-use crate::config::{self, Config, LoadError, Loaded};
+use crate::config::{self, CacheId, CacheStore, Config, LoadError, Loaded};
 use crate::observe::Metrics;
 use crate::policy::cache::Cache;
-use crate::policy::cache::purge::Purge;
+use crate::policy::cache::purge::{Event, Purge};
 use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::redis::Redis;
 use crate::route::{Table, describe};
@@ -232,8 +232,8 @@ impl Control for Controller {
     fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, String>> + Send + '_>> {
         Box::pin(async move {
             let generation = self.shared.generation();
-            let named = |cache: &&Arc<Cache>| purge.cache.as_deref().is_none_or(|name| *cache.settings.name == *name);
-            let caches: Vec<_> = generation.caches.iter().filter(named).collect();
+            let is_named = |cache: &Arc<Cache>| purge.cache.as_deref().is_none_or(|name| *cache.settings.name == *name);
+            let caches: Vec<_> = generation.caches.iter().enumerate().filter(|(_, cache)| is_named(cache)).collect();
             if caches.is_empty() {
                 let names: Vec<&str> = generation.caches.iter().map(|cache| &*cache.settings.name).collect();
                 return Err(match &purge.cache {
@@ -241,8 +241,19 @@ impl Control for Controller {
                     None => "there is no cache".to_owned(),
                 });
             }
-            let now_ms = super::clock::unix_ms();
-            caches.iter().map(|cache| cache.purge(&purge, now_ms)).sum()
+            let now_ms = super::clock::wall_ms();
+            let mut purged = 0;
+            for (id, cache) in caches {
+                purged += cache.purge(&purge, now_ms)?;
+                if cache.settings.stores.contains(&CacheStore::Redis) {
+                    let which = purge.which.clone();
+                    let event = Event { which, soft: purge.soft, is_change: false, at_ms: now_ms };
+                    // What comes from Redis from now on is held against it; the others hear of it.
+                    cache.apply(event.clone());
+                    let _ = self.shared.workers()[0].tell(Message::Announce(CacheId(id), event));
+                }
+            }
+            Ok(purged)
         })
     }
 

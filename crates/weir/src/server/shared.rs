@@ -9,10 +9,11 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::snapshot::Generation;
 use crate::admin::{Cachez, write_healthz};
-use crate::config::{CacheMode, CacheStore};
+use crate::config::{CacheId, CacheMode, CacheStore};
 use crate::observe::metrics::CacheSnapshot;
 use crate::observe::{AccessLog, Metrics};
 use crate::policy::cache::Cache;
+use crate::policy::cache::purge::Event;
 use crate::policy::cache::store::Memory;
 
 /// What a worker is told.
@@ -23,6 +24,8 @@ pub enum Message {
     Serve(TcpStream, SocketAddr),
     /// Accept no more, end what is under way, then end.
     Drain,
+    /// Tell the other gateways that share a store of a purge.
+    Announce(CacheId, Event),
     /// Flush what is buffered for the log.
     FlushLog,
 }

@@ -142,3 +142,56 @@ impl Entry {
         size_of::<Entry>() + self.head.size() + self.body.len()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::policy::cache::rules::LifetimeSource;
+
+    /// An answer that is fresh for ten seconds from 0 on.
+    pub(crate) fn entry(body: &str) -> Entry {
+        let terms = Terms {
+            status: 200,
+            received_ms: 0,
+            initial_age_ms: 0,
+            lifetime_ms: 10_000,
+            source: LifetimeSource::Fixed,
+            stale_while_revalidate_ms: 0,
+            stale_if_error_ms: 0,
+            date_ms: 0,
+            always_validate: false,
+            never_stale: false,
+            for_authorized: false,
+            for_all: false,
+            has_validator: false,
+        };
+        let filed: Filed = (Arc::from(&b"key"[..]), None);
+        let fields = b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nCache-Tag: a, b\r\nX-Old: 1\r\n".to_vec();
+        let head = Head::new((terms, Class::Get), fields, None, filed, 0, &Edits::default(), &["cache-tag".into()]);
+        Entry::new(Arc::new(head), Bytes::copy_from_slice(body.as_bytes()))
+    }
+
+    #[test]
+    fn a_head_has_its_tags_and_the_routes_edits() {
+        let plain = entry("").head.clone();
+        assert_eq!(plain.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!(plain.lines(), &*plain.fields);
+        let edits = Edits {
+            set: vec![("X-New".into(), "2".into())],
+            remove: vec!["x-old".into(), "date".into()],
+            ..Edits::default()
+        };
+        let edited = plain.renewed(plain.terms, plain.fields.to_vec(), 0, &edits, &[]);
+        assert_eq!(edited.lines(), b"Cache-Tag: a, b\r\nX-New: 2\r\n");
+        assert!(edited.tags.is_empty());
+    }
+
+    #[test]
+    fn the_first_soft_purge_counts() {
+        let entry = entry("");
+        assert!(entry.terms().is_fresh(5_000));
+        entry.call_stale(4_000);
+        entry.call_stale(4_500);
+        assert_eq!(entry.terms().staleness_ms(5_000), 1_000);
+    }
+}

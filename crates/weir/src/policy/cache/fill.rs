@@ -93,6 +93,7 @@ enum Phase {
     #[default]
     Open,
     Whole(Arc<Entry>),
+    Found(Arc<Entry>),
     StandsIn(Arc<Entry>),
     Ended,
     Apart,
@@ -114,6 +115,8 @@ pub enum Progress {
     Whole(Arc<Entry>),
     /// Its head is here, its body on the way.
     Begun(Arc<Head>),
+    /// A farther level of the cache had it.
+    Found(Arc<Entry>),
     /// It failed, and this stale answer may stand in for it.
     StandsIn(Arc<Entry>),
     /// It cannot be shared.
@@ -237,6 +240,11 @@ impl Fill {
         wake(state);
     }
 
+    /// A farther level of the cache had it: nobody was asked.
+    pub fn found(&self, entry: Arc<Entry>) {
+        self.settle(Phase::Found(entry));
+    }
+
     /// It failed before it began, and a stale answer may stand in for it.
     pub fn stand_in(&self, entry: Arc<Entry>) {
         self.settle(Phase::StandsIn(entry));
@@ -312,6 +320,7 @@ impl Reader {
         let mut state = self.fill.lock();
         let progress = match (&state.phase, &state.head) {
             (Phase::Whole(entry), _) => Progress::Whole(entry.clone()),
+            (Phase::Found(entry), _) => Progress::Found(entry.clone()),
             (Phase::StandsIn(entry), _) => Progress::StandsIn(entry.clone()),
             (Phase::Apart, _) => Progress::Apart,
             (Phase::Broken(error), _) => Progress::Broken(*error),
@@ -344,7 +353,7 @@ impl Reader {
         }
         match state.phase {
             Phase::Ended => Poll::Ready(Piece::End),
-            Phase::Apart | Phase::Broken(_) | Phase::StandsIn(_) => Poll::Ready(Piece::Broken),
+            Phase::Apart | Phase::Broken(_) | Phase::StandsIn(_) | Phase::Found(_) => Poll::Ready(Piece::Broken),
             Phase::Open | Phase::Whole(_) => self.wait(state, cx),
         }
     }

@@ -154,19 +154,31 @@ impl Lead {
         self.fill.begin(head);
     }
 
-    /// The whole body is here. Returns whether the answer was stored.
-    pub fn finish(mut self, head: Arc<Head>) -> bool {
+    /// The whole body is here. Returns the answer if it was stored.
+    pub fn finish(mut self, head: Arc<Head>) -> Option<Arc<Entry>> {
         let Some(body) = self.fill.body() else {
             self.pass(PASS_NS);
             self.settle();
             self.fill.end();
-            return false;
+            return None;
         };
         let entry = Arc::new(Entry::new(head, body));
         let stored = self.store(&entry);
         self.settle();
-        self.fill.complete(entry);
-        stored
+        self.fill.complete(entry.clone());
+        stored.then_some(entry)
+    }
+
+    /// A farther level had it.
+    pub fn recalled(mut self, entry: Arc<Entry>) {
+        self.store(&entry);
+        self.settle();
+        self.fill.found(entry);
+    }
+
+    /// What all variants of the answer share.
+    pub fn primary(&self) -> Arc<[u8]> {
+        self.primary.clone()
     }
 
     /// The origin confirmed the stored answer: it goes on as `entry`, which is stored if it may be.
@@ -189,7 +201,7 @@ impl Lead {
     fn store(&self, entry: &Arc<Entry>) -> bool {
         // What was purged meanwhile must not come back.
         let is_wanted = self.state().purges() == self.purges;
-        if is_wanted {
+        if is_wanted && self.cache.has_memory() {
             self.state().memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
         }
         is_wanted

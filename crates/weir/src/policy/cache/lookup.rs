@@ -113,9 +113,6 @@ pub fn url<'a>((head, buf): (&'a RequestHead, &'a [u8]), path: &'a [u8], peer_is
 impl Cache {
     /// Looks a request up; afterwards `scratch` holds the key under which its answer is, or would be.
     pub fn look_up(&self, scratch: &mut KeyScratch, asked: &Asked, head: &RequestHead, buf: &[u8]) -> Found {
-        if !self.has_memory() {
-            return Found::Nothing;
-        }
         let memory = &self.state.memory;
         scratch.set_class(asked.class);
         if asked.class == Class::Head {

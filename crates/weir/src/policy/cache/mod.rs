@@ -10,6 +10,7 @@
 //! | `lead.rs` | what the exchange that asks the origin does for the cache |
 //! | `invalid.rs` | URLs that unsafe methods changed |
 //! | `purge.rs` | what operators take out |
+//! | `remote.rs`, `wire.rs` | the level in Redis, and the form of answers there |
 //!
 //! A [`Cache`] belongs to the process and survives reloads; a [`RouteCache`] is one worker's way from one route to it. What an exchange does
 //! with both is told in `exchange/cached.rs`.
@@ -21,18 +22,21 @@ pub mod invalid;
 pub mod lead;
 pub mod lookup;
 pub mod purge;
+pub mod remote;
 pub mod rules;
 pub mod store;
+pub mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::config::{Cache as Settings, CacheStore, Config, LimitKey, Route};
+use crate::config::{Cache as Settings, CacheStore, Config, Edits, LimitKey, Route};
 use crate::observe::{CacheMetrics, Shard};
 use entry::Entry;
 use fill::Budget;
 use flights::Flights;
 use invalid::Invalidated;
+use remote::{Events, Remote};
 use rules::key::url_of;
 use rules::{Policy, Terms};
 use store::Memory;
@@ -57,6 +61,8 @@ pub struct State {
     pub budget: Arc<Budget>,
     /// URLs that were changed.
     pub invalidated: Invalidated,
+    /// What was purged by anybody who shares a store.
+    pub events: Events,
     /// How often something was purged. A fetch that began before a purge must not bring back what was purged.
     purges: AtomicU64,
 }
@@ -107,6 +113,7 @@ impl State {
             flights: Flights::default(),
             budget: Budget::new((settings.max_bytes / FETCHING).max(settings.max_body_bytes)),
             invalidated: Invalidated::default(),
+            events: Events::default(),
             purges: AtomicU64::new(0),
         }
     }
@@ -125,12 +132,23 @@ pub struct RouteCache {
     pub policy: Policy,
     /// Counts.
     pub metrics: CacheMetrics,
+    /// The level in Redis.
+    pub remote: Option<Remote>,
+    /// What the route changes of every answer.
+    pub edits: Edits,
 }
 
 impl RouteCache {
     /// The way of `route`, if it has a cache.
-    pub fn new(config: &Config, route: &Route, caches: &[Arc<Cache>], shard: &Shard) -> Option<Self> {
-        let cache = caches[route.cache?.0].clone();
+    pub fn new(
+        config: &Config,
+        route: &Route,
+        caches: &[Arc<Cache>],
+        remotes: &[Option<Remote>],
+        shard: &Shard,
+    ) -> Option<Self> {
+        let id = route.cache?.0;
+        let cache = caches[id].clone();
         let limits = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
         let limited_by = limits.filter_map(|key| match key {
             LimitKey::Header(name) => Some(&**name),
@@ -140,6 +158,7 @@ impl RouteCache {
         let name = (!route.matcher.headers.is_empty()).then_some(&*route.name);
         let policy = Policy::new(&cache.settings, limited_by, name);
         let metrics = shard.cache(&cache.settings.name);
-        Some(RouteCache { cache, policy, metrics })
+        let (remote, edits) = (remotes[id].clone(), route.headers.response.clone());
+        Some(RouteCache { cache, policy, metrics, remote, edits })
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use serde::{Deserialize, Serialize};
+
 use super::Cache;
 use super::entry::Entry;
 use super::rules::Policy;
@@ -9,7 +11,8 @@ use super::rules::key::{Url, url_of};
 use crate::route::path::normalise;
 
 /// Which answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Which {
     /// Those of one URL: every variant, for every tenant.
     Url(String),
@@ -32,16 +35,47 @@ pub struct Purge {
     pub soft: bool,
 }
 
+/// Something that concerns every gateway that shares a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Which answers.
+    pub which: Which,
+    /// They are stale rather than gone.
+    pub soft: bool,
+    /// An unsafe method changed them: they must be confirmed.
+    pub is_change: bool,
+    /// When, in milliseconds since the Unix epoch; what was asked for later is not concerned.
+    pub at_ms: u64,
+}
+
+impl Event {
+    /// As text, for a store.
+    pub fn to_text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads [`to_text`](Self::to_text); `None` for anything else.
+    pub fn from_text(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+}
+
 /// What to look for in a key.
-enum Chosen {
+#[derive(Debug)]
+pub enum Chosen {
+    /// The URL part of a key.
     Url(Vec<u8>),
+    /// The beginning of a key.
     Prefix(Vec<u8>),
+    /// A tag.
     Tag(Vec<u8>),
+    /// Everything.
     All,
 }
 
 impl Chosen {
-    fn holds(&self, key: &[u8], entry: &Entry) -> bool {
+    /// Whether an entry is concerned.
+    pub fn holds(&self, key: &[u8], entry: &Entry) -> bool {
         match self {
             Chosen::Url(url) => url_of(key) == url,
             Chosen::Prefix(prefix) => key.starts_with(prefix),
@@ -57,15 +91,29 @@ impl Cache {
     /// # Errors
     /// What is wrong with the URL or prefix.
     pub fn purge(&self, purge: &Purge, now_ms: u64) -> Result<u64, String> {
-        let chosen = match &purge.which {
+        let chosen = self.chosen(&purge.which)?;
+        Ok(self.take_out(&chosen, purge.soft, now_ms))
+    }
+
+    /// What to look for.
+    ///
+    /// # Errors
+    /// What is wrong with the URL or prefix.
+    pub fn chosen(&self, which: &Which) -> Result<Chosen, String> {
+        Ok(match which {
             Which::Url(text) => Chosen::Url(self.url(text)?),
             Which::Prefix(text) => Chosen::Prefix(prefix(text)?),
             Which::Tag(tag) => Chosen::Tag(tag.clone().into_bytes()),
             Which::All => Chosen::All,
-        };
+        })
+    }
+
+    /// Takes out, or calls stale, what was asked for until then.
+    pub fn take_out(&self, chosen: &Chosen, soft: bool, at_ms: u64) -> u64 {
         // First, so that what is stored after this was looked through knows.
         self.state.purges.fetch_add(1, Ordering::AcqRel);
-        Ok(self.state.memory.purge(purge.soft.then_some(now_ms), |key, entry| chosen.holds(key, entry)))
+        let is_chosen = |key: &[u8], entry: &Entry| entry.head.asked_ms <= at_ms && chosen.holds(key, entry);
+        self.state.memory.purge(soft.then_some(at_ms), is_chosen)
     }
 
     /// A URL as keys of this cache begin with it.
