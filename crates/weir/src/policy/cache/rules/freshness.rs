@@ -66,7 +66,6 @@ fn expires<'a>(effective: &Effective, lines: impl Lines<'a>, times: Times) -> Op
 pub fn has_validator<'a>(lines: impl Lines<'a>) -> bool {
     lines.all().any(|line| match line.known {
         Known::Etag => super::precondition::EntityTag::parse(line.value).is_some(),
-        // Any text will do: it is sent back as it came.
         Known::LastModified => date::parse(line.value, 0).is_some(),
         _ => false,
     })
