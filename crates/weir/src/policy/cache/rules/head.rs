@@ -40,7 +40,8 @@ pub(super) fn is_kept(policy: &Policy, line: &Line<'_>) -> bool {
         Known::ProxyAuthenticate | Known::ProxyAuthorization => false,
         // The whole is stored, so that its length is that of the stored body.
         Known::ContentLength | Known::ContentRange | Known::Age => false,
-        Known::Other => !line.is(b"proxy-authentication-info") && !(policy.headers.x_cache && line.is(b"x-cache")),
+        Known::Other if line.is(b"proxy-authentication-info") => false,
+        Known::Other => !policy.headers.x_cache || !line.is(b"x-cache"),
         known => !known.is_hop_by_hop(),
     }
 }

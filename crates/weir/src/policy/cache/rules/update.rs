@@ -3,7 +3,7 @@
 use h1::{Known, encode};
 
 use super::lines::{Lines, StoredLines};
-use super::precondition::{self, entity_tag, last_modified, same_strong_validator};
+use super::precondition::{entity_tag, last_modified, same_strong_validator};
 use super::request::Asked;
 use super::storable::{self, NotStored};
 use super::targeted::Effective;
@@ -15,12 +15,12 @@ use crate::server::clock;
 /// They take the place of the fields that [`is_replaced`] names.
 pub fn write_conditions<'a>(stored: impl Lines<'a>, out: &mut Vec<u8>) {
     if let Some(value) = stored.first(Known::Etag)
-        && precondition::EntityTag::parse(value).is_some()
+        && entity_tag(stored).is_some()
     {
         encode::field(out, b"If-None-Match", value);
     }
     if let Some(value) = stored.first(Known::LastModified)
-        && date::parse(value, 0).is_some()
+        && last_modified(stored, 0).is_some()
     {
         encode::field(out, b"If-Modified-Since", value);
     }
