@@ -4,9 +4,10 @@ use h1::Known;
 
 use super::lines::Lines;
 use super::list;
+use super::policy::Mode;
 use super::targeted::Effective;
 use super::terms::{LifetimeSource, Times};
-use super::{Policy, date, policy::Mode};
+use super::{Policy, date, precondition};
 
 /// Whether the status allows a lifetime that the origin did not state (RFC 9110 section 15.1).
 pub fn is_heuristically_cacheable(status: u16) -> bool {
@@ -64,12 +65,7 @@ fn expires<'a>(effective: &Effective, lines: impl Lines<'a>, times: Times) -> Op
 
 /// Whether there is something to validate it by.
 pub fn has_validator<'a>(lines: impl Lines<'a>) -> bool {
-    lines.all().any(|line| match line.known {
-        Known::Etag => super::precondition::EntityTag::parse(line.value).is_some(),
-        // Any text will do: it is sent back as it came.
-        Known::LastModified => date::parse(line.value, 0).is_some(),
-        _ => false,
-    })
+    precondition::entity_tag(lines).is_some() || precondition::last_modified(lines, 0).is_some()
 }
 
 /// Age at the time it came, in milliseconds (RFC 9111 section 4.2.3, corrected_initial_age; the conservative form).

@@ -5,7 +5,7 @@ use h1::{Known, encode};
 use super::delivery::Delivery;
 use super::lines::{Line, Lines, StoredLines};
 use super::targeted::Effective;
-use super::{Policy, range};
+use super::{Policy, date, range};
 use crate::server::clock;
 
 /// Appends the field lines to store (RFC 9111 section 3.1): all that were received, except fields of one connection or one proxy, framing (made anew),
@@ -16,7 +16,12 @@ pub fn store<'a>(policy: &Policy, response: impl Lines<'a>, received_ms: u64, ou
     let mut has_date = false;
     for line in response.all() {
         if is_kept(policy, &line) && !effective.withholds(response, line.name) {
-            has_date |= line.known == Known::Date;
+            if line.known == Known::Date {
+                if has_date || date::parse(line.value, (received_ms / 1000) as i64).is_none() {
+                    continue;
+                }
+                has_date = true;
+            }
             encode::field(out, line.name, line.value);
         }
     }
@@ -35,12 +40,8 @@ pub(super) fn is_kept(policy: &Policy, line: &Line<'_>) -> bool {
         Known::ProxyAuthenticate | Known::ProxyAuthorization => false,
         // The whole is stored, so that its length is that of the stored body.
         Known::ContentLength | Known::ContentRange | Known::Age => false,
-        Known::Other => {
-            !line.is(b"proxy-authentication-info")
-                && !(policy.headers.x_cache && line.is(b"x-cache"))
-                && Known::of_alias(line.name) != Known::ContentLength
-                && Known::of_alias(line.name) != Known::TransferEncoding
-        }
+        Known::Other if line.is(b"proxy-authentication-info") => false,
+        Known::Other => !policy.headers.x_cache || !line.is(b"x-cache"),
         known => !known.is_hop_by_hop(),
     }
 }

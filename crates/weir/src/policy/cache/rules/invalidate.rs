@@ -10,7 +10,8 @@ use crate::route::path::normalise;
 /// Whether an answer to this request invalidates: the method is unsafe, or nobody knows that it is safe. A POST that is keyed by its body is a
 /// question, not a change.
 pub fn is_invalidating(policy: &Policy, method: Method) -> bool {
-    !method.is_safe() && !(policy.post_json && method == Method::Post)
+    let is_question = policy.post_json && method == Method::Post;
+    !method.is_safe() && !is_question
 }
 
 /// Hands out the URLs whose stored answers are invalid after such a request got this answer, in the form that [`Policy::write_url`] gives them: the

@@ -118,7 +118,7 @@ pub fn range_applies<'a, 'b>(request: impl Lines<'a>, terms: &Terms, stored: imp
 pub fn same_strong_validator<'a, 'b>(stored: impl Lines<'a>, date_ms: u64, new: impl Lines<'b>) -> bool {
     match (entity_tag(stored), entity_tag(new)) {
         (Some(stored), Some(new)) => stored.matches_strongly(&new),
-        (None, None) => match (last_modified(stored), last_modified(new)) {
+        (None, None) => match (last_modified(stored, date_ms), last_modified(new, date_ms)) {
             (Some(stored), Some(new)) => stored == new && unix_s(date_ms) > stored,
             _ => false,
         },
@@ -126,9 +126,9 @@ pub fn same_strong_validator<'a, 'b>(stored: impl Lines<'a>, date_ms: u64, new: 
     }
 }
 
-/// `Last-Modified` in seconds since the epoch.
-pub fn last_modified<'a>(response: impl Lines<'a>) -> Option<i64> {
-    response.first(Known::LastModified).and_then(|value| date::parse(value, 0))
+/// `Last-Modified` in seconds since the epoch; `now_ms` is a time near which the answer was made.
+pub fn last_modified<'a>(response: impl Lines<'a>, now_ms: u64) -> Option<i64> {
+    response.first(Known::LastModified).and_then(|value| date::parse(value, unix_s(now_ms)))
 }
 
 fn unix_s(ms: u64) -> i64 {

@@ -159,7 +159,8 @@ pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<L>) -> Admissi
     if asked.control.no_store {
         return Admission::Bypass(Bypass::NoStore);
     }
-    if has_origin_precondition {
+    // To a POST a matching tag means 412, which is the origin's to say.
+    if has_origin_precondition || (class == Class::Post && asked.is_conditional) {
         return Admission::Bypass(Bypass::OriginPrecondition);
     }
     if class == Class::Post && (!is_json || is_encoded || !request.has_content) {

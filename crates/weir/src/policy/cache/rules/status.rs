@@ -46,13 +46,18 @@ impl Fwd {
 /// How an answer came about. Not for answers that the gateway makes itself, such as the 504 to `only-if-cached` (RFC 9211 section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// From the store, without asking anyone: fresh, or stale where that is allowed (also in place of an error).
+    /// From the store, without asking anyone: fresh, or stale where that is allowed.
     Hit,
+    /// Stale from the store, in place of an error of the upstream.
+    Rescued {
+        /// Status of the upstream, if there was one.
+        status: Option<u16>,
+    },
     /// The request went forward.
     Forwarded {
         /// Why.
         why: Fwd,
-        /// Status of the upstream, if it is not the one that is sent (304 on validation, an error that a stale answer replaced).
+        /// Status of the upstream, if it is not the one that is sent (304 on validation).
         status: Option<u16>,
         /// Whether the answer is being stored.
         stored: bool,
@@ -73,7 +78,7 @@ pub fn write(
     out: &mut Vec<u8>,
 ) {
     // RFC 9111 section 4: an answer that was not made or validated for this request has an age. One that was has none.
-    let is_aged = matches!(outcome, Outcome::Hit | Outcome::Forwarded { collapsed: Some(true), .. });
+    let is_aged = !matches!(outcome, Outcome::Forwarded { collapsed: None | Some(false), .. });
     if headers.age
         && is_aged
         && let Some(terms) = terms
@@ -85,7 +90,7 @@ pub fn write(
     // Only of what the cache had a part in.
     if headers.x_cache {
         match outcome {
-            Outcome::Hit => out.extend_from_slice(b"X-Cache: HIT\r\n"),
+            Outcome::Hit | Outcome::Rescued { .. } => out.extend_from_slice(b"X-Cache: HIT\r\n"),
             Outcome::Forwarded { why: Fwd::Bypass | Fwd::Method, .. } => {}
             Outcome::Forwarded { .. } => out.extend_from_slice(b"X-Cache: MISS\r\n"),
         }
@@ -100,6 +105,13 @@ fn write_cache_status(outcome: Outcome, terms: Option<&Terms>, now_ms: u64, name
     out.extend_from_slice(name);
     match outcome {
         Outcome::Hit => out.extend_from_slice(b"; hit"),
+        Outcome::Rescued { status } => {
+            out.extend_from_slice(b"; fwd=stale");
+            if let Some(status) = status {
+                out.extend_from_slice(b"; fwd-status=");
+                encode::decimal(out, u64::from(status));
+            }
+        }
         Outcome::Forwarded { why, status, stored, collapsed } => {
             out.extend_from_slice(b"; fwd=");
             out.extend_from_slice(why.token().as_bytes());

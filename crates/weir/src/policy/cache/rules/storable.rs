@@ -112,10 +112,7 @@ pub fn consider<'a>(
     if terms.source == LifetimeSource::None && !(terms.always_validate && terms.has_validator) {
         return Err(NotStored::NoFreshness);
     }
-    if terms.lifetime_ms == 0 && !terms.has_validator && terms.useless_at_ms(0) <= times.received_ms {
-        return Err(NotStored::Useless);
-    }
-    Ok(terms)
+    if terms.is_useful() { Ok(terms) } else { Err(NotStored::Useless) }
 }
 
 /// The status to store it under.

@@ -87,6 +87,12 @@ impl Terms {
         self.basis_ms(now_ms).saturating_sub(self.lifetime_ms)
     }
 
+    /// Whether it can be used at all, when it comes: fresh, or stale by someone's leave, or by validation.
+    pub fn is_useful(&self) -> bool {
+        let may_be_stale = !self.never_stale && (self.stale_while_revalidate_ms > 0 || self.stale_if_error_ms > 0);
+        self.has_validator || (!self.always_validate && (may_be_stale || self.is_fresh(self.received_ms)))
+    }
+
     /// When it is of no use to any rule any more, so that a store may forget it: fresh no more, past every allowance to use it stale,
     /// and, where it can be validated, `keep_ms` longer.
     pub fn useless_at_ms(&self, keep_ms: u64) -> u64 {

@@ -3,24 +3,24 @@
 use h1::{Known, encode};
 
 use super::lines::{Lines, StoredLines};
-use super::precondition::{self, entity_tag, last_modified, same_strong_validator};
+use super::precondition::{entity_tag, last_modified, same_strong_validator};
 use super::request::Asked;
 use super::storable::{self, NotStored};
 use super::targeted::Effective;
 use super::terms::{Terms, Times};
-use super::{Policy, freshness, head};
+use super::{Policy, date, freshness, head};
 use crate::server::clock;
 
 /// Appends the preconditions by which a stored answer is validated (RFC 9111 section 4.3.1); nothing if it has no validator.
 /// They take the place of the fields that [`is_replaced`] names.
 pub fn write_conditions<'a>(stored: impl Lines<'a>, out: &mut Vec<u8>) {
     if let Some(value) = stored.first(Known::Etag)
-        && precondition::EntityTag::parse(value).is_some()
+        && entity_tag(stored).is_some()
     {
         encode::field(out, b"If-None-Match", value);
     }
     if let Some(value) = stored.first(Known::LastModified)
-        && last_modified(stored).is_some()
+        && last_modified(stored, 0).is_some()
     {
         encode::field(out, b"If-Modified-Since", value);
     }
@@ -35,16 +35,15 @@ pub fn is_replaced(known: Known) -> bool {
 /// Whether a 304, received in reply to a request that had the preconditions of this stored answer and no others, is about this answer
 /// (RFC 9111 section 4.3.4). If not, what is stored must not be used: fetch it whole.
 pub fn confirms<'a, 'b>(terms: &Terms, stored: impl Lines<'a>, not_modified: impl Lines<'b>) -> bool {
-    match (entity_tag(stored), entity_tag(not_modified)) {
-        // A strong validator must be the same, strongly; a weak one need only correspond.
-        (Some(stored), Some(new)) if new.is_weak => stored.matches_weakly(&new),
-        (_, Some(new)) if !new.is_weak => same_strong_validator(stored, terms.date_ms, not_modified),
-        (None, Some(_)) => false,
-        // Without a tag, dates are compared. Without either, the condition that this answer's validators alone made was false, so
-        // that it is the one that was meant: many servers send nothing else.
-        _ => match (last_modified(stored), last_modified(not_modified)) {
-            (Some(stored), Some(new)) => stored == new,
-            _ => true,
+    match entity_tag(not_modified) {
+        // A weak validator need only correspond; a strong one must be the same, and the stored one strong too.
+        Some(new) if new.is_weak => entity_tag(stored).is_some_and(|stored| stored.matches_weakly(&new)),
+        Some(_) => same_strong_validator(stored, terms.date_ms, not_modified),
+        // Many servers send no tag, and many nothing at all. The condition that failed was made of this answer's validators alone, so that
+        // it is the one that was meant, unless a date says otherwise.
+        None => match last_modified(not_modified, terms.date_ms) {
+            Some(new) => last_modified(stored, terms.date_ms).is_none_or(|stored| stored == new),
+            None => true,
         },
     }
 }
@@ -59,7 +58,8 @@ pub enum Freshened {
 }
 
 /// Brings a stored answer up to date by the head of a 304 that [`confirms`] it, or of a HEAD that [`head_effect`] found equal: appends the new
-/// field lines to `out` and says what the terms are now (RFC 9111 section 3.2).
+/// field lines to `out` and says what the terms are now (RFC 9111 section 3.2). The new lines may name other fields in `Vary`: names and secondary
+/// key are to be written again, from the request that was sent.
 pub fn freshen<'a>(
     policy: &Policy,
     asked: &Asked,
@@ -92,7 +92,8 @@ fn merge<'a>(policy: &Policy, stored: &[u8], new: impl Lines<'a>, received_ms: u
         !belongs_to_body(known, name) && new.all().any(|line| line.is(name) && head::is_kept(policy, &line))
     };
     for line in StoredLines(stored).all() {
-        if !replaces(line.name, line.known) && line.known != Known::Date {
+        let is_withheld = effective.withholds(new, line.name);
+        if !replaces(line.name, line.known) && line.known != Known::Date && !is_withheld {
             encode::field(out, line.name, line.value);
         }
     }
@@ -102,7 +103,12 @@ fn merge<'a>(policy: &Policy, stored: &[u8], new: impl Lines<'a>, received_ms: u
             && !belongs_to_body(line.known, line.name)
             && !effective.withholds(new, line.name)
         {
-            has_date |= line.known == Known::Date;
+            if line.known == Known::Date {
+                if has_date || date::parse(line.value, (received_ms / 1000) as i64).is_none() {
+                    continue;
+                }
+                has_date = true;
+            }
             encode::field(out, line.name, line.value);
         }
     }
