@@ -9,7 +9,7 @@ use super::fields;
 use super::key::{KeyBytes, query_parameter};
 use super::memory::{Memory, Receipt};
 use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
-use super::{Ask, Key, Now};
+use super::{Ask, Decision, Key, Now};
 use crate::config::{LimitCost, LimitKey, MissingKey};
 use crate::error::Error;
 use crate::server::clock;
@@ -34,6 +34,9 @@ pub struct Work {
     key: KeyBytes,
     /// What was asked, in the order of the route's limits.
     pub(super) asks: Vec<Ask>,
+    /// How many of them are asked of limits in memory; they come first.
+    local: usize,
+    /// How each of those was charged.
     charged: Vec<Charged>,
     /// Places that the request takes up among those in flight, until it is over.
     held: Vec<Permit>,
@@ -95,6 +98,8 @@ pub async fn check(
     asked: &Asked<'_>,
 ) -> Result<Verdict, Error> {
     let verdict = check_local(work, limits, route, asked);
+    // Here, once those in memory allow, limits with a shared store are asked: `work.asks[work.local..]`, in one call. If one of them refuses,
+    // `take_back(work, limits)` undoes what those in memory charged.
     count(work, limits, verdict);
     Ok(verdict)
 }
@@ -105,7 +110,8 @@ fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, aske
     let now = limits.shared.at(clock::turn_ns());
     work.asks.clear();
     work.charged.clear();
-    for &index in &route.order {
+    work.local = 0;
+    for (place, &index) in route.order.iter().enumerate() {
         let Some(limit) = limits.get(index) else { continue };
         match write_key(&mut work.key, limit, asked) {
             Keyed::Whole => {}
@@ -113,17 +119,19 @@ fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, aske
             Keyed::Refuse => return Verdict::MissingKey(index),
         }
         let key = limits.shared.key(&limit.limit, &work.key);
-        work.asks.push(Ask { limit: index, key, cost: cost(limit, asked), decision: Default::default() });
+        work.asks.push(Ask { limit: index, key, cost: cost(limit, asked), decision: Decision::default() });
+        if place < route.local {
+            work.local += 1;
+        }
     }
     charge_all(work, limits, now)
 }
 
 /// Charges what was asked of limits in memory.
 fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
-    let Work { asks, charged, held, .. } = work;
     // Most refusals are seen here, before anything is written.
-    if asks.len() > 1 {
-        for ask in asks.iter_mut() {
+    if work.asks.len() > 1 {
+        for ask in &mut work.asks[..work.local] {
             let Some(limit) = limits.get(ask.limit) else { continue };
             ask.decision = limit.peek(ask.key, ask.cost, now);
             if !ask.decision.allowed {
@@ -131,31 +139,30 @@ fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
             }
         }
     }
-    for index in 0..asks.len() {
-        let ask = &mut asks[index];
+    for ask in &mut work.asks[..work.local] {
         let Some(limit) = limits.get(ask.limit) else { continue };
-        let (decision, how) = limit.charge(ask.key, ask.cost, now, held);
+        let (decision, how) = limit.charge(ask.key, ask.cost, now, &mut work.held);
         ask.decision = decision;
         if !decision.allowed {
             let refused = Verdict::Refused(*ask);
-            take_back(&asks[..index], charged, held, limits);
+            take_back(work, limits);
             return refused;
         }
-        charged.push(how);
+        work.charged.push(how);
     }
     Verdict::Allowed
 }
 
-/// Another request was faster at a later limit: the earlier ones get back what they gave.
+/// A later limit refused what earlier ones have charged: they get it back.
 #[cold]
-fn take_back(asks: &[Ask], charged: &mut Vec<Charged>, held: &mut Vec<Permit>, limits: &WorkerLimits) {
+fn take_back(work: &mut Work, limits: &WorkerLimits) {
     let now = limits.shared.now();
-    for (ask, how) in asks.iter().zip(charged.drain(..)) {
+    for (ask, how) in work.asks.iter().zip(work.charged.drain(..)) {
         if let Some(limit) = limits.get(ask.limit) {
             limit.take_back(ask.key, ask.cost, how, now);
         }
     }
-    held.clear();
+    work.held.clear();
 }
 
 fn count(work: &Work, limits: &WorkerLimits, verdict: Verdict) {
