@@ -422,10 +422,10 @@ fn an_operator_asks_about_a_key_and_resets_it() {
         assert!(reply.text().contains(why), "{}", reply.text());
     }
     let mut admin = RawClient::connect(weir.admin_addr());
-    admin.request("DELETE", "/limits?key=127.0.0.1", &[], "");
+    admin.request("DELETE", "/limits?key=127.0.0.1", &[("Host", "localhost")], "");
     assert_eq!(admin.read_response().text(), r#"{"reset":["ip"]}"#);
     assert_eq!(admitted(&mut client, 3, &[("x-k", "1")]), 2);
-    admin.request("DELETE", "/limits", &[], "");
+    admin.request("DELETE", "/limits", &[("Host", "localhost")], "");
     assert_eq!(admin.read_response().status(), 422);
 }
 
