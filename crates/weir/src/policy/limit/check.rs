@@ -9,9 +9,9 @@ use super::fields;
 use super::key::{KeyBytes, query_parameter};
 use super::memory::{Memory, Receipt};
 use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
-use super::{Ask, Decision, Key, Now};
+use super::{Ask, Decision, Key, Now, StoreFailed};
 use crate::config::{LimitCost, LimitKey, MissingKey};
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::server::clock;
 
 /// What limits look at.
@@ -97,11 +97,30 @@ pub async fn check(
     route: &RouteLimits,
     asked: &Asked<'_>,
 ) -> Result<Verdict, Error> {
-    let verdict = check_local(work, limits, route, asked);
-    // Here, once those in memory allow, limits with a shared store are asked: `work.asks[work.local..]`, in one call. If one of them refuses,
-    // `take_back(work, limits)` undoes what those in memory charged.
+    let mut verdict = check_local(work, limits, route, asked);
+    if verdict == Verdict::Allowed && work.local < work.asks.len() {
+        verdict = check_remote(work, limits).await?;
+    }
     count(work, limits, verdict);
     Ok(verdict)
+}
+
+/// Asks those in a shared store, once those in memory allow.
+async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict, Error> {
+    let asks = &mut work.asks[work.local..];
+    let result = match &limits.remote {
+        Some(store) => store.ask(limits, asks).await,
+        // The configuration was checked: there is a Redis where a limit names it.
+        None => Err(StoreFailed),
+    };
+    let refused = asks.iter().find(|ask| !ask.decision.allowed).copied();
+    let verdict = match (result, refused) {
+        (Ok(()), None) => return Ok(Verdict::Allowed),
+        (Ok(()), Some(ask)) => Ok(Verdict::Refused(ask)),
+        (Err(StoreFailed), _) => Err(Reason::LimitStore.into()),
+    };
+    take_back(work, limits);
+    verdict
 }
 
 /// Asks those in memory.
