@@ -84,3 +84,6 @@ impl Lease {
         Decision { remaining: decision.remaining + left, ..decision }
     }
 }
+
+#[cfg(test)]
+mod tests;
