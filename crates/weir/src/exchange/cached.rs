@@ -180,7 +180,7 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
             Found::Nothing if x.scratch.key.is_variant() => (None, Fwd::VaryMiss, false),
             Found::Nothing => (None, Fwd::UriMiss, false),
         };
-        if asked.must_not_forward() {
+        if asked.must_not_forward() && cache.remote.is_none() {
             return Step::Refuse;
         }
         let keys = &x.scratch.key;
@@ -346,6 +346,9 @@ async fn lead<C: ClientIo>(
     }
     cache.metrics.miss();
     x.log.cache = Some("miss");
+    if asked.must_not_forward() {
+        return Err(Reason::NotCached.into());
+    }
     x.cache.told = Some(Outcome::Forwarded { why: lead.fwd, status: None, stored: false, collapsed: None });
     x.cache.lead = Some(lead);
     let mut result = proxy::run(x, snapshot, route, action).await;
@@ -385,8 +388,9 @@ async fn lead<C: ClientIo>(
 /// Asks the farther level of the cache.
 async fn recall<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Option<Arc<Entry>> {
     // RFC 9111 section 4: HEAD is served from answers to GET.
-    let classes = if asked.class == Class::Head { &[Class::Get, Class::Head][..] } else { &[asked.class] };
-    for &class in classes {
+    let first = if asked.class == Class::Head { Class::Get } else { asked.class };
+    let second = (first != asked.class).then_some(asked.class);
+    for class in std::iter::once(first).chain(second) {
         if !x.scratch.key.is_variant() {
             x.scratch.key.set_class(class);
         }

@@ -5,6 +5,7 @@ mod http;
 mod keys;
 mod limits;
 mod operate;
+mod redis;
 mod ttl;
 
 use std::time::Duration;

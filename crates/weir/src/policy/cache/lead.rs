@@ -210,6 +210,10 @@ impl Lead {
     /// The answer is for this client only, or cannot be kept: those who wait ask for themselves, and for a while nobody waits.
     pub fn apart(mut self, is_error: bool) {
         self.pass(if is_error { PASS_AFTER_ERROR_NS } else { PASS_NS });
+        // The origin has another answer now. After an error the old one may still stand in.
+        if let (Some(stored), false) = (&self.stored, is_error) {
+            self.state().memory.remove(&stored.head.key);
+        }
         self.settle();
         self.fill.apart();
     }
