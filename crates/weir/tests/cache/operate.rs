@@ -93,7 +93,7 @@ fn the_cache_survives_a_reload() {
         let mark = weir.mark();
         weir.rewrite_config(&yaml(cache));
         weir.signal(Signal::HUP);
-        weir.wait_for_line_after(mark, "the reload", |line| line.contains("configuration reloaded").then_some(()));
+        weir.wait_for_line_after(mark, "the reload", DEADLINE, |line| line.contains("configuration reloaded").then_some(()));
     };
     reload("{mode: ttl, headers: [x-cache]}");
     let hit = weir.get("/");
