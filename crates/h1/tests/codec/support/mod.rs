@@ -1,0 +1,6 @@
+//! What tests and fuzz targets share: a caller of the codec, a gateway in a few lines, and a parser that shares no code with the codec.
+
+pub mod checks;
+pub mod feed;
+pub mod gateway;
+pub mod oracle;
