@@ -42,14 +42,14 @@ fn lines_of_both_streams_are_found_and_kept_apart() {
 
 #[test]
 fn a_mark_hides_what_was_printed_before_it() {
-    let process = sh("trap 'echo hup' HUP; echo ready; while :; do sleep 0.01; done");
+    let process = sh("trap 'echo usr1' USR1; echo ready; while :; do sleep 0.01; done");
     process.wait_for_line("ready", |line| (line == "ready").then_some(()));
     for _ in 0..3 {
         let mark = process.mark();
         assert!(process.lines_after(mark).is_empty());
-        process.signal(Signal::HUP);
-        process.wait_for_line_after(mark, "hup", DEADLINE, |line| (line == "hup").then_some(()));
-        assert_eq!(process.lines_after(mark), ["hup"]);
+        process.signal(Signal::USR1);
+        process.wait_for_line_after(mark, "usr1", DEADLINE, |line| (line == "usr1").then_some(()));
+        assert_eq!(process.lines_after(mark), ["usr1"]);
     }
 }
 
@@ -97,13 +97,13 @@ fn a_drop_kills_the_children_of_the_child_too() {
 #[test]
 fn a_process_outlives_the_thread_that_started_it() {
     let starter = std::thread::spawn(|| {
-        let process = sh("trap 'echo alive' HUP; echo up; while :; do sleep 0.01; done");
+        let process = sh("trap 'echo alive' USR1; echo up; while :; do sleep 0.01; done");
         process.wait_for_line("up", |line| (line == "up").then_some(()));
         (process, std::fs::read_link("/proc/thread-self").expect("a link"))
     });
     let (process, thread) = starter.join().expect("no panic");
     wait::until(DEADLINE, "the end of the thread", || !Path::new("/proc").join(&thread).exists());
-    process.signal(Signal::HUP);
+    process.signal(Signal::USR1);
     process.wait_for_line("alive", |line| (line == "alive").then_some(()));
 }
 
@@ -165,14 +165,14 @@ fn the_environment_of_the_tests_is_not_passed_on() {
 
 #[test]
 fn a_long_output_is_kept_from_its_end() {
-    let process = sh("seq 150000; trap 'echo hup' HUP; echo ready; while :; do sleep 0.01; done");
+    let process = sh("seq 150000; trap 'echo usr1' USR1; echo ready; while :; do sleep 0.01; done");
     process.wait_for_line("ready", |line| (line == "ready").then_some(()));
     let stdout = process.stdout();
     assert_eq!((stdout.lines().count(), stdout.lines().next()), (100_000, Some("50002")));
     let mark = process.mark();
-    process.signal(Signal::HUP);
-    process.wait_for_line_after(mark, "hup", DEADLINE, |line| (line == "hup").then_some(()));
-    assert_eq!(process.lines_after(mark), ["hup"]);
+    process.signal(Signal::USR1);
+    process.wait_for_line_after(mark, "usr1", DEADLINE, |line| (line == "usr1").then_some(()));
+    assert_eq!(process.lines_after(mark), ["usr1"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod config;
+pub mod demo;
 pub mod error;
 pub mod exchange;
 pub mod observe;
@@ -9,5 +10,4 @@ pub mod pipeline;
 pub mod policy;
 pub mod route;
 pub mod server;
-pub mod route;
 pub mod upstream;

@@ -1,2 +1,31 @@
-//! weir
-fn main() {}
+//! `weir`: the command line. What it does is in the library.
+
+mod cli;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use weir::server::{self, Source, StartError};
+
+fn main() -> ExitCode {
+    match cli::parse() {
+        Ok(cli) => cli.run(serve),
+        Err(code) => code,
+    }
+}
+
+/// Runs the gateway, configured by a file or by the environment alone.
+fn serve(config: Option<PathBuf>) -> ExitCode {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    match server::serve(config.map_or(Source::Environment, Source::File)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            match &error {
+                // Each line of these begins with the place, for editors to jump to.
+                StartError::Config(error) => eprintln!("{error}"),
+                error => eprintln!("weir: {error}"),
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -7,7 +7,9 @@ use crate::error::{Error, Reason};
 use crate::exchange::downstream::{ClientIo, Downstream};
 use crate::exchange::{Exchange, Next, proxy, reply};
 use crate::policy::cors;
-use crate::route::{Lookup, redirect_location};
+use crate::route::path::Target;
+use crate::route::rewrite::location as location_of;
+use crate::route::{Found, Lookup};
 use crate::server::worker::{Scratch, Worker};
 
 /// Serves the request whose head is in `scratch`, and says what becomes of the connection.
@@ -20,20 +22,16 @@ pub async fn run<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, scratch
 }
 
 async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
-    // First of all one form of the path: routes, limits, cache and upstream must all see the same (rule 23 of the safety rules).
-    x.normalise_path()?;
     // Who asks decides who is limited, and what is logged even if all else fails.
     x.identify_client();
+    // One form of the path: routes, limits, cache and upstream must all see the same (rule 23 of the safety rules).
+    x.normalise_path()?;
 
     // The route says which policies apply, so it comes before all of them. A preflight belongs to the route that it asks about
     // and ends here: browsers send it without credentials, so it must not reach authentication.
     let route = match find_route(x) {
-        Lookup::Found(found) => x.enter_route(found),
-        Lookup::NotFound => return Err(Reason::NotFound.into()),
-        Lookup::MethodNotAllowed(allow) => {
-            x.allow = Some(allow);
-            return Err(Reason::MethodNotAllowed.into());
-        }
+        Ok(found) => x.enter_route(found),
+        Err(reason) => return Err(reason.into()),
     };
     if x.is_preflight {
         return answer_preflight(x, route).await;
@@ -49,7 +47,8 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
         Action::Respond(_) => respond(x, route).await,
         Action::Redirect(redirect) => {
             let mut location = Vec::new();
-            redirect_location(&mut location, redirect, &x.scratch.path, x.fixed_len, x.query());
+            let target = Target { path: &x.scratch.path, query: x.query() };
+            location_of(&mut location, redirect, x.found, target);
             let mut fields = Vec::with_capacity(location.len() + 16);
             h1::encode::field(&mut fields, b"Location", &location);
             x.answer(&reply::Prepared::new(redirect.status, None, &fields, b"")).await
@@ -57,30 +56,41 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
         Action::Builtin(builtin) => {
             let body = match builtin {
                 Builtin::Healthz => x.worker.shared.healthz(),
-                Builtin::Cachez => x.worker.shared.cachez(),
+                // There is no cache yet, and so no count of it.
+                Builtin::Cachez => return Err(Reason::NotFound.into()),
             };
             x.answer(&reply::Prepared::new(200, Some("application/json"), b"", &body)).await
         }
     }
 }
 
-fn find_route<C: ClientIo>(x: &mut Exchange<'_, C>) -> Lookup {
+fn find_route<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<Found, Reason> {
     let buf = x.down.buffer.whole();
     let head = &x.scratch.request;
     let host = head.authority.map_or(&b""[..], |authority| authority.of_buf(buf));
     let table = &x.snapshot.generation.table;
-    let lookup = |method: &[u8]| table.lookup(host, &x.scratch.path, method, |name| head.fields.get(name.as_bytes(), buf));
     // A preflight asks about a route of another method. If that route has no cross-origin rules, it is an ordinary OPTIONS.
-    if let Some(method) = cors::requested_method(head, buf) {
-        match lookup(method) {
-            Lookup::Found(found) if x.snapshot.config().routes[found.route.0].cors.is_some() => {
-                x.is_preflight = true;
-                return Lookup::Found(found);
-            }
-            _ => {}
+    if let Some(method) = cors::requested_method(head, buf)
+        && let Some(found) = table.lookup_preflight(host, &x.scratch.path, method)
+    {
+        x.is_preflight = true;
+        return Ok(found);
+    }
+    let has_field = |name: &str, value: &[u8]| {
+        head.fields.iter().any(|field| {
+            field.value.of_buf(buf) == value && field.name.of_buf(buf).eq_ignore_ascii_case(name.as_bytes())
+        })
+    };
+    match table.lookup(host, &x.scratch.path, head.method_name.of_buf(buf), has_field) {
+        Lookup::Found(found) => Ok(found),
+        Lookup::NotFound => Err(Reason::NotFound),
+        Lookup::MethodNotAllowed(allow) => {
+            let mut methods = Vec::new();
+            allow.write(&mut methods);
+            x.allow = Some(methods);
+            Err(Reason::MethodNotAllowed)
         }
     }
-    lookup(head.method_name.of_buf(buf))
 }
 
 async fn answer_preflight<C: ClientIo>(x: &mut Exchange<'_, C>, route: RouteId) -> Result<(), Error> {

@@ -19,6 +19,9 @@ struct Process {
     cache: Mutex<Option<Cachez>>,
     draining: AtomicBool,
     reload: Mutex<Result<Reloaded, ReloadError>>,
+    /// A reload waits while somebody holds this.
+    hold: tokio::sync::Mutex<()>,
+    reloading: AtomicBool,
 }
 
 impl Control for Process {
@@ -47,7 +50,11 @@ impl Control for Process {
     }
 
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {
-        Box::pin(async { self.reload.lock().unwrap().clone() })
+        Box::pin(async {
+            self.reloading.store(true, Relaxed);
+            drop(self.hold.lock().await);
+            self.reload.lock().unwrap().clone()
+        })
     }
 }
 
@@ -56,7 +63,8 @@ struct Admin {
     process: Arc<Process>,
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    thread: std::thread::JoinHandle<()>,
+    /// Told when `serve` has returned.
+    ended: std::sync::mpsc::Receiver<()>,
 }
 
 impl Admin {
@@ -65,29 +73,35 @@ impl Admin {
     }
 
     fn start_on(ip: IpAddr) -> Admin {
-        let mut named = targets::upstream("python", vec![targets::target(8001)]);
-        named.targets[0].authority = Some("model.internal:8001".into());
-        let config =
-            targets::config(vec![named, targets::upstream("node", vec![targets::target(8002), targets::target(8003)])]);
+        let upstreams = concat!(
+            "  python: {targets: [http://127.0.0.1:8001]}\n",
+            "  node: {targets: [http://127.0.0.1:8002, unix:/run/node.sock]}\n",
+        );
         let process = Arc::new(Process {
             metrics: Metrics::new(),
-            upstreams: Upstreams::new(&config, Clock::start()),
+            upstreams: targets::upstreams(upstreams, Clock::start()),
             cache: Mutex::new(None),
             draining: AtomicBool::new(false),
             reload: Mutex::new(Ok(Reloaded::default())),
+            hold: tokio::sync::Mutex::default(),
+            reloading: AtomicBool::new(false),
         });
         let listener = std::net::TcpListener::bind((ip, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let control = process.clone();
-        let thread = std::thread::spawn(move || {
+        let (ending, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 serve(TcpListener::from_std(listener).unwrap(), control, async { drop(stopped.await) }).await;
+                ending.send(()).unwrap();
+                // The control thread lives on: what `serve` leaves open stays open.
+                std::future::pending::<()>().await;
             });
         });
-        Admin { process, address, stop: Some(stop), thread }
+        Admin { process, address, stop: Some(stop), ended }
     }
 
     fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Message {
@@ -174,9 +188,9 @@ fn health_is_that_of_the_contract() {
     let expected = json!({
         "ok": true, "service": "weir", "uptime_ms": null,
         "targets": {
-            "python": { "url": "http://model.internal:8001", "healthy": true },
+            "python": { "url": "http://127.0.0.1:8001", "healthy": true },
             "node": { "healthy": true, "targets": [
-                { "url": "http://127.0.0.1:8002", "healthy": true }, { "url": "http://127.0.0.1:8003", "healthy": true },
+                { "url": "http://127.0.0.1:8002", "healthy": true }, { "url": "unix:/run/node.sock", "healthy": true },
             ]},
         },
     });
@@ -351,13 +365,36 @@ fn connections_beyond_the_bound_wait_for_a_place() {
 }
 
 #[test]
-fn a_shutdown_closes_the_listener_and_idle_connections() {
+fn a_shutdown_closes_what_is_idle_and_finishes_what_is_under_way() {
     let mut admin = Admin::start();
     let mut idle = RawClient::connect(admin.address);
     idle.request("GET", "/", &[("Host", "localhost")], "");
     assert_eq!(idle.read_response().status(), 200);
+    let held = admin.process.hold.blocking_lock();
+    let mut busy = RawClient::connect(admin.address);
+    busy.request("POST", "/reload", &[("Host", "localhost")], "");
+    while !admin.process.reloading.load(Relaxed) {
+        std::thread::yield_now();
+    }
     admin.stop.take().unwrap().send(()).unwrap();
     idle.expect_closed();
     assert!(RawClient::try_connect(admin.address, None).is_err());
-    admin.thread.join().unwrap();
+    drop(held);
+    let answer = busy.read_response();
+    assert_eq!((answer.status(), answer.field("Connection")), (200, Some("close")));
+    admin.ended.recv_timeout(testkit::DEADLINE).unwrap();
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_ever() {
+    let mut admin = Admin::start();
+    let held = admin.process.hold.blocking_lock();
+    let mut busy = RawClient::connect(admin.address);
+    busy.request("POST", "/reload", &[("Host", "localhost")], "");
+    while !admin.process.reloading.load(Relaxed) {
+        std::thread::yield_now();
+    }
+    admin.stop.take().unwrap().send(()).unwrap();
+    admin.ended.recv_timeout(testkit::DEADLINE).unwrap();
+    drop(held);
 }

@@ -326,3 +326,6 @@ fn route(name: &str, method: &str, path: &str) -> Route {
     route.matcher.methods = vec![Method(method.to_owned())];
     route
 }
+
+#[cfg(test)]
+mod tests;

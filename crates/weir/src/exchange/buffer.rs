@@ -135,7 +135,10 @@ pub struct Buffers {
 impl Buffers {
     /// An empty store; it fills as buffers come back.
     pub fn new() -> Self {
-        Buffers { small: RefCell::new(Vec::with_capacity(KEPT_SMALL)), large: RefCell::new(Vec::with_capacity(KEPT_LARGE)) }
+        Buffers {
+            small: RefCell::new(Vec::with_capacity(KEPT_SMALL)),
+            large: RefCell::new(Vec::with_capacity(KEPT_LARGE)),
+        }
     }
 
     /// Lends an empty buffer of [`SMALL`] bytes.

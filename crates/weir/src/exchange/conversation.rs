@@ -118,6 +118,10 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
     ) -> Poll<Result<(), Error>> {
         loop {
             self.poll_request(cx)?;
+            // Behind an interim head the next one may be here already.
+            if !self.up.buffer.is_empty() && self.parse_head(scanner, head, method, limits)? {
+                return Poll::Ready(Ok(()));
+            }
             if !self.up.buffer.has_space() {
                 self.buffers.grow(&mut self.up.buffer);
             }
@@ -130,9 +134,6 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
                 let broken = if self.up.buffer.is_empty() { Reason::UpstreamReset } else { Reason::BadResponse };
                 return Poll::Ready(Err(Error::new(broken, "closed before the end of the head")));
             }
-            if self.parse_head(scanner, head, method, limits)? {
-                return Poll::Ready(Ok(()));
-            }
         }
     }
 
@@ -140,7 +141,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
     ///
     /// # Errors
     /// The rule that it breaks.
-    pub fn parse_head(
+    fn parse_head(
         &mut self,
         scanner: &mut HeadScanner,
         head: &mut ResponseHead,

@@ -69,8 +69,8 @@ impl ToUpstream<'_> {
                 Known::Forwarded => client.peer_is_trusted,
                 Known::Other => {
                     let name = field.name.of_buf(buf);
-                    !is_set_by_gateway(Known::of_alias(name))
-                        && !(own_id && name.eq_ignore_ascii_case(self.request_id.0.as_bytes()))
+                    let is_id = own_id && name.eq_ignore_ascii_case(self.request_id.0.as_bytes());
+                    !is_id && !is_set_by_gateway(Known::of_alias(name))
                 }
                 _ => true,
             };
@@ -88,11 +88,9 @@ impl ToUpstream<'_> {
         if !keeps_proto {
             out.extend_from_slice(b"\r\nX-Forwarded-Proto: http");
         }
-        if !keeps_host {
-            if let Some(authority) = head.authority {
-                out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
-                out.extend_from_slice(authority.of_buf(buf));
-            }
+        if !keeps_host && let Some(authority) = head.authority {
+            out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+            out.extend_from_slice(authority.of_buf(buf));
         }
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(self.request_id.0.as_bytes());

@@ -16,13 +16,14 @@ pub mod tunnel;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use h1::{BodyDecoder, BodyEvent, BodyKind, Expect, Known, Method};
+use h1::{BodyDecoder, BodyEvent, BodyKind, Expect, Known, Method, TargetForm};
 
 use crate::config::RouteId;
 use crate::error::{Error, Reason};
 use crate::observe::{Line, Record};
 use crate::policy::cors;
-use crate::route::{Found, normalise};
+use crate::route::Found;
+use crate::route::path::normalise;
 use crate::server::clock;
 use crate::server::snapshot::Snapshot;
 use crate::server::worker::{Scratch, Worker};
@@ -70,10 +71,10 @@ pub struct Exchange<'w, C> {
     pub scratch: &'w mut Scratch,
     /// The route, once it is found.
     pub route: Option<RouteId>,
-    /// Bytes of the path that the route's pattern fixes.
-    pub fixed_len: usize,
+    /// What the route's pattern matched of the path.
+    pub found: Found,
     /// `Allow` of a 405.
-    pub allow: Option<String>,
+    pub allow: Option<Vec<u8>>,
     /// Whether the request asks what a cross-origin request would be allowed to do.
     pub is_preflight: bool,
     /// Whether this is the connection's last exchange.
@@ -122,7 +123,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             down,
             scratch,
             route: None,
-            fixed_len: 0,
+            found: Found { route: RouteId(0), fixed_len: 0, rest_at: 0 },
             allow: None,
             is_preflight: false,
             close,
@@ -142,11 +143,17 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     /// # Errors
     /// When it has two readings.
     pub fn normalise_path(&mut self) -> Result<(), Error> {
-        let path = self.scratch.request.path.of_buf(self.down.buffer.whole());
+        let request = &self.scratch.request;
+        let path = match (request.form, request.path.of_buf(self.down.buffer.whole())) {
+            // RFC 9112 section 3.2.1: no path in an absolute form means the root.
+            (TargetForm::Absolute, b"") => b"/",
+            (TargetForm::Asterisk, _) => return Err(Reason::NotFound.into()),
+            (_, path) => path,
+        };
         self.scratch.path.clear();
-        match normalise(path) {
-            Ok(path) => {
-                self.scratch.path.extend_from_slice(&path);
+        match normalise(path, &mut self.scratch.target) {
+            Ok(target) => {
+                self.scratch.path.extend_from_slice(target.path);
                 Ok(())
             }
             Err(refusal) => Err(Error::new(Reason::BadPath, refusal.text())),
@@ -178,7 +185,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     /// The route is found.
     pub fn enter_route(&mut self, found: Found) -> RouteId {
         self.route = Some(found.route);
-        self.fixed_len = found.fixed_len;
+        self.found = found;
         if let Some(cors) = &self.snapshot.config().routes[found.route.0].cors {
             self.cors = cors::answer_fields(cors, &self.scratch.request, self.down.buffer.whole());
         }
@@ -217,7 +224,10 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
 
     /// Whether the client waits to be asked for its body (RFC 9110 section 10.1.1). One that has begun to send it does not.
     fn expects_continue(&self) -> bool {
-        self.scratch.request.expect == Expect::Continue && !self.continued && !self.body_read && self.down.buffer.is_empty()
+        self.scratch.request.expect == Expect::Continue
+            && !self.continued
+            && !self.body_read
+            && self.down.buffer.is_empty()
     }
 
     /// Sends a fixed answer.
@@ -263,7 +273,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
                 let mut fields = Vec::new();
                 h1::encode::field(&mut fields, self.snapshot.config().request_id.as_bytes(), &self.scratch.request_id);
                 if let Some(allow) = &self.allow {
-                    h1::encode::field(&mut fields, b"Allow", allow.as_bytes());
+                    h1::encode::field(&mut fields, b"Allow", allow);
                 }
                 fields.extend_from_slice(self.cors.as_deref().unwrap_or_default());
                 let framing = self.framing();
@@ -347,39 +357,40 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             Some(route) => self.snapshot.routes[route.0].metrics.record(&record),
             None => self.snapshot.unmatched.record(&record),
         }
-        if let Some(writer) = &mut *self.worker.log.borrow_mut() {
-            if writer.sampled() {
-                let log = &self.log;
-                let config = self.snapshot.config();
-                let buf = self.down.buffer.whole();
-                let request = &self.scratch.request;
-                let route = self.route.map(|route| &config.routes[route.0]);
-                let choice = self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                writer.line(&Line {
-                    time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-                    client: self.down.client.address,
-                    method: request.method_name.of_buf(buf),
-                    host: request.authority.map(|authority| authority.of_buf(buf)),
-                    path: request.path.of_buf(buf),
-                    query: request.query.map(|query| query.of_buf(buf)),
-                    status: log.status,
-                    route: route.map(|route| &*route.name),
-                    upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
-                    target: log.target.as_deref(),
-                    request_bytes: record.request_bytes,
-                    response_bytes: record.response_bytes,
-                    duration_ns: total_ns,
-                    upstream_ns: log.upstream_ns,
-                    request_id: &self.scratch.request_id,
-                    user_agent: request.fields.first(Known::UserAgent, buf),
-                    referer: request.fields.first(Known::Referer, buf),
-                    error: log.error,
-                    attempts: log.attempts,
-                    fallback: log.slot > 1,
-                    cache: None,
-                });
-            }
+        if let Some(writer) = &mut *self.worker.log.borrow_mut()
+            && writer.sampled()
+        {
+            let log = &self.log;
+            let config = self.snapshot.config();
+            let buf = self.down.buffer.whole();
+            let request = &self.scratch.request;
+            let route = self.route.map(|route| &config.routes[route.0]);
+            let choice =
+                self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            writer.line(&Line {
+                time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+                client: self.down.client.address,
+                method: request.method_name.of_buf(buf),
+                host: request.authority.map(|authority| authority.of_buf(buf)),
+                path: request.path.of_buf(buf),
+                query: request.query.map(|query| query.of_buf(buf)),
+                status: log.status,
+                route: route.map(|route| &*route.name),
+                upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
+                target: log.target.as_deref(),
+                request_bytes: record.request_bytes,
+                response_bytes: record.response_bytes,
+                duration_ns: total_ns,
+                upstream_ns: log.upstream_ns,
+                request_id: &self.scratch.request_id,
+                user_agent: request.fields.first(Known::UserAgent, buf),
+                referer: request.fields.first(Known::Referer, buf),
+                error: log.error,
+                attempts: log.attempts,
+                fallback: log.slot > 1,
+                cache: None,
+            });
         }
     }
 }

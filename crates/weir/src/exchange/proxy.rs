@@ -15,7 +15,8 @@ use super::{Answer, Exchange, tunnel};
 use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId};
 use crate::error::{Error, Fault, Reason};
 use crate::observe::UpstreamMetrics;
-use crate::route::write_target;
+use crate::route::path::Target;
+use crate::route::rewrite::upstream_target;
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::server::snapshot::{Choice, Snapshot};
@@ -399,14 +400,8 @@ fn write_request_head<C: ClientIo>(
     let target = lease.target();
     let query = head.query.map(|query| query.of_buf(buf));
     x.scratch.target.clear();
-    write_target(
-        &mut x.scratch.target,
-        target.base_path(),
-        &plan.action.rewrite,
-        &x.scratch.path,
-        x.fixed_len,
-        query,
-    );
+    let forwarded = Target { path: &x.scratch.path, query };
+    upstream_target(&mut x.scratch.target, target.base_path(), &plan.action.rewrite, x.found, forwarded);
     let host = match (&plan.action.host, head.authority, target.authority()) {
         (Some(host), _, _) => host.as_bytes(),
         (None, Some(authority), _) => authority.of_buf(buf),

@@ -87,7 +87,11 @@ pub fn problem(
     encode::decimal(&mut body, u64::from(reason.status()));
     // Clients of the older gateway look for this member.
     body.extend_from_slice(b",\"error\":\"");
-    body.extend_from_slice(if reason == Reason::RateLimited { b"too_many_requests" } else { reason.label().as_bytes() });
+    body.extend_from_slice(if reason == Reason::RateLimited {
+        b"too_many_requests"
+    } else {
+        reason.label().as_bytes()
+    });
     body.push(b'"');
     if !error.detail.is_empty() {
         body.extend_from_slice(b",\"detail\":\"");

@@ -68,7 +68,11 @@ impl AsyncWrite for Stream {
 
 /// Reads once into the space of `buffer`, which must not be full. `Ok(0)` is the end of the stream.
 #[inline]
-pub fn poll_read<S: AsyncRead + Unpin>(cx: &mut Context<'_>, stream: &mut S, buffer: &mut Buffer) -> Poll<io::Result<usize>> {
+pub fn poll_read<S: AsyncRead + Unpin>(
+    cx: &mut Context<'_>,
+    stream: &mut S,
+    buffer: &mut Buffer,
+) -> Poll<io::Result<usize>> {
     debug_assert!(buffer.has_space(), "a read into no space would look like the end of the stream");
     let mut space = ReadBuf::new(buffer.space());
     match Pin::new(stream).poll_read(cx, &mut space) {

@@ -70,9 +70,10 @@ impl Refusal {
 
 impl std::error::Error for Refusal {}
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Refusal {
+    /// In words, for the client.
+    pub fn text(self) -> &'static str {
+        match self {
             Refusal::NotAPath => "the target does not begin with `/`",
             Refusal::EmptySegment => "the path holds `//`",
             Refusal::AboveRoot => "the path climbs above the root",
@@ -84,7 +85,13 @@ impl fmt::Display for Refusal {
             Refusal::EscapedControl => "the path holds an escaped control character",
             Refusal::BadEscape => "the path holds `%` without two hexadecimal digits",
             Refusal::NotPrintable => "the target holds a byte that is not printable ASCII",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
     }
 }
 
@@ -151,10 +158,7 @@ pub fn normalise<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Targe
             }
             Class::Slash if after_slash => return Err(Refusal::EmptySegment),
             Class::Slash => {}
-            // `/.well-known` and `/a.b` are nothing special; `/.`, `/..` and `/.%2e` may be.
-            Class::Dot if after_slash && matches!(target.get(at + 1), None | Some(b'/' | b'.' | b'?' | b'%')) => {
-                return rewrite(target, at, scratch);
-            }
+            Class::Dot if after_slash && may_be_dots(&target[at..]) => return rewrite(target, at, scratch),
             Class::Dot => {}
             Class::Percent => match escape(target, at)? {
                 Escape::Kept(digits) if digits == target[at + 1..at + 3] => at += 2,
@@ -165,6 +169,12 @@ pub fn normalise<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Targe
         at += 1;
     }
     Ok(Target { path: target, query: None })
+}
+
+/// Whether a segment that begins with a dot may be `.` or `..`; `.well-known` is nothing special.
+fn may_be_dots(rest: &[u8]) -> bool {
+    let rest = rest.strip_prefix(b"..").or(rest.strip_prefix(b".")).unwrap_or(rest);
+    matches!(rest, [] | [b'/' | b'?', ..] | [b'%', b'2', b'e' | b'E', ..])
 }
 
 /// The rest of the way for a path of which the first `clean` bytes need no change.

@@ -84,10 +84,10 @@ impl Deadlines {
         let tick = due.div_ceil(TICK_NS);
         slot.armed.set(tick);
         self.heap.borrow_mut().push(Reverse((tick, index)));
-        if tick < self.sleeping_until.get() {
-            if let Some(driver) = &*self.driver.borrow() {
-                driver.wake_by_ref();
-            }
+        if tick < self.sleeping_until.get()
+            && let Some(driver) = &*self.driver.borrow()
+        {
+            driver.wake_by_ref();
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::snapshot::Generation;
+use crate::admin::write_healthz;
 use crate::observe::{AccessLog, Metrics};
 
 /// What a worker is told.
@@ -111,12 +112,10 @@ impl Shared {
 
     /// The document of `/healthz`.
     pub fn healthz(&self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    /// The document of `/cachez`.
-    pub fn cachez(&self) -> Vec<u8> {
-        Vec::new()
+        let mut document = Vec::new();
+        let upstreams = self.generation().upstreams.snapshot();
+        write_healthz(&mut document, !self.is_draining(), self.metrics.uptime_ms(), &upstreams);
+        document
     }
 
     /// Counts a connection of `client`, unless it has `most` already.

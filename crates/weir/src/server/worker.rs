@@ -24,7 +24,8 @@ pub struct Worker {
     pub snapshot: RefCell<Rc<Snapshot>>,
     /// Free read buffers.
     pub buffers: Buffers,
-    /// Free working memory of exchanges.
+    /// Free working memory of exchanges; boxed, because an exchange that waits holds on to it.
+    #[allow(clippy::vec_box)]
     scratch: RefCell<Vec<Box<Scratch>>>,
     /// Idle upstream connections.
     pub pool: Pool,

@@ -16,12 +16,16 @@
 
 mod balance;
 mod breaker;
+mod control;
 mod eject;
 mod ewma;
+mod health;
 mod lease;
+mod members;
 mod outcome;
 pub mod pool;
 mod queue;
+mod resolve;
 pub mod retry;
 mod rng;
 mod set;
@@ -30,26 +34,30 @@ mod target;
 mod time;
 mod view;
 
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 
 pub use balance::hash_key;
 pub use breaker::BreakerState;
+pub use control::supervise;
 pub use lease::Lease;
 pub use outcome::FailureKind;
 pub use queue::WaitError;
-pub use snapshot::{Failures, ProbeSnapshot, QueueSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot};
+pub use resolve::Resolver;
+pub use snapshot::{
+    Failures, NameSnapshot, ProbeSnapshot, QueueSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot,
+};
 pub use target::{Address, Health, Target, TargetId};
 pub use time::{Clock, Moment};
 pub use view::{Pick, Request, View, Views};
 
-use crate::config::{self, Config, DemoService, TargetAddress, UpstreamId};
-use breaker::Breaker;
+use crate::config::{self, Config, DemoService, UpstreamId};
+use members::Members;
 use set::{Shared, TargetSet};
-use target::TargetState;
 
 /// All upstreams of one configuration, in its order.
 #[derive(Debug)]
@@ -64,14 +72,33 @@ struct Common {
     clock: Clock,
     /// Last [`TargetId`] that was given.
     ids: AtomicU64,
-    /// Where the demo upstreams listen, once they do.
+    /// Where the demo services listen, once they do.
     demo: Mutex<Vec<(DemoService, SocketAddr)>>,
+    /// What is known about host names.
+    names: Mutex<BTreeMap<Arc<str>, Name>>,
+    /// Woken when the targets of some upstream have changed; [`supervise`] waits for it.
+    changed: tokio::sync::Notify,
+}
+
+/// A host name.
+#[derive(Debug, Default)]
+struct Name {
+    /// In order, each once; empty until there was an answer.
+    addresses: Vec<IpAddr>,
+    /// Why there is no newer answer.
+    error: Option<String>,
 }
 
 impl Upstreams {
     /// Fresh state for the upstreams of `config`. Targets with an address can be picked at once, names after their first resolution.
     pub fn new(config: &Config, clock: Clock) -> Upstreams {
-        let common = Common { clock, ids: AtomicU64::new(0), demo: Mutex::default() };
+        let common = Common {
+            clock,
+            ids: AtomicU64::new(0),
+            demo: Mutex::default(),
+            names: Mutex::default(),
+            changed: tokio::sync::Notify::new(),
+        };
         Upstreams::build(config, Arc::new(common), &[])
     }
 
@@ -117,10 +144,56 @@ impl Upstreams {
 
     /// A demo service listens: gives every [`TargetAddress::Demo`] of it its address, after reloads too.
     pub fn set_demo_address(&self, service: DemoService, address: SocketAddr) {
-        lock(&self.common.demo).push((service, address));
-        for upstream in &self.list {
-            upstream.resolve(&TargetAddress::Demo(service), &[address]);
+        let mut known = lock(&self.common.demo);
+        known.retain(|(of, _)| *of != service);
+        known.push((service, address));
+        drop(known);
+        self.refresh();
+    }
+
+    /// Takes in the answer for a host name. A failure keeps the addresses that are known.
+    fn set_addresses(&self, host: &Arc<str>, answer: Result<Vec<IpAddr>, String>) {
+        let mut names = lock(&self.common.names);
+        let name = names.entry(host.clone()).or_default();
+        match answer {
+            Ok(mut addresses) => {
+                addresses.sort_unstable();
+                addresses.dedup();
+                if name.error.take().is_some() || name.addresses != addresses {
+                    tracing::info!(%host, ?addresses, "name resolved");
+                }
+                name.addresses = addresses;
+            }
+            Err(why) => {
+                if name.error.is_none() {
+                    let known = &name.addresses;
+                    tracing::warn!(%host, why, kept = ?known, "name not resolved");
+                }
+                name.error = Some(why);
+            }
         }
+        drop(names);
+        self.refresh();
+    }
+
+    /// Lets every upstream follow what is known about names and demo services.
+    fn refresh(&self) {
+        for upstream in &self.list {
+            upstream.refresh();
+        }
+    }
+
+    /// Host names of targets.
+    fn hosts(&self) -> BTreeSet<Arc<str>> {
+        self.list.iter().flat_map(|upstream| lock(&upstream.members).hosts()).collect()
+    }
+
+    /// Those without an address.
+    fn unresolved_hosts(&self) -> BTreeSet<Arc<str>> {
+        let hosts = self.hosts();
+        let names = lock(&self.common.names);
+        let is_unresolved = |host: &Arc<str>| names.get(host).is_none_or(|name| name.addresses.is_empty());
+        hosts.into_iter().filter(is_unresolved).collect()
     }
 }
 
@@ -133,34 +206,17 @@ pub struct Upstream {
     published: ArcSwap<TargetSet>,
     /// Generation of `published`; a view compares it with its own.
     generation: AtomicU64,
-    /// The control side.
+    /// From what `published` is made.
     members: Mutex<Members>,
-}
-
-/// From what the published set is made.
-#[derive(Debug)]
-struct Members {
-    spec: Arc<config::Upstream>,
-    /// Addresses of each target of `spec`, as far as they are known.
-    resolved: Vec<Vec<Address>>,
-    /// Targets that are no longer there, while requests to them are: if the address comes back, so does their count.
-    retired: Vec<(Address, Weak<TargetState>)>,
 }
 
 impl Upstream {
     fn new(spec: Arc<config::Upstream>, common: Arc<Common>) -> Arc<Upstream> {
         Arc::new_cyclic(|this| {
             let shared = Arc::new(Shared::default());
-            let mut members = Members { resolved: common.known_addresses(&spec, None), spec, retired: Vec::new() };
-            let empty = Arc::new(TargetSet {
-                spec: members.spec.clone(),
-                targets: Vec::new(),
-                shared: shared.clone(),
-                upstream: this.clone(),
-                generation: 0,
-                max_in_flight: None,
-            });
-            let first = common.make_set(&mut members, &empty);
+            let mut members = Members::new(spec, &common);
+            let first =
+                members.make_set(&TargetSet::empty(members.spec.clone(), shared.clone(), this.clone()), &common);
             Upstream {
                 name: members.spec.name.clone(),
                 shared,
@@ -180,130 +236,46 @@ impl Upstream {
     /// New specification under the same name.
     fn reconfigure(&self, spec: Arc<config::Upstream>) {
         let mut members = lock(&self.members);
-        members.resolved = self.common.known_addresses(&spec, Some(&members));
-        members.spec = spec;
+        members.reconfigure(spec, &self.common);
         self.publish(&mut members);
     }
 
-    /// A name (or the demo) has these addresses now; order and repetition do not matter. Returns whether anything changed.
-    fn resolve(&self, which: &TargetAddress, addresses: &[SocketAddr]) -> bool {
-        let mut addresses: Vec<Address> = addresses.iter().copied().map(Address::Tcp).collect();
-        addresses.sort_unstable();
-        addresses.dedup();
+    /// Looks whether names or demo services of its targets have other addresses by now.
+    fn refresh(&self) {
         let mut members = lock(&self.members);
-        let Members { spec, resolved, .. } = &mut *members;
-        let mut changed = false;
-        for (target, resolved) in spec.targets.iter().zip(resolved) {
-            if target.address == *which && *resolved != addresses {
-                resolved.clone_from(&addresses);
-                changed = true;
-            }
-        }
-        if changed {
+        if members.refresh(&self.common) {
             self.publish(&mut members);
         }
-        changed
     }
 
     fn publish(&self, members: &mut Members) {
-        let set = self.common.make_set(members, &self.published.load());
+        let set = members.make_set(&self.published.load(), &self.common);
         let generation = set.generation;
         self.published.store(Arc::new(set));
         self.generation.store(generation, Ordering::Release);
-        // A new target may have room for those who wait.
-        if self.shared.queue.is_waited_for() {
-            self.serve_waiters();
-        }
+        self.common.changed.notify_one();
+        self.serve_waiters();
     }
 
-    /// Gives free places to those who wait.
+    /// Sets the verdict of active checks.
+    fn set_health(&self, target: &Target, verdict: Health) {
+        let before = target.state.set_health(verdict);
+        if before == Health::Unhealthy && verdict == Health::Healthy {
+            let now = self.common.clock.now();
+            target.state.set_back_since(now);
+            self.shared.ramp_until(&self.published.load(), now);
+        }
+        self.serve_waiters();
+    }
+
+    /// Gives free places to those who wait, and tells them when there is nothing to wait for.
     fn serve_waiters(&self) {
-        let set = self.published.load_full();
-        let now = self.common.clock.now();
-        self.shared.queue.serve(|| set.least_loaded(&[], false, now));
-    }
-}
-
-impl Common {
-    /// Addresses of the targets of `spec` that need no resolution, or are known from before.
-    fn known_addresses(&self, spec: &config::Upstream, before: Option<&Members>) -> Vec<Vec<Address>> {
-        let known = |target: &config::Target| match &target.address {
-            TargetAddress::Ip(address) => vec![Address::Tcp(*address)],
-            TargetAddress::Unix(path) => vec![Address::Unix(path.as_path().into())],
-            TargetAddress::Demo(service) => {
-                let known = lock(&self.demo);
-                known.iter().filter(|(of, _)| of == service).map(|(_, at)| Address::Tcp(*at)).collect()
-            }
-            TargetAddress::Name { .. } => {
-                let position =
-                    before.and_then(|members| members.spec.targets.iter().position(|t| t.address == target.address));
-                match (before, position) {
-                    (Some(members), Some(position)) => members.resolved[position].clone(),
-                    _ => Vec::new(),
-                }
-            }
-        };
-        spec.targets.iter().map(known).collect()
-    }
-
-    /// The set after `before`. Each address takes over the state that it had; of several targets with one address the nth takes the nth's.
-    fn make_set(&self, members: &mut Members, before: &TargetSet) -> TargetSet {
-        let spec = members.spec.clone();
-        let same_breaker = before.spec.breaker == spec.breaker;
-        // Targets that were there from the start have nothing to recover from.
-        let now = self.clock.now();
-        let since = if before.targets.is_empty() { Moment::START } else { now };
-        let mut left: Vec<&Target> = before.targets.iter().collect();
-        members.retired.retain(|(_, state)| state.strong_count() > 0);
-        let mut targets = Vec::new();
-        for (target, addresses) in spec.targets.iter().zip(&members.resolved) {
-            for address in addresses {
-                let kept = left.iter().position(|old| old.address == *address).map(|position| left.remove(position));
-                let state = kept
-                    .map(|old| old.state.clone())
-                    .or_else(|| take_retired(&mut members.retired, address))
-                    .unwrap_or_else(|| Arc::new(TargetState::new(self.next_id(), since)));
-                let breaker = match (&spec.breaker, kept.and_then(|old| old.breaker.as_ref())) {
-                    (Some(_), Some(breaker)) if same_breaker => Some(breaker.clone()),
-                    (Some(spec), _) => Some(Arc::new(Breaker::new(spec))),
-                    (None, _) => None,
-                };
-                if spec.health.is_none() {
-                    state.set_health(Health::Unknown); // nobody would ever say otherwise
-                }
-                targets.push(Target {
-                    hash_seed: balance::hash_seed(address, &target.base_path),
-                    address: address.clone(),
-                    authority: target.authority.clone(),
-                    base_path: target.base_path.clone(),
-                    weight: target.weight.get(),
-                    breaker,
-                    state,
-                });
-            }
+        if self.shared.queue.is_waited_for() {
+            let set = self.published.load_full();
+            let now = self.common.clock.now();
+            self.shared.queue.serve(|| set.least_loaded(&[], false, now));
         }
-        let gone = left.iter().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
-        members.retired.extend(gone);
-        let set = TargetSet {
-            targets,
-            shared: before.shared.clone(),
-            upstream: before.upstream.clone(),
-            generation: before.generation + 1,
-            max_in_flight: spec.max_in_flight.map(std::num::NonZeroU32::get),
-            spec,
-        };
-        set.shared.ramp_until(&set, now);
-        set
     }
-
-    fn next_id(&self) -> TargetId {
-        TargetId(self.ids.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-}
-
-fn take_retired(retired: &mut Vec<(Address, Weak<TargetState>)>, address: &Address) -> Option<Arc<TargetState>> {
-    let position = retired.iter().position(|(old, _)| old == address)?;
-    retired.swap_remove(position).1.upgrade()
 }
 
 /// Locks, also when another thread panicked with the lock held: every state behind these locks is consistent at any time.

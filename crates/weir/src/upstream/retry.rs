@@ -1,6 +1,7 @@
 //! Whether a failed attempt may be repeated: rule 20 of the safety rules, what the configuration asks for, and the budget.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::outcome::FailureKind;
 use super::time::Moment;
@@ -101,32 +102,53 @@ pub fn is_idempotent(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
 }
 
-/// Requests and retries of the last ten seconds, in buckets of one second, shared by all workers.
+/// Requests and retries of the last ten seconds, in buckets of one second.
 ///
 /// A retry is allowed when the retries of the window, this one included, are at most the share of its requests plus [`BUDGET_FLOOR`]. A share of 0 allows none.
-/// The bound is exact among workers that agree on the second; each turn of a second may let one more through per worker whose clock lags.
+/// Retries are counted for the whole process, requests by each worker for itself and added up when a retry is asked for: so the ordinary
+/// request, which is never repeated, shares nothing. The bound is exact among workers that agree on the second; each turn of a second may let one
+/// more through per worker whose clock lags.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
-    requests: Buckets,
+    deposits: Mutex<Vec<Arc<Deposits>>>,
     retries: Buckets,
     taken: AtomicU64,
     refused: AtomicU64,
 }
 
-impl Budget {
+/// The requests of one worker, which alone writes them.
+#[derive(Debug, Default)]
+pub(super) struct Deposits(Buckets);
+
+impl Deposits {
     /// Counts a request (not its retries).
-    pub(super) fn deposit(&self, now: Moment) {
+    pub(super) fn count(&self, now: Moment) {
         let second = second(now);
-        let bucket = self.requests.at(second);
-        let mut word = bucket.load(Ordering::Relaxed);
-        while let Err(current) = bucket.compare_exchange_weak(
-            word,
-            count(word, second).wrapping_add(1) | second << 32,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
-            word = current;
-        }
+        let bucket = self.0.at(second);
+        let word = bucket.load(Ordering::Relaxed);
+        bucket.store(second << 32 | (count(word, second) + 1), Ordering::Relaxed);
+    }
+}
+
+impl Budget {
+    /// Where a worker counts its requests. They stay in the window when the worker drops it.
+    pub(super) fn join(&self) -> Arc<Deposits> {
+        let own = Arc::<Deposits>::default();
+        super::lock(&self.deposits).push(own.clone());
+        own
+    }
+
+    /// Requests of the window, of all workers.
+    fn requests(&self, second: u64) -> u64 {
+        let mut deposits = super::lock(&self.deposits);
+        let mut sum = 0;
+        deposits.retain(|worker| {
+            let requests = worker.0.sum(second);
+            sum += requests;
+            // Nobody writes here any more, and what was written is too old.
+            requests > 0 || Arc::strong_count(worker) > 1
+        });
+        sum
     }
 
     /// Takes one retry, if there is one.
@@ -142,7 +164,7 @@ impl Budget {
             return false;
         }
         let second = second(now);
-        let allowed = BUDGET_FLOOR + (self.requests.sum(second) as f64 * share + 1e-9) as u64;
+        let allowed = BUDGET_FLOOR + (self.requests(second) as f64 * share + 1e-9) as u64;
         let bucket = self.retries.at(second);
         loop {
             // The exchange fails when another worker took one in between; older buckets do not change any more.

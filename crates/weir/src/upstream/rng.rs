@@ -11,6 +11,12 @@ impl Rng {
         Rng(seed)
     }
 
+    /// A generator whose numbers differ from start to start and from machine to machine (seeded as the standard library's hash maps are).
+    pub(super) fn from_entropy() -> Rng {
+        use std::hash::{BuildHasher, RandomState};
+        Rng(RandomState::new().hash_one(0u8))
+    }
+
     /// Next number.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -20,6 +26,11 @@ impl Rng {
     /// A number below `bound`, which must not be 0. The bias is below `bound / 2^64`.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number in `[0, 1)`.
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct TargetSet {
     pub(super) generation: u64,
     /// `spec.max_in_flight`.
     pub(super) max_in_flight: Option<u32>,
+    /// All targets have the same weight.
+    pub(super) has_even_weights: bool,
 }
 
 /// What all sets of an upstream share, over reloads too.
@@ -56,6 +58,19 @@ pub(super) enum Grant {
 }
 
 impl TargetSet {
+    /// Before the first.
+    pub(super) fn empty(spec: Arc<config::Upstream>, shared: Arc<Shared>, upstream: Weak<Upstream>) -> TargetSet {
+        TargetSet {
+            spec,
+            targets: Vec::new(),
+            shared,
+            upstream,
+            generation: 0,
+            max_in_flight: None,
+            has_even_weights: true,
+        }
+    }
+
     /// Whether any target may be in slow start.
     pub(super) fn ramping(&self, now: Moment) -> bool {
         self.spec.slow_start.is_some() && self.shared.ramp_until_us.load(Ordering::Relaxed) > now.as_micros()
@@ -73,7 +88,7 @@ impl TargetSet {
             Some(breaker) => Some(breaker.enter(now)?),
         };
         if target.state.enter(self.max_in_flight) {
-            return Some(Lease::new(self.clone(), index, entry));
+            return Some(Lease::new(self.clone(), index, entry, now));
         }
         if let (Some(breaker), Some(entry)) = (&target.breaker, entry) {
             breaker.abandon(entry);

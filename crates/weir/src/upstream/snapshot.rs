@@ -1,6 +1,8 @@
 //! What people and metrics see of the upstreams: plain values, read without stopping anybody, so that numbers of one answer may be of slightly
 //! different moments.
 
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
@@ -11,7 +13,7 @@ use super::outcome::FailureKind;
 use super::set::TargetSet;
 use super::target::{Health, Probe, Target, TargetId};
 use super::time::Moment;
-use super::{Upstream, Upstreams};
+use super::{Upstream, Upstreams, lock};
 
 /// One upstream.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,6 +24,8 @@ pub struct UpstreamSnapshot {
     pub targets: Vec<TargetSnapshot>,
     /// The queue, if one is configured.
     pub queue: Option<QueueSnapshot>,
+    /// Host names among its targets.
+    pub names: Vec<NameSnapshot>,
     /// Attempts beyond the first, since the start.
     pub retries: u64,
     /// Retries that the budget refused, since the start.
@@ -124,6 +128,17 @@ pub struct ProbeSnapshot {
     pub error: Option<String>,
 }
 
+/// A host name of a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NameSnapshot {
+    /// The name.
+    pub host: String,
+    /// Addresses that are in use.
+    pub addresses: Vec<IpAddr>,
+    /// Why there is no newer answer; null when the last look-up succeeded.
+    pub error: Option<String>,
+}
+
 /// The queue of an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct QueueSnapshot {
@@ -153,7 +168,15 @@ impl Upstream {
         let now = self.common.clock.now();
         let queue = &self.shared.queue;
         let budget = &self.shared.budget;
+        let hosts = lock(&self.members).hosts();
+        let known = lock(&self.common.names);
+        let name = |host: &Arc<str>| NameSnapshot {
+            host: host.to_string(),
+            addresses: known.get(host).map(|name| name.addresses.clone()).unwrap_or_default(),
+            error: known.get(host).and_then(|name| name.error.clone()),
+        };
         UpstreamSnapshot {
+            names: hosts.iter().map(name).collect(),
             name: self.name.to_string(),
             targets: set.targets.iter().map(|target| snapshot(&set, target, now)).collect(),
             queue: set.spec.queue.map(|spec| QueueSnapshot {

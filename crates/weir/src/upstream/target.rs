@@ -103,10 +103,19 @@ pub(super) struct TargetState {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Load {
-    in_flight: AtomicU32,
-    requests: AtomicU64,
+    /// Requests in flight in the low [`IN_FLIGHT_BITS`], attempts since the start above them: one atomic operation for both. At 100,000 a second on one
+    /// target the latter begin again at 0 after 500 days.
+    counts: AtomicU64,
     pub(super) ewma: PeakEwma,
 }
+
+/// Four million requests in flight at one target: more than there can be descriptors.
+const IN_FLIGHT_BITS: u32 = 22;
+
+const IN_FLIGHT_MASK: u64 = (1 << IN_FLIGHT_BITS) - 1;
+
+/// One more in flight, one more since the start.
+const ENTERED: u64 = (1 << IN_FLIGHT_BITS) + 1;
 
 /// Read by every pick, written when something changes.
 #[derive(Debug)]
@@ -155,35 +164,31 @@ impl TargetState {
     }
 
     pub(super) fn in_flight(&self) -> u32 {
-        self.load.in_flight.load(Ordering::Relaxed)
+        (self.load.counts.load(Ordering::Relaxed) & IN_FLIGHT_MASK) as u32
     }
 
     /// Takes a place among the requests in flight, unless `max` are taken: exact over all workers.
     pub(super) fn enter(&self, max: Option<u32>) -> bool {
-        let in_flight = &self.load.in_flight;
+        let counts = &self.load.counts;
         // Sequentially consistent, here and in `leave`: see `queue`, which must not miss a place that becomes free.
-        let entered = match max {
-            None => {
-                in_flight.fetch_add(1, Ordering::SeqCst);
-                true
-            }
-            Some(max) => {
-                in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < max).then(|| n + 1)).is_ok()
-            }
+        let Some(max) = max else {
+            counts.fetch_add(ENTERED, Ordering::SeqCst);
+            return true;
         };
-        if entered {
-            self.load.requests.fetch_add(1, Ordering::Relaxed);
-        }
-        entered
+        let enter = |word: u64| {
+            (word & IN_FLIGHT_MASK < u64::from(max).min(IN_FLIGHT_MASK)).then(|| word.wrapping_add(ENTERED))
+        };
+        counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).is_ok()
     }
 
     /// Gives the place back.
     pub(super) fn leave(&self) {
-        self.load.in_flight.fetch_sub(1, Ordering::SeqCst);
+        self.load.counts.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Attempts since the start.
     pub(super) fn requests(&self) -> u64 {
-        self.load.requests.load(Ordering::Relaxed)
+        self.load.counts.load(Ordering::Relaxed) >> IN_FLIGHT_BITS
     }
 
     pub(super) fn health(&self) -> Health {

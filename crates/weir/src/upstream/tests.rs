@@ -3,15 +3,16 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::target::TargetState;
 use super::*;
-use crate::config::DemoService;
 use crate::config::{
     AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn, Server, Timeouts,
     UpstreamKeepAlive,
 };
+use crate::config::{DemoService, TargetAddress};
 
-pub(super) fn ip(port: u16) -> TargetAddress {
-    TargetAddress::Ip(SocketAddr::from(([127, 0, 0, 1], port)))
+pub(super) fn ip(number: u8) -> TargetAddress {
+    TargetAddress::Ip(socket(number))
 }
 
 pub(super) fn name(host: &str) -> TargetAddress {
@@ -22,9 +23,9 @@ pub(super) fn target(address: TargetAddress, weight: u32) -> config::Target {
     config::Target { address, authority: None, base_path: "".into(), weight: NonZeroU32::new(weight).unwrap() }
 }
 
-/// An upstream "u" on ports 1, 2, ... with these weights and nothing else switched on.
+/// An upstream "u" at 10.0.0.1, 10.0.0.2, ... with these weights and nothing else switched on.
 pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
-    let targets = (1u16..).zip(weights).map(|(port, &weight)| target(ip(port), weight));
+    let targets = (1u8..).zip(weights).map(|(number, &weight)| target(ip(number), weight));
     config::Upstream {
         name: "u".into(),
         targets: targets.collect(),
@@ -120,42 +121,48 @@ impl Rig {
         }
     }
 
-    /// One request that ends with this outcome at whatever target; returns the target's port.
-    pub(super) fn request(&self, outcome: Option<FailureKind>) -> u16 {
+    /// One request that ends with this outcome at whatever target; returns the target's number.
+    pub(super) fn request(&self, outcome: Option<FailureKind>) -> u8 {
         let mut lease = self.lease();
         match outcome {
             None => lease.success(self.now()),
             Some(kind) => lease.failure(kind, self.now()),
         }
-        port(&lease)
+        number(&lease)
     }
 
-    /// State of the target on a port.
-    pub(super) fn state(&self, port: u16) -> Arc<TargetState> {
+    /// The host "model" has these addresses.
+    pub(super) fn resolve(&self, numbers: &[u8]) {
+        let addresses = numbers.iter().map(|number| socket(*number).ip());
+        self.upstreams.set_addresses(&"model".into(), Ok(addresses.collect()));
+    }
+
+    /// State of the target of a number.
+    pub(super) fn state(&self, number: u8) -> Arc<TargetState> {
         let set = self.upstream().published.load();
-        let found = set.targets.iter().find(|target| target.address == Address::Tcp(socket(port)));
-        found.expect("no target on this port").state.clone()
+        let found = set.targets.iter().find(|target| target.address == Address::Tcp(socket(number)));
+        found.expect("no target of this number").state.clone()
     }
 }
 
-pub(super) fn socket(port: u16) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], port))
+pub(super) fn socket(number: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, number], 80))
 }
 
-pub(super) fn port(lease: &Lease) -> u16 {
-    match lease.target().address() {
-        Address::Tcp(address) => address.port(),
-        Address::Unix(_) => 0,
+/// Last byte of the target's address.
+pub(super) fn number(lease: &Lease) -> u8 {
+    number_of(lease.target())
+}
+
+fn number_of(target: &Target) -> u8 {
+    match target.address() {
+        Address::Tcp(SocketAddr::V4(address)) => address.ip().octets()[3],
+        other => panic!("{other} has no number"),
     }
 }
 
-fn ports(rig: &Rig) -> Vec<u16> {
-    let set = rig.upstream().published.load();
-    let port = |target: &Target| match &target.address {
-        Address::Tcp(address) => address.port(),
-        Address::Unix(_) => 0,
-    };
-    set.targets.iter().map(port).collect()
+fn numbers(rig: &Rig) -> Vec<u8> {
+    rig.upstream().published.load().targets.iter().map(number_of).collect()
 }
 
 #[test]
@@ -179,16 +186,16 @@ fn a_reload_keeps_the_state_of_targets_that_stay() {
     next.max_in_flight = NonZeroU32::new(1);
     rig.reload(next);
 
-    assert_eq!(ports(&rig), [2, 3]);
+    assert_eq!(numbers(&rig), [2, 3]);
     assert_eq!(rig.state(2).id, ids[1]);
     assert_eq!(rig.state(2).in_flight(), 1);
     assert!(!ids.contains(&rig.state(3).id));
     // The new bound counts what was in flight before.
     let lease = rig.lease();
-    assert_eq!(port(&lease), 3);
+    assert_eq!(number(&lease), 3);
     assert!(matches!(rig.pick(), Pick::Busy));
     drop(leases);
-    assert_eq!(port(&rig.lease()), 2);
+    assert_eq!(number(&rig.lease()), 2);
 }
 
 #[test]
@@ -197,7 +204,7 @@ fn a_worker_with_the_old_configuration_sees_the_new_targets() {
     let mut next = spec(Balance::RoundRobin, &[1]);
     next.targets = vec![target(ip(9), 1)];
     let _new = Upstreams::reload(&config(vec![next]), &rig.upstreams);
-    assert_eq!(port(&rig.lease()), 9);
+    assert_eq!(number(&rig.lease()), 9);
 }
 
 #[test]
@@ -229,20 +236,27 @@ fn a_name_is_unavailable_until_it_is_resolved_and_follows_its_answers() {
     let mut rig = Rig::new(named.clone());
     assert!(matches!(rig.pick(), Pick::Unavailable));
 
-    assert!(rig.upstream().resolve(&name("model"), &[socket(2), socket(1), socket(2)]));
-    assert_eq!(ports(&rig), [1, 2]);
-    assert!(!rig.upstream().resolve(&name("model"), &[socket(1), socket(2)]), "nothing changed");
-    assert!(!rig.upstream().resolve(&name("other"), &[socket(5)]));
-    let kept = rig.state(2).id;
+    rig.resolve(&[2, 1, 2]);
+    assert_eq!(numbers(&rig), [1, 2]);
+    let (kept, generation) = (rig.state(2).id, rig.upstream().published.load().generation);
+    rig.resolve(&[1, 2]);
+    rig.upstreams.set_addresses(&"other".into(), Ok(vec![socket(9).ip()]));
+    assert_eq!(rig.upstream().published.load().generation, generation, "nothing changed for this upstream");
 
-    assert!(rig.upstream().resolve(&name("model"), &[socket(2), socket(3)]));
-    assert_eq!(ports(&rig), [2, 3]);
+    rig.resolve(&[2, 3]);
+    assert_eq!(numbers(&rig), [2, 3]);
     assert_eq!(rig.state(2).id, kept);
+
+    // A failure keeps what is known, and is shown.
+    rig.upstreams.set_addresses(&"model".into(), Err("no such name".into()));
+    assert_eq!(numbers(&rig), [2, 3]);
+    let shown = &rig.upstream().snapshot().names[0];
+    assert_eq!((shown.addresses.len(), shown.error.as_deref()), (2, Some("no such name")));
 
     // A reload does not forget what is resolved, also when the target moves within the list.
     named.targets.insert(0, target(ip(7), 1));
     rig.reload(named);
-    assert_eq!(ports(&rig), [7, 2, 3]);
+    assert_eq!(numbers(&rig), [7, 2, 3]);
     assert_eq!(rig.state(2).id, kept);
 }
 
@@ -252,20 +266,20 @@ fn an_address_that_comes_back_while_requests_to_it_are_under_way_has_their_count
     named.targets = vec![target(name("model"), 1)];
     named.max_in_flight = NonZeroU32::new(1);
     let rig = Rig::new(named);
-    rig.upstream().resolve(&name("model"), &[socket(1)]);
+    rig.resolve(&[1]);
     let lease = rig.lease();
-    rig.upstream().resolve(&name("model"), &[socket(2)]);
+    rig.resolve(&[2]);
     let other = rig.lease();
-    rig.upstream().resolve(&name("model"), &[socket(1)]);
+    rig.resolve(&[1]);
     assert!(matches!(rig.pick(), Pick::Busy));
     drop(lease);
-    assert_eq!(port(&rig.lease()), 1);
+    assert_eq!(number(&rig.lease()), 1);
     drop(other);
     // Once no request is under way and every worker has looked, nothing is kept of a target that is gone.
     let id = rig.state(1).id;
-    rig.upstream().resolve(&name("model"), &[socket(2)]);
+    rig.resolve(&[2]);
     drop(rig.lease());
-    rig.upstream().resolve(&name("model"), &[socket(1)]);
+    rig.resolve(&[1]);
     assert_ne!(rig.state(1).id, id);
 }
 
@@ -276,10 +290,10 @@ fn the_demo_has_an_address_once_it_listens_and_after_reloads() {
     let mut rig = Rig::new(demo.clone());
     assert!(matches!(rig.pick(), Pick::Unavailable));
     rig.upstreams.set_demo_address(DemoService::Plain, socket(4));
-    assert_eq!(port(&rig.lease()), 4);
+    assert_eq!(number(&rig.lease()), 4);
     demo.name = "v".into();
     rig.reload(demo);
-    assert_eq!(port(&rig.lease()), 4);
+    assert_eq!(number(&rig.lease()), 4);
 }
 
 #[test]
@@ -327,7 +341,7 @@ fn a_snapshot_says_what_is_wrong_with_a_target() {
     let rig = Rig::new(all);
     // One request to each: one under way, one failed, one answered, and one target is found dead.
     let mut leases: Vec<Lease> = (0..4).map(|_| rig.lease()).collect();
-    leases.sort_by_key(port);
+    leases.sort_by_key(number);
     leases[1].failure(FailureKind::Status503, rig.now());
     leases[2].first_byte(Duration::from_micros(2500), rig.now());
     leases[2].success(rig.now());

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::balance::{Balancer, Choice};
 use super::lease::Lease;
 use super::queue::{self, WaitError};
-use super::retry::{self, Attempt, NoRetry};
+use super::retry::{self, Attempt, Deposits, NoRetry};
 use super::rng::Rng;
 use super::set::{Grant, TargetSet};
 use super::target::TargetId;
@@ -89,6 +89,8 @@ struct Local {
     set: Arc<TargetSet>,
     balancer: Balancer,
     rng: Rng,
+    /// This worker's share of the retry budget's count.
+    deposits: Arc<Deposits>,
     /// Targets that refused during the current pick; kept for its memory.
     refused: Vec<usize>,
 }
@@ -98,7 +100,8 @@ impl View {
         let mut rng = Rng::new(seed);
         let set = Arc::new(TargetSet::clone(&upstream.published.load()));
         let balancer = Balancer::new(&set, &mut rng);
-        let local = Local { set, balancer, rng, refused: Vec::new() };
+        let deposits = upstream.shared.budget.join();
+        let local = Local { set, balancer, rng, deposits, refused: Vec::new() };
         View { upstream, local: RefCell::new(local) }
     }
 
@@ -110,7 +113,7 @@ impl View {
         }
         let set = &local.set;
         if request.tried.is_empty() && set.spec.retry.extra_attempts > 0 {
-            set.shared.budget.deposit(now);
+            local.deposits.count(now);
         }
         if set.shared.queue.is_waited_for() {
             return Pick::Busy;
@@ -121,6 +124,7 @@ impl View {
             let refused = &local.refused;
             let choice = Choice {
                 targets: &set.targets,
+                is_even: set.has_even_weights && ramp.is_none(),
                 ramp,
                 hash: request.hash,
                 now,

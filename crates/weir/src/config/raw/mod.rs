@@ -8,6 +8,7 @@ mod cache;
 mod limit;
 pub(crate) mod pattern;
 mod route;
+mod secrets;
 mod server;
 pub mod shape;
 pub mod target;

@@ -56,7 +56,7 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
     pub headers: HeaderEdits,
     /// Which pages of other origins may use the route.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "OrNone::is_none")]
     pub cors: OrNone<At<Cors>>,
 }
 

@@ -1,15 +1,15 @@
 //! The process itself: workers, log, what clients may take, Redis.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shape::{At, OrNone};
-use super::text::text_type;
 use super::units::{Share, Size, Time};
 
 /// Number of worker threads.
@@ -21,13 +21,6 @@ pub enum Workers {
     /// So many.
     Number(NonZeroUsize),
 }
-
-text_type!(
-    Workers,
-    "Workers",
-    {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 1024}]},
-    "a number of threads, or `auto`"
-);
 
 impl FromStr for Workers {
     type Err = String;
@@ -42,12 +35,30 @@ impl FromStr for Workers {
     }
 }
 
-impl fmt::Display for Workers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Serialize for Workers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Workers::Auto => f.write_str("auto"),
-            Workers::Number(number) => number.fmt(f),
+            Workers::Auto => serializer.serialize_str("auto"),
+            Workers::Number(number) => number.serialize(serializer),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Workers {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Workers {
+    fn schema_name() -> Cow<'static, str> {
+        "Workers".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A number of threads, or `auto`.",
+            "anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 1024}]
+        })
     }
 }
 

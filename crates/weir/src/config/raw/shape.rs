@@ -244,6 +244,11 @@ pub enum OrNone<T> {
 }
 
 impl<T> OrNone<T> {
+    /// Whether it is `none`.
+    pub fn is_none(&self) -> bool {
+        matches!(self, OrNone::None)
+    }
+
     /// As an option.
     pub fn as_option(&self) -> Option<&T> {
         match self {

@@ -116,3 +116,6 @@ impl Resolver<'_> {
 fn time(time: &OrNone<Time>) -> Option<Duration> {
     time.as_option().map(|time| time.0)
 }
+
+#[cfg(test)]
+mod tests;

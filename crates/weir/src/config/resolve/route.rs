@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Resolver, time};
+use crate::config::problem::Problem;
 use crate::config::raw;
 use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::target::{check_path, parse_authority};
@@ -11,6 +12,7 @@ use crate::config::{
     Action, Builtin, CacheId, Cors, HostPattern, LimitId, Matcher, PathPattern, Proxy, Redirect, Respond, Rewrite,
     Route, TimeoutOverrides,
 };
+use crate::route::MAX_METHODS;
 
 const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
@@ -23,6 +25,7 @@ impl Resolver<'_> {
         }
         let mut matchers: Vec<Matcher> = file.routes.iter().map(|route| self.matcher(route)).collect();
         self.tell_apart(&mut matchers);
+        self.count_methods(&matchers);
         let names = self.route_names(&matchers);
         let default_limits = file.defaults.limits.iter();
         // Unknown names in `defaults` are reported once, where the gateway's own limits are resolved.
@@ -98,6 +101,19 @@ impl Resolver<'_> {
             path: raw.path.0.clone(),
             methods,
             headers,
+        }
+    }
+
+    /// Routes are told apart by one bit for each method.
+    fn count_methods(&mut self, matchers: &[Matcher]) {
+        let mut known: HashSet<&Arc<str>> = HashSet::new();
+        for (matcher, route) in matchers.iter().zip(self.file.routes.iter()) {
+            let before = known.len();
+            known.extend(&matcher.methods);
+            if before <= MAX_METHODS && known.len() > MAX_METHODS {
+                let message = format!("routes name more than {MAX_METHODS} different methods");
+                self.problems.push(Problem::new(route.origin, message));
+            }
         }
     }
 
@@ -213,6 +229,9 @@ impl Resolver<'_> {
         if append_rest && !wildcard {
             let message = "the `*` of `to` stands for what the path's `*` matched, and the path has none";
             self.problem(raw.to.origin, message);
+        }
+        if append_rest && to.contains('?') {
+            self.problem(raw.to.origin, "the `*` of `to` is the end of its path; a query cannot stand before it");
         }
         if append_rest && !to.ends_with('/') {
             self.problem(raw.to.origin, "the `*` of `to` follows a slash, as in `/new/*`");

@@ -57,7 +57,7 @@ pub fn parse<T: DeserializeOwned>(text: &str, environment: Environment<'_>) -> R
 
 /// Writes a value as a YAML document.
 pub fn to_string<T: Serialize>(value: &T) -> String {
-    let options = serde_saphyr::ser_options! { compact_list_indent: false };
+    let options = serde_saphyr::ser_options! { compact_list_indent: false, yaml_12: true, no_lang_directive: true };
     serde_saphyr::to_string_with_options(value, options)
         .expect("raw types hold only texts, numbers, lists and mappings with text keys")
 }

@@ -15,7 +15,7 @@ pub fn collect_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_
     let targets: Vec<(&str, &TargetSnapshot)> = upstreams
         .iter()
         .flat_map(|upstream| upstream.targets.iter().map(|target| (&*upstream.name, target)))
-        // Two names may lead to one address; one set of labels may occur once.
+        // Two names or paths may lead to one address; a set of labels may occur once, so the first stands for both.
         .filter(|(upstream, target)| seen.insert((*upstream, &*target.address)))
         .collect();
     of_targets(&targets, out)?;

@@ -1,1 +1,245 @@
+use proptest::prelude::*;
 
+use super::*;
+
+/// Path and query in the one form, or the refusal.
+fn normal(target: &str) -> Result<(String, Option<String>), Refusal> {
+    let mut scratch = b"left over".to_vec();
+    let target = normalise(target.as_bytes(), &mut scratch)?;
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    Ok((text(target.path), target.query.map(text)))
+}
+
+fn path(target: &str) -> Result<String, Refusal> {
+    normal(target).map(|(path, _)| path)
+}
+
+#[test]
+fn what_is_in_the_one_form_is_returned_as_it_is() {
+    for target in [
+        "/",
+        "/a",
+        "/a/b.c/",
+        "/.well-known/x",
+        "/a..b/...",
+        "/a/.b",
+        "/caf%C3%A9",
+        "/a:b@c!$&'()*+,=|{}[]\"<>^`",
+        "/a~",
+    ] {
+        let mut scratch = b"untouched".to_vec();
+        assert_eq!(normalise(target.as_bytes(), &mut scratch).unwrap().path, target.as_bytes());
+        assert_eq!(scratch, b"untouched", "{target} was copied");
+    }
+}
+
+#[test]
+fn dot_segments_are_removed() {
+    for (target, expected) in [
+        ("/.", "/"),
+        ("/./", "/"),
+        ("/a/.", "/a/"),
+        ("/a/..", "/"),
+        ("/a/../", "/"),
+        ("/a/b/../c", "/a/c"),
+        ("/a/b/..", "/a/"),
+        ("/a/./b/./../c/.", "/a/c/"),
+        ("/a/../b/../c", "/c"),
+        ("/a/..?b/../c", "/"),
+        ("/..a", "/..a"),
+        ("/.a/..b/", "/.a/..b/"),
+    ] {
+        assert_eq!(path(target).as_deref(), Ok(expected), "{target}");
+    }
+}
+
+#[test]
+fn escapes_of_unreserved_characters_are_decoded_and_others_kept_in_upper_case() {
+    for (target, expected) in [
+        ("/%61%62", "/ab"),
+        ("/%7e%2d%5f", "/~-_"),
+        ("/%2e%2e/a", "escape"),
+        ("/a/%2e%2E/b", "/b"),
+        ("/a/.%2e/b", "/b"),
+        ("/a/%2e", "/a/"),
+        ("/caf%c3%a9", "/caf%C3%A9"),
+        ("/%3ba", "/%3Ba"),
+        ("/%252e%252e", "/%252e%252e"),
+        ("/a%20b", "/a%20b"),
+        ("/%e2%82%ac/%C3%a9", "/%E2%82%AC/%C3%A9"),
+    ] {
+        match expected {
+            "escape" => assert_eq!(path(target), Err(Refusal::AboveRoot), "{target}"),
+            _ => assert_eq!(path(target).as_deref(), Ok(expected), "{target}"),
+        }
+    }
+}
+
+#[test]
+fn what_has_two_readings_is_refused_by_name() {
+    for (target, refusal) in [
+        ("", Refusal::NotAPath),
+        ("a", Refusal::NotAPath),
+        ("*", Refusal::NotAPath),
+        ("http://a/", Refusal::NotAPath),
+        ("//", Refusal::EmptySegment),
+        ("//evil.example/", Refusal::EmptySegment),
+        ("/a//b", Refusal::EmptySegment),
+        ("/a/.//b", Refusal::EmptySegment),
+        ("/a/%2e//b", Refusal::EmptySegment),
+        ("/..", Refusal::AboveRoot),
+        ("/../a", Refusal::AboveRoot),
+        ("/a/../../b", Refusal::AboveRoot),
+        ("/a/%2e%2e/%2e%2e/b", Refusal::AboveRoot),
+        ("/a\\b", Refusal::Backslash),
+        ("/./a\\b", Refusal::Backslash),
+        ("/a;b=c", Refusal::Semicolon),
+        ("/a#b", Refusal::Fragment),
+        ("/a?b#c", Refusal::Fragment),
+        ("/a%2fb", Refusal::EscapedSlash),
+        ("/a%2Fb", Refusal::EscapedSlash),
+        ("/a%5cb", Refusal::EscapedBackslash),
+        ("/a%00", Refusal::EscapedControl),
+        ("/a%0d%0ab", Refusal::EscapedControl),
+        ("/a%7f", Refusal::EscapedControl),
+        ("/a%", Refusal::BadEscape),
+        ("/a%2", Refusal::BadEscape),
+        ("/a%zz", Refusal::BadEscape),
+        ("/a%+1", Refusal::BadEscape),
+        ("/a b", Refusal::NotPrintable),
+        ("/a\u{7f}", Refusal::NotPrintable),
+        ("/a\0", Refusal::NotPrintable),
+        ("/caf\u{e9}", Refusal::NotPrintable),
+        ("/a?b c", Refusal::NotPrintable),
+        ("/a?\u{e9}", Refusal::NotPrintable),
+        ("/./a?\u{e9}", Refusal::NotPrintable),
+    ] {
+        assert_eq!(path(target), Err(refusal), "{target}");
+    }
+}
+
+#[test]
+fn the_query_stays_as_it_came() {
+    for (target, expected) in [
+        ("/a?", ("/a", Some(""))),
+        ("/a?b=c/../d//e;f\\%zz%2e?g", ("/a", Some("b=c/../d//e;f\\%zz%2e?g"))),
+        ("/b/../a?%2e%2E/", ("/a", Some("%2e%2E/"))),
+        ("/?x", ("/", Some("x"))),
+        ("/a", ("/a", None)),
+    ] {
+        assert_eq!(normal(target), Ok((expected.0.to_owned(), expected.1.map(str::to_owned))), "{target}");
+    }
+}
+
+#[test]
+fn every_refusal_has_a_word_for_logs_of_its_own() {
+    let all = [
+        Refusal::NotAPath,
+        Refusal::EmptySegment,
+        Refusal::AboveRoot,
+        Refusal::Backslash,
+        Refusal::Semicolon,
+        Refusal::Fragment,
+        Refusal::EscapedSlash,
+        Refusal::EscapedBackslash,
+        Refusal::EscapedControl,
+        Refusal::BadEscape,
+        Refusal::NotPrintable,
+    ];
+    let words: std::collections::HashSet<_> = all.iter().map(|refusal| refusal.reason()).collect();
+    assert_eq!(words.len(), all.len());
+}
+
+/// The rule once more, in the plainest way: split, decode, walk the segments.
+fn model(target: &str) -> Option<(String, Option<String>)> {
+    if !target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        return None;
+    }
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query.to_owned())),
+        None => (target, None),
+    };
+    let path = path.strip_prefix('/')?;
+    if path.starts_with('/') || path.contains("//") || path.contains(['\\', ';']) {
+        return None;
+    }
+    let mut kept: Vec<String> = Vec::new();
+    let segments: Vec<&str> = path.split('/').collect();
+    for (index, segment) in segments.iter().enumerate() {
+        let last = index == segments.len() - 1;
+        let mut decoded = String::new();
+        let mut pieces = segment.split('%');
+        decoded.push_str(pieces.next()?);
+        for piece in pieces {
+            let (digits, rest) = piece.split_at_checked(2)?;
+            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return None;
+            }
+            let byte = u8::from_str_radix(digits, 16).ok()?;
+            match char::from(byte) {
+                '/' | '\\' => return None,
+                c if byte < 0x80 && c.is_control() => return None,
+                c if c.is_ascii_alphanumeric() || "-._~".contains(c) => decoded.push(c),
+                _ => decoded.push_str(&format!("%{byte:02X}")),
+            }
+            decoded.push_str(rest);
+        }
+        match decoded.as_str() {
+            "." => {}
+            ".." => drop(kept.pop()?),
+            _ => {
+                kept.push(decoded);
+                continue;
+            }
+        }
+        if last {
+            kept.push(String::new());
+        }
+    }
+    Some((format!("/{}", kept.join("/")), query))
+}
+
+/// Targets made of pieces that matter, and of any text.
+fn targets() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "/", "/", "/", "/", "a", "b", ".", ".", "..", "%2e", "%2E", "%41", "%c3", "%C3%A9", "%3b", "%25", "~", ".a",
+        "?", "%2f", "%5c", "%00", "%0a", "%7f", "%", "%z1", "\\", ";", "#", " ", "\u{e9}", "\u{1}",
+    ]);
+    // Most of the time without what is refused, so that the long ways are walked too.
+    let harmless = prop::sample::select(vec![
+        "/", "/a", "/b", "/.", "/..", "/%2e", "/%2E%2e", "/c%61", "/%c3%a9", "/%C3%A9", "/.a", "/..", "/a..", "?", "x",
+    ]);
+    prop_oneof![
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| format!("/{}", pieces.concat())),
+        prop::collection::vec(harmless, 0..12).prop_map(|pieces| pieces.concat()),
+        any::<String>(),
+        any::<String>().prop_map(|text| format!("/{text}")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn agrees_with_the_plain_model(target in targets()) {
+        prop_assert_eq!(normal(&target).ok(), model(&target));
+    }
+
+    #[test]
+    fn once_is_enough(target in targets()) {
+        if let Ok((path, query)) = normal(&target) {
+            let mut scratch = b"untouched".to_vec();
+            let again = normalise(path.as_bytes(), &mut scratch).unwrap();
+            prop_assert_eq!(again, Target { path: path.as_bytes(), query: None });
+            prop_assert_eq!(scratch, b"untouched");
+            prop_assert!(path.len() + query.map_or(0, |query| query.len() + 1) <= target.len());
+            prop_assert!(path.split('/').all(|segment| segment != "." && segment != ".."));
+            prop_assert!(!path.contains("//"));
+        }
+    }
+
+    #[test]
+    fn no_bytes_do_harm(target in prop::collection::vec(any::<u8>(), 0..40)) {
+        let _ = normalise(&target, &mut Vec::new());
+    }
+}

@@ -27,6 +27,8 @@ const RAMP_FLOOR: u64 = 100;
 /// One pick.
 pub(super) struct Choice<'a, F> {
     pub(super) targets: &'a [Target],
+    /// All weights are the same, and no target is in slow start.
+    pub(super) is_even: bool,
     /// Length of the slow start, when some target is in it.
     pub(super) ramp: Option<Duration>,
     /// Key of a consistent hash.
@@ -74,12 +76,16 @@ impl Balancer {
     pub(super) fn new(set: &TargetSet, rng: &mut Rng) -> Balancer {
         match set.spec.balance {
             config::Balance::RoundRobin => Balancer::RoundRobin(round_robin::RoundRobin::new(&set.targets, rng)),
-            config::Balance::LeastRequest => {
-                Balancer::TwoChoices(two_choices::TwoChoices::new(&set.targets, two_choices::Cost::InFlight))
-            }
-            config::Balance::Ewma => {
-                Balancer::TwoChoices(two_choices::TwoChoices::new(&set.targets, two_choices::Cost::PeakEwma))
-            }
+            config::Balance::LeastRequest => Balancer::TwoChoices(two_choices::TwoChoices::new(
+                &set.targets,
+                set.has_even_weights,
+                two_choices::Cost::InFlight,
+            )),
+            config::Balance::Ewma => Balancer::TwoChoices(two_choices::TwoChoices::new(
+                &set.targets,
+                set.has_even_weights,
+                two_choices::Cost::PeakEwma,
+            )),
             config::Balance::Hash(_) => Balancer::Rendezvous,
         }
     }

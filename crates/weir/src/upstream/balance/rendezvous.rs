@@ -70,9 +70,12 @@ fn higher(best: Option<(f64, usize)>, candidate: (f64, usize)) -> Option<(f64, u
 }
 
 /// Place of a target in the ranking of a key. With u uniform in (0, 1), the largest of w / -ln(u) is target i with probability w_i / sum of w,
-/// and a change of one weight moves keys only to or from that target.
+/// and a change of one weight moves keys only to or from that target. Where all weights are the same, the order of u itself is that order.
 fn score<F: Fn(usize) -> bool>(choice: &Choice<'_, F>, index: usize, key: u64) -> f64 {
     let hash = mix(key ^ choice.targets[index].hash_seed);
     let uniform = ((hash >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    if choice.is_even {
+        return uniform;
+    }
     (choice.weight(index) as f64 / SCALE as f64) / -uniform.ln()
 }

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{Balance, HashKey};
 use crate::upstream::lease::Lease;
+use crate::upstream::outcome::FailureKind;
 use crate::upstream::rng::Rng;
-use crate::upstream::tests::{Rig, ip, port, spec, target};
+use crate::upstream::tests::{Rig, ip, number, spec, target};
 
 const HASH: Balance = Balance::Hash(HashKey::Path);
 
@@ -38,7 +39,8 @@ impl Worker {
 
     fn choose(&mut self, hash: Option<u64>, now: Moment, admits: impl Fn(usize) -> bool) -> Option<usize> {
         let ramp = if self.set.ramping(now) { self.set.spec.slow_start } else { None };
-        let choice = Choice { targets: &self.set.targets, ramp, hash, now, admits };
+        let is_even = self.set.has_even_weights && ramp.is_none();
+        let choice = Choice { targets: &self.set.targets, is_even, ramp, hash, now, admits };
         self.balancer.choose(&choice, &mut self.rng)
     }
 
@@ -160,6 +162,18 @@ fn of_two_targets_the_one_with_fewer_requests_per_weight_is_chosen() {
 }
 
 #[test]
+fn any_two_targets_may_be_the_two_that_are_looked_at() {
+    // With one idle target among four, it is chosen whenever it is one of the two: half of the time, wherever it stands.
+    for idle in 0..4 {
+        let mut worker = Worker::new(Balance::LeastRequest, &[1, 1, 1, 1], 8);
+        let _held: Vec<Lease> = (0..4).filter(|index| *index != idle).map(|index| worker.hold(index)).collect();
+        let mut shares = [1.0; 4];
+        shares[idle] = 3.0;
+        assert_shares(&worker.counts(30_000, |_| true), &shares);
+    }
+}
+
+#[test]
 fn least_request_levels_what_is_in_flight_by_weight() {
     for (weights, seed) in [(vec![1; 10], 4), (vec![1, 2, 3, 4], 5)] {
         let mut worker = Worker::new(Balance::LeastRequest, &weights, seed);
@@ -212,6 +226,32 @@ fn ewma_gives_an_unknown_target_one_request_and_waits_for_its_answer() {
 }
 
 #[test]
+fn ewma_is_not_drawn_to_a_target_that_fails_fast() {
+    let rig = Rig::new(spec(Balance::Ewma, &[1, 1]));
+    let dead = rig.request(Some(FailureKind::Connect));
+    let mut to_dead = 0;
+    for _ in 0..1000 {
+        rig.advance(Duration::from_millis(10));
+        let mut lease = rig.lease();
+        if number(&lease) == dead {
+            to_dead += 1;
+            lease.failure(FailureKind::Connect, rig.now());
+        } else {
+            lease.first_byte(Duration::from_millis(20), rig.now());
+            lease.success(rig.now());
+        }
+    }
+    // Never while the penalty, which decays in ten seconds to 0.4 s, is above 20 ms.
+    assert_eq!(to_dead, 0);
+    // A failure that took longer than the penalty counts as what it took.
+    let mut slow = rig.lease();
+    rig.advance(Duration::from_secs(60));
+    slow.failure(FailureKind::FirstByteTimeout, rig.now());
+    let shown = rig.upstream().snapshot();
+    assert!(shown.targets.iter().any(|target| target.ewma_ms == Some(60_000.0)), "{shown:?}");
+}
+
+#[test]
 fn hashes_are_the_same_in_every_release() {
     // Replicas of different releases must agree, or an upgrade moves every key.
     assert_eq!(hash_key(b""), GOLDEN[0]);
@@ -225,7 +265,7 @@ fn hashes_are_the_same_in_every_release() {
 
 /// Computed by another implementation (Python, from the definition).
 const GOLDEN: [u64; 4] = [0xa706_dd2f_4d19_7e6f, 0x4488_e597_ee6b_41f2, 0x497d_7bcb_a2da_44bb, 0xba63_40ea_bab5_8260];
-const GOLDEN_PICKS: [usize; 16] = [1, 2, 2, 1, 2, 2, 2, 2, 2, 2, 0, 2, 2, 2, 2, 2];
+const GOLDEN_PICKS: [usize; 16] = [1, 1, 0, 1, 0, 1, 2, 2, 1, 2, 1, 2, 2, 1, 2, 2];
 
 #[test]
 fn hashes_of_similar_keys_differ() {
@@ -303,6 +343,19 @@ proptest! {
 }
 
 #[test]
+fn the_short_cut_for_even_weights_ranks_alike() {
+    let worker = Worker::new(HASH, &[2, 2, 2, 2, 2], 0);
+    let rank = |key, is_even| {
+        let targets = &worker.set.targets;
+        let admits = |_: usize| true;
+        rendezvous::choose(&Choice { targets, is_even, ramp: None, hash: None, now: Moment::START, admits }, key)
+    };
+    for key in 0..1000 {
+        assert_eq!(rank(key, true), rank(key, false));
+    }
+}
+
+#[test]
 fn a_key_keeps_its_target_under_the_bound() {
     let mut worker = Worker::new(HASH, &[1, 1, 1, 1], 0);
     let home = worker.key(77);
@@ -359,7 +412,7 @@ fn a_new_target_is_in_slow_start_and_those_of_the_start_are_not() {
     rig.advance(Duration::from_secs(5));
     let mut counts = HashMap::new();
     for _ in 0..2500 {
-        *counts.entry(port(&rig.lease())).or_insert(0) += 1;
+        *counts.entry(number(&rig.lease())).or_insert(0) += 1;
     }
     assert_shares(&[counts[&1], counts[&2], counts[&3]], &[1.0, 1.0, 0.5]);
 }

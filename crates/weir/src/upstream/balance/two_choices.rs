@@ -30,9 +30,8 @@ pub(in crate::upstream) struct TwoChoices {
 }
 
 impl TwoChoices {
-    pub(in crate::upstream) fn new(targets: &[Target], cost: Cost) -> TwoChoices {
-        let uniform = targets.windows(2).all(|pair| pair[0].weight == pair[1].weight);
-        let sums = if uniform {
+    pub(in crate::upstream) fn new(targets: &[Target], is_even: bool, cost: Cost) -> TwoChoices {
+        let sums = if is_even {
             Vec::new()
         } else {
             let sum = |sum: &mut u64, target: &Target| {

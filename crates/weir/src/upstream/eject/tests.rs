@@ -10,7 +10,7 @@ use crate::upstream::outcome::FailureKind;
 use crate::upstream::tests::{Rig, spec};
 use crate::upstream::view::Pick;
 
-const NOBODY: [u16; 0] = [];
+const NOBODY: [u8; 0] = [];
 
 fn ejecting(targets: usize, after: u32, max_share: f64) -> Rig {
     Rig::new(config::Upstream {
@@ -19,26 +19,26 @@ fn ejecting(targets: usize, after: u32, max_share: f64) -> Rig {
     })
 }
 
-/// `count` failures in a row of the target on `port`.
-fn fail(rig: &Rig, port: u16, count: u32) {
+/// `count` failures in a row of the target on `number`.
+fn fail(rig: &Rig, number: u8, count: u32) {
     let set = rig.upstream().published.load_full();
-    let index = usize::from(port - 1);
+    let index = usize::from(number - 1);
     for _ in 0..count {
         let mut lease = set.enter(index, rig.now()).expect("no bound");
         lease.failure(FailureKind::Reset, rig.now());
     }
 }
 
-fn succeed(rig: &Rig, port: u16) {
+fn succeed(rig: &Rig, number: u8) {
     let set = rig.upstream().published.load_full();
-    set.enter(usize::from(port - 1), rig.now()).expect("no bound").success(rig.now());
+    set.enter(usize::from(number - 1), rig.now()).expect("no bound").success(rig.now());
 }
 
-fn out(rig: &Rig) -> Vec<u16> {
+fn out(rig: &Rig) -> Vec<u8> {
     (1..)
         .zip(&rig.upstream().published.load().targets)
         .filter(|(_, target)| target.state.ejected(rig.now()))
-        .map(|(port, _)| port)
+        .map(|(number, _)| number)
         .collect()
 }
 
@@ -99,8 +99,8 @@ fn it_ends_by_itself_and_the_next_failure_begins_it_again() {
 #[test]
 fn no_more_than_the_share_are_out_at_once() {
     let rig = ejecting(4, 1, 0.5);
-    for port in 1..=4 {
-        fail(&rig, port, 3);
+    for number in 1..=4 {
+        fail(&rig, number, 3);
     }
     assert_eq!(out(&rig), [1, 2]);
     rig.advance(Duration::from_secs(10));
@@ -160,7 +160,7 @@ fn shares_round_down_and_are_no_victims_of_binary_fractions() {
 proptest! {
     #[test]
     fn whatever_fails_the_ceiling_holds(
-        events in prop::collection::vec((0u16..6, any::<bool>(), 0u64..3000), 1..300),
+        events in prop::collection::vec((0u8..6, any::<bool>(), 0u64..3000), 1..300),
         percent in 0u32..=100,
     ) {
         let rig = ejecting(6, 2, f64::from(percent) / 100.0);

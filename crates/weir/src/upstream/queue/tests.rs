@@ -7,7 +7,7 @@ use super::*;
 use crate::config::{Balance, Eject, UpstreamId};
 use crate::upstream::outcome::FailureKind;
 use crate::upstream::target::Health;
-use crate::upstream::tests::{Rig, ip, port, spec, target};
+use crate::upstream::tests::{Rig, ip, number, spec, target};
 use crate::upstream::view::{Pick, Request, Views};
 
 fn queued(max: u32, size: usize) -> config::Upstream {
@@ -128,14 +128,14 @@ async fn a_reload_that_raises_the_bound_or_adds_a_target_serves_waiters() {
     let mut more = queued(2, 3);
     more.targets.push(target(ip(2), 1));
     rig.reload(more);
-    let mut ports = Vec::new();
+    let mut numbers = Vec::new();
     let mut leases = Vec::new();
     for wait in waits {
         let lease = wait.await.expect("a place");
-        ports.push(port(&lease));
+        numbers.push(number(&lease));
         leases.push(lease);
     }
-    assert_eq!(ports, [2, 1]);
+    assert_eq!(numbers, [2, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,14 +146,14 @@ async fn a_target_that_comes_back_by_itself_serves_waiters() {
     let rig = Rig::new(two);
     let mut failing = rig.lease();
     failing.failure(FailureKind::Reset, rig.now());
-    let ejected = port(&failing);
+    let ejected = number(&failing);
     drop(failing);
     let _held = rig.lease();
     assert!(matches!(rig.pick(), Pick::Busy));
     let mut wait = Box::pin(rig.view().wait());
     assert!(futures_poll(&mut wait).await.is_none());
     rig.advance(Duration::from_secs(11));
-    assert_eq!(port(&wait.await.expect("a place")), ejected);
+    assert_eq!(number(&wait.await.expect("a place")), ejected);
 }
 
 /// Workers with runtimes of their own share three places; every request that may wait gets one in the end, none is lost, and there are never

@@ -48,7 +48,8 @@ fn a_status_is_a_reply_to_a_request_that_was_sent() {
 
 #[test]
 fn only_what_is_configured_is_repeated() {
-    let cases: [(FailureKind, fn(&mut RetryOn) -> &mut bool); 6] = [
+    type Switch = fn(&mut RetryOn) -> &mut bool;
+    let cases: [(FailureKind, Switch); 6] = [
         (FailureKind::Connect, |on| &mut on.connect),
         (FailureKind::Reset, |on| &mut on.reset),
         (FailureKind::TryTimeout, |on| &mut on.try_timeout),
@@ -113,7 +114,7 @@ fn a_quiet_gateway_has_the_floor_and_it_comes_back() {
 #[test]
 fn a_share_of_nothing_switches_retries_off() {
     let budget = Budget::default();
-    budget.deposit(at(0));
+    budget.join().count(at(0));
     assert!(!budget.withdraw(0.0, at(0)));
 }
 
@@ -125,12 +126,13 @@ proptest! {
         failing in 0.0f64..1.0,
     ) {
         let budget = Budget::default();
+        let workers = [budget.join(), budget.join()];
         let (mut requests, mut retries): (Vec<u64>, Vec<u64>) = Default::default();
         let mut now_ms = 0;
         for (pause, luck) in events {
             now_ms += pause / 100; // about 3 ms: hundreds of events within a window
             let (now, second) = (Moment::from_millis(now_ms), now_ms / 1000);
-            budget.deposit(now);
+            workers[requests.len() % 2].count(now);
             requests.push(second);
             if luck < failing {
                 let recent = |list: &[u64]| list.iter().filter(|s| **s + WINDOW_SECONDS > second).count();
@@ -153,8 +155,9 @@ fn threads_together_get_no_more_than_the_budget() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
+                    let own = budget.join();
                     for _ in 0..500 {
-                        budget.deposit(at(1));
+                        own.count(at(1));
                     }
                 });
             }
@@ -172,4 +175,16 @@ fn threads_together_get_no_more_than_the_budget() {
         });
         assert_eq!(taken.into_inner() as u64, BUDGET_FLOOR + 2000 / 5);
     }
+}
+
+#[test]
+fn requests_of_a_worker_that_is_gone_count_until_they_are_old() {
+    let budget = Budget::default();
+    let worker = budget.join();
+    (0..50).for_each(|_| worker.count(at(1)));
+    drop(worker);
+    let taken = (0..300).filter(|_| budget.withdraw(0.2, at(5))).count() as u64;
+    assert_eq!(taken, BUDGET_FLOOR + 10);
+    assert!(budget.withdraw(0.2, at(20)));
+    assert!(crate::upstream::lock(&budget.deposits).is_empty());
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::config::{Balance, Breaker, HashKey, Queue, Retry, RetryOn};
 use crate::upstream::outcome::FailureKind;
 use crate::upstream::target::Health;
-use crate::upstream::tests::{Rig, ip, port, spec, target};
+use crate::upstream::tests::{Rig, ip, number, spec, target};
 
 const ALL: [Balance; 4] = [Balance::RoundRobin, Balance::LeastRequest, Balance::Ewma, Balance::Hash(HashKey::ClientIp)];
 
@@ -87,7 +87,7 @@ fn an_open_breaker_sends_requests_elsewhere_and_one_probe_back() {
     rig.advance(Duration::from_secs(5));
     // The probe's client goes away: the next request is the probe.
     let leases: Vec<Lease> = (0..20).map(|_| rig.lease()).collect();
-    let probes = |leases: &[Lease]| leases.iter().filter(|lease| port(lease) == broken).count();
+    let probes = |leases: &[Lease]| leases.iter().filter(|lease| number(lease) == broken).count();
     assert_eq!(probes(&leases), 1);
     drop(leases);
     let mut leases: Vec<Lease> = (0..20).map(|_| rig.lease()).collect();
@@ -134,7 +134,7 @@ fn a_key_goes_to_one_target_in_every_worker() {
     for key in 0..200 {
         let request = Request { hash: Some(key), tried: &[] };
         let at = |view: &View| match view.pick(&request, rig.now()) {
-            Pick::Target(lease) => port(&lease),
+            Pick::Target(lease) => number(&lease),
             pick => panic!("{pick:?}"),
         };
         assert_eq!(at(rig.view()), at(other.get(UpstreamId(0))));
@@ -155,7 +155,7 @@ fn views_of_upstreams_that_stay_are_kept_on_reload() {
     let config = crate::upstream::tests::config(vec![with_other, spec(Balance::RoundRobin, &[1, 1])]);
     let upstreams = Arc::new(Upstreams::reload(&config, &rig.upstreams));
     rig.views.reload(upstreams, 5);
-    assert_eq!(port(&rig.lease()), 9);
+    assert_eq!(number(&rig.lease()), 9);
     assert_eq!(rig.views.get(UpstreamId(1)).upstream().name().as_ref(), "u");
 }
 
@@ -264,7 +264,7 @@ proptest! {
             Pick::Busy => "busy",
             Pick::Unavailable => "unavailable",
             Pick::Target(lease) => {
-                let (unhealthy, ejected, full, was_tried) = states[usize::from(port(lease) - 1)];
+                let (unhealthy, ejected, full, was_tried) = states[usize::from(number(lease) - 1)];
                 prop_assert!(!unhealthy && !full);
                 if ejected { "ejected" } else if was_tried { "tried" } else { "fresh" }
             }
@@ -292,7 +292,7 @@ fn over_all_threads_max_in_flight_is_exact() {
                         let request = Request { hash: Some(n), tried: &[] };
                         match views.get(UpstreamId(0)).pick(&request, Moment::START) {
                             Pick::Target(lease) => {
-                                let count = &in_flight[usize::from(port(&lease) - 1)];
+                                let count = &in_flight[usize::from(number(&lease) - 1)];
                                 assert!(count.fetch_add(1, Ordering::SeqCst) < 2);
                                 leased.fetch_add(1, Ordering::Relaxed);
                                 held.push(lease);
@@ -304,8 +304,8 @@ fn over_all_threads_max_in_flight_is_exact() {
                         }
                         if n % 6 == 5 || n == LAST {
                             for lease in held.drain(..) {
-                                let port = port(&lease);
-                                in_flight[usize::from(port - 1)].fetch_sub(1, Ordering::SeqCst);
+                                let index = usize::from(number(&lease) - 1);
+                                in_flight[index].fetch_sub(1, Ordering::SeqCst);
                                 drop(lease);
                             }
                         }

@@ -1,78 +1,31 @@
 //! What is shown of upstreams, from real ones.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
 use super::super::*;
 use super::read;
-use crate::config::{self, Config, Mode, TargetAddress, UpstreamId};
+use crate::config::{UpstreamId, load_text};
 use crate::upstream::{Clock, FailureKind, Lease, Pick, Request, Upstreams, Views};
 
-pub(crate) fn target(port: u16) -> config::Target {
-    config::Target {
-        address: TargetAddress::Ip(([127, 0, 0, 1], port).into()),
-        authority: None,
-        base_path: "".into(),
-        weight: NonZeroU32::MIN,
-    }
-}
-
-pub(crate) fn upstream(name: &str, targets: Vec<config::Target>) -> config::Upstream {
-    config::Upstream {
-        name: name.into(),
-        targets,
-        balance: config::Balance::RoundRobin,
-        health: None,
-        eject: None,
-        slow_start: None,
-        breaker: None,
-        timeouts: config::Timeouts::default(),
-        retry: config::Retry { extra_attempts: 1, budget: 0.2, on: config::RetryOn::default() },
-        keep_alive: config::UpstreamKeepAlive { idle: Duration::from_secs(60), max_idle: 1 },
-        max_in_flight: None,
-        queue: None,
-    }
-}
-
-pub(crate) fn config(upstreams: Vec<config::Upstream>) -> Config {
-    Config {
-        mode: Mode::File,
-        listen: Vec::new(),
-        admin: None,
-        takeover: None,
-        workers: None,
-        trusted_proxies: Vec::new(),
-        request_id: "X-Request-Id".into(),
-        access_log: None,
-        server: config::Server {
-            max_connections: 1,
-            max_connections_per_client: None,
-            request_line_bytes: 1,
-            head_bytes: 1,
-            fields: 1,
-            body_bytes: None,
-            head_timeout: None,
-            body_idle_timeout: None,
-            keep_alive: None,
-            drain: None,
-        },
-        redis: None,
-        upstreams,
-        limits: Vec::new(),
-        caches: Vec::new(),
-        gateway_limits: Vec::new(),
-        routes: Vec::new(),
-    }
+/// The upstreams of a configuration file that has these lines under `upstreams`.
+pub(crate) fn upstreams(lines: &str, clock: Clock) -> Upstreams {
+    let routes = "routes: [{match: {path: /}, respond: {status: 200}}]";
+    let text = format!("listen: 127.0.0.1:0\nupstreams:\n{lines}{routes}\n");
+    Upstreams::new(&load_text("test", &text, &|_| None).unwrap().config, clock)
 }
 
 #[test]
 fn targets_breakers_and_queues_are_shown() {
-    let mut guarded = upstream("guarded", vec![target(1)]);
-    guarded.breaker = Some(config::Breaker { failures: 0.5, of_last: 2, open_for: Duration::from_secs(5) });
-    guarded.queue = Some(config::Queue { size: 3, timeout: Duration::from_secs(1) });
-    let plain = upstream("plain", vec![target(2), target(3), target(3)]);
     let clock = Clock::manual();
-    let upstreams = Arc::new(Upstreams::new(&config(vec![guarded, plain]), clock.clone()));
+    let upstreams = Arc::new(upstreams(
+        concat!(
+            "  guarded:\n",
+            "    targets: [http://127.0.0.1:1]\n",
+            "    breaker: {failures: 50%, of_last: 2, open_for: 5s}\n",
+            "    max_in_flight: 10\n",
+            "    queue: {size: 3, timeout: 1s}\n",
+            "  plain: {targets: [http://127.0.0.1:2, http://127.0.0.1:3/a, http://127.0.0.1:3/b]}\n",
+        ),
+        clock.clone(),
+    ));
     let views = Views::new(upstreams.clone(), 7);
     let pick = |upstream| -> Lease {
         match views.get(UpstreamId(upstream)).pick(&Request::default(), clock.now()) {

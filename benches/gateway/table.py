@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""The table of the gateway's bars: CPU per request against the peers, latency, system calls, memory.
+
+    scripts/bench gateway [--rounds 16] [--rows get,gates,...]
+
+Two systems alternate in windows of one second; the figure is the median of the ratios, with its spread. A window with anything but 2xx is void.
+Run it on an idle machine: the load generator and the upstream have one core, the gateway the other.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from rig import ROOT, Missing, Rig, cpu_us, need, output, rss_kib, say, wrk
+
+# name, path, script, connections, peers with their bars
+CPU_ROWS = {
+    "get": ("proxied GET, 64 connections", "/", None, {"nginx": 0.95, "haproxy": 0.75, "fiber": 0.75, "envoy": 0.35}),
+    "post": ("POST, 1 KiB JSON each way", "/kib", "post_kib.lua", {"nginx": 1.0}),
+    "64k": ("64 KiB reply", "/64k", None, {"nginx": 1.0}),
+    "gates": ("local answer", "/gates", None, {"nginx": 0.95}),
+    "aa": ("A/A: nginx against itself", "/", None, {}),
+}
+
+
+def steal() -> int:
+    return int(Path("/proc/stat").read_text().splitlines()[0].split()[8])
+
+
+def window(system, path, script, seconds=1.0):
+    """One window: CPU microseconds per request, or None when it is void."""
+    before, stolen = cpu_us(system.pids), steal()
+    load = wrk(system.port, path, 64, seconds, script)
+    used = cpu_us(system.pids) - before
+    if load.errors or load.requests == 0:
+        say(f"  void: {system.name}: {load.errors or 'no answers'}")
+        return None
+    return {"cpu_us": used / load.requests, "rate": load.requests / load.seconds, "steal_ticks": steal() - stolen}
+
+
+def compare(rig, first, second, path, script, rounds):
+    """Alternating windows of two systems."""
+    for system in (first, second):
+        wrk(system.port, path, 64, 1, script)
+    samples = []
+    for number in range(rounds):
+        order = (first, second) if number % 2 == 0 else (second, first)
+        pair = {system.name: window(system, path, script) for system in order}
+        if all(pair.values()):
+            samples.append(pair)
+    ratios = sorted(pair[first.name]["cpu_us"] / pair[second.name]["cpu_us"] for pair in samples)
+
+    def middle(name, key):
+        return statistics.median(pair[name][key] for pair in samples)
+
+    return {
+        "first": first.name,
+        "second": second.name,
+        "rounds": len(samples),
+        "cpu_us": [middle(first.name, "cpu_us"), middle(second.name, "cpu_us")],
+        "rate": [middle(first.name, "rate"), middle(second.name, "rate")],
+        "ratio": statistics.median(ratios),
+        "ratio_min": ratios[0],
+        "ratio_max": ratios[-1],
+        "samples": samples,
+    }
+
+
+def cpu_rows(rig, names, rounds):
+    rows = []
+    for name in names:
+        title, path, script, peers = CPU_ROWS[name]
+        pairs = (
+            [("nginx", "nginx-twin", None)] if name == "aa" else [("weir", peer, bar) for peer, bar in peers.items()]
+        )
+        for one, other, bar in pairs:
+            try:
+                first, second = rig.start(one), rig.start(other)
+            except Missing as missing:
+                say(f"{title}: {other} skipped: {missing}")
+                rows.append({"row": title, "second": other, "skipped": str(missing)})
+                continue
+            result = compare(rig, first, second, path, script, rounds)
+            first.stop(), second.stop()
+            first.process = second.process = None
+            result |= {"row": title, "bar": bar, "versions": [first.version, second.version]}
+            rows.append(result)
+            say(
+                f"{title}: {one} {result['cpu_us'][0]:.2f} us, {other} {result['cpu_us'][1]:.2f} us, ratio {result['ratio']:.3f} "
+                f"[{result['ratio_min']:.3f} {result['ratio_max']:.3f}] bar {bar}"
+            )
+    return rows
+
+
+def latency(rig, rounds=12):
+    """Added latency at one connection: gateway minus direct, weir against nginx, round by round."""
+    systems = {name: rig.start(name) for name in ("weir", "nginx")}
+    ports = {"direct": rig.upstream_port} | {name: system.port for name, system in systems.items()}
+    for port in ports.values():
+        wrk(port, "/", 1, 1)
+    added = []
+    names = list(ports)
+    for number in range(rounds):
+        order = names[number % 3 :] + names[: number % 3]
+        seen = {name: wrk(ports[name], "/", 1, 1) for name in order}
+        added.append(
+            {
+                name: {
+                    "p50_us": seen[name].p50_us - seen["direct"].p50_us,
+                    "p99_us": seen[name].p99_us - seen["direct"].p99_us,
+                }
+                for name in ("weir", "nginx")
+            }
+        )
+    for system in systems.values():
+        system.stop()
+        system.process = None
+
+    def middle(name, key):
+        return statistics.median(round_[name][key] for round_ in added)
+
+    return {name: {key: middle(name, key) for key in ("p50_us", "p99_us")} for name in ("weir", "nginx")} | {
+        "rounds": added
+    }
+
+
+def syscalls(rig):
+    """System calls per proxied request at 64 connections, counted by strace over two seconds."""
+    strace = need("strace", "apt-get install strace")
+    weir = rig.start("weir")
+    load = subprocess.Popen(
+        ["taskset", "-c", "1", "wrk", "-t1", "-c64", "-d6s", f"http://127.0.0.1:{weir.port}/"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(1.5)
+    counts_file = rig.dir / "strace"
+    trace = subprocess.Popen(
+        [strace, "-c", "-f", "-o", str(counts_file), "-p", str(weir.pids[0])], stderr=subprocess.DEVNULL
+    )
+    time.sleep(2)
+    trace.send_signal(signal.SIGINT)
+    trace.wait()
+    load.wait()
+    weir.stop()
+    weir.process = None
+    counts = {}
+    for line in counts_file.read_text().splitlines():
+        found = re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", line)
+        if found and found[2] != "total":
+            counts[found[2]] = int(found[1])
+    # Two of the four I/O calls of a request are writes.
+    requests = (
+        counts.get("sendto", 0) + counts.get("write", 0) + counts.get("writev", 0) + counts.get("sendmsg", 0)
+    ) / 2
+    per_request = sum(counts.values()) / requests
+    return {
+        "counts": counts,
+        "requests": requests,
+        "per_request": per_request,
+        "futex_per_request": counts.get("futex", 0) / requests,
+    }
+
+
+def memory(rig, connections=10_000):
+    """Resident memory idle, and per idle keep-alive connection that was served one request."""
+    weir = rig.start("weir")
+    idle = rss_kib(weir.pids)
+    request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+    held = []
+    for number in range(connections):
+        # Loopback has many addresses: no shortage of ports.
+        one = socket.create_connection(("127.0.0.1", weir.port), source_address=(f"127.0.{number // 5000 + 1}.1", 0))
+        one.sendall(request)
+        held.append(one)
+        answer = b""
+        while b"12345}" not in answer:
+            answer += one.recv(4096)
+    time.sleep(1)
+    full = rss_kib(weir.pids)
+    for one in held:
+        one.close()
+    weir.stop()
+    weir.process = None
+    return {
+        "idle_kib": idle,
+        "full_kib": full,
+        "connections": connections,
+        "kib_per_connection": (full - idle) / connections,
+    }
+
+
+def environment(weir):
+    info = {
+        line.split(":")[0].strip(): line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if ":" in line
+    }
+    return {
+        "date": date.today().isoformat(),
+        "host": platform.node(),
+        "kernel": platform.release(),
+        "cpu": info.get("model name"),
+        "cores": os.cpu_count(),
+        "commit": output(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]),
+        "weir": output([weir, "--version"]),
+        "nginx": output(["nginx", "-v"]),
+        "command": "scripts/bench gateway " + " ".join(sys.argv[1:]),
+    }
+
+
+def summary(results):
+    """The table as Markdown."""
+    lines = ["# Gateway: the table of bars", ""]
+    environment_ = results["environment"]
+    lines += [
+        f"{environment_['date']}, {environment_['host']}: {environment_['cpu']}, {environment_['cores']} cores, Linux {environment_['kernel']}; commit {environment_['commit']}.",
+        "",
+        f"Made by `{environment_['command']}`.",
+        "",
+        "| figure | weir | peer | ratio (median) | spread | rounds | bar | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in results.get("cpu", []):
+        if "skipped" in row:
+            lines.append(f"| {row['row']} against {row['second']} | | | | | | | skipped: {row['skipped']} |")
+            continue
+        bar = row["bar"]
+        verdict = "" if bar is None else ("met" if row["ratio"] <= bar else "missed")
+        lines.append(
+            f"| CPU us, {row['row']}, {row['first']} against {row['second']} | {row['cpu_us'][0]:.2f} | {row['cpu_us'][1]:.2f} | {row['ratio']:.3f} "
+            f"| {row['ratio_min']:.3f} to {row['ratio_max']:.3f} | {row['rounds']} | {'' if bar is None else f'<= {bar}'} | {verdict} |"
+        )
+    if added := results.get("latency"):
+        for key in ("p50_us", "p99_us"):
+            met = "met" if added["weir"][key] <= added["nginx"][key] else "missed"
+            lines.append(
+                f"| added latency {key[:3]}, 1 connection, us | {added['weir'][key]:.0f} | {added['nginx'][key]:.0f} | | | {len(added['rounds'])} | <= nginx | {met} |"
+            )
+    if calls := results.get("syscalls"):
+        lines.append(
+            f"| system calls per proxied request | {calls['per_request']:.2f} | | | | | <= 5.0 | {'met' if calls['per_request'] <= 5 else 'missed'} |"
+        )
+        lines.append(f"| futex calls per request | {calls['futex_per_request']:.4f} | | | | | 0 | |")
+    if held := results.get("memory"):
+        lines.append(
+            f"| resident memory idle, MiB | {held['idle_kib'] / 1024:.1f} | | | | | <= 8 | {'met' if held['idle_kib'] <= 8192 else 'missed'} |"
+        )
+        per = held["kib_per_connection"]
+        lines.append(
+            f"| KiB per idle connection ({held['connections']}) | {per:.2f} | | | | | <= 6 | {'met' if per <= 6 else 'missed'} |"
+        )
+    if size := results.get("binary_bytes"):
+        lines.append(
+            f"| stripped release binary, MiB | {size / 2**20:.1f} | | | | | <= 15 | {'met' if size <= 15 * 2**20 else 'missed'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weir", required=True, help="the gateway's binary")
+    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--rows", default=",".join(CPU_ROWS) + ",latency,syscalls,memory,size")
+    parser.add_argument("--out", type=Path, help="folder for results.json and summary.md")
+    arguments = parser.parse_args()
+    rows = arguments.rows.split(",")
+    rig = Rig(arguments.weir)
+    results = {"environment": environment(arguments.weir)}
+    try:
+        rig.upstream()
+        results["cpu"] = cpu_rows(rig, [row for row in CPU_ROWS if row in rows], arguments.rounds)
+        for name, measure in (("latency", latency), ("syscalls", syscalls), ("memory", memory)):
+            if name in rows:
+                results[name] = measure(rig)
+                say(f"{name}: { {key: value for key, value in results[name].items() if key != 'rounds'} }")
+        if "size" in rows:
+            stripped = rig.dir / "stripped"
+            subprocess.run(["strip", "-o", str(stripped), arguments.weir], check=True)
+            results["binary_bytes"] = stripped.stat().st_size
+    finally:
+        rig.close()
+    text = summary(results)
+    print(text)
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        (arguments.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+        (arguments.out / "summary.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

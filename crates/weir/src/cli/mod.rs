@@ -1,0 +1,112 @@
+//! The command line.
+
+mod check;
+mod routes;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use weir::config::{LoadError, schema};
+
+/// Wrong configuration or command line (EX_USAGE of sysexits.h).
+pub(crate) const BAD_CONFIGURATION: u8 = 64;
+/// A file that cannot be read (EX_NOINPUT).
+const UNREADABLE: u8 = 66;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir                                    start on 127.0.0.1:8080 with embedded demo upstreams
+  PORT=9000 PY_SERVICE_URL=http://127.0.0.1:8001 weir
+                                          the same in front of a service, configured by variables
+  weir --config weir.yaml                 start with a file
+  weir check weir.yaml                    say what is wrong with a file, all at once
+  weir check --print > weir.yaml          turn the variables into a file to go on from
+  weir routes weir.yaml 'GET api.example.com/users/7'
+                                          say which route would take a request, and why
+
+Exit codes: 64 wrong configuration or command line, 66 unreadable file, 69 address in use.";
+
+/// API gateway for inference traffic and ordinary APIs.
+#[derive(Parser)]
+#[command(name = "weir", version, about, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Args)]
+struct Serve {
+    /// Configuration file; without it the environment alone says what to do.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the gateway (the default).
+    Serve(Serve),
+    /// Check a configuration and say everything that is wrong with it.
+    Check(check::Check),
+    /// List the routes of a file, or say which of them would take a request, and why.
+    Routes(routes::Routes),
+    /// Print the JSON Schema of a configuration file, for editors.
+    Schema,
+    /// Print completions for a shell.
+    Completions {
+        /// Shell to complete for.
+        shell: Shell,
+    },
+}
+
+impl Cli {
+    /// Does what the command line says; `serve` runs the gateway from a file, or from the environment alone.
+    pub(crate) fn run(self, serve: fn(Option<PathBuf>) -> ExitCode) -> ExitCode {
+        match self.command {
+            None => serve(self.serve.config),
+            Some(Command::Serve(args)) => serve(args.config),
+            Some(Command::Check(check)) => check.run(),
+            Some(Command::Routes(routes)) => routes.run(),
+            Some(Command::Schema) => print(&schema::json_schema()),
+            Some(Command::Completions { shell }) => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Cli::command(), "weir", &mut script);
+                print(&String::from_utf8_lossy(&script))
+            }
+        }
+    }
+}
+
+/// Reads the command line. Help and version end here, and so do mistakes.
+pub(crate) fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        // Nobody is left to tell if this fails.
+        let _ = error.print();
+        if error.use_stderr() { ExitCode::from(BAD_CONFIGURATION) } else { ExitCode::SUCCESS }
+    })
+}
+
+/// Writes to standard output. A reader that has gone, as after `| head`, is no failure.
+fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weir: cannot write to standard output: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says why a configuration could not be loaded, and how to go on.
+fn refuse(error: &LoadError) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::from(match error {
+        LoadError::Unreadable { .. } => UNREADABLE,
+        LoadError::Invalid(_) => BAD_CONFIGURATION,
+    })
+}

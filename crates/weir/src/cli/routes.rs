@@ -1,0 +1,244 @@
+//! `weir routes`
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use weir::config::{
+    Action, Builtin, Config, HostPattern, Matcher, Redirect, Rewrite, Route, RouteId, load_file, process_environment,
+};
+use weir::route::{Found, Lookup, Table, path, rewrite};
+
+use super::{BAD_CONFIGURATION, print, refuse};
+
+/// Lists routes, or explains which takes a request.
+#[derive(Args)]
+pub(super) struct Routes {
+    /// Configuration file.
+    file: PathBuf,
+    /// Request to look for: 'GET api.example.com/users/7', 'GET /users/7' or '/users/7'.
+    request: Option<String>,
+    /// Header field of the request.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", requires = "request")]
+    headers: Vec<String>,
+}
+
+impl Routes {
+    pub(super) fn run(self) -> ExitCode {
+        let config = match load_file(&self.file, &process_environment) {
+            Ok(loaded) => loaded.config,
+            Err(error) => return refuse(&error),
+        };
+        let Some(request) = &self.request else { return print(&list(&config)) };
+        match Request::parse(request, &self.headers) {
+            Ok(request) => {
+                let (text, found) = explain(&config, &request);
+                match print(&text) {
+                    ExitCode::SUCCESS if !found => ExitCode::FAILURE,
+                    code => code,
+                }
+            }
+            Err(problem) => {
+                eprintln!("weir: {problem}");
+                ExitCode::from(BAD_CONFIGURATION)
+            }
+        }
+    }
+}
+
+/// Every route in the order of the file, one a line, in columns.
+fn list(config: &Config) -> String {
+    let mut rows = vec![["NAME", "METHODS", "HOST", "PATH", "HEADERS", "GOES TO"].map(str::to_owned)];
+    for route in &config.routes {
+        let matcher = &route.matcher;
+        let any = |text: String| if text.is_empty() { "any".to_owned() } else { text };
+        rows.push([
+            route.name.to_string(),
+            any(matcher.methods.join(",")),
+            any(matcher.host.to_string()),
+            matcher.path.to_string(),
+            headers(matcher),
+            destination(config, route),
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            // Writing to a string cannot fail.
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        text.push_str((line + &row[5]).trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn headers(matcher: &Matcher) -> String {
+    let pairs: Vec<String> = matcher.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if pairs.is_empty() { "-".to_owned() } else { pairs.join(",") }
+}
+
+/// What a route does, in a few words.
+fn destination(config: &Config, route: &Route) -> String {
+    match &route.action {
+        Action::Proxy(proxy) => {
+            let name = |id: &weir::config::UpstreamId| config.upstreams[id.0].name.to_string();
+            let fallback: Vec<String> = proxy.fallback.iter().map(name).collect();
+            let fallback =
+                if fallback.is_empty() { String::new() } else { format!(", else {}", fallback.join(", else ")) };
+            format!("{}{fallback}", name(&proxy.upstream))
+        }
+        Action::Redirect(Redirect { to, append_rest, status }) => {
+            format!("{status} {to}{}", if *append_rest { "*" } else { "" })
+        }
+        Action::Respond(respond) => format!("answer {}", respond.status),
+        Action::Builtin(Builtin::Healthz) => "healthz".to_owned(),
+        Action::Builtin(Builtin::Cachez) => "cachez".to_owned(),
+    }
+}
+
+/// A request to look for.
+struct Request {
+    method: String,
+    host: String,
+    target: String,
+    /// Names in lower case.
+    fields: Vec<(String, String)>,
+}
+
+impl Request {
+    fn parse(text: &str, headers: &[String]) -> Result<Self, String> {
+        let text = text.trim();
+        let (method, rest) = text.split_once(' ').unwrap_or(("GET", text));
+        let rest = rest.trim_start();
+        let rest = rest.strip_prefix("http://").or_else(|| rest.strip_prefix("https://")).unwrap_or(rest);
+        let (host, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if rest.is_empty() {
+            return Err(format!("`{text}` is not a request; write 'GET api.example.com/users/7' or '/users/7'"));
+        }
+        let fields = headers.iter().map(|header| {
+            let (name, value) = header
+                .split_once(':')
+                .ok_or_else(|| format!("`{header}` is not a header field; write 'X-Tier: gold'"))?;
+            Ok((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+        });
+        Ok(Request {
+            method: method.to_ascii_uppercase(),
+            host: host.to_owned(),
+            target: if target.starts_with('/') { target.to_owned() } else { format!("/{target}") },
+            fields: fields.collect::<Result<_, String>>()?,
+        })
+    }
+
+    fn has(&self, name: &str, value: &[u8]) -> bool {
+        self.fields.iter().any(|(known, text)| known == name && text.as_bytes() == value)
+    }
+
+    fn lookup<'t>(&self, table: &'t Table, path: &[u8]) -> Lookup<'t> {
+        table.lookup(self.host.as_bytes(), path, self.method.as_bytes(), |name, value| self.has(name, value))
+    }
+}
+
+/// What would become of a request, and whether a route takes it.
+fn explain(config: &Config, request: &Request) -> (String, bool) {
+    let mut scratch = Vec::new();
+    let target = match path::normalise(request.target.as_bytes(), &mut scratch) {
+        Ok(target) => target,
+        Err(refusal) => return (format!("400: {refusal} ({})\n", refusal.reason()), false),
+    };
+    let mut text = String::new();
+    let table = Table::new(&config.routes);
+    let found = match request.lookup(&table, target.path) {
+        Lookup::Found(found) => {
+            text.push_str(&taken(config, &config.routes[found.route.0], found, target));
+            Some(found)
+        }
+        Lookup::MethodNotAllowed(allow) => {
+            let methods: Vec<&str> = allow.methods().collect();
+            text.push_str(&format!(
+                "405: routes match, but none takes {}; Allow: {}\n",
+                request.method,
+                methods.join(", ")
+            ));
+            None
+        }
+        Lookup::NotFound => {
+            text.push_str("404: no route matches\n");
+            None
+        }
+    };
+    if target.path != request.target.split('?').next().unwrap_or_default().as_bytes() {
+        text.push_str(&format!("  the path is matched as {}\n", String::from_utf8_lossy(target.path)));
+    }
+    let others =
+        config.routes.iter().enumerate().filter(|(index, _)| found.is_none_or(|found| found.route != RouteId(*index)));
+    for (_, route) in others {
+        if let Some(reason) = why_not(route, request, target.path) {
+            text.push_str(&format!("  not `{}`: {reason}\n", route.name));
+        }
+    }
+    (text, found.is_some())
+}
+
+/// The route that takes the request, why, and what happens next.
+fn taken(config: &Config, route: &Route, found: Found, target: path::Target<'_>) -> String {
+    let matcher = &route.matcher;
+    let mut out = Vec::new();
+    let mut text = format!("`{}`: {}\n  because of path {}", route.name, destination(config, route), matcher.path);
+    if matcher.host != HostPattern::Any {
+        text.push_str(&format!(", host {}", matcher.host));
+    }
+    if !matcher.methods.is_empty() {
+        text.push_str(&format!(", method {}", matcher.methods.join(" or ")));
+    }
+    for (name, value) in &matcher.headers {
+        text.push_str(&format!(", {name}: {value}"));
+    }
+    text.push('\n');
+    match &route.action {
+        Action::Proxy(proxy) => {
+            let upstream = &config.upstreams[proxy.upstream.0];
+            let base = upstream.targets.first().map_or("", |target| &target.base_path);
+            rewrite::upstream_target(&mut out, base, &proxy.rewrite, found, target);
+            let changed = if proxy.rewrite == Rewrite::None && base.is_empty() { "" } else { ", rewritten" };
+            text.push_str(&format!("  asks `{}` for {}{changed}\n", upstream.name, String::from_utf8_lossy(&out)));
+        }
+        Action::Redirect(redirect) => {
+            rewrite::location(&mut out, redirect, found, target);
+            text.push_str(&format!("  sends the client to {}\n", String::from_utf8_lossy(&out)));
+        }
+        Action::Respond(_) | Action::Builtin(_) => {}
+    }
+    text
+}
+
+/// Why another route whose path matches does not take the request; nothing for one whose path does not match.
+fn why_not(route: &Route, request: &Request, path: &[u8]) -> Option<String> {
+    // The route alone, with one part after the other taken into account.
+    let mut probe = route.clone();
+    let headers_wanted = std::mem::take(&mut probe.matcher.headers);
+    let methods = std::mem::take(&mut probe.matcher.methods);
+    let host = std::mem::replace(&mut probe.matcher.host, HostPattern::Any);
+    let matches =
+        |probe: &Route| matches!(request.lookup(&Table::new(std::slice::from_ref(probe)), path), Lookup::Found(_));
+    if !matches(&probe) {
+        return None;
+    }
+    probe.matcher.host = host;
+    if !matches(&probe) {
+        return Some(format!("it is for the host {}", probe.matcher.host));
+    }
+    probe.matcher.methods = methods;
+    if !matches(&probe) {
+        return Some(format!("it takes {} only", probe.matcher.methods.join(", ")));
+    }
+    probe.matcher.headers = headers_wanted;
+    if !matches(&probe) {
+        return Some(format!("it wants {}", headers(&probe.matcher)));
+    }
+    Some(format!("{} comes after", probe.matcher.path))
+}

@@ -1,0 +1,221 @@
+use std::num::NonZeroU32;
+
+use super::*;
+use crate::config::model::*;
+use crate::config::yaml;
+
+mod policy;
+mod route;
+
+/// Resolves a file, whatever is not supported yet.
+fn config(text: &str) -> Result<Config, Vec<Problem>> {
+    let file: raw::File = yaml::parse(text, &|_| None).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    resolve(&file, Mode::File)
+}
+
+fn good(text: &str) -> Config {
+    config(text).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+/// What is wrong, without places.
+fn wrong(text: &str) -> Vec<String> {
+    config(text).unwrap_err().into_iter().map(|problem| problem.message).collect()
+}
+
+/// A file with one upstream, `app`, and what else is given.
+fn file(more: &str) -> String {
+    format!(
+        "listen: 127.0.0.1:0\nupstreams:\n  app: {{targets: [http://127.0.0.1:8001]}}\n  other: {{targets: [http://127.0.0.1:8002]}}\n{more}"
+    )
+}
+
+/// The same with routes, given as flow mappings without their braces.
+fn routes(routes: &[&str]) -> String {
+    let routes: String = routes.iter().map(|route| format!("  - {{{route}}}\n")).collect();
+    file(&format!("routes:\n{routes}"))
+}
+
+const ROUTE: &str = "routes: [{match: {path: /}, upstream: app}]\n";
+
+fn seconds(seconds: u64) -> Option<Duration> {
+    Some(Duration::from_secs(seconds))
+}
+
+#[test]
+fn the_smallest_file_has_every_default_of_the_documentation() {
+    let config = good(
+        "listen: 127.0.0.1:8080\nupstreams: {app: {targets: [http://127.0.0.1:8001]}}\nroutes: [{match: {path: /*}, upstream: app}]\n",
+    );
+    let expected = Config {
+        mode: Mode::File,
+        listen: vec!["127.0.0.1:8080".parse().unwrap()],
+        admin: None,
+        takeover: None,
+        workers: None,
+        trusted_proxies: vec![],
+        request_id: "X-Request-Id".into(),
+        access_log: None,
+        server: Server {
+            max_connections: 50_000,
+            max_connections_per_client: None,
+            request_line_bytes: 8 << 10,
+            head_bytes: 64 << 10,
+            fields: 100,
+            body_bytes: None,
+            head_timeout: seconds(10),
+            body_idle_timeout: seconds(30),
+            keep_alive: seconds(75),
+            drain: seconds(30),
+        },
+        redis: None,
+        upstreams: vec![Upstream {
+            name: "app".into(),
+            targets: vec![Target {
+                address: TargetAddress::Ip("127.0.0.1:8001".parse().unwrap()),
+                authority: Some("127.0.0.1:8001".into()),
+                base_path: "".into(),
+                weight: NonZeroU32::MIN,
+            }],
+            balance: Balance::LeastRequest,
+            health: None,
+            eject: Some(Eject { after: 5, period: Duration::from_secs(10), max_share: 0.5 }),
+            slow_start: None,
+            breaker: None,
+            timeouts: Timeouts {
+                connect: seconds(2),
+                per_try: None,
+                first_byte: seconds(60),
+                idle: seconds(60),
+                total: None,
+                tunnel_idle: seconds(600),
+            },
+            retry: Retry {
+                extra_attempts: 1,
+                budget: 0.2,
+                on: RetryOn { connect: true, reset: true, try_timeout: true, ..RetryOn::default() },
+            },
+            keep_alive: UpstreamKeepAlive { idle: Duration::from_secs(60), max_idle: 256 },
+            max_in_flight: None,
+            queue: None,
+        }],
+        limits: vec![],
+        caches: vec![],
+        gateway_limits: vec![],
+        routes: vec![Route {
+            name: "/*".into(),
+            matcher: Matcher {
+                host: HostPattern::Any,
+                path: PathPattern::Prefix("/".into()),
+                methods: vec![],
+                headers: vec![],
+            },
+            action: Action::Proxy(Proxy {
+                upstream: UpstreamId(0),
+                fallback: vec![],
+                rewrite: Rewrite::None,
+                host: None,
+                timeouts: TimeoutOverrides::default(),
+                upgrade: vec![],
+            }),
+            limits: vec![],
+            cache: None,
+            body_bytes: None,
+            headers: HeaderEdits::default(),
+            cors: None,
+        }],
+    };
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn none_switches_everything_off_that_can_be_off() {
+    let config = good(
+        "listen: 127.0.0.1:0\nadmin: none\ntakeover: none\naccess_log: none\n\
+         server: {max_connections_per_client: none, body: none, head_timeout: none, body_idle_timeout: none, keep_alive: none, drain: none}\n\
+         upstreams: {app: {targets: [http://127.0.0.1:1], health: none, eject: none, slow_start: none, breaker: none, retry: none, keep_alive: none, \
+         max_in_flight: none, queue: none, timeouts: {connect: none, try: none, first_byte: none, idle: none, total: none, tunnel_idle: none}}}\n\
+         defaults: {cache: none}\n\
+         routes: [{match: {path: /}, upstream: app, cache: none, body: none, cors: none, timeouts: {idle: none}}]\n",
+    );
+    let server = &config.server;
+    assert_eq!(
+        (server.head_timeout, server.body_idle_timeout, server.keep_alive, server.drain),
+        (None, None, None, None)
+    );
+    let app = &config.upstreams[0];
+    assert_eq!(app.timeouts, Timeouts::default());
+    assert_eq!((&app.eject, app.retry.extra_attempts, app.keep_alive.max_idle), (&None, 0, 0));
+    let Action::Proxy(proxy) = &config.routes[0].action else { panic!() };
+    assert_eq!(proxy.timeouts, TimeoutOverrides { idle: Some(None), ..TimeoutOverrides::default() });
+}
+
+#[test]
+fn sections_that_are_off_have_defaults_when_they_are_switched_on() {
+    let config = good(&format!(
+        "listen: 127.0.0.1:0\naccess_log: {{path: stdout}}\nupstreams: {{app: {{targets: [http://127.0.0.1:1], health: {{}}, breaker: {{}}, max_in_flight: 4, queue: {{}}}}}}\n{ROUTE}"
+    ));
+    assert_eq!(config.access_log, Some(AccessLog { to: AccessLogTarget::Stdout, sample: 1.0 }));
+    let app = &config.upstreams[0];
+    let health = app.health.clone().unwrap();
+    assert_eq!(
+        (&*health.path, health.interval, health.timeout),
+        ("/healthz", Duration::from_secs(2), Duration::from_secs(1))
+    );
+    assert_eq!((health.healthy_after, health.unhealthy_after, health.status), (2, 3, (200, 399)));
+    assert_eq!(app.breaker, Some(Breaker { failures: 0.5, of_last: 20, open_for: Duration::from_secs(5) }));
+    assert_eq!(app.queue, Some(Queue { size: 100, timeout: Duration::from_secs(1) }));
+    assert_eq!(app.max_in_flight.map(NonZeroU32::get), Some(4));
+}
+
+#[test]
+fn a_smaller_head_bounds_the_request_line_that_nobody_chose() {
+    let config = good(&file(&format!("server: {{head: 4KiB}}\n{ROUTE}")));
+    assert_eq!(config.server.request_line_bytes, 4096);
+    assert!(
+        wrong(&file(&format!("server: {{head: 4KiB, request_line: 8KiB}}\n{ROUTE}")))[0].contains("larger than `head`")
+    );
+}
+
+#[test]
+fn names_become_indices_in_the_order_of_the_file() {
+    let config = good(&routes(&["match: {path: /a}, upstream: other, fallback: [app]"]));
+    assert_eq!(&*config.upstreams[1].name, "other");
+    let Action::Proxy(proxy) = &config.routes[0].action else { panic!() };
+    assert_eq!((proxy.upstream, &*proxy.fallback), (UpstreamId(1), &[UpstreamId(0)][..]));
+}
+
+#[test]
+fn balance_takes_a_word_or_a_hash() {
+    for (text, expected) in [
+        ("round_robin", Balance::RoundRobin),
+        ("least_request", Balance::LeastRequest),
+        ("ewma", Balance::Ewma),
+        ("{hash: client_ip}", Balance::Hash(HashKey::ClientIp)),
+        ("{hash: path}", Balance::Hash(HashKey::Path)),
+        ("{hash: header:X-User}", Balance::Hash(HashKey::Header("x-user".into()))),
+    ] {
+        let config = good(&format!(
+            "listen: 127.0.0.1:0\nupstreams: {{app: {{targets: [http://127.0.0.1:1], balance: {text}}}}}\n{ROUTE}"
+        ));
+        assert_eq!(config.upstreams[0].balance, expected, "{text}");
+    }
+}
+
+#[test]
+fn retries_are_what_the_list_says() {
+    let config = good(&format!(
+        "listen: 127.0.0.1:0\nupstreams: {{app: {{targets: [http://127.0.0.1:1], retry: {{extra_attempts: 2, budget: 5%, on: [reset, 502, 503, 504]}}}}}}\n{ROUTE}"
+    ));
+    let on = RetryOn { reset: true, status_502: true, status_503: true, status_504: true, ..RetryOn::default() };
+    assert_eq!(config.upstreams[0].retry, Retry { extra_attempts: 2, budget: 0.05, on });
+}
+
+#[test]
+fn any_number_of_free_ports_may_be_asked_for() {
+    assert_eq!(
+        good(&format!("listen: ['127.0.0.1:0', '127.0.0.1:0']\nupstreams: {{app: {{targets: [http://a]}}}}\n{ROUTE}"))
+            .listen
+            .len(),
+        2
+    );
+}

@@ -1,0 +1,248 @@
+//! The routes of a configuration, arranged so that the one that takes a request is found without trying them all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+
+use super::host;
+use super::method::{Allow, MethodSet, Methods};
+use super::trie::{self, Trie};
+use crate::config::{HostPattern, PathPattern, Route, RouteId, Segment};
+
+/// Keys are the file's own: a client cannot fill the table, so that hashing needs no secret.
+type Map<V> = HashMap<Box<[u8]>, V, FixedState>;
+
+/// The routes of a configuration.
+///
+/// Precedence: host exact, then the longest suffix, then any; path exact, then template, then the wildcard with the most segments, where
+/// a literal segment comes before a parameter; then more header matches; then the order of the file. A route that does not match on
+/// method or header leaves the request to the next one.
+#[derive(Debug)]
+pub struct Table {
+    methods: Methods,
+    /// Routes for exactly one host.
+    exact_hosts: Map<Paths>,
+    /// Routes for the hosts below one.
+    suffix_hosts: Map<Paths>,
+    /// Routes for any host.
+    any_host: Paths,
+}
+
+/// Routes that share a host.
+#[derive(Debug)]
+struct Paths {
+    exact: Map<Vec<Candidate>>,
+    patterns: Trie<Candidate>,
+}
+
+/// A route at its place in the table.
+#[derive(Debug)]
+struct Candidate {
+    route: RouteId,
+    methods: MethodSet,
+    /// Fields that have to be there; names in lower case.
+    headers: Box<[(Arc<str>, Arc<str>)]>,
+    cors: bool,
+    fixed_len: usize,
+}
+
+/// The route that takes a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Index into the routes that the table was built from.
+    pub route: RouteId,
+    /// Bytes of the path that the fixed part of the pattern matched: what stands before its first parameter or wildcard, without the slash
+    /// at its end. A `rewrite.prefix` replaces them.
+    pub fixed_len: usize,
+    /// Where in the path that which the wildcard matched begins; the path's length without a wildcard. A redirect's `*` stands for it.
+    pub rest_at: usize,
+}
+
+/// Outcome of a lookup.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Lookup<'t> {
+    /// A route takes the request.
+    Found(Found),
+    /// Routes match the path, but none of them the method (405).
+    MethodNotAllowed(Allow<'t>),
+    /// No route matches (404).
+    NotFound,
+}
+
+impl Table {
+    /// Arranges routes; the index of each is its [`RouteId`].
+    pub fn new(routes: &[Route]) -> Self {
+        let methods = Methods::of(routes.iter().flat_map(|route| &route.matcher.methods));
+        let mut exact_hosts: HashMap<&str, PathsBuilder> = HashMap::new();
+        let mut suffix_hosts: HashMap<&str, PathsBuilder> = HashMap::new();
+        let mut any_host = PathsBuilder::default();
+        for (index, route) in routes.iter().enumerate() {
+            let candidate = Candidate {
+                route: RouteId(index),
+                methods: methods.set(&route.matcher.methods),
+                headers: route.matcher.headers.as_slice().into(),
+                cors: route.cors.is_some(),
+                fixed_len: fixed_len(&route.matcher.path),
+            };
+            let paths = match &route.matcher.host {
+                HostPattern::Any => &mut any_host,
+                HostPattern::Exact(host) => exact_hosts.entry(host).or_default(),
+                HostPattern::Suffix(suffix) => suffix_hosts.entry(suffix).or_default(),
+            };
+            paths.insert(&route.matcher.path, candidate);
+        }
+        let build = |hosts: HashMap<&str, PathsBuilder>| {
+            hosts.into_iter().map(|(host, paths)| (host.as_bytes().into(), paths.build())).collect()
+        };
+        Table {
+            methods,
+            exact_hosts: build(exact_hosts),
+            suffix_hosts: build(suffix_hosts),
+            any_host: any_host.build(),
+        }
+    }
+
+    /// Finds the route for a request, without heap allocation.
+    ///
+    /// `host` is the value of the `Host` field (or the authority that stands for it), `path` is normalised, and `has_field` says whether
+    /// the request has a field of this name (given in lower case) with exactly this value; of several lines one is enough.
+    pub fn lookup(
+        &self,
+        host: &[u8],
+        path: &[u8],
+        method: &[u8],
+        mut has_field: impl FnMut(&str, &[u8]) -> bool,
+    ) -> Lookup<'_> {
+        let method = self.methods.one(method);
+        let mut allow = MethodSet::NONE;
+        let found = self.find(host, path, &mut |candidate: &Candidate| {
+            if !candidate.headers.iter().all(|(name, value)| has_field(name, value.as_bytes())) {
+                return false;
+            }
+            let takes = candidate.methods.holds(method);
+            if !takes {
+                allow.add(candidate.methods);
+            }
+            takes
+        });
+        match found {
+            Some(found) => Lookup::Found(found),
+            None if allow == MethodSet::NONE => Lookup::NotFound,
+            None => Lookup::MethodNotAllowed(Allow { methods: &self.methods, set: allow }),
+        }
+    }
+
+    /// Finds the route whose `cors` answers a preflight: the first, in the order of precedence, that has `cors` and takes the method that
+    /// the page asks for (`Access-Control-Request-Method`). Header matches do not count, as a browser does not send those fields yet.
+    ///
+    /// Ask this first for an OPTIONS request with `Origin` and `Access-Control-Request-Method`; without an answer the request is one
+    /// like any other, for [`Table::lookup`].
+    pub fn lookup_preflight(&self, host: &[u8], path: &[u8], requested_method: &[u8]) -> Option<Found> {
+        let method = self.methods.one(requested_method);
+        self.find(host, path, &mut |candidate: &Candidate| candidate.cors && candidate.methods.holds(method))
+    }
+
+    fn find(&self, host: &[u8], path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
+        // Most files match no host; they pay nothing for it.
+        if !(self.exact_hosts.is_empty() && self.suffix_hosts.is_empty()) {
+            let mut scratch = [0; host::MAX_BYTES];
+            if let Some(host) = host::normalise(host, &mut scratch)
+                && let Some(found) = self.find_by_host(host, path, accept)
+            {
+                return Some(found);
+            }
+        }
+        self.any_host.find(path, accept)
+    }
+
+    fn find_by_host(&self, host: &[u8], path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
+        if let Some(found) = self.exact_hosts.get(host).and_then(|paths| paths.find(path, accept)) {
+            return Some(found);
+        }
+        if self.suffix_hosts.is_empty() {
+            return None;
+        }
+        // From the left, so that the longest suffix comes first; at least one label is in front of it.
+        let dots = host.iter().enumerate().filter(|&(index, &byte)| byte == b'.' && index > 0);
+        dots.filter_map(|(dot, _)| self.suffix_hosts.get(&host[dot + 1..])).find_map(|paths| paths.find(path, accept))
+    }
+}
+
+impl Paths {
+    fn find(&self, path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
+        if let Some(candidates) = self.exact.get(path)
+            && let Some(candidate) = candidates.iter().find(|candidate| accept(candidate))
+        {
+            return Some(candidate.found(path.len()));
+        }
+        if self.patterns.is_empty() {
+            return None;
+        }
+        self.patterns.find(path, accept).map(|hit| hit.value.found(hit.rest_at))
+    }
+}
+
+impl Candidate {
+    fn found(&self, rest_at: usize) -> Found {
+        Found { route: self.route, fixed_len: self.fixed_len, rest_at }
+    }
+
+    /// More header matches first, then the order of the file.
+    fn order(&self) -> (std::cmp::Reverse<usize>, RouteId) {
+        (std::cmp::Reverse(self.headers.len()), self.route)
+    }
+}
+
+/// Routes that share a host, while they are collected.
+#[derive(Default)]
+struct PathsBuilder {
+    exact: Map<Vec<Candidate>>,
+    patterns: trie::Builder<Candidate>,
+}
+
+impl PathsBuilder {
+    fn insert(&mut self, path: &PathPattern, candidate: Candidate) {
+        match path {
+            PathPattern::Exact(path) => self.exact.entry(path.as_bytes().into()).or_default().push(candidate),
+            PathPattern::Template { segments, wildcard } => {
+                self.patterns.insert(segments.iter(), *wildcard, candidate);
+            }
+            PathPattern::Prefix(prefix) => {
+                // `/a/` holds the segment `a`, `/` none.
+                let segments: Vec<Segment> = prefix
+                    .trim_end_matches('/')
+                    .split('/')
+                    .skip(1)
+                    .map(|segment| Segment::Literal(segment.into()))
+                    .collect();
+                self.patterns.insert(segments.iter(), true, candidate);
+            }
+        }
+    }
+
+    fn build(mut self) -> Paths {
+        for candidates in self.exact.values_mut() {
+            candidates.sort_by_key(Candidate::order);
+        }
+        Paths { exact: self.exact, patterns: self.patterns.build(Candidate::order) }
+    }
+}
+
+/// See [`Found::fixed_len`].
+fn fixed_len(path: &PathPattern) -> usize {
+    match path {
+        PathPattern::Exact(path) => path.len(),
+        PathPattern::Prefix(prefix) => prefix.len() - 1,
+        PathPattern::Template { segments, .. } => segments
+            .iter()
+            .map_while(|segment| match segment {
+                Segment::Literal(text) => Some(1 + text.len()),
+                Segment::Param(_) => None,
+            })
+            .sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The documented order, one rule a test.
+
+use super::*;
+
+/// The index of the route that takes `GET path` on `host`.
+fn taken(routes: &[Route], host: &str, path: &str) -> Option<usize> {
+    match ask(&Table::new(routes), host, path, "GET", &[]) {
+        Answer::Route(found) => Some(found.route.0),
+        _ => None,
+    }
+}
+
+#[test]
+fn host_exact_then_longest_suffix_then_any() {
+    let routes = [
+        route("", "/x", &[], &[]),
+        route("*.example.com", "/*", &[], &[]),
+        route("*.eu.example.com", "/*", &[], &[]),
+        route("api.eu.example.com", "/*", &[], &[]),
+    ];
+    assert_eq!(taken(&routes, "api.eu.example.com", "/x"), Some(3));
+    assert_eq!(taken(&routes, "API.EU.example.com.:8443", "/x"), Some(3));
+    assert_eq!(taken(&routes, "www.eu.example.com", "/x"), Some(2));
+    assert_eq!(taken(&routes, "a.b.eu.example.com", "/x"), Some(2));
+    assert_eq!(taken(&routes, "www.example.com", "/x"), Some(1));
+    assert_eq!(taken(&routes, "eu.example.com", "/x"), Some(1));
+    assert_eq!(taken(&routes, "example.com", "/x"), Some(0), "a suffix wants a label in front of it");
+    assert_eq!(taken(&routes, "badexample.com", "/x"), Some(0));
+    assert_eq!(taken(&routes, "", "/x"), Some(0));
+    assert_eq!(taken(&routes, "not a host", "/x"), Some(0));
+    assert_eq!(taken(&routes, "example.com", "/y"), None);
+}
+
+#[test]
+fn a_host_without_a_route_for_the_path_leaves_it_to_the_next() {
+    let routes = [route("a.example", "/a", &[], &[]), route("", "/*", &[], &[])];
+    assert_eq!(taken(&routes, "a.example", "/a"), Some(0));
+    assert_eq!(taken(&routes, "a.example", "/b"), Some(1));
+}
+
+#[test]
+fn path_exact_then_template_then_longest_wildcard() {
+    let routes = [
+        route("", "/*", &[], &[]),
+        route("", "/a/*", &[], &[]),
+        route("", "/a/b/*", &[], &[]),
+        route("", "/a/{x}", &[], &[]),
+        route("", "/a/b", &[], &[]),
+        route("", "/{x}/b/{y}/*", &[], &[]),
+    ];
+    assert_eq!(taken(&routes, "", "/a/b"), Some(4));
+    assert_eq!(taken(&routes, "", "/a/c"), Some(3));
+    assert_eq!(taken(&routes, "", "/a/b/c"), Some(2));
+    assert_eq!(taken(&routes, "", "/a/b/"), Some(2));
+    assert_eq!(taken(&routes, "", "/a/c/d"), Some(1));
+    assert_eq!(taken(&routes, "", "/a/"), Some(1), "a parameter is not empty, and `/a/*` holds `/a/`");
+    assert_eq!(taken(&routes, "", "/a"), Some(0), "`/a/*` does not hold `/a`");
+    assert_eq!(taken(&routes, "", "/a/b/c/d"), Some(5), "three segments before the wildcard are more than two");
+    assert_eq!(taken(&routes, "", "/"), Some(0));
+}
+
+#[test]
+fn of_two_templates_the_first_literal_from_the_left_decides() {
+    let routes = [route("", "/{x}/b/c", &[], &[]), route("", "/a/{y}/c", &[], &[]), route("", "/a/b/{z}", &[], &[])];
+    assert_eq!(taken(&routes, "", "/a/b/c"), Some(2));
+    assert_eq!(taken(&routes, "", "/a/x/c"), Some(1));
+    assert_eq!(taken(&routes, "", "/x/b/c"), Some(0));
+}
+
+#[test]
+fn a_literal_that_leads_nowhere_is_left_again() {
+    let routes = [route("", "/a/b/c", &[], &[]), route("", "/{x}/b/d", &[], &[]), route("", "/a/{y}/e", &[], &[])];
+    assert_eq!(taken(&routes, "", "/a/b/d"), Some(1));
+    assert_eq!(taken(&routes, "", "/a/b/e"), Some(2));
+    assert_eq!(taken(&routes, "", "/a/b/f"), None);
+}
+
+#[test]
+fn more_header_matches_first_then_the_order_of_the_file() {
+    let routes = [
+        route("", "/a", &[], &[]),
+        route("", "/a", &[], &[("x", "1")]),
+        route("", "/a", &[], &[("x", "1"), ("y", "1")]),
+        route("", "/a", &[], &[("y", "1")]),
+    ];
+    let table = Table::new(&routes);
+    let index = |fields: &[(&str, &str)]| match ask(&table, "", "/a", "GET", fields) {
+        Answer::Route(found) => found.route.0,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(index(&[]), 0);
+    assert_eq!(index(&[("x", "2")]), 0);
+    assert_eq!(index(&[("x", "1")]), 1);
+    assert_eq!(index(&[("y", "1")]), 3);
+    assert_eq!(index(&[("x", "1"), ("y", "1")]), 2);
+    assert_eq!(index(&[("x", "2"), ("x", "1")]), 1, "one line of several is enough");
+}
+
+#[test]
+fn a_method_that_a_route_does_not_take_is_left_to_the_next_route() {
+    let routes = [route("", "/a", &["POST"], &[]), route("", "/*", &["GET", "HEAD"], &[])];
+    let table = Table::new(&routes);
+    assert_eq!(taken(&routes, "", "/a"), Some(1));
+    assert_eq!(ask(&table, "", "/a", "PUT", &[]), Answer::Allow(["GET", "HEAD", "POST"].map(String::from).into()));
+    assert_eq!(ask(&table, "", "/b", "POST", &[]), Answer::Allow(["GET", "HEAD"].map(String::from).into()));
+}
+
+#[test]
+fn allow_lists_common_methods_first_and_others_by_name() {
+    let routes = [route("", "/a", &["PURGE", "POST"], &[]), route("", "/a", &["GET"], &[])];
+    let table = Table::new(&routes);
+    let Lookup::MethodNotAllowed(allow) = table.lookup(b"", b"/a", b"BREW", |_, _| false) else { panic!() };
+    let mut out = b"Allow: ".to_vec();
+    allow.write(&mut out);
+    assert_eq!(out, b"Allow: GET, POST, PURGE");
+    assert!(matches!(table.lookup(b"", b"/a", b"PURGE", |_, _| false), Lookup::Found(_)));
+    assert_eq!(table.lookup(b"", b"/b", b"PURGE", |_, _| false), Lookup::NotFound);
+}
+
+#[test]
+fn a_header_that_does_not_match_is_a_404_not_a_405() {
+    let routes = [route("", "/a", &["POST"], &[("x", "1")])];
+    let table = Table::new(&routes);
+    assert_eq!(ask(&table, "", "/a", "GET", &[]), Answer::Nothing);
+    assert_eq!(ask(&table, "", "/a", "GET", &[("x", "1")]), Answer::Allow(vec!["POST".to_owned()]));
+}
+
+#[test]
+fn a_preflight_finds_the_route_that_the_request_after_it_will() {
+    let routes = [
+        with_cors(route("", "/a", &["POST"], &[("x-key", "1")])),
+        route("", "/a", &["GET"], &[]),
+        with_cors(route("", "/b/{id}", &[], &[])),
+        route("", "/*", &["OPTIONS"], &[]),
+    ];
+    let table = Table::new(&routes);
+    let preflight = |path: &str, method: &str| {
+        table.lookup_preflight(b"", path.as_bytes(), method.as_bytes()).map(|found| found.route.0)
+    };
+    assert_eq!(preflight("/a", "POST"), Some(0), "header matches do not count");
+    assert_eq!(preflight("/a", "GET"), None, "that route has no cors");
+    assert_eq!(preflight("/b/7", "DELETE"), Some(2));
+    assert_eq!(preflight("/c", "GET"), None);
+    assert!(matches!(ask(&table, "", "/a", "OPTIONS", &[]), Answer::Route(found) if found.route.0 == 3));
+}
+
+#[test]
+fn more_methods_than_there_are_bits_do_no_harm() {
+    let names: Vec<String> = (0..200).map(|number| format!("M{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let table = Table::new(&[route("", "/a", &names, &[]), route("", "/b", &["GET"], &[])]);
+    assert!(matches!(table.lookup(b"", b"/a", b"M0", |_, _| false), Lookup::Found(_)));
+    assert!(matches!(table.lookup(b"", b"/b", b"M199", |_, _| false), Lookup::MethodNotAllowed(_)));
+}
+
+#[test]
+fn an_empty_table_finds_nothing() {
+    assert_eq!(ask(&Table::new(&[]), "a", "/", "GET", &[]), Answer::Nothing);
+}

@@ -1,0 +1,247 @@
+//! A new configuration for a running process: read, checked, compared, put in force whole; or not at all.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use super::shared::{Shared, lock};
+use super::snapshot::Generation;
+use crate::admin::{Cachez, Control, ReloadError, Reloaded};
+use crate::config::{self, Config, LoadError, Loaded};
+use crate::observe::Metrics;
+use crate::route::Table;
+use crate::upstream::{UpstreamSnapshot, Upstreams};
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file, read again at every reload.
+    File(PathBuf),
+    /// The environment, which does not change while a process lives.
+    Environment,
+}
+
+impl Source {
+    /// Reads and checks the configuration.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn load(&self) -> Result<Loaded, LoadError> {
+        match self {
+            Source::File(path) => config::load_file(path, &config::process_environment),
+            Source::Environment => config::load_environment(&config::process_environment).map_err(LoadError::Invalid),
+        }
+    }
+}
+
+/// The hand of the control thread on the rest of the process.
+pub struct Controller {
+    source: Source,
+    shared: Arc<Shared>,
+    /// The configuration in force as it was said.
+    file: Mutex<config::raw::File>,
+    /// One reload at a time.
+    reloading: tokio::sync::Mutex<()>,
+    /// Told of the upstreams of every new configuration.
+    changed: tokio::sync::watch::Sender<Arc<Upstreams>>,
+}
+
+impl Controller {
+    /// A controller for a process that just started.
+    pub fn new(source: Source, file: config::raw::File, shared: Arc<Shared>) -> Self {
+        let (changed, _) = tokio::sync::watch::channel(shared.generation().upstreams.clone());
+        Controller { source, shared, file: Mutex::new(file), reloading: tokio::sync::Mutex::new(()), changed }
+    }
+
+    /// The upstreams in force, as they change.
+    pub fn upstreams(&self) -> tokio::sync::watch::Receiver<Arc<Upstreams>> {
+        self.changed.subscribe()
+    }
+
+    /// The file that is watched.
+    pub fn watched(&self) -> Option<&Path> {
+        match &self.source {
+            Source::File(path) => Some(path),
+            Source::Environment => None,
+        }
+    }
+
+    /// Reads the configuration again and puts it in force. The last good one stays on error.
+    ///
+    /// # Errors
+    /// Why nothing changed.
+    pub async fn reload(&self, why: &str) -> Result<Reloaded, ReloadError> {
+        let _one_at_a_time = self.reloading.lock().await;
+        let result = self.try_reload();
+        match &result {
+            Ok(reloaded) => {
+                self.shared.metrics().reload_applied();
+                let changes = reloaded.changes.join("; ");
+                tracing::info!(why, changes, "configuration reloaded");
+            }
+            Err(error) => {
+                self.shared.metrics().reload_refused();
+                tracing::error!(why, "configuration not reloaded, the last good one stays in force:\n{error}");
+            }
+        }
+        result
+    }
+
+    fn try_reload(&self) -> Result<Reloaded, ReloadError> {
+        if self.source == Source::Environment {
+            return Err(ReloadError::NoFile("there is no configuration file: this process was started with environment variables only, restart it to change them".into()));
+        }
+        let loaded = self.source.load().map_err(|error| match error {
+            LoadError::Unreadable { .. } => ReloadError::Failed(error.to_string()),
+            LoadError::Invalid(problems) => ReloadError::Invalid(problems.to_string()),
+        })?;
+        let before = self.shared.generation();
+        let changes = changes(&before.config, &loaded.config);
+        let generation = Arc::new(generation(loaded.config, Some(&before.upstreams)));
+        *lock(&self.file) = loaded.file;
+        let upstreams = generation.upstreams.clone();
+        self.shared.publish(generation);
+        self.changed.send_replace(upstreams);
+        Ok(Reloaded { changes })
+    }
+}
+
+/// Builds what all workers share of a configuration.
+pub fn generation(config: Config, before: Option<&Upstreams>) -> Generation {
+    let upstreams = match before {
+        Some(before) => Upstreams::reload(&config, before),
+        None => Upstreams::new(&config, crate::upstream::Clock::since(super::clock::process_start())),
+    };
+    Generation { table: Table::new(&config.routes), upstreams: Arc::new(upstreams), config: Arc::new(config) }
+}
+
+/// What differs, a line for each; what only a restart can change says so.
+fn changes(before: &Config, after: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut restart = |what: &str, differs: bool| {
+        if differs {
+            lines.push(format!("{what} changed: takes effect at the next start"));
+        }
+    };
+    restart("listen", before.listen != after.listen);
+    restart("admin", before.admin != after.admin);
+    restart("workers", before.workers != after.workers);
+    restart("takeover", before.takeover != after.takeover);
+    restart("access_log", before.access_log != after.access_log);
+    fn named<'a, T>(list: &'a [T], name: impl Fn(&T) -> &str + 'a) -> Vec<(&'a T, String)> {
+        list.iter().map(|item| (item, name(item).to_owned())).collect()
+    }
+    fn compare<T: PartialEq>(lines: &mut Vec<String>, what: &str, before: &[(&T, String)], after: &[(&T, String)]) {
+        let find = |list: &[(&T, String)], name: &str| list.iter().position(|(_, other)| other == name);
+        for (item, name) in after {
+            match find(before, name) {
+                None => lines.push(format!("{what} {name} added")),
+                Some(position) if before[position].0 != *item => lines.push(format!("{what} {name} changed")),
+                Some(_) => {}
+            }
+        }
+        for (_, name) in before {
+            if find(after, name).is_none() {
+                lines.push(format!("{what} {name} removed"));
+            }
+        }
+    }
+    compare(
+        &mut lines,
+        "route",
+        &named(&before.routes, |route| &route.name),
+        &named(&after.routes, |route| &route.name),
+    );
+    compare(
+        &mut lines,
+        "upstream",
+        &named(&before.upstreams, |upstream| &upstream.name),
+        &named(&after.upstreams, |upstream| &upstream.name),
+    );
+    compare(
+        &mut lines,
+        "limit",
+        &named(&before.limits, |limit| &limit.name),
+        &named(&after.limits, |limit| &limit.name),
+    );
+    compare(
+        &mut lines,
+        "cache",
+        &named(&before.caches, |cache| &cache.name),
+        &named(&after.caches, |cache| &cache.name),
+    );
+    if before.server != after.server {
+        lines.push("server changed".into());
+    }
+    if before.trusted_proxies != after.trusted_proxies {
+        lines.push("trusted_proxies changed".into());
+    }
+    if before.request_id != after.request_id {
+        lines.push("request_id changed".into());
+    }
+    lines
+}
+
+impl Control for Controller {
+    fn metrics(&self) -> &Metrics {
+        self.shared.metrics()
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamSnapshot> {
+        self.shared.generation().upstreams.snapshot()
+    }
+
+    fn routes(&self) -> serde_json::Value {
+        describe(&self.shared.generation().config)
+    }
+
+    fn config_yaml(&self) -> String {
+        config::yaml::to_string(&*lock(&self.file))
+    }
+
+    fn cachez(&self) -> Option<Cachez> {
+        None
+    }
+
+    fn is_draining(&self) -> bool {
+        self.shared.is_draining()
+    }
+
+    fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {
+        Box::pin(Controller::reload(self, "asked for over the admin listener"))
+    }
+}
+
+/// The routes as `/routes` shows them.
+fn describe(config: &Config) -> serde_json::Value {
+    let routes = config.routes.iter().map(|route| {
+        serde_json::json!({
+            "name": &*route.name,
+            "methods": route.matcher.methods.iter().map(|method| &**method).collect::<Vec<_>>(),
+        })
+    });
+    routes.collect()
+}
+
+/// What a file looked like when it was last looked at: a change of any of it means that it may say something else. Inode
+/// and device too, because configuration is often replaced by renaming, and mounted volumes by changing a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint {
+    modified: Option<SystemTime>,
+    length: u64,
+    inode: (u64, u64),
+}
+
+impl Fingerprint {
+    /// Looks at a file; `None` while it cannot be.
+    pub fn of(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Fingerprint {
+            modified: metadata.modified().ok(),
+            length: metadata.len(),
+            inode: (metadata.dev(), metadata.ino()),
+        })
+    }
+}

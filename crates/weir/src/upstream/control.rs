@@ -1,0 +1,143 @@
+//! The control thread's part: keeps names resolved and targets checked while configurations and answers change.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::resolve::Resolver;
+use super::{Target, TargetId, Upstream, Upstreams, health};
+use crate::config;
+
+/// Resolves the names and checks the targets of the newest of `upstreams`, until it is dropped; then all of its tasks end. Runs on the
+/// control thread's runtime (which needs I/O and time). Send the result of each [`Upstreams::reload`] through the channel: what stays the
+/// same goes on undisturbed.
+pub async fn supervise(mut upstreams: watch::Receiver<Arc<Upstreams>>, resolver: Resolver) {
+    let mut tasks = Tasks::default();
+    loop {
+        let current = upstreams.borrow_and_update().clone();
+        tasks.adjust(&current, &upstreams, &resolver);
+        tokio::select! {
+            // Targets came or went with an answer of a name server.
+            () = current.common.changed.notified() => {}
+            changed = upstreams.changed() => if changed.is_err() {
+                // No further configuration can come; this one goes on.
+                loop {
+                    current.common.changed.notified().await;
+                    tasks.adjust(&current, &upstreams, &resolver);
+                }
+            },
+        }
+    }
+}
+
+impl Upstreams {
+    /// Asks once for every name that is not resolved yet, all at the same time, and returns when all are answered or `within` is over: to be called
+    /// before the first request, so that a start does not begin with errors. Returns the names that are still without an address.
+    pub async fn resolve_unknown(self: &Arc<Self>, resolver: &Resolver, within: Duration) -> Vec<Arc<str>> {
+        let mut asking = tokio::task::JoinSet::new();
+        for host in self.unresolved_hosts() {
+            let (upstreams, resolver) = (self.clone(), resolver.clone());
+            asking.spawn(async move {
+                let result = resolver.look_up(&host).await.map(|answer| answer.addresses);
+                upstreams.set_addresses(&host, result);
+            });
+        }
+        // What takes longer is repeated by `supervise`.
+        let _ = tokio::time::timeout(within, async { while asking.join_next().await.is_some() {} }).await;
+        self.unresolved_hosts().into_iter().collect()
+    }
+}
+
+/// What runs.
+#[derive(Default)]
+struct Tasks {
+    names: BTreeMap<Arc<str>, Task>,
+    checks: Vec<(Check, Task)>,
+}
+
+/// A check: a change of any of this is another check.
+#[derive(PartialEq)]
+struct Check {
+    target: TargetId,
+    authority: Option<Arc<str>>,
+    base_path: Arc<str>,
+    spec: config::Health,
+}
+
+/// Ends with its handle.
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Tasks {
+    /// Starts and ends tasks so that they are what `current` asks for.
+    fn adjust(&mut self, current: &Arc<Upstreams>, newest: &watch::Receiver<Arc<Upstreams>>, resolver: &Resolver) {
+        // An answer may have come while this configuration was built.
+        current.refresh();
+        let hosts = current.hosts();
+        self.names.retain(|host, _| hosts.contains(host));
+        super::lock(&current.common.names).retain(|host, _| hosts.contains(host));
+        for host in hosts {
+            self.names
+                .entry(host.clone())
+                .or_insert_with(|| Task(tokio::spawn(keep_resolved(host, newest.clone(), resolver.clone()))));
+        }
+
+        let mut before = std::mem::take(&mut self.checks);
+        for upstream in current.iter() {
+            let set = upstream.published.load_full();
+            let Some(spec) = &set.spec.health else { continue };
+            for target in &set.targets {
+                let check = Check {
+                    target: target.id(),
+                    authority: target.authority.clone(),
+                    base_path: target.base_path.clone(),
+                    spec: spec.clone(),
+                };
+                let running = before.iter().position(|(other, _)| *other == check);
+                let task = match running {
+                    Some(position) => before.swap_remove(position).1,
+                    None => start_check(Arc::downgrade(upstream), target.clone(), spec.clone()),
+                };
+                self.checks.push((check, task));
+            }
+        }
+    }
+}
+
+fn start_check(upstream: Weak<Upstream>, target: Target, spec: config::Health) -> Task {
+    Task(tokio::spawn(health::watch(upstream, target, spec)))
+}
+
+/// Asks for one name for ever.
+async fn keep_resolved(host: Arc<str>, newest: watch::Receiver<Arc<Upstreams>>, resolver: Resolver) {
+    let mut failures = 0;
+    loop {
+        let result = resolver.look_up(&host).await;
+        let pause = match &result {
+            Ok(answer) => {
+                failures = 0;
+                answer.valid_for
+            }
+            Err(_) => {
+                failures += 1;
+                let pace = resolver.pace();
+                pace.retry.saturating_mul(1 << (failures - 1).min(16)).min(pace.retry_max)
+            }
+        };
+        let upstreams = newest.borrow().clone();
+        upstreams.set_addresses(&host, result.map(|answer| answer.addresses));
+        drop(upstreams);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Active health checks: a GET to each target from time to time, on a connection of its own.
+//!
+//! A target starts unknown and counts as healthy. It is asked at once, and its first answer decides alone, so that a target which is down when the
+//! gateway starts is known to be within one `timeout`; after that `healthy_after` and `unhealthy_after` results in a row are needed.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::{Request, header};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
+
+use super::rng::Rng;
+use super::target::{Address, Health, Probe};
+use super::{Target, Upstream};
+use crate::config;
+
+/// How far the time between two probes strays from the interval, so that many gateways do not ask in step: a tenth either way.
+const JITTER: f64 = 0.1;
+
+/// What a probe can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// A status within the range.
+    Healthy(u16),
+    /// Anything else that the target did or failed to do.
+    Unhealthy(String),
+    /// This process could not ask: no descriptor, memory or local port is left. Says nothing about the target.
+    Unknown(String),
+}
+
+/// Results in a row.
+#[derive(Debug, Default)]
+pub(super) struct Streak {
+    healthy: bool,
+    length: u32,
+}
+
+impl Streak {
+    /// Takes in a result; the new verdict, if it changes.
+    pub(super) fn judge(&mut self, before: Health, healthy: bool, spec: &config::Health) -> Option<Health> {
+        if self.healthy != healthy {
+            self.length = 0;
+        }
+        self.healthy = healthy;
+        self.length = self.length.saturating_add(1);
+        match (before, healthy) {
+            (Health::Unknown, true) => Some(Health::Healthy),
+            (Health::Unknown, false) => Some(Health::Unhealthy),
+            (Health::Healthy, false) if self.length >= spec.unhealthy_after => Some(Health::Unhealthy),
+            (Health::Unhealthy, true) if self.length >= spec.healthy_after => Some(Health::Healthy),
+            _ => None,
+        }
+    }
+}
+
+/// Asks one target for ever.
+pub(super) async fn watch(upstream: std::sync::Weak<Upstream>, target: Target, spec: config::Health) {
+    let mut rng = Rng::from_entropy();
+    let mut streak = Streak::default();
+    loop {
+        let started = Instant::now();
+        let finding = probe(&target, &spec).await;
+        // The upstream is gone from the configuration: so is the reason to ask.
+        let Some(upstream) = upstream.upgrade() else { return };
+        take_in(&upstream, &target, &spec, &mut streak, finding);
+        drop(upstream);
+        let stray = 1.0 + JITTER * (2.0 * rng.unit() - 1.0);
+        tokio::time::sleep_until(started + spec.interval.mul_f64(stray)).await;
+    }
+}
+
+fn take_in(upstream: &Upstream, target: &Target, spec: &config::Health, streak: &mut Streak, finding: Finding) {
+    let result = match finding {
+        Finding::Healthy(status) => Ok(status),
+        Finding::Unhealthy(why) => Err(why),
+        Finding::Unknown(why) => {
+            tracing::warn!(upstream = %upstream.name, target = %target.address, why, "health check not possible");
+            return;
+        }
+    };
+    let before = target.state.health();
+    if let Some(verdict) = streak.judge(before, result.is_ok(), spec) {
+        upstream.set_health(target, verdict);
+        match &result {
+            Ok(status) => {
+                tracing::info!(upstream = %upstream.name, target = %target.address, status, "target healthy");
+            }
+            Err(why) => {
+                tracing::warn!(upstream = %upstream.name, target = %target.address, why, "target unhealthy");
+            }
+        }
+    }
+    target.state.set_probe(Probe { at: upstream.common.clock.now(), result });
+}
+
+/// Asks once.
+pub(super) async fn probe(target: &Target, spec: &config::Health) -> Finding {
+    match tokio::time::timeout(spec.timeout, ask(target, spec)).await {
+        Err(_elapsed) => Finding::Unhealthy(format!("no answer within {}", human(spec.timeout))),
+        Ok(Ok(status)) if (spec.status.0..=spec.status.1).contains(&status) => Finding::Healthy(status),
+        Ok(Ok(status)) => Finding::Unhealthy(format!("status {status}")),
+        Ok(Err(Trouble::Ours(why))) => Finding::Unknown(why),
+        Ok(Err(Trouble::Theirs(why))) => Finding::Unhealthy(why),
+    }
+}
+
+enum Trouble {
+    Ours(String),
+    Theirs(String),
+}
+
+async fn ask(target: &Target, spec: &config::Health) -> Result<u16, Trouble> {
+    match &target.address {
+        Address::Tcp(address) => {
+            ask_over(TcpStream::connect(address).await.map_err(connect_trouble)?, target, spec).await
+        }
+        Address::Unix(path) => ask_over(UnixStream::connect(path).await.map_err(connect_trouble)?, target, spec).await,
+    }
+}
+
+fn connect_trouble(error: io::Error) -> Trouble {
+    // ENOMEM, ENFILE, EMFILE, ENOBUFS
+    if matches!(error.raw_os_error(), Some(12 | 23 | 24 | 105)) {
+        Trouble::Ours(error.to_string())
+    } else {
+        Trouble::Theirs(format!("cannot connect: {error}"))
+    }
+}
+
+async fn ask_over(
+    io: impl AsyncRead + AsyncWrite + Unpin,
+    target: &Target,
+    spec: &config::Health,
+) -> Result<u16, Trouble> {
+    let theirs = |error: hyper::Error| Trouble::Theirs(describe(&error));
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(io)).await.map_err(theirs)?;
+    let request = Request::get(format!("{}{}", target.base_path, spec.path))
+        .header(header::HOST, host(target))
+        .header(header::USER_AGENT, "weir-health")
+        .header(header::CONNECTION, "close")
+        .body(Empty::new())
+        // A path that cannot be sent is refused by the configuration; if one comes through, it says so here.
+        .map_err(|error| Trouble::Ours(error.to_string()))?;
+    let exchange = sender.send_request(request);
+    // Only the head is of interest: dropping the connection ends whatever follows.
+    tokio::pin!(exchange, connection);
+    tokio::select! {
+        biased;
+        reply = &mut exchange => reply,
+        ended = &mut connection => match ended {
+            // The reply may have come with the end.
+            Ok(()) => exchange.await,
+            Err(error) => Err(error),
+        },
+    }
+    .map(|reply| reply.status().as_u16())
+    .map_err(theirs)
+}
+
+/// The target's own authority; a Unix socket has none.
+fn host(target: &Target) -> String {
+    match (&target.authority, &target.address) {
+        (Some(authority), _) => authority.to_string(),
+        (None, Address::Tcp(address)) => address.to_string(),
+        (None, Address::Unix(_)) => "localhost".to_owned(),
+    }
+}
+
+/// An error with what caused it, which hyper leaves to the chain.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+fn human(span: Duration) -> String {
+    if span.subsec_millis() == 0 { format!("{}s", span.as_secs()) } else { format!("{}ms", span.as_millis()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Verdicts against a plain model; probes against real servers.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use proptest::prelude::*;
+use testkit::answer;
+
+use super::*;
+use crate::config::Balance;
+use crate::upstream::tests::{Rig, spec as upstream_spec};
+
+fn spec() -> config::Health {
+    config::Health {
+        path: "/healthz".into(),
+        interval: Duration::from_millis(5),
+        timeout: testkit::DEADLINE,
+        healthy_after: 2,
+        unhealthy_after: 3,
+        status: (200, 399),
+    }
+}
+
+#[test]
+fn the_first_answer_decides_alone() {
+    for (healthy, verdict) in [(true, Health::Healthy), (false, Health::Unhealthy)] {
+        assert_eq!(Streak::default().judge(Health::Unknown, healthy, &spec()), Some(verdict));
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_verdict_changes_after_as_many_in_a_row(
+        results in prop::collection::vec(any::<bool>(), 1..200),
+        healthy_after in 1u32..5,
+        unhealthy_after in 1u32..5,
+    ) {
+        let spec = config::Health { healthy_after, unhealthy_after, ..spec() };
+        let (mut streak, mut health) = (Streak::default(), Health::Unknown);
+        let mut last: VecDeque<bool> = VecDeque::new();
+        let mut expected = None;
+        for healthy in results {
+            last.push_front(healthy);
+            let in_a_row = last.iter().take_while(|result| **result == healthy).count() as u32;
+            let needed = if healthy { healthy_after } else { unhealthy_after };
+            if expected.is_none() || in_a_row >= needed {
+                expected = Some(healthy);
+            }
+            if let Some(verdict) = streak.judge(health, healthy, &spec) {
+                prop_assert_ne!(verdict, health, "a verdict is told once");
+                health = verdict;
+            }
+            prop_assert_eq!(Some(health == Health::Healthy), expected);
+        }
+    }
+}
+
+fn target_at(address: testkit::Address, base_path: &str, authority: Option<&str>) -> Target {
+    let mut one = upstream_spec(Balance::RoundRobin, &[]);
+    one.targets = vec![config::Target {
+        address: match address {
+            testkit::Address::Tcp(address) => config::TargetAddress::Ip(address),
+            testkit::Address::Unix(path) => config::TargetAddress::Unix(path),
+        },
+        authority: authority.map(Into::into),
+        base_path: base_path.into(),
+        weight: NonZeroU32::MIN,
+    }];
+    Rig::new(one).upstream().published.load().targets[0].clone()
+}
+
+async fn probe_of(server: &testkit::Upstream, spec: &config::Health) -> Finding {
+    probe(&target_at(server.address(), "", None), spec).await
+}
+
+#[tokio::test]
+async fn a_probe_is_a_polite_get_on_a_connection_of_its_own() {
+    let server = testkit::Upstream::start(answer::ok("fine"));
+    let target = target_at(server.address(), "/base", Some("model.internal:8001"));
+    assert_eq!(probe(&target, &spec()).await, Finding::Healthy(200));
+    let request = &server.requests()[0];
+    assert_eq!((request.head.method(), request.head.target()), ("GET", "/base/healthz"));
+    assert_eq!(request.head.all("host"), ["model.internal:8001"]);
+    assert_eq!(request.head.all("user-agent"), ["weir-health"]);
+    assert_eq!(request.head.all("connection"), ["close"]);
+    assert_eq!(request.head.all("content-length").len() + request.head.all("transfer-encoding").len(), 0);
+    server.wait_for_open(0);
+    assert_eq!(server.errors(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_unix_socket_is_probed_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.sock");
+    let server = testkit::Upstream::builder().unix(&path).start(answer::ok("fine"));
+    assert_eq!(probe_of(&server, &spec()).await, Finding::Healthy(200));
+    assert_eq!(server.requests()[0].head.all("host"), ["localhost"]);
+    server.stop();
+    let Finding::Unhealthy(why) = probe_of(&server, &spec()).await else { panic!("nobody listens") };
+    assert!(why.starts_with("cannot connect"), "{why}");
+}
+
+#[tokio::test]
+async fn the_status_decides_by_the_configured_range() {
+    let server = testkit::Upstream::start(answer::status(404));
+    assert_eq!(probe_of(&server, &spec()).await, Finding::Unhealthy("status 404".into()));
+    let narrow = config::Health { status: (404, 404), ..spec() };
+    assert_eq!(probe_of(&server, &narrow).await, Finding::Healthy(404));
+    server.set_answer(answer::status(399));
+    assert_eq!(probe_of(&server, &spec()).await, Finding::Healthy(399));
+    server.set_answer(answer::status(400));
+    assert_eq!(probe_of(&server, &spec()).await, Finding::Unhealthy("status 400".into()));
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_does_not_matter() {
+    let server = testkit::Upstream::start(answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun"));
+    assert_eq!(probe_of(&server, &spec()).await, Finding::Healthy(200));
+    server.wait_for_open(0);
+}
+
+#[tokio::test]
+async fn whatever_is_no_answer_is_unhealthy_and_says_why() {
+    let server = testkit::Upstream::start(answer::close());
+    let why = async |server: &testkit::Upstream| match probe_of(server, &spec()).await {
+        Finding::Unhealthy(why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(!why(&server).await.is_empty());
+    server.set_answer(answer::reset());
+    assert!(!why(&server).await.is_empty());
+    server.set_answer(answer::raw("SSH-2.0-OpenSSH_9.2\r\n\r\n"));
+    assert!(!why(&server).await.is_empty());
+    server.set_answer(answer::raw_then_close("HTTP/1.1 200 O"));
+    assert!(!why(&server).await.is_empty());
+    server.stop();
+    assert!(why(&server).await.starts_with("cannot connect"));
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_unhealthy_after_the_timeout() {
+    let server = testkit::Upstream::start(answer::stall());
+    let hasty = config::Health { timeout: Duration::from_millis(50), ..spec() };
+    assert_eq!(probe_of(&server, &hasty).await, Finding::Unhealthy("no answer within 50ms".into()));
+    server.wait_for_open(0);
+    // Handshakes are completed by the kernel, nothing else happens.
+    server.pause();
+    assert_eq!(probe_of(&server, &hasty).await, Finding::Unhealthy("no answer within 50ms".into()));
+    server.resume();
+}
+
+#[test]
+fn a_shortage_of_our_own_says_nothing_about_the_target() {
+    for code in [12, 23, 24, 105] {
+        assert!(matches!(connect_trouble(io::Error::from_raw_os_error(code)), Trouble::Ours(_)));
+    }
+    assert!(matches!(connect_trouble(io::ErrorKind::ConnectionRefused.into()), Trouble::Theirs(_)));
+
+    let mut checked = upstream_spec(Balance::RoundRobin, &[1]);
+    checked.health = Some(spec());
+    let rig = Rig::new(checked);
+    let target = rig.upstream().published.load().targets[0].clone();
+    let mut streak = Streak::default();
+    take_in(rig.upstream(), &target, &spec(), &mut streak, Finding::Unknown("no descriptor".into()));
+    assert_eq!(target.state.health(), Health::Unknown);
+    take_in(rig.upstream(), &target, &spec(), &mut streak, Finding::Unhealthy("status 500".into()));
+    assert_eq!(target.state.health(), Health::Unhealthy);
+    let probe = rig.upstream().snapshot().targets[0].last_probe.clone().expect("a probe");
+    assert_eq!((probe.ok, probe.status, probe.error.as_deref()), (false, None, Some("status 500")));
+}
+
+#[test]
+fn a_target_that_is_healthy_again_starts_slowly_and_a_first_verdict_does_not() {
+    let mut checked = upstream_spec(Balance::RoundRobin, &[1]);
+    checked.health = Some(spec());
+    checked.slow_start = Some(Duration::from_secs(10));
+    let rig = Rig::new(checked);
+    rig.advance(Duration::from_secs(100));
+    let target = rig.upstream().published.load().targets[0].clone();
+    let set = |health| rig.upstream().set_health(&target, health);
+    set(Health::Healthy);
+    assert_eq!(target.state.back_since(), crate::upstream::Moment::START);
+    set(Health::Unhealthy);
+    rig.advance(Duration::from_secs(100));
+    set(Health::Healthy);
+    assert_eq!(target.state.back_since(), rig.now());
+    assert!(rig.upstream().published.load().ramping(rig.now()));
+}
+
+#[test]
+fn the_host_of_a_probe_is_the_authority_of_the_url() {
+    let at = |address: testkit::Address, authority| host(&target_at(address, "", authority));
+    let tcp = testkit::Address::Tcp(([127, 0, 0, 1], 8001).into());
+    assert_eq!(at(tcp.clone(), Some("model:8001")), "model:8001");
+    assert_eq!(at(tcp, None), "127.0.0.1:8001");
+    let unix = testkit::Address::Unix(Path::new("/run/model.sock").into());
+    assert_eq!(at(unix, None), "localhost");
+}

@@ -1,0 +1,132 @@
+//! From a specification and what is known about names to a set of targets.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use super::balance::hash_seed;
+use super::breaker::Breaker;
+use super::set::TargetSet;
+use super::target::{Address, Health, Target, TargetId, TargetState};
+use super::time::Moment;
+use super::{Common, lock};
+use crate::config::{self, TargetAddress};
+
+/// The control side of an upstream.
+#[derive(Debug)]
+pub(super) struct Members {
+    pub(super) spec: Arc<config::Upstream>,
+    /// Addresses of each target of `spec`, as far as they are known.
+    resolved: Vec<Vec<Address>>,
+    /// Targets that are no longer there, while requests to them are: if the address comes back, so does their count.
+    retired: Vec<(Address, Weak<TargetState>)>,
+}
+
+impl Members {
+    pub(super) fn new(spec: Arc<config::Upstream>, common: &Common) -> Members {
+        Members { resolved: common.known_addresses(&spec), spec, retired: Vec::new() }
+    }
+
+    pub(super) fn reconfigure(&mut self, spec: Arc<config::Upstream>, common: &Common) {
+        self.resolved = common.known_addresses(&spec);
+        self.spec = spec;
+    }
+
+    /// Takes over what is known by now; returns whether it is anything new.
+    pub(super) fn refresh(&mut self, common: &Common) -> bool {
+        let known = common.known_addresses(&self.spec);
+        let is_new = known != self.resolved;
+        self.resolved = known;
+        is_new
+    }
+
+    /// Host names among the targets.
+    pub(super) fn hosts(&self) -> Vec<Arc<str>> {
+        let host = |target: &config::Target| match &target.address {
+            TargetAddress::Name { host, .. } => Some(host.clone()),
+            TargetAddress::Ip(_) | TargetAddress::Unix(_) | TargetAddress::Demo(_) => None,
+        };
+        self.spec.targets.iter().filter_map(host).collect()
+    }
+
+    /// The set after `before`. Each address takes over the state that it had; of several targets with one address the nth takes the nth's.
+    pub(super) fn make_set(&mut self, before: &TargetSet, common: &Common) -> TargetSet {
+        let spec = self.spec.clone();
+        let same_breaker = before.spec.breaker == spec.breaker;
+        // Targets that are there from the start have nothing to recover from.
+        let since = if before.targets.is_empty() { Moment::START } else { common.clock.now() };
+        let mut left: Vec<&Target> = before.targets.iter().collect();
+        self.retired.retain(|(_, state)| state.strong_count() > 0);
+        let mut targets = Vec::new();
+        for (target, addresses) in spec.targets.iter().zip(&self.resolved) {
+            for address in addresses {
+                let kept = left.iter().position(|old| old.address == *address).map(|position| left.remove(position));
+                let state = kept
+                    .map(|old| old.state.clone())
+                    .or_else(|| take_retired(&mut self.retired, address))
+                    .unwrap_or_else(|| Arc::new(TargetState::new(common.next_id(), since)));
+                let breaker = match (&spec.breaker, kept.and_then(|old| old.breaker.as_ref())) {
+                    (Some(_), Some(breaker)) if same_breaker => Some(breaker.clone()),
+                    (Some(spec), _) => Some(Arc::new(Breaker::new(spec))),
+                    (None, _) => None,
+                };
+                if spec.health.is_none() {
+                    state.set_health(Health::Unknown); // nobody would ever say otherwise
+                }
+                targets.push(Target {
+                    hash_seed: hash_seed(address, &target.base_path),
+                    address: address.clone(),
+                    authority: target.authority.clone(),
+                    base_path: target.base_path.clone(),
+                    weight: target.weight.get(),
+                    breaker,
+                    state,
+                });
+            }
+        }
+        let gone = left.iter().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
+        self.retired.extend(gone);
+        let set = TargetSet {
+            has_even_weights: targets.windows(2).all(|pair| pair[0].weight == pair[1].weight),
+            targets,
+            shared: before.shared.clone(),
+            upstream: before.upstream.clone(),
+            generation: before.generation + 1,
+            max_in_flight: spec.max_in_flight.map(std::num::NonZeroU32::get),
+            spec,
+        };
+        let back_since = set.targets.iter().map(|target| target.state.back_since()).max();
+        if let Some(back_since) = back_since.filter(|moment| *moment > Moment::START) {
+            set.shared.ramp_until(&set, back_since);
+        }
+        set
+    }
+}
+
+impl Common {
+    /// Addresses of each target of `spec`, as far as they are known; each target's in order, each once.
+    fn known_addresses(&self, spec: &config::Upstream) -> Vec<Vec<Address>> {
+        let names = lock(&self.names);
+        let demo = lock(&self.demo);
+        let known = |target: &config::Target| match &target.address {
+            TargetAddress::Ip(address) => vec![Address::Tcp(*address)],
+            TargetAddress::Unix(path) => vec![Address::Unix(path.as_path().into())],
+            TargetAddress::Demo(service) => {
+                demo.iter().filter(|(of, _)| of == service).map(|(_, address)| Address::Tcp(*address)).collect()
+            }
+            TargetAddress::Name { host, port } => {
+                let addresses = names.get(host).map_or(&[][..], |name| &name.addresses);
+                addresses.iter().map(|ip| Address::Tcp((*ip, *port).into())).collect()
+            }
+        };
+        spec.targets.iter().map(known).collect()
+    }
+
+    fn next_id(&self) -> TargetId {
+        TargetId(self.ids.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+fn take_retired(retired: &mut Vec<(Address, Weak<TargetState>)>, address: &Address) -> Option<Arc<TargetState>> {
+    let position = retired.iter().position(|(old, _)| old == address)?;
+    retired.swap_remove(position).1.upgrade()
+}

@@ -1,0 +1,355 @@
+//! Against a name server of our own on a real socket: changing answers, wrong answers, no answer.
+
+use std::collections::HashMap;
+use std::fs;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig};
+
+use super::*;
+
+/// What the name server knows. Names are in lower case, without the final dot.
+#[derive(Debug, Default)]
+struct Zone {
+    records: HashMap<String, (u32, Vec<IpAddr>)>,
+    /// Other names of names.
+    aliases: HashMap<String, String>,
+    /// Answers nothing at all.
+    is_dead: bool,
+    /// Answers with this code (RFC 1035 section 4.1.1) and no record.
+    failure: u8,
+    /// Names that were asked for.
+    asked: Vec<String>,
+}
+
+/// A name server on 127.0.0.1, written by hand (RFC 1035), so that it shares no code with what is tested.
+pub(in crate::upstream) struct NameServer {
+    zone: Arc<Mutex<Zone>>,
+    address: SocketAddr,
+    stopped: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl NameServer {
+    pub(in crate::upstream) fn start() -> NameServer {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        // Only for the end: nothing that a test waits for takes this long.
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let address = socket.local_addr().unwrap();
+        let (zone, stopped) = (Arc::<Mutex<Zone>>::default(), Arc::new(AtomicBool::new(false)));
+        let serve = {
+            let (zone, stopped) = (zone.clone(), stopped.clone());
+            move || {
+                let mut buffer = [0; 1500];
+                while !stopped.load(Ordering::SeqCst) {
+                    let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+                    if let Some(answer) = answer(&mut zone.lock().unwrap(), &buffer[..length]) {
+                        socket.send_to(&answer, from).unwrap();
+                    }
+                }
+            }
+        };
+        NameServer { zone, address, stopped, thread: Some(std::thread::spawn(serve)) }
+    }
+
+    /// From now on `name` has these addresses.
+    pub(in crate::upstream) fn set(&self, name: &str, ttl: u32, addresses: &[&str]) {
+        let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        self.zone().records.insert(name.to_owned(), (ttl, addresses));
+    }
+
+    pub(in crate::upstream) fn die(&self, is_dead: bool) {
+        self.zone().is_dead = is_dead;
+    }
+
+    pub(in crate::upstream) fn asked_for(&self, name: &str) -> usize {
+        self.zone().asked.iter().filter(|asked| *asked == name).count()
+    }
+
+    fn zone(&self) -> std::sync::MutexGuard<'_, Zone> {
+        self.zone.lock().unwrap()
+    }
+
+    /// A resolver that asks this server, in a hurry, and has no hosts file.
+    pub(in crate::upstream) fn resolver(&self) -> Resolver {
+        self.resolver_with("/nonexistent/hosts", &[], |_| true)
+    }
+
+    fn resolver_with(&self, hosts: &str, search: &[&str], is_routable: fn(IpAddr) -> bool) -> Resolver {
+        let mut connection = ConnectionConfig::udp();
+        connection.port = self.address.port();
+        let server = NameServerConfig::new(self.address.ip(), true, vec![connection]);
+        let search = search.iter().map(|domain| Name::from_str(domain).unwrap()).collect();
+        let config = ResolverConfig::from_parts(None, search, vec![server]);
+        let mut options = ResolverOpts::default();
+        options.timeout = Duration::from_millis(100);
+        options.attempts = 1;
+        Resolver(Arc::new(State {
+            hosts: hosts.into(),
+            servers: Servers::Fixed(client(config, options).unwrap()),
+            pace: Pace {
+                min: Duration::from_millis(10),
+                max: Duration::from_secs(300),
+                hosts: Duration::from_secs(10),
+                retry: Duration::from_millis(10),
+                retry_max: Duration::from_millis(40),
+            },
+            is_routable,
+        }))
+    }
+}
+
+impl Drop for NameServer {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
+    let mut position = 12;
+    let mut labels = Vec::new();
+    while query[position] != 0 {
+        let length = usize::from(query[position]);
+        labels.push(String::from_utf8_lossy(&query[position + 1..=position + length]).to_lowercase());
+        position += 1 + length;
+    }
+    let name = labels.join(".");
+    let kind = u16::from_be_bytes([query[position + 1], query[position + 2]]);
+    let question = &query[12..position + 5];
+    zone.asked.push(name.clone());
+    if zone.is_dead {
+        return None;
+    }
+    let alias = zone.aliases.get(&name);
+    let known = zone.records.get(alias.unwrap_or(&name)).filter(|_| zone.failure == 0);
+    let code = if zone.failure != 0 { zone.failure } else { u8::from(known.is_none()) * 3 };
+    let mut records = Vec::new();
+    let mut count = 0u16;
+    // Whose the addresses are: the name of the question, or that of the alias.
+    let mut owner = vec![0xc0, 12];
+    if let Some(alias) = alias {
+        let encoded = encode(alias);
+        count += 1;
+        records.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 60]);
+        records.extend((encoded.len() as u16).to_be_bytes());
+        records.extend(&encoded);
+        owner = encoded;
+    }
+    for address in known.map(|(_, addresses)| addresses.as_slice()).unwrap_or_default() {
+        let (of_kind, data) = match address {
+            IpAddr::V4(address) => (1u16, address.octets().to_vec()),
+            IpAddr::V6(address) => (28, address.octets().to_vec()),
+        };
+        if of_kind == kind {
+            count += 1;
+            records.extend(&owner);
+            records.extend(kind.to_be_bytes());
+            records.extend([0, 1]);
+            records.extend(known.map_or(0, |(ttl, _)| *ttl).to_be_bytes());
+            records.extend((data.len() as u16).to_be_bytes());
+            records.extend(data);
+        }
+    }
+    let mut answer = query[..2].to_vec();
+    answer.extend([0x81, 0x80 | code, 0, 1]);
+    answer.extend(count.to_be_bytes());
+    answer.extend([0, 0, 0, 0]);
+    answer.extend(question);
+    answer.extend(records);
+    Some(answer)
+}
+
+/// A name as labels (RFC 1035 section 3.1).
+fn encode(name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for label in name.split('.') {
+        bytes.push(label.len() as u8);
+        bytes.extend(label.as_bytes());
+    }
+    bytes.push(0);
+    bytes
+}
+
+fn addresses(list: &[&str]) -> Vec<IpAddr> {
+    list.iter().map(|address| address.parse().unwrap()).collect()
+}
+
+fn sorted(answer: Result<Answer, String>) -> Vec<IpAddr> {
+    let mut addresses = answer.expect("an answer").addresses;
+    addresses.sort_unstable();
+    addresses
+}
+
+#[tokio::test]
+async fn every_address_of_both_families_is_found() {
+    let server = NameServer::start();
+    server.set("model.test", 60, &["10.0.0.2", "10.0.0.1", "fd00::1"]);
+    let found = sorted(server.resolver().look_up("model.test").await);
+    assert_eq!(found, addresses(&["10.0.0.1", "10.0.0.2", "fd00::1"]));
+    server.set("six.test", 60, &["fd00::6"]);
+    assert_eq!(sorted(server.resolver().look_up("six.test").await), addresses(&["fd00::6"]));
+}
+
+#[tokio::test]
+async fn aliases_are_followed() {
+    let server = NameServer::start();
+    server.set("node-17.cluster.test", 60, &["10.0.0.17", "fd00::17"]);
+    server.zone().aliases.insert("model.test".into(), "node-17.cluster.test".into());
+    let found = sorted(server.resolver().look_up("model.test").await);
+    assert_eq!(found, addresses(&["10.0.0.17", "fd00::17"]));
+}
+
+#[tokio::test]
+async fn names_as_people_write_them_are_found() {
+    let server = NameServer::start();
+    for (written, asked) in [
+        ("my_service.test", "my_service.test"), // Compose
+        ("_model.test", "_model.test"),
+        ("MODEL.test", "model.test"),
+        ("model-7.a.b.c.test.", "model-7.a.b.c.test"),
+        ("1model.test", "1model.test"),
+    ] {
+        server.set(asked, 60, &["10.0.0.1"]);
+        assert_eq!(sorted(server.resolver().look_up(written).await), addresses(&["10.0.0.1"]), "{written}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_name_is_an_error() {
+    let server = NameServer::start();
+    for name in ["", ".", "a..b", &"x".repeat(64), &"abcdefg.".repeat(40), "white space"] {
+        assert!(server.resolver().look_up(name).await.is_err(), "{name:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_believed_as_long_as_it_says_within_bounds() {
+    let server = NameServer::start();
+    let resolver = server.resolver();
+    let valid_for = async |ttl| {
+        server.set("model.test", ttl, &["10.0.0.1"]);
+        resolver.look_up("model.test").await.expect("an answer").valid_for
+    };
+    assert_eq!(valid_for(0).await, resolver.pace().min);
+    assert_eq!(valid_for(3_000_000).await, resolver.pace().max);
+    let between = valid_for(60).await;
+    assert!(between > resolver.pace().min && between <= Duration::from_secs(60), "{between:?}");
+}
+
+#[tokio::test]
+async fn every_look_up_asks_anew() {
+    let server = NameServer::start();
+    let resolver = server.resolver();
+    server.set("model.test", 3600, &["10.0.0.1"]);
+    assert_eq!(sorted(resolver.look_up("model.test").await), addresses(&["10.0.0.1"]));
+    server.set("model.test", 3600, &["10.0.0.2"]);
+    assert_eq!(sorted(resolver.look_up("model.test").await), addresses(&["10.0.0.2"]));
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_an_error_that_says_so() {
+    let server = NameServer::start();
+    let resolver = server.resolver();
+    assert!(resolver.look_up("unknown.test").await.is_err(), "no such name");
+    server.set("empty.test", 60, &[]);
+    assert!(resolver.look_up("empty.test").await.is_err(), "a name without addresses");
+    server.set("model.test", 60, &["10.0.0.1"]);
+    server.zone().failure = 2;
+    assert!(resolver.look_up("model.test").await.is_err(), "SERVFAIL");
+    server.zone().failure = 0;
+    server.die(true);
+    let error = resolver.look_up("model.test").await.expect_err("nobody answers");
+    assert!(!error.is_empty());
+    server.die(false);
+    assert_eq!(sorted(resolver.look_up("model.test").await), addresses(&["10.0.0.1"]));
+}
+
+#[tokio::test]
+async fn short_names_are_looked_for_in_the_search_domains() {
+    let server = NameServer::start();
+    server.set("model.second.test", 60, &["10.0.0.7"]);
+    let resolver = server.resolver_with("/nonexistent/hosts", &["first.test.", "second.test."], |_| true);
+    assert_eq!(sorted(resolver.look_up("model").await), addresses(&["10.0.0.7"]));
+    assert!(resolver.look_up("model.").await.is_err(), "the final dot makes it whole");
+}
+
+#[tokio::test]
+async fn a_name_in_the_hosts_file_is_never_asked_for() {
+    let server = NameServer::start();
+    server.set("model", 60, &["10.0.0.1", "fd00::1"]);
+    let hosts = tempfile::NamedTempFile::new().unwrap();
+    fs::write(
+        hosts.path(),
+        "127.0.0.1 localhost\n# 10.9.9.9 model\n10.2.0.1\tgpu Model # of the first rack\n10.2.0.2 model\nnonsense model\n",
+    )
+    .unwrap();
+    let resolver = server.resolver_with(hosts.path().to_str().unwrap(), &[], |_| true);
+    let answer = resolver.look_up("model").await.expect("an answer");
+    assert_eq!(answer.addresses, addresses(&["10.2.0.1", "10.2.0.2"]));
+    assert_eq!(answer.valid_for, resolver.pace().hosts);
+    assert_eq!(server.asked_for("model"), 0);
+    // It is read again each time.
+    fs::write(hosts.path(), "10.2.0.3 model\n").unwrap();
+    assert_eq!(sorted(resolver.look_up("model.").await), addresses(&["10.2.0.3"]));
+    fs::write(hosts.path(), "").unwrap();
+    assert_eq!(sorted(resolver.look_up("model").await), addresses(&["10.0.0.1", "fd00::1"]));
+}
+
+#[tokio::test]
+async fn addresses_without_a_route_are_left_out_unless_there_is_no_other() {
+    let server = NameServer::start();
+    server.set("model.test", 60, &["10.0.0.1", "fd00::1"]);
+    server.set("six.test", 60, &["fd00::6"]);
+    let without_ipv6 = server.resolver_with("/nonexistent/hosts", &[], |address| address.is_ipv4());
+    assert_eq!(sorted(without_ipv6.look_up("model.test").await), addresses(&["10.0.0.1"]));
+    assert_eq!(sorted(without_ipv6.look_up("six.test").await), addresses(&["fd00::6"]));
+}
+
+#[test]
+fn loopback_has_a_route_and_a_foreign_link_has_none() {
+    assert!(is_routable("127.0.0.1".parse().unwrap()));
+    // Link-local without a zone: the kernel cannot know which link is meant.
+    assert!(!is_routable("fe80::1".parse().unwrap()));
+}
+
+#[test]
+fn localhost_is_known_without_any_server() {
+    // RFC 6761 section 6.3, also where neither a hosts file nor a name server is at hand.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = NameServer::start();
+    server.die(true);
+    let found = runtime.block_on(server.resolver().look_up("localhost"));
+    assert_eq!(sorted(found), addresses(&["127.0.0.1", "::1"]));
+    assert_eq!(server.asked_for("localhost"), 0);
+}
+
+#[tokio::test]
+async fn the_file_of_name_servers_is_read_again_when_it_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("resolv.conf");
+    let resolver = Resolver(Arc::new(State {
+        hosts: "/nonexistent/hosts".into(),
+        servers: Servers::File { path: path.clone(), current: Mutex::default() },
+        pace: Pace::default(),
+        is_routable: |_| true,
+    }));
+    let error = resolver.look_up("model.test").await.expect_err("there is no file");
+    assert!(error.contains("resolv.conf"), "{error}");
+    let write = |text: &str, age_s: u64| {
+        fs::write(&path, text).unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(age_s)).unwrap();
+    };
+    write("nameserver 127.0.0.1\noptions attempts:1\n", 30);
+    assert_eq!(resolver.dns().expect("a client").options().attempts, 1);
+    write("nameserver 127.0.0.1\noptions attempts:3\n", 20);
+    assert_eq!(resolver.dns().expect("a client").options().attempts, 3);
+    write("# nothing\n", 10);
+    assert!(resolver.dns().is_err_and(|error| error.contains("resolv.conf")));
+    write("nameserver 127.0.0.1\noptions attempts:4\n", 5);
+    assert_eq!(resolver.dns().expect("a client").options().attempts, 4);
+}

@@ -1,0 +1,214 @@
+//! Life of the process: start, reload, drain, take-over, and how connections are dealt to workers.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use testkit::{Gate, Signal, Upstream, Weir, answer, wait};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_weir")
+}
+
+fn yaml(top: &str, body: &str) -> String {
+    format!(
+        "listen: [127.0.0.1:0]\n{top}\nroutes:\n  - match: {{path: /*}}\n    respond: {{status: 200, body: {body}}}\n"
+    )
+}
+
+#[test]
+fn a_second_instance_on_the_port_is_refused_with_69() {
+    let weir = Weir::builder(program()).config(yaml("", "one")).start();
+    let config = yaml("", "two").replace("127.0.0.1:0", &weir.addr().to_string());
+    let second = Weir::builder(program()).config(config).run();
+    assert_eq!(second.code, Some(69));
+    assert!(second.stderr.contains("another process listens there already"), "{}", second.stderr);
+    assert_eq!(weir.get("/").text(), "one");
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_64_and_its_line() {
+    let finished = Weir::builder(program()).config("listen: [127.0.0.1:0]\nroutez: []\n").run();
+    assert_eq!(finished.code, Some(64));
+    assert!(finished.stderr.contains(":2:1") && finished.stderr.contains("routes"), "{}", finished.stderr);
+}
+
+#[test]
+fn a_changed_file_takes_effect_and_a_wrong_one_does_not() {
+    let weir = Weir::builder(program()).config(yaml("admin: 127.0.0.1:0", "one")).start();
+    let mut client = weir.connect();
+    assert_eq!(client.get("/").text(), "one");
+    weir.rewrite_config(&yaml("admin: 127.0.0.1:0", "two"));
+    weir.signal(Signal::HUP);
+    wait::until(DEADLINE, "the new answer, on the old connection", || client.get("/").text() == "two");
+    weir.rewrite_config("listen: nonsense\n");
+    weir.wait_for_line("the refusal in the log", |line| line.contains("last good one stays").then_some(()));
+    assert_eq!(client.get("/").text(), "two");
+    // Without a signal, by being looked at.
+    weir.rewrite_config(&yaml("admin: 127.0.0.1:0", "three"));
+    wait::until(DEADLINE, "the file to be looked at", || client.get("/").text() == "three");
+}
+
+#[test]
+fn a_request_under_way_ends_before_the_process_does() {
+    let gate = Gate::new();
+    let upstream = Upstream::start(answer::gated(&gate, answer::ok("late")));
+    let config = format!(
+        "listen: [127.0.0.1:0]\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
+        upstream.url()
+    );
+    let weir = Weir::builder(program()).config(config).start();
+    let mut client = weir.connect();
+    client.request("GET", "/", &[], "");
+    upstream.wait_for_requests(1);
+    weir.signal(Signal::TERM);
+    wait::until(DEADLINE, "the listener to close", || testkit::RawClient::try_connect(weir.addr(), None).is_err());
+    gate.open();
+    let reply = client.read_response();
+    assert_eq!(reply.text(), "late");
+    assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
+}
+
+#[test]
+fn an_idle_connection_does_not_keep_the_process() {
+    let weir = Weir::builder(program()).config(yaml("", "one")).start();
+    let mut client = weir.connect();
+    assert_eq!(client.get("/").text(), "one");
+    weir.signal(Signal::TERM);
+    client.expect_closed();
+    assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
+}
+
+#[test]
+fn a_drain_deadline_ends_what_does_not_end() {
+    let upstream = Upstream::start(answer::stall());
+    let config = format!(
+        "listen: [127.0.0.1:0]\nserver: {{drain: 100ms}}\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
+        upstream.url()
+    );
+    let weir = Weir::builder(program()).config(config).start();
+    let mut client = weir.connect();
+    client.request("GET", "/", &[], "");
+    upstream.wait_for_requests(1);
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
+}
+
+/// Loads a gateway with connections that are opened anew whenever the gateway closes them, until told to stop; counts failures.
+fn hammer(address: std::net::SocketAddr, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<(usize, Vec<String>)> {
+    std::thread::spawn(move || {
+        let (mut good, mut bad) = (0, Vec::new());
+        while !stop.load(Ordering::Relaxed) {
+            let mut client = match testkit::RawClient::try_connect(address, None) {
+                Ok(client) => client,
+                Err(error) => {
+                    bad.push(format!("connect: {error}"));
+                    continue;
+                }
+            };
+            loop {
+                client.request("GET", "/", &[], "");
+                match client.try_read_response() {
+                    Ok(reply) if reply.status() == 200 => {
+                        good += 1;
+                        if reply.field("connection") == Some("close") || stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                    Ok(reply) => bad.push(format!("status {}", reply.status())),
+                    Err(error) => {
+                        bad.push(error.to_string());
+                        break;
+                    }
+                }
+            }
+        }
+        (good, bad)
+    })
+}
+
+#[test]
+fn reloads_and_take_overs_under_load_fail_no_request() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("takeover.sock");
+    let config = |marker: usize| {
+        format!(
+            "listen: [127.0.0.1:0]\nworkers: 2\ntakeover: {}\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{name: r{marker}, match: {{path: /*}}, upstream: u}}]\n",
+            socket.display(),
+            upstream.url()
+        )
+    };
+    let mut running = Weir::builder(program()).config(config(0)).start();
+    let address = running.addr();
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..4).map(|_| hammer(address, stop.clone())).collect();
+    for number in 1..=20 {
+        running.rewrite_config(&config(number));
+        running.signal(Signal::HUP);
+        running.wait_for_line("a reload", |line| line.contains(&format!("route r{number} added")).then_some(()));
+    }
+    for number in 0..3 {
+        let next = Weir::builder(program()).config(config(number)).start();
+        assert_eq!(next.addr(), address, "the same sockets");
+        assert_eq!(running.wait_for_exit(DEADLINE).code(), Some(0), "the old process drains and ends");
+        running = next;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let results: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    for (good, bad) in &results {
+        assert_eq!(*bad, Vec::<String>::new());
+        assert!(*good > 10);
+    }
+}
+
+#[test]
+fn eight_long_connections_are_spread_over_four_workers() {
+    let weir = Weir::builder(program()).config(yaml("workers: 4\nadmin: 127.0.0.1:0", "one")).start();
+    let mut clients: Vec<_> = (0..8).map(|_| weir.connect()).collect();
+    for _ in 0..100 {
+        for client in &mut clients {
+            assert_eq!(client.get("/").status(), 200);
+        }
+    }
+    let metrics = weir.admin_get("/metrics");
+    let served: Vec<u64> = metrics
+        .text()
+        .lines()
+        .filter(|line| line.starts_with("weir_worker_requests_total{") || line.starts_with("worker_requests_total{"))
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64)
+        .collect();
+    assert_eq!(served.len(), 4, "{}", metrics.text());
+    assert_eq!(served.iter().sum::<u64>(), 800);
+    assert!(served.iter().all(|&count| count > 0 && count <= 400), "{served:?}");
+}
+
+#[test]
+fn a_client_address_has_no_more_connections_than_allowed() {
+    let weir =
+        Weir::builder(program()).config(yaml("workers: 1\nserver: {max_connections_per_client: 2}", "one")).start();
+    let mut held: Vec<_> = (0..2).map(|_| weir.connect()).collect();
+    for client in &mut held {
+        assert_eq!(client.get("/").status(), 200);
+    }
+    let mut third = weir.connect();
+    let _ = third.try_send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(third.try_read_response().is_err());
+    drop(held);
+    let good = AtomicUsize::new(0);
+    wait::until(DEADLINE, "room for another connection", || {
+        let mut client = weir.connect();
+        let _ = client.try_send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.try_read_response().is_ok() && good.fetch_add(1, Ordering::Relaxed) == 0
+    });
+}
+
+#[test]
+fn a_port_that_is_taken_by_another_program_is_refused_too() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = yaml("", "x").replace("127.0.0.1:0", &taken.local_addr().unwrap().to_string());
+    assert_eq!(Weir::builder(program()).config(config).run().code, Some(69));
+}

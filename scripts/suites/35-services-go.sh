@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The Go services: their unit and integration tests, then the contract suite against each, and against others through them.
+source "$(dirname "$0")/../lib.sh"
+need_program go "Go 1.26 or newer builds these services: https://go.dev/doc/install"
+need_apt redis-server
+contract=$(need_venv contract services/contract/requirements.txt)/bin/python
+need_npm services/messages-hono
+need_npm services/inference-node
+
+logs=$WEIR_CACHE/logs bin=$WEIR_CACHE/services-go tmp=$(mktemp -d)
+mkdir -p "$logs" "$bin"
+started=()
+stop() {
+  for pid in "${started[@]}"; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null || true; done
+  rm -rf "$tmp"
+}
+trap stop EXIT
+
+passed=0 failed=0 skipped=0 code=0
+# step NAME COMMAND...: runs it, and adds up what it counted: go test's lines and the contract suite's closing line are known.
+step() {
+  local name=$1 log=$logs/services-go-$1.log p f s bad=0
+  shift
+  say "-- $name"
+  "$@" >"$log" 2>&1 || bad=1
+  read -r p f s < <(awk '
+    /^ *--- PASS/ {p++} /^ *--- FAIL/ {f++} /^ *--- SKIP/ {s++}
+    /^[0-9]+ passed, [0-9]+ failed/ {p += $1; f += $3; s += $5}
+    END {print p + 0, f + 0, s + 0}' "$log")
+  [ "$bad" = 0 ] || { cat "$log"; code=1; [ "$f" -gt 0 ] || f=1; }
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  say "   $(count_line "$p" "$f" "$s")"
+}
+go_test() { (cd services && exec go test -count=1 -v ./...); }
+# contract CASES ARGUMENT...
+contract() { local cases=$1; shift; (cd services/contract && exec "$contract" -m contract "cases/$cases.yaml" "$@"); }
+
+# start NAME WHICH COMMAND...: in the background, on a free port; the address that it prints, followed by WHICH, is then in $url.
+start() {
+  local name=$1 which=$2 out=$tmp/$1.out
+  shift 2
+  : >"$out"
+  PORT=0 "$@" >"$out" 2>&1 &
+  started+=($!)
+  for _ in $(seq 300); do
+    url=$(sed -nE "s/^listening on (http:[^ ]+)$which\$/\1/p" "$out")
+    [ -z "$url" ] || return 0
+    kill -0 "${started[-1]}" 2>/dev/null || break
+    sleep 0.1
+  done
+  die "$name did not start: $(cat "$out")"
+}
+
+step tests go_test
+(cd services && go build -o "$bin/" ./gateway-fiber ./limiter-fiber ./calculator)
+
+step contract-calculator contract calculator --start "$bin/calculator"
+
+start calculator '' "$bin/calculator"
+calculator=$url
+redis-server --port 0 --unixsocket "$tmp/redis.sock" --save '' --appendonly no --dir "$tmp" >"$tmp/redis.out" 2>&1 &
+started+=($!)
+for _ in $(seq 300); do redis-cli -s "$tmp/redis.sock" ping >/dev/null 2>&1 && break || sleep 0.1; done
+limiter="$bin/limiter-fiber -app-endpoint $calculator -redis-endpoint unix://$tmp/redis.sock"
+step contract-limiter contract limiter --start "$limiter -limit 3 -window 60"
+step contract-limiter-window contract limiter --var mode=short --start "$limiter -limit 3 -window 2"
+step contract-limiter-off contract limiter --var mode=off --start "$limiter -limit 0"
+step contract-calculator-through-limiter contract calculator --through gateway --start "$limiter -limit 0"
+
+start messages-hono ' \(auth\)' env AUTH_PORT=0 MESSAGES_PORT=0 node services/messages-hono/src/index.js
+hono=$url
+step contract-gateway contract gateway-fiber --env "AUTH_URL=$hono" --start "$bin/gateway-fiber"
+start gateway-fiber '' env "AUTH_URL=$hono" "$bin/gateway-fiber"
+step contract-hono-through-gateway contract messages --through gateway --skip messages --base-url "$url"
+
+# Not what depends on the service seeing at once that a client has gone: Fiber sees it when it writes the next piece.
+start inference-node '' node services/inference-node/src/index.js
+step contract-inference-through-gateway contract inference --through gateway --skip sim --skip faults --env "SERVICE_URL=$url" \
+  --start "$bin/gateway-fiber -config $root/services/gateway-fiber/examples/pass-all.json"
+
+count_line "$passed" "$failed" "$skipped"
+exit "$code"

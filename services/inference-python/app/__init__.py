@@ -1,0 +1,1 @@
+"""A model server without a model: services/inference.md says what it does."""
