@@ -169,7 +169,8 @@ impl RequestHead {
         let line = head.get(start..).unwrap_or_default();
         let length = line.iter().take(Limits::METHOD + 1).take_while(|&&byte| is_token_byte(byte)).count();
         match line.get(length) {
-            Some(b' ') if (1..=Limits::METHOD).contains(&length) => {}
+            _ if length > Limits::METHOD => return Err(ParseError::Method),
+            Some(b' ') if length > 0 => {}
             Some(b'\r') if length == 0 && line.starts_with(b"\r\n") => return Err(ParseError::EmptyLines),
             Some(b' ' | b'\t' | b'\r' | b'\n') | None => return Err(fault(&line[length..], ParseError::RequestLine)),
             Some(_) => return Err(ParseError::Method),
@@ -233,10 +234,12 @@ pub(crate) struct RawTarget {
 /// no version at all (RFC 9112 section 2.3).
 #[cold]
 fn wrong_version(rest: &[u8]) -> ParseError {
-    let end = find_control(rest, 0);
-    match rest[..end] {
-        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => fault(&rest[end..], ParseError::Version),
-        _ => fault(&rest[end..], ParseError::RequestLine),
+    let (line, behind) = rest.split_at(find_control(rest, 0));
+    match line {
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] if behind.starts_with(b"\r\n") => {
+            ParseError::Version
+        }
+        _ => fault(behind, ParseError::RequestLine),
     }
 }
 

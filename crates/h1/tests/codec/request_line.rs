@@ -1,7 +1,7 @@
 //! Request lines: RFC 9112 section 3; rules 3 and 4.
 
 use h1::ParseError::{self, *};
-use h1::{Method, TargetForm, Version};
+use h1::{TargetForm, Version};
 
 use crate::support::feed::Start;
 use crate::{refuse_request, request};

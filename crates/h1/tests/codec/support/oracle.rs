@@ -108,6 +108,9 @@ fn read_response(bytes: &[u8], method: &[u8], closed: bool) -> Step<Reading> {
         None if rest.is_empty() => rest,
         None => return invalid("4: a space before the reason"),
     };
+    if has_control(reason) {
+        return invalid("4: control in the reason");
+    }
     let fields = read_fields(&lines[1..])?;
     let (codings, length) = (transfer_codings(&fields), content_length(&fields)?);
     if codings.is_some() && (version == b"HTTP/1.0" || length.is_some()) {
@@ -191,7 +194,7 @@ fn read_fields(lines: &[&[u8]]) -> Step<Vec<(String, Vec<u8>)>> {
         if !is_token(name) {
             return invalid("5.1: name is a token");
         }
-        if value.iter().any(|&byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f) {
+        if has_control(value) {
             return invalid("9110 5.5: control in a value");
         }
         fields.push((String::from_utf8(name.to_ascii_lowercase()).unwrap(), trim(value).to_vec()));
@@ -373,6 +376,11 @@ fn quoted_length(text: &[u8]) -> Option<usize> {
         }
     }
     None
+}
+
+/// `field-content` and `reason-phrase` have HTAB, SP, VCHAR and obs-text (RFC 9110 section 5.5, RFC 9112 section 4).
+fn has_control(text: &[u8]) -> bool {
+    text.iter().any(|&byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f)
 }
 
 fn is_token(bytes: &[u8]) -> bool {
