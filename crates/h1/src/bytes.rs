@@ -4,6 +4,7 @@ mod blocks;
 #[cfg(test)]
 mod tests;
 
+/// A table that says of each byte whether it matches a pattern.
 macro_rules! class {
     ($($pattern:tt)*) => {{
         let mut table = [false; 256];
@@ -15,6 +16,7 @@ macro_rules! class {
         table
     }};
 }
+pub(crate) use class;
 
 /// `tchar` (RFC 9110 section 5.6.2).
 static TOKEN: [bool; 256] = class!(

@@ -98,6 +98,10 @@ impl ChunkedDecoder {
         loop {
             match self.state {
                 State::Line(line) => {
+                    if let Some(length) = self.plain_line(line, &input[at..]) {
+                        at += length;
+                        continue;
+                    }
                     let Some(&byte) = input.get(at) else { return Ok((at, BodyEvent::NeedMore)) };
                     self.state = self.step(line, byte).unwrap_or_else(State::Failed);
                     at += 1;
@@ -117,6 +121,30 @@ impl ChunkedDecoder {
                 State::Failed(error) => return Err(error),
             }
         }
+    }
+
+    /// Takes a whole size line without extension, with the line end of the data before it, if `input` begins so and more data
+    /// follows; else nothing. The steps would come to the same: this is what nearly all chunks look like, at a fraction of the cost.
+    #[inline]
+    fn plain_line(&mut self, line: Line, input: &[u8]) -> Option<usize> {
+        let (before, input) = match line {
+            Line::SizeStart => (0, input),
+            Line::DataCr => (2, input.strip_prefix(b"\r\n")?),
+            _ => return None,
+        };
+        let mut size = 0;
+        let mut digits = 0;
+        for digit in input.iter().take(usize::from(SIZE_DIGITS)).map_while(|&byte| hex(byte)) {
+            size = size << 4 | digit;
+            digits += 1;
+        }
+        // Without digits the size is 0 as well.
+        if size == 0 || !input[digits..].starts_with(b"\r\n") {
+            return None;
+        }
+        self.size = size;
+        self.state = State::Data;
+        Some(before + digits + 2)
     }
 
     /// Takes one byte that is not data.

@@ -56,9 +56,10 @@ pub fn chunked(out: &mut Vec<u8>) {
 #[inline]
 pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
     debug_assert!((100..=999).contains(&status), "{status}");
-    out.extend_from_slice(b"HTTP/1.1 ");
-    decimal(out, u64::from(status));
-    out.push(b' ');
+    let digit = |place: u16| b'0' + (status / place % 10) as u8;
+    let mut start = *b"HTTP/1.1 000 ";
+    start[9..12].copy_from_slice(&[digit(100), digit(10), digit(1)]);
+    out.extend_from_slice(&start);
     text(out, reason);
     out.extend_from_slice(b"\r\n");
 }
@@ -71,11 +72,15 @@ pub fn chunk_size(out: &mut Vec<u8>, length: usize) {
     if length == 0 {
         return;
     }
-    let digits = (usize::BITS - length.leading_zeros()).div_ceil(4);
-    for digit in (0..digits).rev() {
-        out.push(b"0123456789abcdef"[length >> (digit * 4) & 15]);
+    let mut line = *b"0000000000000000\r\n";
+    let mut at = line.len() - 2;
+    let mut rest = length;
+    while rest > 0 {
+        at -= 1;
+        line[at] = b"0123456789abcdef"[rest & 15];
+        rest >>= 4;
     }
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&line[at..]);
 }
 
 /// Appends a whole chunk; nothing for no data.

@@ -47,6 +47,13 @@ impl Framing {
     }
 
     fn connection(&mut self, fields: &mut Fields, buf: &[u8]) -> Result<(), ParseError> {
+        // What nearly all connections say, and it names no field.
+        let is_plain = !fields.repeats(Known::Connection)
+            && fields.first(Known::Connection, buf).is_some_and(|value| value.eq_ignore_ascii_case(b"keep-alive"));
+        if is_plain {
+            self.keep_alive = true;
+            return Ok(());
+        }
         let mut options = 0;
         let mut names_fields = false;
         for option in fields.values(Known::Connection, buf).flat_map(list_elements) {

@@ -71,28 +71,27 @@ pub(crate) fn is_authority(bytes: &[u8]) -> bool {
                 std::str::from_utf8(&rest[..close]).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok());
             is_address && is_port(&rest[close + 1..])
         }
-        _ => {
-            let (name, port) = bytes.split_at(memchr::memchr(b':', bytes).unwrap_or(bytes.len()));
-            is_name(name) && is_port(port)
-        }
+        _ => name_length(bytes).is_some_and(|length| is_port(&bytes[length..])),
     }
 }
 
-/// Labels with one dot between them, and perhaps one at the end. Empty labels are refused: `..` means something to file systems, which
-/// servers that keep a folder a host have been led astray by.
-fn is_name(name: &[u8]) -> bool {
+/// Bytes of a host's name, dots between its labels included.
+static NAME: [bool; 256] =
+    crate::bytes::class!(b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'~' | b'.');
+
+/// Length of the host's name that `bytes` begin with: labels with one dot between them, and perhaps one at the end. Empty labels are
+/// refused: `..` means something to file systems, which servers that keep a folder a host have been led astray by.
+fn name_length(bytes: &[u8]) -> Option<usize> {
+    let mut length = 0;
     let mut last = b'.';
-    for &byte in name {
-        let is_ok = match byte {
-            b'.' => last != b'.',
-            _ => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~'),
-        };
-        if !is_ok {
-            return false;
+    for &byte in bytes.iter().take_while(|&&byte| NAME[usize::from(byte)]) {
+        if byte == b'.' && last == b'.' {
+            return None;
         }
         last = byte;
+        length += 1;
     }
-    !name.is_empty()
+    (length > 0).then_some(length)
 }
 
 /// Nothing, or a colon with a number of 16 bits, which may be left out (RFC 3986 section 3.2.3).
@@ -100,9 +99,10 @@ fn is_port(bytes: &[u8]) -> bool {
     match bytes {
         [] => true,
         [b':', digits @ ..] => {
-            digits.len() <= 5
-                && digits.iter().all(u8::is_ascii_digit)
-                && digits.iter().fold(0, |port, digit| port * 10 + u32::from(digit - b'0')) <= 65_535
+            let number = digits.iter().take(6).try_fold(0, |port, digit| {
+                digit.is_ascii_digit().then(|| port * 10 + u32::from(digit - b'0'))
+            });
+            digits.len() <= 5 && number.is_some_and(|port| port <= 65_535)
         }
         _ => false,
     }
