@@ -76,8 +76,7 @@ pub(crate) fn is_authority(bytes: &[u8]) -> bool {
 }
 
 /// Bytes of a host's name, dots between its labels included.
-static NAME: [bool; 256] =
-    crate::bytes::class!(b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'~' | b'.');
+static NAME: [bool; 256] = crate::bytes::class!(b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'~' | b'.');
 
 /// Length of the host's name that `bytes` begin with: labels with one dot between them, and perhaps one at the end. Empty labels are
 /// refused: `..` means something to file systems, which servers that keep a folder a host have been led astray by.
@@ -99,9 +98,10 @@ fn is_port(bytes: &[u8]) -> bool {
     match bytes {
         [] => true,
         [b':', digits @ ..] => {
-            let number = digits.iter().take(6).try_fold(0, |port, digit| {
-                digit.is_ascii_digit().then(|| port * 10 + u32::from(digit - b'0'))
-            });
+            let number = digits
+                .iter()
+                .take(6)
+                .try_fold(0, |port, digit| digit.is_ascii_digit().then(|| port * 10 + u32::from(digit - b'0')));
             digits.len() <= 5 && number.is_some_and(|port| port <= 65_535)
         }
         _ => false,
