@@ -1,3 +1,4 @@
 //! What a route adds to plain forwarding: one policy a file or folder, each testable alone.
 
+pub mod cache;
 pub mod cors;

@@ -73,6 +73,13 @@ pub fn date_line(out: &mut Vec<u8>) {
     out.extend_from_slice(&line);
 }
 
+/// Appends the `Date` line of a time in seconds since 1970.
+pub fn write_date(unix_seconds: u64, out: &mut Vec<u8>) {
+    let mut line = [0; DATE_LINE];
+    render_date(unix_seconds, &mut line);
+    out.extend_from_slice(&line);
+}
+
 /// Renders a `Date` line for seconds since 1970.
 fn render_date(unix_seconds: u64, line: &mut [u8; DATE_LINE]) {
     let days = unix_seconds / 86_400;

@@ -1,0 +1,151 @@
+//! Cost of the cache's rules for one request. `cargo bench -p weir --bench cache_rules`
+//!
+//! The allocation counts of the steps of a hit have to be zero.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use divan::{AllocProfiler, Bencher};
+use h1::{Limits, Method, RequestHead, ResponseHead};
+use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore};
+use weir::policy::cache::rules::key::{self, Url};
+use weir::policy::cache::rules::request::{Incoming, admit};
+use weir::policy::cache::rules::status::{self, Outcome};
+use weir::policy::cache::rules::{
+    Admission, Asked, Class, LiveLines, Policy, StoredLines, Terms, Times, delivery, head, reuse, storable, vary,
+};
+
+#[global_allocator]
+static ALLOC: AllocProfiler = AllocProfiler::system();
+
+fn main() {
+    divan::main();
+}
+
+const NOW: u64 = 784_111_777_000;
+
+const REQUEST: &[u8] = b"GET /api/v1/items/42?page=2 HTTP/1.1\r\nHost: api.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n\
+    Accept: application/json, text/plain, */*\r\nAccept-Language: en-GB,en;q=0.9\r\nAccept-Encoding: gzip, deflate, br\r\n\
+    Connection: keep-alive\r\nReferer: https://example.com/\r\nCache-Control: max-age=30\r\n\r\n";
+
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Type: application/json\r\nContent-Length: 200\r\n\
+    Cache-Control: public, max-age=60, stale-while-revalidate=30\r\nETag: \"33a64df551425fcc55e4d42a148795d9f25f89d4\"\r\n\
+    Vary: Accept-Encoding\r\nX-Request-Id: 0123456789abcdef\r\nServer: origin\r\n\r\n";
+
+struct Case {
+    policy: Policy,
+    request: RequestHead,
+    response: ResponseHead,
+    asked: Asked,
+    terms: Terms,
+    stored: Vec<u8>,
+    names: Vec<u8>,
+    secondary: Vec<u8>,
+}
+
+const URL: Url<'static> =
+    Url { scheme: b"http", authority: b"api.example.com", path: b"/api/v1/items/42", query: Some(b"page=2") };
+
+impl Case {
+    fn new() -> Self {
+        let cache = Cache {
+            name: "answers".into(),
+            mode: CacheMode::Http { default_ttl: None },
+            stores: vec![CacheStore::Memory],
+            max_bytes: 1 << 28,
+            max_entries: 10_000,
+            max_body_bytes: 1 << 20,
+            query: CacheQuery::All,
+            partition_by: Vec::new(),
+            post_json: false,
+            stale_if_error: Some(Duration::from_secs(60)),
+            stale_while_revalidate: None,
+            tags: Vec::new(),
+            headers: CacheHeaders { age: true, x_cache: true, cache_status: true },
+        };
+        let policy = Policy::new(&cache, ["x-api-key"], None);
+        let mut request = RequestHead::default();
+        request.parse(REQUEST, 0, REQUEST.len(), &Limits::default()).unwrap();
+        let mut response = ResponseHead::default();
+        response.parse(RESPONSE, 0, RESPONSE.len(), Method::Get, &Limits::default()).unwrap();
+        let Admission::Use(asked) = admit(&policy, incoming(&request)) else { panic!("not cached") };
+        let lines = LiveLines::new(&response.fields, RESPONSE);
+        let times = Times { sent_ms: NOW, received_ms: NOW };
+        let terms = storable::consider(&policy, &asked, 200, lines, times).unwrap();
+        let (mut stored, mut names, mut secondary) = (Vec::new(), Vec::new(), Vec::new());
+        head::store(&policy, lines, NOW, &mut stored);
+        vary::write_names(lines, &mut names).unwrap();
+        vary::write_secondary(&names, LiveLines::new(&request.fields, REQUEST), &mut secondary);
+        Case { policy, request, response, asked, terms, stored, names, secondary }
+    }
+}
+
+fn incoming(request: &RequestHead) -> Incoming<LiveLines<'_>> {
+    Incoming {
+        method: request.method,
+        has_content: false,
+        is_upgrade: request.upgrade,
+        lines: LiveLines::new(&request.fields, REQUEST),
+    }
+}
+
+/// Reads the request.
+#[divan::bench]
+fn hit_1_admit(bencher: Bencher<'_, '_>) {
+    let case = Case::new();
+    bencher.bench_local(|| admit(&case.policy, incoming(black_box(&case.request))));
+}
+
+/// Writes the key and hashes it.
+#[divan::bench]
+fn hit_2_key(bencher: Bencher<'_, '_>) {
+    let case = Case::new();
+    let lines = LiveLines::new(&case.request.fields, REQUEST);
+    let mut out = Vec::with_capacity(512);
+    bencher.bench_local(|| {
+        out.clear();
+        case.policy.write_key(Class::Get, black_box(&URL), None, lines, None, &mut out);
+        key::hash(&out)
+    });
+}
+
+/// Compares the fields that `Vary` names.
+#[divan::bench]
+fn hit_3_vary(bencher: Bencher<'_, '_>) {
+    let case = Case::new();
+    let lines = LiveLines::new(&case.request.fields, REQUEST);
+    let mut scratch = Vec::with_capacity(512);
+    bencher.bench_local(|| vary::matches(&case.names, &case.secondary, black_box(lines), &mut scratch));
+}
+
+/// Decides and writes the head.
+#[divan::bench]
+fn hit_4_answer(bencher: Bencher<'_, '_>) {
+    let case = Case::new();
+    let lines = LiveLines::new(&case.request.fields, REQUEST);
+    let mut out = Vec::with_capacity(2048);
+    bencher.bench_local(|| {
+        out.clear();
+        let now = black_box(NOW + 5_000);
+        let verdict = reuse::assess(&case.terms, &case.asked, now);
+        let delivery = delivery::choose(&case.asked, lines, &case.terms, StoredLines(&case.stored), 200);
+        head::write_fields(&case.stored, delivery, 200, &mut out);
+        status::write(case.policy.headers, Outcome::Hit, Some(&case.terms), now, b"weir", &mut out);
+        verdict
+    });
+}
+
+/// What a miss adds: the decision to store, and the head to store.
+#[divan::bench]
+fn miss_store(bencher: Bencher<'_, '_>) {
+    let case = Case::new();
+    let lines = LiveLines::new(&case.response.fields, RESPONSE);
+    let times = Times { sent_ms: NOW, received_ms: NOW };
+    let mut out = Vec::with_capacity(2048);
+    bencher.bench_local(|| {
+        out.clear();
+        let terms = storable::consider(&case.policy, &case.asked, 200, black_box(lines), times);
+        head::store(&case.policy, lines, NOW, &mut out);
+        terms
+    });
+}

@@ -1,0 +1,3 @@
+//! A shared HTTP cache.
+
+pub mod rules;

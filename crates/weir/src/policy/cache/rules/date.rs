@@ -1,0 +1,103 @@
+//! HTTP dates (RFC 9110 section 5.6.7), read for the sake of freshness: any case (RFC 9111 section 4.2), no zone but GMT, and nothing that is
+//! only nearly a date.
+
+const MONTHS: [&[u8; 3]; 12] =
+    [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+
+/// Seconds since the Unix epoch; negative before it. Takes IMF-fixdate, the format of RFC 850 and asctime's. `now_s` (same unit) decides the
+/// century of a two-digit year: one that seems to be more than 50 years ahead is past. The day of the week must be one, but need not be right.
+pub fn parse(value: &[u8], now_s: i64) -> Option<i64> {
+    let mut lower = [0; 40];
+    let text = lower.get_mut(..value.len())?;
+    text.copy_from_slice(value);
+    text.make_ascii_lowercase();
+    imf_fixdate(text).or_else(|| asctime(text)).or_else(|| rfc850(text, now_s))
+}
+
+/// `sun, 06 nov 1994 08:49:37 gmt`
+fn imf_fixdate(text: &[u8]) -> Option<i64> {
+    let rest = short_day(text)?.strip_prefix(b", ")?;
+    let [d1, d2, b' ', m1, m2, m3, b' ', y1, y2, y3, y4, b' ', time @ ..] = rest else { return None };
+    let time = time.strip_suffix(b" gmt")?;
+    seconds(number(&[*y1, *y2, *y3, *y4])?, month(&[*m1, *m2, *m3])?, number(&[*d1, *d2])?, time)
+}
+
+/// `sun nov  6 08:49:37 1994`
+fn asctime(text: &[u8]) -> Option<i64> {
+    let rest = short_day(text)?.strip_prefix(b" ")?;
+    let [m1, m2, m3, b' ', d1, d2, b' ', time @ .., b' ', y1, y2, y3, y4] = rest else { return None };
+    let day = if *d1 == b' ' { number(&[*d2])? } else { number(&[*d1, *d2])? };
+    seconds(number(&[*y1, *y2, *y3, *y4])?, month(&[*m1, *m2, *m3])?, day, time)
+}
+
+/// `sunday, 06-nov-94 08:49:37 gmt`
+fn rfc850(text: &[u8], now_s: i64) -> Option<i64> {
+    let rest = DAYS.iter().find_map(|day| text.strip_prefix(day.as_bytes()))?.strip_prefix(b", ")?;
+    let [d1, d2, b'-', m1, m2, m3, b'-', y1, y2, b' ', time @ ..] = rest else { return None };
+    let time = time.strip_suffix(b" gmt")?;
+    let (month, day, short) = (month(&[*m1, *m2, *m3])?, number(&[*d1, *d2])?, number(&[*y1, *y2])?);
+    // The latest century that does not lie more than 50 years ahead. 29 February is no date in some of them.
+    let this_year = year_of(now_s);
+    let century = this_year - this_year.rem_euclid(100);
+    [century + 100, century, century - 100].into_iter().find_map(|century| {
+        let year = century + short;
+        if year > this_year + 50 {
+            return None;
+        }
+        let date = seconds(year, month, day, time)?;
+        let limit = seconds(this_year + 50, 1, 1, b"00:00:00")? + (now_s - seconds(this_year, 1, 1, b"00:00:00")?);
+        (date <= limit).then_some(date)
+    })
+}
+
+fn short_day(text: &[u8]) -> Option<&[u8]> {
+    let (day, rest) = text.split_at_checked(3)?;
+    DAYS.iter().any(|name| name.as_bytes()[..3] == *day).then_some(rest)
+}
+
+fn month(name: &[u8; 3]) -> Option<i64> {
+    MONTHS.iter().position(|month| *month == name).map(|index| index as i64 + 1)
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0')))
+}
+
+fn seconds(year: i64, month: i64, day: i64, time: &[u8]) -> Option<i64> {
+    let [h1, h2, b':', m1, m2, b':', s1, s2] = time else { return None };
+    let (hour, minute, second) = (number(&[*h1, *h2])?, number(&[*m1, *m2])?, number(&[*s1, *s2])?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days_in_month = match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    if !(1..=days_in_month).contains(&day) || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    // A leap second is taken as the one before it: never later than what was meant.
+    Some(days_from_civil(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second.min(59))
+}
+
+/// Days since the Unix epoch in the proleptic Gregorian calendar: years are counted from March, so that the leap day is the last of its year,
+/// in cycles of 400 years.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let cycle = year.div_euclid(400);
+    let year_of_cycle = year.rem_euclid(400);
+    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    cycle * 146_097 + year_of_cycle * 365 + year_of_cycle / 4 - year_of_cycle / 100 + day_of_year - 719_468
+}
+
+/// Year of a time, near enough to choose a century by: exact in all but the first and last days of a year's drift.
+fn year_of(unix_s: i64) -> i64 {
+    let mut year = 1970 + unix_s.div_euclid(31_556_952);
+    while days_from_civil(year, 1, 1) * 86_400 > unix_s {
+        year -= 1;
+    }
+    while days_from_civil(year + 1, 1, 1) * 86_400 <= unix_s {
+        year += 1;
+    }
+    year
+}

@@ -1,0 +1,125 @@
+//! What a route's cache is configured to do, in the form that requests need.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use h1::Known;
+
+use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery};
+
+/// A cache as one route uses it. Made when the configuration is loaded.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Fixed time or RFC 9111.
+    pub mode: Mode,
+    /// Which of the query is part of the key.
+    pub query: CacheQuery,
+    /// Request fields that separate tenants, in lower case.
+    pub partition_by: Vec<(Known, Arc<str>)>,
+    /// Request fields, beside `Authorization` and `Cookie`, that a limit of the route keys on and that separate no tenants.
+    pub guarded: Vec<Arc<str>>,
+    /// Whether `Authorization` separates tenants.
+    pub authorization_partitions: bool,
+    /// Whether `Cookie` separates tenants.
+    pub cookie_partitions: bool,
+    /// POST is keyed by the canonical form of its JSON body.
+    pub post_json: bool,
+    /// RFC 5861, where the origin does not say; milliseconds.
+    pub stale_if_error_ms: Option<u64>,
+    /// RFC 5861, where the origin does not say; milliseconds.
+    pub stale_while_revalidate_ms: Option<u64>,
+    /// Largest body that is stored, in bytes.
+    pub max_body_bytes: u64,
+    /// Fields that are written.
+    pub headers: CacheHeaders,
+    /// Stands in every key: an answer stored under other rules is never found.
+    pub(super) fingerprint: Box<[u8]>,
+}
+
+/// How freshness is decided; times in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Every 200 for the same time.
+    Ttl(u64),
+    /// RFC 9111.
+    Http {
+        /// Heuristic freshness (section 4.2.2).
+        default_ttl_ms: Option<u64>,
+    },
+}
+
+impl Policy {
+    /// Makes a route's policy. `limited_by` are the request fields that the route's limits key on. `route` names the route where its fields
+    /// take part in matching: two routes of one URL must not share answers.
+    pub fn new<'a>(cache: &Cache, limited_by: impl IntoIterator<Item = &'a str>, route: Option<&str>) -> Self {
+        let partitions = |name: &str| cache.partition_by.iter().any(|field| field.eq_ignore_ascii_case(name));
+        let mut guarded: Vec<Arc<str>> = limited_by
+            .into_iter()
+            .filter(|name| {
+                !partitions(name) && !name.eq_ignore_ascii_case("authorization") && !name.eq_ignore_ascii_case("cookie")
+            })
+            .map(|name| name.to_ascii_lowercase().into())
+            .collect();
+        guarded.sort();
+        guarded.dedup();
+        Policy {
+            mode: match cache.mode {
+                CacheMode::Ttl(ttl) => Mode::Ttl(millis(ttl)),
+                CacheMode::Http { default_ttl } => Mode::Http { default_ttl_ms: default_ttl.map(millis) },
+            },
+            query: cache.query.clone(),
+            partition_by: cache
+                .partition_by
+                .iter()
+                .map(|name| (Known::of(name.as_bytes()), name.to_ascii_lowercase().into()))
+                .collect(),
+            authorization_partitions: partitions("authorization"),
+            cookie_partitions: partitions("cookie"),
+            post_json: cache.post_json,
+            stale_if_error_ms: cache.stale_if_error.map(millis),
+            stale_while_revalidate_ms: cache.stale_while_revalidate.map(millis),
+            max_body_bytes: cache.max_body_bytes,
+            headers: cache.headers,
+            fingerprint: fingerprint(cache, &guarded, route),
+            guarded,
+        }
+    }
+
+    /// Whether answers say themselves how long they are fresh.
+    pub fn is_http(&self) -> bool {
+        matches!(self.mode, Mode::Http { .. })
+    }
+}
+
+/// Everything in the configuration that decides which requests share an answer.
+fn fingerprint(cache: &Cache, guarded: &[Arc<str>], route: Option<&str>) -> Box<[u8]> {
+    let mut bytes = Vec::new();
+    let mut text = |text: &str| {
+        bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    };
+    text(&cache.name);
+    text(match cache.mode {
+        CacheMode::Ttl(_) => "ttl",
+        CacheMode::Http { .. } => "http",
+    });
+    text(route.unwrap_or_default());
+    match &cache.query {
+        CacheQuery::All => text("all"),
+        CacheQuery::Sorted => text("sorted"),
+        CacheQuery::Only(names) => {
+            text("only");
+            names.iter().for_each(|name| text(name));
+        }
+    }
+    text("by");
+    cache.partition_by.iter().for_each(|name| text(&name.to_ascii_lowercase()));
+    text("guarded");
+    guarded.iter().for_each(|name| text(name));
+    bytes.into_boxed_slice()
+}
+
+fn millis(time: Duration) -> u64 {
+    // 2^53 ms are 285,000 years: sums of a few of them cannot overflow.
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(1 << 53)
+}

@@ -1,0 +1,73 @@
+//! Whether a stored answer may be used for a request, now (RFC 9111 sections 4, 4.2.4 and 5.2.1; RFC 5861).
+
+use super::request::Asked;
+use super::status::Fwd;
+use super::terms::Terms;
+
+/// What a stored answer, whose key and `Vary` match, is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reuse {
+    /// Answer with it.
+    Fresh,
+    /// Answer with it, and fetch it again meanwhile (RFC 5861 section 3).
+    WhileRevalidating,
+    /// Answer with it: it is stale, but the client said that it takes that.
+    StaleAsAsked,
+    /// Not without validation: forward with its validators, if it has any. In `Cache-Status` the reason.
+    Validate(Fwd),
+    /// Not for this client: forward as it came. The entry stays for others.
+    NotForThisClient,
+}
+
+/// Assesses a stored answer.
+#[inline]
+pub fn assess(terms: &Terms, asked: &Asked, now_ms: u64) -> Reuse {
+    if !may_see(terms, asked) {
+        return Reuse::NotForThisClient;
+    }
+    if terms.always_validate {
+        return Reuse::Validate(Fwd::Stale);
+    }
+    let control = &asked.control;
+    let is_young_enough = control.max_age.is_none_or(|age| terms.age_ms(now_ms) <= u64::from(age) * 1000);
+    if terms.is_fresh(now_ms) {
+        let is_fresh_enough = control.min_fresh.is_none_or(|fresh| terms.ttl_ms(now_ms) >= i64::from(fresh) * 1000);
+        return if control.no_cache || !is_young_enough || !is_fresh_enough {
+            Reuse::Validate(Fwd::Request)
+        } else {
+            Reuse::Fresh
+        };
+    }
+    if terms.never_stale || control.no_cache || control.min_fresh.is_some() || !is_young_enough {
+        return Reuse::Validate(Fwd::Stale);
+    }
+    let stale_ms = terms.staleness_ms(now_ms);
+    match control.max_stale {
+        Some(u32::MAX) => Reuse::StaleAsAsked,
+        Some(seconds) if stale_ms <= u64::from(seconds) * 1000 => Reuse::StaleAsAsked,
+        // Who names an age wants nothing stale (section 5.2.1.1).
+        _ if stale_ms < terms.stale_while_revalidate_ms && control.max_age.is_none() => Reuse::WhileRevalidating,
+        _ => Reuse::Validate(Fwd::Stale),
+    }
+}
+
+/// Whether a stored answer may stand in for an error: the upstream could not be reached, or its status [`is_error`] (RFC 5861 section 4). The
+/// allowance holds "regardless of other freshness information", but not against who forbids it.
+pub fn may_replace_error(terms: &Terms, asked: &Asked, now_ms: u64) -> bool {
+    let asked_ms = u64::from(asked.control.stale_if_error.unwrap_or(0)) * 1000;
+    may_see(terms, asked)
+        && !terms.always_validate
+        && !terms.never_stale
+        && !asked.control.no_cache
+        && terms.staleness_ms(now_ms) < terms.stale_if_error_ms.max(asked_ms)
+}
+
+/// Whether the status is an error in the sense of `stale-if-error` (RFC 5861 section 4).
+pub fn is_error(status: u16) -> bool {
+    matches!(status, 500 | 502 | 503 | 504)
+}
+
+/// Whether an answer may be given to the client at all (RFC 9111 section 3.5, and the same for cookies and keys).
+fn may_see(terms: &Terms, asked: &Asked) -> bool {
+    (!asked.is_authorized || terms.for_authorized) && (!asked.is_guarded || terms.for_all)
+}

@@ -1,0 +1,198 @@
+//! Mode `ttl`, credentials, and POST: what is ours rather than the RFC's.
+
+use super::reuse::Reuse;
+use super::*;
+
+#[test]
+fn ttl_stores_every_200_for_the_same_time() {
+    for control in [
+        "",
+        "Cache-Control: no-cache\r\n",
+        "Cache-Control: max-age=1, must-revalidate\r\n",
+        "Expires: 0\r\n",
+        "Cache-Control: s-maxage=0\r\n",
+        "Cache-Control: max-age=\"\r\n",
+        "Age: 1000\r\n",
+    ] {
+        let response = Response::new(200, &format!("{DATE}{control}"));
+        let terms = response.consider(&ttl(), &get("").asked(&ttl())).unwrap();
+        assert_eq!((terms.lifetime_ms, terms.source), (seconds(300), LifetimeSource::Fixed), "{control}");
+        let asked = get("Cache-Control: no-cache, max-age=0, min-fresh=900, only-if-cached\r\n").asked(&ttl());
+        assert_eq!(reuse::assess(&terms, &asked, NOW + 299_999), Reuse::Fresh, "{control}");
+        assert_eq!(reuse::assess(&terms, &asked, NOW + 300_000), Reuse::Validate(Fwd::Stale), "{control}");
+    }
+}
+
+#[test]
+fn ttl_stops_short_of_no_store_private_and_set_cookie() {
+    let asked = get("").asked(&ttl());
+    let consider = |status: u16, fields: &str| Response::new(status, fields).consider(&ttl(), &asked);
+    assert_eq!(consider(200, "Cache-Control: no-store\r\n"), Err(NotStored::NoStore));
+    assert_eq!(consider(200, "Cache-Control: must-understand, no-store\r\n"), Err(NotStored::NoStore));
+    assert_eq!(consider(200, "Cache-Control: private\r\n"), Err(NotStored::Private));
+    assert_eq!(consider(200, "Set-Cookie: a=b\r\n"), Err(NotStored::SetCookie));
+    assert_eq!(consider(200, "Set-Cookie: a=b\r\nCache-Control: public, s-maxage=60\r\n"), Err(NotStored::SetCookie));
+    assert_eq!(consider(200, "Vary: *\r\n"), Err(NotStored::Vary));
+    for status in [201, 204, 206, 301, 304, 404, 500] {
+        assert_eq!(consider(status, "Content-Range: bytes 0-9/10\r\n"), Err(NotStored::Status), "{status}");
+    }
+}
+
+#[test]
+fn ttl_takes_allowances_from_the_configuration_only() {
+    let mut cache = config(CacheMode::Ttl(Duration::from_secs(300)));
+    cache.stale_while_revalidate = Some(Duration::from_secs(10));
+    cache.stale_if_error = Some(Duration::from_secs(20));
+    let policy = Policy::new(&cache, [], None);
+    let asked = get("").asked(&policy);
+    let fields = "Cache-Control: s-maxage=1, must-revalidate, stale-while-revalidate=900, stale-if-error=900\r\n";
+    let terms = Response::new(200, fields).consider(&policy, &asked).unwrap();
+    assert_eq!((terms.stale_while_revalidate_ms, terms.stale_if_error_ms), (seconds(10), seconds(20)));
+    assert_eq!(reuse::assess(&terms, &asked, NOW + seconds(309)), Reuse::WhileRevalidating);
+    assert_eq!(reuse::assess(&terms, &asked, NOW + seconds(310)), Reuse::Validate(Fwd::Stale));
+    assert!(reuse::may_replace_error(&terms, &asked, NOW + seconds(319)));
+}
+
+#[test]
+fn the_age_of_a_ttl_answer_is_its_age_all_the_same() {
+    let response = Response::new(200, &format!("{DATE}Age: 1000\r\n"));
+    let terms = response.consider(&ttl(), &get("").asked(&ttl())).unwrap();
+    assert_eq!(terms.age_ms(NOW + seconds(5)), seconds(1005));
+    assert_eq!(terms.ttl_ms(NOW + seconds(5)), 295_000);
+}
+
+#[test]
+fn a_ttl_of_less_than_a_second_is_one() {
+    let policy = Policy::new(&config(CacheMode::Ttl(Duration::from_millis(300))), [], None);
+    let terms = Response::new(200, "").consider(&policy, &get("").asked(&policy)).unwrap();
+    assert!(terms.is_fresh(NOW + 299) && !terms.is_fresh(NOW + 300));
+}
+
+#[test]
+fn credentials_go_around_a_ttl_cache() {
+    for fields in ["Authorization: a\r\n", "Cookie: a=b\r\n", "X-API-Key: a\r\n"] {
+        let policy =
+            Policy::new(&config(CacheMode::Ttl(Duration::from_secs(300))), ["x-api-key", "Authorization"], None);
+        assert_eq!(get(fields).bypass(&policy), Bypass::Credentials, "{fields}");
+    }
+    // Nobody counts by it here.
+    assert!(matches!(get("X-API-Key: a\r\n").admit(&ttl()), Admission::Use(_)));
+}
+
+#[test]
+fn credentials_that_separate_tenants_do_not() {
+    let mut cache = config(CacheMode::Ttl(Duration::from_secs(300)));
+    cache.partition_by = vec!["authorization".into(), "cookie".into(), "x-api-key".into()];
+    let policy = Policy::new(&cache, ["x-api-key", "x-other"], None);
+    assert_eq!(&*policy.guarded, ["x-other".into()]);
+    let asked = get("Authorization: a\r\nCookie: b\r\nX-API-Key: c\r\n").asked(&policy);
+    assert!(!asked.is_authorized && !asked.is_guarded);
+    assert_eq!(get("X-Other: a\r\n").bypass(&policy), Bypass::Credentials);
+}
+
+#[test]
+fn cookies_and_keys_share_what_is_expressly_for_all() {
+    let policy = Policy::new(&config(CacheMode::Http { default_ttl: None }), ["x-api-key"], None);
+    for fields in ["Cookie: a=b\r\n", "X-API-Key: a\r\n"] {
+        let asked = get(fields).asked(&policy);
+        assert!(asked.is_guarded && !asked.is_authorized);
+        let consider = |control: &str| {
+            Response::new(200, &format!("{DATE}Cache-Control: {control}\r\n")).consider(&policy, &asked)
+        };
+        assert_eq!(consider("max-age=60"), Err(NotStored::Guarded));
+        // That it must be validated when stale says nothing about whose it is.
+        assert_eq!(consider("max-age=60, must-revalidate"), Err(NotStored::Guarded));
+        for control in ["public, max-age=60", "s-maxage=60"] {
+            assert_eq!(reuse::assess(&consider(control).unwrap(), &asked, NOW), Reuse::Fresh);
+        }
+        let anonymous = terms("Cache-Control: max-age=60\r\n");
+        assert_eq!(reuse::assess(&anonymous, &asked, NOW), Reuse::NotForThisClient);
+    }
+}
+
+#[test]
+fn content_that_the_key_does_not_cover_goes_around() {
+    for method in ["GET", "HEAD"] {
+        assert_eq!(Request::new(method, "Content-Length: 1\r\n").bypass(&http()), Bypass::Content);
+        assert_eq!(Request::new(method, "Transfer-Encoding: chunked\r\n").bypass(&ttl()), Bypass::Content);
+        assert!(matches!(Request::new(method, "Content-Length: 0\r\n").admit(&http()), Admission::Use(_)));
+    }
+    assert_eq!(get("Connection: upgrade\r\nUpgrade: websocket\r\n").bypass(&http()), Bypass::Upgrade);
+}
+
+#[test]
+fn post_is_for_plain_json_where_configured() {
+    let policy = http_with(|cache| cache.post_json = true);
+    let post = |fields: &str| Request::new("POST", &format!("Content-Length: 2\r\n{fields}"));
+    for content_type in [
+        "application/json",
+        "Application/JSON ; charset=UTF-8",
+        "application/json;",
+        "application/json;charset=\"utf-8\"",
+    ] {
+        assert_eq!(
+            post(&format!("Content-Type: {content_type}\r\n")).asked(&policy).class,
+            Class::Post,
+            "{content_type}"
+        );
+    }
+    for content_type in [
+        "text/json",
+        "application/json;charset=latin1",
+        "application/x+json",
+        "application/jsonx",
+        "application/json, text/plain",
+        "",
+    ] {
+        assert_eq!(
+            post(&format!("Content-Type: {content_type}\r\n")).bypass(&policy),
+            Bypass::NotJson,
+            "{content_type}"
+        );
+    }
+    assert_eq!(post("").bypass(&policy), Bypass::NotJson);
+    assert_eq!(post("Content-Type: application/json\r\nContent-Encoding: gzip\r\n").bypass(&policy), Bypass::NotJson);
+    assert_eq!(
+        Request::new("POST", "Content-Type: application/json\r\n").bypass(&policy),
+        Bypass::NotJson,
+        "no content"
+    );
+    let conditional = post("Content-Type: application/json\r\nIf-None-Match: *\r\n");
+    assert_eq!(conditional.bypass(&policy), Bypass::OriginPrecondition);
+    assert_eq!(post("Content-Type: application/json\r\n").bypass(&http()), Bypass::Method);
+    // Keyed by its body it is a question, not a change.
+    assert!(!invalidate::is_invalidating(&policy, Method::Post));
+    assert!(invalidate::is_invalidating(&policy, Method::Put));
+    assert!(!post("Content-Type: application/json\r\nRange: bytes=0-1\r\n").asked(&policy).has_range);
+}
+
+#[test]
+fn every_reason_has_a_word_of_its_own() {
+    let bypasses = [
+        Bypass::Method,
+        Bypass::Content,
+        Bypass::Upgrade,
+        Bypass::Credentials,
+        Bypass::NoStore,
+        Bypass::OriginPrecondition,
+        Bypass::NotJson,
+    ];
+    let words: std::collections::HashSet<_> = bypasses.iter().map(|bypass| bypass.reason()).collect();
+    assert_eq!(words.len(), bypasses.len());
+    assert!(bypasses[1..].iter().all(|bypass| bypass.fwd() == Fwd::Bypass));
+    let not_stored = [
+        NotStored::Status,
+        NotStored::Partial,
+        NotStored::NoStore,
+        NotStored::Private,
+        NotStored::Authorized,
+        NotStored::Guarded,
+        NotStored::SetCookie,
+        NotStored::NotUnderstood,
+        NotStored::Vary,
+        NotStored::NoFreshness,
+        NotStored::Useless,
+    ];
+    let words: std::collections::HashSet<_> = not_stored.iter().map(|reason| reason.reason()).collect();
+    assert_eq!(words.len(), not_stored.len());
+}
