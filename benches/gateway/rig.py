@@ -160,7 +160,8 @@ class Rig:
         port = free_port()
         version = ""
         if name.startswith("weir"):
-            conf = self.render("weir.yaml", port=port, admin=free_port())
+            template = "weir-limited.yaml" if name == "weir-limited" else "weir.yaml"
+            conf = self.render(template, port=port, admin=free_port())
             command = [self.weir, "--config", str(conf)]
             version = output([self.weir, "--version"])
         elif name.startswith("nginx"):
@@ -200,6 +201,7 @@ class Load:
     seconds: float
     p50_us: float
     p99_us: float
+    non_2xx: int
     errors: str
 
 
@@ -224,8 +226,16 @@ def wrk(
     count = re.search(r"(\d+) requests in ([\d.]+)s", text)
     if not count:
         raise RuntimeError(f"wrk failed: {text}")
-    bad = re.findall(r"(?:Non-2xx or 3xx responses: \d+|Socket errors: [^\n]*)", text)
-    return Load(int(count[1]), float(count[2]), percentile(text, "50%"), percentile(text, "99%"), "; ".join(bad))
+    non_2xx = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
+    errors = re.search(r"Socket errors: [^\n]*", text)
+    return Load(
+        int(count[1]),
+        float(count[2]),
+        percentile(text, "50%"),
+        percentile(text, "99%"),
+        int(non_2xx[1]) if non_2xx else 0,
+        errors[0] if errors else "",
+    )
 
 
 def percentile(text: str, name: str) -> float:

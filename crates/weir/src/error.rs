@@ -68,6 +68,8 @@ reasons! {
     RequestLineTooLong: Client, 414, "request_line_too_long", "The request line is too long";
     /// An `Expect` other than `100-continue`.
     ExpectationFailed: Client, 417, "expectation_failed", "The expectation cannot be met";
+    /// A limit is counted by something that the request does not have, and says to refuse such requests.
+    MissingKey: Client, 400, "missing_key", "The request lacks the key that it is limited by";
     /// A limit refused it.
     RateLimited: Client, 429, "rate_limited", "Too many requests";
     /// The head has too many bytes or fields.

@@ -29,19 +29,23 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
 
     // The route says which policies apply, so it comes before all of them. A preflight belongs to the route that it asks about
     // and ends here: browsers send it without credentials, so it must not reach authentication.
-    let route = match find_route(x) {
-        Ok(found) => x.enter_route(found),
-        Err(reason) => return Err(reason.into()),
-    };
-    if x.is_preflight {
+    let found = find_route(x).map(|found| x.enter_route(found));
+    if let (Ok(route), true) = (found, x.is_preflight) {
         return answer_preflight(x, route).await;
     }
+
+    // Before anything is spent on the request. A request without a route is limited by the gateway's own limits, so that guessing
+    // paths is no way around them.
+    let snapshot = x.snapshot.clone();
+    if let Some(refusal) = x.check_limits(&snapshot).await? {
+        return x.refuse(&refusal).await;
+    }
+    let route = found?;
 
     // What can be refused without reading the body is refused before anything is spent on it.
     x.check_expectation()?;
     x.check_body_length()?;
 
-    let snapshot = x.snapshot.clone();
     match &snapshot.config().routes[route.0].action {
         Action::Proxy(action) => proxy::run(x, &snapshot, route, action).await,
         Action::Respond(_) => respond(x, route).await,
@@ -99,7 +103,7 @@ async fn answer_preflight<C: ClientIo>(x: &mut Exchange<'_, C>, route: RouteId) 
         Some(cors) => cors::preflight_fields(cors, &x.scratch.request, x.down.buffer.whole()),
         None => Vec::new(),
     };
-    x.cors = None;
+    x.scratch.answer_lines.clear();
     x.answer(&reply::Prepared::new(204, None, &fields, b"")).await
 }
 

@@ -1,4 +1,5 @@
-//! In steady state a proxied request allocates nothing: the process has made as many allocations after 11,000 requests as after 1,000.
+//! In steady state a proxied request allocates nothing, with rate limits on, and neither does one that they refuse: the process has made
+//! as many allocations after 11,000 requests as after 1,000.
 //!
 //! The gateway runs inside the test's process, whose allocator counts. Client and upstream use fixed buffers.
 
@@ -55,19 +56,30 @@ fn upstream() -> SocketAddr {
     address
 }
 
+const LIMITS: &str = "\
+limits:
+  client: {rate: 1000000/s, burst: 1000000, headers: [ietf, legacy, scope]}
+  agent: {algorithm: sliding_window, key: [header:user-agent, route], quota: 60000000, window: 1h}
+  flight: {algorithm: concurrency, key: global, quota: 100}
+  none: {algorithm: fixed_window, key: 'query:b', quota: 1, window: 24h}
+";
+const REFUSED: &[u8] = b"GET /refused?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n";
+
 fn exchange(stream: &mut TcpStream, request: &[u8], buffer: &mut [u8]) {
     stream.write_all(request).unwrap();
     let mut length = 0;
-    while !buffer[..length].ends_with(b"hello") {
+    let (end, status): (&[u8], &[u8]) =
+        if request == REFUSED { (b"}\n", b"HTTP/1.1 429") } else { (b"hello", b"HTTP/1.1 200") };
+    while !buffer[..length].ends_with(end) {
         let count = stream.read(&mut buffer[length..]).unwrap();
         assert!(count > 0, "closed: {}", String::from_utf8_lossy(&buffer[..length]));
         length += count;
     }
-    assert!(buffer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&buffer[..length]));
+    assert!(buffer.starts_with(status), "{}", String::from_utf8_lossy(&buffer[..length]));
 }
 
 #[test]
-fn a_proxied_request_allocates_nothing_in_steady_state() {
+fn neither_a_proxied_nor_a_refused_request_allocates_in_steady_state() {
     let upstream = upstream();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("weir.yaml");
@@ -76,7 +88,7 @@ fn a_proxied_request_allocates_nothing_in_steady_state() {
         probe.local_addr().unwrap().port()
     };
     let yaml = format!(
-        "listen: [127.0.0.1:{port}]\nworkers: 1\nupstreams: {{u: {{targets: [http://{upstream}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n"
+        "listen: [127.0.0.1:{port}]\nworkers: 1\nupstreams: {{u: {{targets: [http://{upstream}]}}}}\n{LIMITS}defaults: {{limits: [client, agent, flight]}}\nroutes:\n  - {{match: {{path: /*}}, upstream: u}}\n  - {{match: {{path: /refused}}, upstream: u, limits: [none]}}\n"
     );
     std::fs::write(&path, yaml).unwrap();
     std::thread::spawn(move || weir::server::serve(weir::server::Source::File(path)).unwrap());
@@ -90,9 +102,12 @@ fn a_proxied_request_allocates_nothing_in_steady_state() {
     };
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut buffer = [0; 4096];
+    // The one that the last limit lets through.
+    stream.write_all(REFUSED).unwrap();
+    assert!(stream.read(&mut buffer).unwrap() > 0);
     let mut round = |count: u32| {
         for number in 0..count {
-            exchange(&mut stream, if number % 2 == 0 { GET } else { POST }, &mut buffer);
+            exchange(&mut stream, [GET, POST, REFUSED][number as usize % 3], &mut buffer);
         }
         ALLOCATIONS.load(Ordering::Relaxed)
     };

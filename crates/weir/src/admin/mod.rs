@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 pub use healthz::{Cachez, write_cachez, write_healthz};
 
 use crate::observe::Metrics;
+use crate::policy::limit::{BadQuestion, Question};
 use crate::upstream::UpstreamSnapshot;
 
 /// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
@@ -37,6 +38,16 @@ pub trait Control: Send + Sync + 'static {
     fn cachez(&self) -> Option<Cachez>;
     /// Whether the process only finishes what it has begun; `/healthz` says 503 then.
     fn is_draining(&self) -> bool;
+    /// What the rate limits know of a key, for `/limits`.
+    fn limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<serde_json::Value, BadQuestion>> + Send + '_>>;
+    /// Forgets what was charged to a key; the names of the limits that had something to forget.
+    fn reset_limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>>;
     /// Reads the configuration again, checks it, and puts it in force. Several calls may overlap.
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>>;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -11,6 +11,7 @@ use axum::routing::{get, post};
 
 use super::{Control, ReloadError, guard, problem, write_cachez, write_healthz};
 use crate::observe::metrics::Format;
+use crate::policy::limit::{BadQuestion, Question};
 
 type Shared = State<Arc<dyn Control>>;
 
@@ -21,6 +22,7 @@ GET  /metrics    counts for Prometheus; OpenMetrics when Accept asks for it
 GET  /upstreams  state of every target, as JSON
 GET  /routes     routes in the order of the file, as JSON
 GET  /config     the configuration in force, as YAML, secrets blanked
+GET  /limits     rate limits; with ?key=VALUE (and &limit=NAME) what that key has left. DELETE forgets what it was charged
 GET  /healthz    whether this process takes requests, and the health of its targets
 GET  /cachez     counts of the cache
 POST /reload     read the configuration again; the one in force stays when it is wrong
@@ -33,6 +35,7 @@ pub(super) fn router(control: Arc<dyn Control>) -> Router {
         .route("/upstreams", get(upstreams))
         .route("/routes", get(routes))
         .route("/config", get(config))
+        .route("/limits", get(limits).delete(reset_limits))
         .route("/healthz", get(healthz))
         .route("/cachez", get(cachez))
         .route("/reload", post(reload))
@@ -77,6 +80,26 @@ async fn routes(State(control): Shared) -> Response {
 
 async fn config(State(control): Shared) -> Response {
     ([(header::CONTENT_TYPE, "application/yaml")], control.config_yaml()).into_response()
+}
+
+async fn limits(State(control): Shared, RawQuery(query): RawQuery) -> Response {
+    let answer = async { control.limits(Question::parse(query.as_deref().unwrap_or_default())?).await };
+    match answer.await {
+        Ok(found) => json(StatusCode::OK, found.to_string()),
+        Err(error) => bad_question(&error),
+    }
+}
+
+async fn reset_limits(State(control): Shared, RawQuery(query): RawQuery) -> Response {
+    let answer = async { control.reset_limits(Question::parse(query.as_deref().unwrap_or_default())?).await };
+    match answer.await {
+        Ok(names) => json(StatusCode::OK, serde_json::json!({ "reset": names }).to_string()),
+        Err(error) => bad_question(&error),
+    }
+}
+
+fn bad_question(error: &BadQuestion) -> Response {
+    problem::of(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()).into_response()
 }
 
 async fn healthz(State(control): Shared) -> Response {

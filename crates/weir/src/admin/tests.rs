@@ -45,6 +45,17 @@ impl Control for Process {
         *self.cache.lock().unwrap()
     }
 
+    fn limits(&self, question: Question) -> Pin<Box<dyn Future<Output = Result<Value, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { Ok(json!({ "limit": question.limit, "key": question.key })) })
+    }
+
+    fn reset_limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { Ok(question.key) })
+    }
+
     fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
     }
@@ -145,7 +156,7 @@ fn the_index_names_every_page() {
     let pages =
         index.text().lines().filter_map(|line| line.split_ascii_whitespace().nth(1).filter(|p| p.starts_with('/')));
     let pages: Vec<&str> = pages.collect();
-    assert_eq!(pages.len(), 7);
+    assert_eq!(pages.len(), 8);
     for page in pages {
         let expected = match page {
             "/reload" => 405,

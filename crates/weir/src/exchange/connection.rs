@@ -76,7 +76,7 @@ async fn read_head<C: ClientIo>(
     let (limits, head_timeout, keep_alive) = {
         let snapshot = worker.snapshot.borrow();
         let server = &snapshot.config().server;
-        (snapshot.limits, server.head_timeout, server.keep_alive)
+        (snapshot.head_limits, server.head_timeout, server.keep_alive)
     };
     let mut has_begun = !down.buffer.is_empty();
     down.deadline.set(if is_first || has_begun { head_timeout } else { keep_alive });
@@ -114,7 +114,7 @@ async fn exchange<C: ClientIo>(
     end: usize,
 ) -> Next {
     let mut scratch = worker.lend_scratch();
-    let limits = worker.snapshot.borrow().limits;
+    let limits = worker.snapshot.borrow().head_limits;
     let start = down.buffer.start() + scanner.skipped();
     let next = match scratch.request.parse(down.buffer.whole(), start, end, &limits) {
         Ok(()) => {

@@ -20,8 +20,10 @@ use h1::{BodyDecoder, BodyEvent, BodyKind, Expect, Known, Method, TargetForm};
 
 use crate::config::RouteId;
 use crate::error::{Error, Reason};
+use crate::observe::metrics::NONE;
 use crate::observe::{Line, Record};
 use crate::policy::cors;
+use crate::policy::limit::{self, Asked, Refusal, Verdict};
 use crate::route::Found;
 use crate::route::path::normalise;
 use crate::server::clock;
@@ -82,8 +84,6 @@ pub struct Exchange<'w, C> {
     answer: Answer,
     /// Bytes of an unwanted body that are read after the answer.
     undrained: u64,
-    /// Fields that the answer gets because its request came from another origin.
-    pub cors: Option<Vec<u8>>,
     /// Whether the request's body was read to its end.
     body_read: bool,
     /// Whether part of the body was sent to an upstream and is no longer at hand.
@@ -120,6 +120,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         let body_read = scratch.request.body == BodyKind::None;
         scratch.request_id.clear();
         scratch.logged_target.clear();
+        scratch.answer_lines.clear();
         Exchange {
             worker,
             snapshot,
@@ -132,7 +133,6 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             close,
             answer: Answer::None,
             undrained: 0,
-            cors: None,
             body_read,
             body_gone: false,
             continued: false,
@@ -198,7 +198,12 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         self.route = Some(found.route);
         self.found = found;
         if let Some(cors) = &self.snapshot.config().routes[found.route.0].cors {
-            self.cors = cors::answer_fields(cors, &self.scratch.request, self.down.buffer.whole());
+            cors::write_answer_fields(
+                &mut self.scratch.answer_lines,
+                cors,
+                &self.scratch.request,
+                self.down.buffer.whole(),
+            );
         }
         found.route
     }
@@ -246,23 +251,54 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     /// # Errors
     /// When the client does not take it.
     pub async fn answer(&mut self, prepared: &Prepared) -> Result<(), Error> {
-        self.answer_with(prepared, &[]).await
+        self.skip_body();
+        let framing = self.framing();
+        prepared.write(&mut self.down.out.bytes, &self.scratch.answer_lines, framing);
+        self.log.status = prepared.status;
+        self.send_answer().await
     }
 
-    /// Sends a fixed answer with further lines in its head.
+    /// Asks the rate limits of the route, or of the gateway when there is none; `Some` is what to answer instead.
+    ///
+    /// # Errors
+    /// When a limit cannot be checked and says that the request must not pass then.
+    pub async fn check_limits<'s>(&mut self, snapshot: &'s Snapshot) -> Result<Option<Refusal<'s>>, Error> {
+        let (limits, name) = match self.route {
+            Some(route) => (&snapshot.routes[route.0].limits, &*snapshot.config().routes[route.0].name),
+            None => (&snapshot.unmatched_limits, NONE),
+        };
+        if limits.is_empty() {
+            return Ok(None);
+        }
+        let client = &self.down.client;
+        let asked = Asked {
+            head: &self.scratch.request,
+            buf: self.down.buffer.whole(),
+            client: client.address,
+            peer_is_trusted: client.peer_is_trusted,
+            route: name,
+        };
+        let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, &asked).await?;
+        if verdict == Verdict::Allowed {
+            self.scratch.limits.write_fields(&mut self.scratch.answer_lines, &snapshot.limits, limits);
+        }
+        Ok(Refusal::of(verdict, &snapshot.limits))
+    }
+
+    /// Answers in place of the route what a limit says.
     ///
     /// # Errors
     /// When the client does not take it.
-    pub async fn answer_with(&mut self, prepared: &Prepared, fields: &[u8]) -> Result<(), Error> {
+    pub async fn refuse(&mut self, refusal: &Refusal<'_>) -> Result<(), Error> {
+        let reason = if refusal.is_exceeded() { Reason::RateLimited } else { Reason::MissingKey };
+        self.log.error = Some(reason.into());
+        self.worker.metrics.not_served(reason);
+        self.ensure_request_id();
         self.skip_body();
         let framing = self.framing();
-        if let Some(cors) = &self.cors {
-            let fields = [fields, cors].concat();
-            prepared.write(&mut self.down.out.bytes, &fields, framing);
-        } else {
-            prepared.write(&mut self.down.out.bytes, fields, framing);
-        }
-        self.log.status = prepared.status;
+        let Scratch { answer_lines, body, request_id, .. } = &mut *self.scratch;
+        let id = (&*self.snapshot.config().request_id, &**request_id);
+        self.log.status = refusal.write(&mut self.down.out.bytes, body, answer_lines, id, framing);
         self.send_answer().await
     }
 
@@ -287,7 +323,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
                 if let Some(allow) = &self.allow {
                     h1::encode::field(&mut fields, b"Allow", allow);
                 }
-                fields.extend_from_slice(self.cors.as_deref().unwrap_or_default());
+                fields.extend_from_slice(&self.scratch.answer_lines);
                 let framing = self.framing();
                 self.down.out.clear();
                 reply::problem(&mut self.down.out.bytes, error, &self.scratch.request_id, &fields, None, framing);
@@ -343,6 +379,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     /// Records the exchange and says what becomes of the connection.
     pub fn finish(mut self) -> Next {
         self.record();
+        self.scratch.limits.release();
         match (self.answer, self.body_read, self.close) {
             _ if self.aborts => Next::Abort,
             (Answer::None | Answer::Begun, _, _) => Next::Abort,

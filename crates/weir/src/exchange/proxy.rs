@@ -459,7 +459,7 @@ fn write_response_head<C: ClientIo>(
     if x.log.slot > 1 {
         encode::field(out, b"X-Fallback", lease.spec().name.as_bytes());
     }
-    out.extend_from_slice(x.cors.as_deref().unwrap_or_default());
+    out.extend_from_slice(&x.scratch.answer_lines);
     head.end(out);
     framing
 }

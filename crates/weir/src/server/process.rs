@@ -27,6 +27,9 @@ use crate::upstream::{Resolver, supervise};
 /// How often the configuration file is looked at.
 const WATCH: Duration = Duration::from_secs(1);
 
+/// How often limits are looked through for idle keys.
+const SWEEP: Duration = Duration::from_secs(5);
+
 /// How long a start waits for names to be resolved; what takes longer is asked for again while requests are served.
 const RESOLVE_AT_START: Duration = Duration::from_secs(2);
 
@@ -124,7 +127,10 @@ pub fn serve(source: Source) -> Result<(), StartError> {
     // Weak: the metrics belong to what the source looks into.
     let process = Arc::downgrade(&shared);
     shared.metrics().add_source(Arc::new(move |out: &mut Exposition<'_>| {
-        process.upgrade().map_or(Ok(()), |shared| collect_upstreams(&shared.generation().upstreams.snapshot(), out))
+        let Some(shared) = process.upgrade() else { return Ok(()) };
+        let generation = shared.generation();
+        collect_upstreams(&generation.upstreams.snapshot(), out)?;
+        generation.limits.collect(out)
     }));
     let controller = Arc::new(Controller::new(source, loaded.file, shared.clone()));
 
@@ -293,6 +299,7 @@ impl ControlThread {
         let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
 
+        tokio::spawn(sweep_limits(self.shared.clone()));
         tokio::spawn(supervise(self.controller.upstreams(), self.resolver.clone()));
         for address in addresses {
             println!("listening on http://{address}");
@@ -393,6 +400,16 @@ impl ControlThread {
             _ = interrupt.recv() => tracing::warn!("second signal: ending at once"),
         }
         let _ = stop.send(true);
+    }
+}
+
+/// Gives back what idle keys of limits hold, for as long as the process lives.
+async fn sweep_limits(shared: Arc<Shared>) {
+    let mut sweep = tokio::time::interval(SWEEP);
+    sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        sweep.tick().await;
+        shared.generation().limits.sweep();
     }
 }
 

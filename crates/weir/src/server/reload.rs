@@ -10,6 +10,7 @@ use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
 use crate::config::{self, Config, LoadError, Loaded};
 use crate::observe::Metrics;
+use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::route::{Table, describe};
 use crate::upstream::{UpstreamSnapshot, Upstreams};
 
@@ -98,7 +99,7 @@ impl Controller {
         })?;
         let before = self.shared.generation();
         let changes = changes(&before.config, &loaded.config);
-        let generation = Arc::new(generation(loaded.config, Some(&before.upstreams)));
+        let generation = Arc::new(generation(loaded.config, Some(&before)));
         *lock(&self.file) = loaded.file;
         let upstreams = generation.upstreams.clone();
         self.shared.publish(generation);
@@ -108,12 +109,18 @@ impl Controller {
 }
 
 /// Builds what all workers share of a configuration.
-pub fn generation(config: Config, before: Option<&Upstreams>) -> Generation {
+pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
     let upstreams = match before {
-        Some(before) => Upstreams::reload(&config, before),
+        Some(before) => Upstreams::reload(&config, &before.upstreams),
         None => Upstreams::new(&config, crate::upstream::Clock::since(super::clock::process_start())),
     };
-    Generation { table: Table::new(&config.routes), upstreams: Arc::new(upstreams), config: Arc::new(config) }
+    let limits = Limits::new(&config, before.map(|before| &*before.limits));
+    Generation {
+        table: Table::new(&config.routes),
+        upstreams: Arc::new(upstreams),
+        limits: Arc::new(limits),
+        config: Arc::new(config),
+    }
 }
 
 /// What differs, a line for each; what only a restart can change says so.
@@ -202,6 +209,20 @@ impl Control for Controller {
 
     fn cachez(&self) -> Option<Cachez> {
         None
+    }
+
+    fn limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<serde_json::Value, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { self.shared.generation().limits.explain(&question) })
+    }
+
+    fn reset_limits(
+        &self,
+        question: Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>> {
+        Box::pin(async move { self.shared.generation().limits.reset(&question) })
     }
 
     fn is_draining(&self) -> bool {

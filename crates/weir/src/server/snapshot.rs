@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::config::{Action, Balance, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
 use crate::exchange::reply::Prepared;
 use crate::observe::{RouteMetrics, Shard, UpstreamMetrics};
+use crate::policy::limit::{Limits, RouteLimits, WorkerLimits};
 use crate::route::Table;
 use crate::upstream::{Upstreams, Views};
 
@@ -16,6 +17,8 @@ pub struct Generation {
     pub table: Table,
     /// State of its upstreams.
     pub upstreams: Arc<Upstreams>,
+    /// State of its limits.
+    pub limits: Arc<Limits>,
 }
 
 /// One worker's view of a [`Generation`].
@@ -30,14 +33,20 @@ pub struct Snapshot {
     pub routes: Vec<RouteState>,
     /// Counts of requests that match no route.
     pub unmatched: RouteMetrics,
+    /// Rate limits.
+    pub limits: WorkerLimits,
+    /// Those of requests that match no route.
+    pub unmatched_limits: RouteLimits,
     /// Limits on heads, for the codec.
-    pub limits: h1::Limits,
+    pub head_limits: h1::Limits,
 }
 
 /// What a worker keeps for one route.
 pub struct RouteState {
     /// Counts.
     pub metrics: RouteMetrics,
+    /// Rate limits.
+    pub limits: RouteLimits,
     /// Upstreams in the order in which they are tried; empty for local answers. Position + 1 is the slot in `metrics`.
     pub choices: Vec<Choice>,
     /// A fixed answer, put together.
@@ -55,18 +64,30 @@ pub struct Choice {
 }
 
 impl Snapshot {
-    /// A worker's view; `before` is the one that it replaces.
-    pub fn new(generation: Arc<Generation>, shard: &Shard, seed: u64) -> Self {
+    /// The view of one of `workers`.
+    pub fn new(generation: Arc<Generation>, shard: &Shard, seed: u64, workers: usize) -> Self {
         let config = &generation.config;
         let views = Views::new(generation.upstreams.clone(), seed);
         let upstream_metrics = config.upstreams.iter().map(|upstream| shard.upstream(&upstream.name)).collect();
-        let routes = (0..config.routes.len()).map(|index| RouteState::new(config, RouteId(index), shard)).collect();
-        let limits = h1::Limits {
+        let limits = WorkerLimits::new(generation.limits.clone(), config.limits.len(), shard, workers);
+        let unmatched_limits = limits.of_route(&config.gateway_limits);
+        let route = |index| RouteState::new(config, RouteId(index), shard, &limits);
+        let routes = (0..config.routes.len()).map(route).collect();
+        let head_limits = h1::Limits {
             start_line: config.server.request_line_bytes,
             head: config.server.head_bytes,
             fields: config.server.fields,
         };
-        Snapshot { views, upstream_metrics, routes, unmatched: shard.unmatched(), limits, generation }
+        Snapshot {
+            views,
+            upstream_metrics,
+            routes,
+            unmatched: shard.unmatched(),
+            limits,
+            unmatched_limits,
+            head_limits,
+            generation,
+        }
     }
 
     /// The configuration.
@@ -76,7 +97,7 @@ impl Snapshot {
 }
 
 impl RouteState {
-    fn new(config: &Config, id: RouteId, shard: &Shard) -> Self {
+    fn new(config: &Config, id: RouteId, shard: &Shard, limits: &WorkerLimits) -> Self {
         let route = &config.routes[id.0];
         let choices = match &route.action {
             Action::Proxy(proxy) => choices(config, proxy),
@@ -92,7 +113,8 @@ impl RouteState {
             )),
             _ => None,
         };
-        RouteState { metrics: shard.route(&route.name, &names), choices, prepared }
+        let limits = limits.of_route(&route.limits);
+        RouteState { metrics: shard.route(&route.name, &names), limits, choices, prepared }
     }
 }
 

@@ -11,6 +11,7 @@ use super::shared::{Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use crate::exchange::buffer::Buffers;
 use crate::observe::{Shard, Writer};
+use crate::policy::limit::Work;
 use crate::upstream::TargetId;
 use crate::upstream::pool::Pool;
 
@@ -61,6 +62,12 @@ pub struct Scratch {
     pub request_id: Vec<u8>,
     /// Address of the target that was asked last, for the access log; empty without one.
     pub logged_target: String,
+    /// Lines that policies put into the head of the answer, whatever answers.
+    pub answer_lines: Vec<u8>,
+    /// Working memory of rate limits; holds the request's places among those in flight.
+    pub limits: Work,
+    /// Body of an answer that is made for this request.
+    pub body: Vec<u8>,
     /// Targets that were tried.
     pub tried: Vec<TargetId>,
     /// Bytes to the client.

@@ -11,6 +11,7 @@ use crate::config::{
     Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, Limit, LimitAlgorithm, LimitCost, LimitHeaders, LimitKey,
     LimitStore, MissingKey, OnStoreFailure,
 };
+use crate::policy::limit::{Algorithm, Unfit};
 
 /// Token bucket where the file says nothing.
 const DEFAULT_RATE: Rate = Rate { count: 20.0, seconds: 1 };
@@ -112,7 +113,7 @@ impl Resolver<'_> {
         }
         let quota = raw.quota.map_or(0, |quota| quota.value);
         let window = raw.window.map_or_else(Default::default, |window| window.0);
-        match raw.algorithm {
+        let algorithm = match raw.algorithm {
             raw::Algorithm::TokenBucket => LimitAlgorithm::TokenBucket {
                 rate_per_second: raw.rate.map_or(DEFAULT_RATE, |rate| rate.value).per_second(),
                 burst: raw.burst.map_or(DEFAULT_BURST, |burst| burst.get()),
@@ -122,7 +123,16 @@ impl Resolver<'_> {
             }
             raw::Algorithm::SlidingWindow => LimitAlgorithm::SlidingWindow { quota, window },
             raw::Algorithm::Concurrency => LimitAlgorithm::Concurrency { quota },
+        };
+        if let Err(unfit) = Algorithm::new(algorithm) {
+            let culprit = match unfit {
+                Unfit::Quota(_) => raw.quota.map(|at| at.origin),
+                Unfit::Window(_) => raw.window.map(|at| at.origin),
+                Unfit::Fill(_) => raw.rate.map(|at| at.origin).or(raw.burst.map(|at| at.origin)),
+            };
+            self.problem(culprit.unwrap_or(name.origin), unfit.to_string());
         }
+        algorithm
     }
 
     /// A status that says no.

@@ -120,7 +120,11 @@ pub(super) struct UpstreamCells {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct LimitCells {
+    pub(super) allowed: Counter,
     pub(super) dropped: Counter,
+    pub(super) refused_locally: Counter,
+    pub(super) store_failures: Counter,
+    pub(super) store_duration: Histogram,
 }
 
 /// What one worker counts for one cache.

@@ -297,9 +297,30 @@ pub struct LimitMetrics {
 }
 
 impl LimitMetrics {
+    /// A request was allowed.
+    pub fn allowed(&self) {
+        self.cells.allowed.add(1);
+    }
+
     /// A request was refused.
     pub fn dropped(&self) {
         self.cells.dropped.add(1);
+    }
+
+    /// A request was refused without asking the shared store, because its key was known to be over; it counts as
+    /// [`dropped`](Self::dropped) too.
+    pub fn refused_locally(&self) {
+        self.cells.refused_locally.add(1);
+    }
+
+    /// The shared store answered after so many nanoseconds.
+    pub fn store_answered(&self, ns: u64) {
+        self.cells.store_duration.observe(&histogram::OVERHEAD, ns);
+    }
+
+    /// The shared store could not be asked, or not in time.
+    pub fn store_failed(&self) {
+        self.cells.store_failures.add(1);
     }
 }
 

@@ -11,7 +11,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use super::cells::{Counter, RouteCells, UpstreamCells};
+use super::cells::{Counter, LimitCells, RouteCells, UpstreamCells};
 use super::exposition::{Exposition, Format, to_classic};
 use super::histogram::{EXCHANGE, OVERHEAD, Total};
 use super::{Process, process};
@@ -137,16 +137,43 @@ fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
 }
 
 fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
-    let limits = p.limits.snapshot(Instant::now());
-    out.counter("rate_limit_dropped", "Requests refused by a rate limit", |s| {
-        limits.iter().try_for_each(|(name, cells)| s.add(&[("limit", name)], sum(cells, |c| &c.dropped)))
-    })?;
+    limits(p, out)?;
     let caches = p.caches.snapshot(Instant::now());
     out.counter("cache_hits", "Requests answered from a cache", |s| {
         caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, |c| &c.hits)))
     })?;
     out.counter("cache_misses", "Requests that a cache could have answered and did not", |s| {
         caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, |c| &c.misses)))
+    })
+}
+
+fn limits(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let limits = p.limits.snapshot(Instant::now());
+    let each = |cell: fn(&LimitCells) -> &Counter| {
+        let limits = &limits;
+        move |s: &mut super::Samples<'_>| {
+            limits.iter().try_for_each(|(name, cells)| s.add(&[("limit", name)], sum(cells, cell)))
+        }
+    };
+    out.counter("rate_limit_allowed", "Requests allowed by a rate limit", each(|c| &c.allowed))?;
+    out.counter("rate_limit_dropped", "Requests refused by a rate limit", each(|c| &c.dropped))?;
+    out.counter(
+        "rate_limit_refused_locally",
+        "Requests refused without asking the shared store, because their key was known to be over",
+        each(|c| &c.refused_locally),
+    )?;
+    out.counter(
+        "rate_limit_store_failures",
+        "Questions that the shared store did not answer in time",
+        each(|c| &c.store_failures),
+    )?;
+    out.histogram("rate_limit_store_duration_seconds", "Time that the shared store took to answer", |s| {
+        limits
+            .iter()
+            .map(|(name, cells)| (name, total(cells, |c| &c.store_duration)))
+            // Limits in memory ask nobody.
+            .filter(|(_, total)| total.count() > 0)
+            .try_for_each(|(name, total)| s.add_histogram(&[("limit", name)], &OVERHEAD, &total))
     })
 }
 

@@ -1,0 +1,248 @@
+//! The step of the pipeline: what a request asks of the limits of its route, and what they say.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use h1::RequestHead;
+
+use super::fields;
+use super::key::{KeyBytes, query_parameter};
+use super::memory::{Memory, Receipt};
+use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
+use super::{Ask, Key, Now};
+use crate::config::{LimitCost, LimitKey, MissingKey};
+use crate::error::Error;
+use crate::server::clock;
+
+/// What limits look at.
+pub struct Asked<'a> {
+    /// The request's head.
+    pub head: &'a RequestHead,
+    /// What it was parsed from.
+    pub buf: &'a [u8],
+    /// Who sent it.
+    pub client: IpAddr,
+    /// Whether the peer may say what a request costs.
+    pub peer_is_trusted: bool,
+    /// Name of the route.
+    pub route: &'a str,
+}
+
+/// Working memory of the step, reused from request to request.
+#[derive(Default)]
+pub struct Work {
+    key: KeyBytes,
+    /// What was asked, in the order of the route's limits.
+    pub(super) asks: Vec<Ask>,
+    charged: Vec<Charged>,
+    /// Places that the request takes up among those in flight, until it is over.
+    held: Vec<Permit>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every limit allows it and has charged it.
+    Allowed,
+    /// This limit refuses it; none has charged it.
+    Refused(Ask),
+    /// This limit wants a key that the request does not have; none has charged it.
+    MissingKey(usize),
+}
+
+/// A place among the requests in flight of one key; free again when this is dropped.
+pub struct Permit {
+    memory: Arc<Memory>,
+    key: Key,
+    cost: u64,
+    receipt: Receipt,
+}
+
+impl Permit {
+    pub(super) fn new(memory: Arc<Memory>, key: Key, cost: u64, receipt: Receipt) -> Self {
+        Permit { memory, key, cost, receipt }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.memory.refund(self.key, self.cost, self.receipt, Now::default());
+    }
+}
+
+impl Work {
+    /// Appends what a client is told of the limits that allowed its request.
+    #[inline]
+    pub fn write_fields(&self, out: &mut Vec<u8>, limits: &WorkerLimits, route: &RouteLimits) {
+        fields::write_allowed(out, limits, route, &self.asks);
+    }
+
+    /// The exchange is over.
+    #[inline]
+    pub fn release(&mut self) {
+        self.held.clear();
+    }
+}
+
+/// Asks the limits of a route, all of them or none.
+///
+/// # Errors
+/// When a limit cannot be checked and says that the request must not pass then.
+pub async fn check(
+    work: &mut Work,
+    limits: &WorkerLimits,
+    route: &RouteLimits,
+    asked: &Asked<'_>,
+) -> Result<Verdict, Error> {
+    let verdict = check_local(work, limits, route, asked);
+    count(work, limits, verdict);
+    Ok(verdict)
+}
+
+/// Asks those in memory.
+fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, asked: &Asked<'_>) -> Verdict {
+    // The time of the event loop: it has not come any further with this request.
+    let now = limits.shared.at(clock::turn_ns());
+    work.asks.clear();
+    work.charged.clear();
+    for &index in &route.order {
+        let Some(limit) = limits.get(index) else { continue };
+        match write_key(&mut work.key, limit, asked) {
+            Keyed::Whole => {}
+            Keyed::Skip => continue,
+            Keyed::Refuse => return Verdict::MissingKey(index),
+        }
+        let key = limits.shared.key(&limit.limit, &work.key);
+        work.asks.push(Ask { limit: index, key, cost: cost(limit, asked), decision: Default::default() });
+    }
+    charge_all(work, limits, now)
+}
+
+/// Charges what was asked of limits in memory.
+fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
+    let Work { asks, charged, held, .. } = work;
+    // Most refusals are seen here, before anything is written.
+    if asks.len() > 1 {
+        for ask in asks.iter_mut() {
+            let Some(limit) = limits.get(ask.limit) else { continue };
+            ask.decision = limit.peek(ask.key, ask.cost, now);
+            if !ask.decision.allowed {
+                return Verdict::Refused(*ask);
+            }
+        }
+    }
+    for index in 0..asks.len() {
+        let ask = &mut asks[index];
+        let Some(limit) = limits.get(ask.limit) else { continue };
+        let (decision, how) = limit.charge(ask.key, ask.cost, now, held);
+        ask.decision = decision;
+        if !decision.allowed {
+            let refused = Verdict::Refused(*ask);
+            take_back(&asks[..index], charged, held, limits);
+            return refused;
+        }
+        charged.push(how);
+    }
+    Verdict::Allowed
+}
+
+/// Another request was faster at a later limit: the earlier ones get back what they gave.
+#[cold]
+fn take_back(asks: &[Ask], charged: &mut Vec<Charged>, held: &mut Vec<Permit>, limits: &WorkerLimits) {
+    let now = limits.shared.now();
+    for (ask, how) in asks.iter().zip(charged.drain(..)) {
+        if let Some(limit) = limits.get(ask.limit) {
+            limit.take_back(ask.key, ask.cost, how, now);
+        }
+    }
+    held.clear();
+}
+
+fn count(work: &Work, limits: &WorkerLimits, verdict: Verdict) {
+    match verdict {
+        Verdict::Allowed => {
+            work.asks.iter().filter_map(|ask| limits.get(ask.limit)).for_each(|limit| limit.metrics.allowed());
+        }
+        Verdict::Refused(Ask { limit, .. }) | Verdict::MissingKey(limit) => {
+            if let Some(limit) = limits.get(limit) {
+                limit.metrics.dropped();
+            }
+        }
+    }
+}
+
+/// What to do about a request's key.
+enum Keyed {
+    Whole,
+    Skip,
+    Refuse,
+}
+
+/// Puts the parts of the key together.
+#[inline]
+fn write_key(bytes: &mut KeyBytes, limit: &WorkerLimit, asked: &Asked<'_>) -> Keyed {
+    bytes.clear();
+    let spec = &limit.limit.spec;
+    for part in &spec.key {
+        let is_there = match part {
+            LimitKey::ClientIp => {
+                bytes.address(asked.client);
+                true
+            }
+            LimitKey::Header(name) => match only_field(asked, name.as_bytes()) {
+                Some(value) => {
+                    bytes.value(value);
+                    true
+                }
+                None => false,
+            },
+            LimitKey::Query(name) => {
+                let query = asked.head.query.map_or(&b""[..], |query| query.of_buf(asked.buf));
+                match query_parameter(query, name.as_bytes()) {
+                    Some(value) => {
+                        bytes.query_value(value);
+                        true
+                    }
+                    None => false,
+                }
+            }
+            LimitKey::Route => {
+                bytes.value(asked.route.as_bytes());
+                true
+            }
+            LimitKey::Global => true,
+        };
+        if !is_there {
+            match spec.missing_key {
+                MissingKey::Shared => bytes.missing(),
+                MissingKey::Skip => return Keyed::Skip,
+                MissingKey::Refuse { .. } => return Keyed::Refuse,
+            }
+        }
+    }
+    Keyed::Whole
+}
+
+/// The one value of a field that is not empty. A field that comes twice is as good as none: which of them the upstream reads is not
+/// known, and whoever could choose would be counted anew with each request.
+fn only_field<'a>(asked: &Asked<'a>, name: &[u8]) -> Option<&'a [u8]> {
+    let mut values = asked.head.fields.iter().filter(|field| field.name.of_buf(asked.buf).eq_ignore_ascii_case(name));
+    let value = values.next()?.value.of_buf(asked.buf);
+    (values.next().is_none() && !value.is_empty()).then_some(value)
+}
+
+/// What the request takes. Only a trusted peer may say; what it says wrong is 1.
+#[inline]
+fn cost(limit: &WorkerLimit, asked: &Asked<'_>) -> u64 {
+    match &limit.limit.spec.cost {
+        LimitCost::Fixed(cost) => *cost,
+        LimitCost::Header(_) if !asked.peer_is_trusted => 1,
+        LimitCost::Header(name) => {
+            let text = only_field(asked, name.as_bytes()).and_then(|value| std::str::from_utf8(value).ok());
+            text.and_then(|text| text.parse().ok()).unwrap_or(1).max(1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! What an operator may ask about a key, and do about it: `/limits` of the admin listener.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::key::decoded;
+use super::{Algorithm, Key, KeyBytes, Limit, Limits, Now};
+use crate::config::{LimitKey, LimitStore};
+use crate::observe::metrics::Exposition;
+
+/// Which keys of which limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    /// Name of a limit; all when there is none.
+    pub limit: Option<String>,
+    /// A value for each part of a limit's key, in its order; an empty one stands for a request without it.
+    pub key: Vec<String>,
+}
+
+/// What is wrong with a question, for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadQuestion(String);
+
+impl Question {
+    /// Reads `key=203.0.113.9&limit=per_client`; `key` comes once for each part of the limit's key.
+    ///
+    /// # Errors
+    /// What else is there.
+    pub fn parse(query: &str) -> Result<Self, BadQuestion> {
+        let mut question = Question::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = String::from_utf8(decoded(value.as_bytes()).collect())
+                .map_err(|_| BadQuestion(format!("`{name}` is not text")))?;
+            match name {
+                "limit" => question.limit = Some(value),
+                "key" => question.key.push(value),
+                _ => return Err(BadQuestion(format!("`{name}` means nothing here; ask with `key` and `limit`"))),
+            }
+        }
+        Ok(question)
+    }
+}
+
+impl Limits {
+    /// All limits that a question is about, with what is known of the key where it names one.
+    ///
+    /// # Errors
+    /// When no limit has that name, or the key is not one of it.
+    pub fn explain(&self, question: &Question) -> Result<Value, BadQuestion> {
+        let now = self.now();
+        let mut list = Vec::new();
+        for limit in self.asked(question)? {
+            let mut entry = describe(limit);
+            match self.key_of(limit, &question.key) {
+                Ok(Some(key)) => entry["state"] = state(limit, key, now),
+                Ok(None) => {}
+                // Another limit may be meant.
+                Err(error) if question.limit.is_some() => return Err(error),
+                Err(BadQuestion(why)) => entry["note"] = why.into(),
+            }
+            list.push(entry);
+        }
+        Ok(json!({ "limits": list }))
+    }
+
+    /// Forgets what was charged to a key. Returns the names of the limits that had something to forget.
+    ///
+    /// # Errors
+    /// When no limit has that name, or the key is not one of any.
+    pub fn reset(&self, question: &Question) -> Result<Vec<String>, BadQuestion> {
+        let now = self.now();
+        let mut names = Vec::new();
+        let mut fitting = 0;
+        for limit in self.asked(question)? {
+            match self.key_of(limit, &question.key) {
+                Ok(Some(key)) => {
+                    fitting += 1;
+                    if limit.memory.reset(key, now) {
+                        names.push(limit.spec.name.to_string());
+                    }
+                }
+                Ok(None) => {}
+                Err(error) if question.limit.is_some() => return Err(error),
+                Err(_) => {}
+            }
+        }
+        if fitting == 0 {
+            return Err(BadQuestion(
+                "say which key: `DELETE /limits?key=203.0.113.9`, and `&limit=NAME` for one limit only".into(),
+            ));
+        }
+        Ok(names)
+    }
+
+    /// Keys that are held, for the metrics.
+    ///
+    /// # Errors
+    /// Only those of `out`.
+    pub fn collect(&self, out: &mut Exposition<'_>) -> fmt::Result {
+        out.gauge("rate_limit_keys", "Keys that a rate limit holds in memory", |s| {
+            self.iter().try_for_each(|(_, limit)| s.add(&[("limit", &limit.spec.name)], limit.memory.keys() as u64))
+        })?;
+        out.counter(
+            "rate_limit_overflowed",
+            "Requests counted in the shared bucket because `max_keys` were held",
+            |s| self.iter().try_for_each(|(_, limit)| s.add(&[("limit", &limit.spec.name)], limit.memory.overflowed())),
+        )
+    }
+
+    fn asked<'a>(&'a self, question: &'a Question) -> Result<impl Iterator<Item = &'a Limit>, BadQuestion> {
+        let fits = |limit: &Limit| question.limit.as_ref().is_none_or(|name| *limit.spec.name == **name);
+        if let (Some(name), false) = (&question.limit, self.iter().any(|(_, limit)| fits(limit))) {
+            return Err(BadQuestion(format!("there is no limit `{name}`, or it is switched off")));
+        }
+        Ok(self.iter().map(|(_, limit)| &**limit).filter(move |limit| fits(limit)))
+    }
+
+    /// The key that these values are for a limit; `None` when there are none and it needs some.
+    fn key_of(&self, limit: &Limit, values: &[String]) -> Result<Option<Key>, BadQuestion> {
+        let mut bytes = KeyBytes::default();
+        let mut rest = values.iter();
+        for part in limit.spec.key.iter().filter(|part| **part != LimitKey::Global) {
+            let Some(value) = rest.next() else {
+                if values.is_empty() {
+                    return Ok(None);
+                }
+                return Err(wrong_count(limit, values));
+            };
+            match part {
+                LimitKey::ClientIp => {
+                    bytes.address(value.parse::<IpAddr>().map(|address| address.to_canonical()).map_err(|_| {
+                        BadQuestion(format!("`{}` counts by client address, and `{value}` is none", limit.spec.name))
+                    })?)
+                }
+                _ if value.is_empty() => bytes.missing(),
+                _ => bytes.value(value.as_bytes()),
+            }
+        }
+        // The one count of everything needs no value; one that is given is about other limits.
+        if rest.next().is_some() {
+            return if limit.spec.key == [LimitKey::Global] && values.len() == 1 {
+                Ok(None)
+            } else {
+                Err(wrong_count(limit, values))
+            };
+        }
+        Ok(Some(self.key(limit, &bytes)))
+    }
+}
+
+fn wrong_count(limit: &Limit, values: &[String]) -> BadQuestion {
+    let parts: Vec<String> = limit.spec.key.iter().map(part_text).collect();
+    BadQuestion(format!(
+        "`{}` counts by {}: give `key` {} times in this order, not {}",
+        limit.spec.name,
+        parts.join(" and "),
+        parts.len(),
+        values.len()
+    ))
+}
+
+fn part_text(part: &LimitKey) -> String {
+    match part {
+        LimitKey::ClientIp => "client_ip".into(),
+        LimitKey::Header(name) => format!("header:{name}"),
+        LimitKey::Query(name) => format!("query:{name}"),
+        LimitKey::Route => "route".into(),
+        LimitKey::Global => "global".into(),
+    }
+}
+
+fn describe(limit: &Limit) -> Value {
+    let algorithm = match limit.algorithm {
+        Algorithm::TokenBucket(_) => "token_bucket",
+        Algorithm::FixedWindow(_) => "fixed_window",
+        Algorithm::SlidingWindow(_) => "sliding_window",
+        Algorithm::Concurrency(_) => "concurrency",
+    };
+    json!({
+        "name": &*limit.spec.name,
+        "algorithm": algorithm,
+        "key": limit.spec.key.iter().map(part_text).collect::<Vec<_>>(),
+        "limit": limit.algorithm.limit(),
+        "window_seconds": limit.algorithm.window_ns().map(seconds),
+        "store": match limit.spec.store {
+            LimitStore::Memory => "memory",
+            LimitStore::Redis => "redis",
+        },
+        "keys": limit.memory.keys(),
+        "max_keys": limit.memory.max_keys(),
+        "overflowed": limit.memory.overflowed(),
+    })
+}
+
+fn state(limit: &Limit, key: Key, now: Now) -> Value {
+    let next = limit.memory.peek(key, 1, now);
+    let remaining = if next.allowed { next.remaining + 1 } else { next.remaining };
+    json!({
+        "in_use": limit.memory.is_live(key, now),
+        "remaining": remaining,
+        "allowed": next.allowed,
+        "retry_seconds": seconds(next.retry_ns),
+    })
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

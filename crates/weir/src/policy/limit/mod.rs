@@ -1,0 +1,96 @@
+//! Rate limits: what a request is charged, where counts live, what a client is told.
+//!
+//! From the configuration to an answer:
+//!
+//! - [`Limits`] belongs to a configuration and is made once for all workers; a limit that did not change takes its counts over from
+//!   the configuration before. Each [`Limit`] has an [`Algorithm`] with its numbers and a [`Memory`] with its counts.
+//! - A request makes one [`Ask`] of each limit of its route: whose count ([`Key`]), and how much ([`Ask::cost`]).
+//! - A store answers each with a [`Decision`]. Header fields and refusals are made of decisions alone; they do not care who counted.
+//!
+//! # All or nothing
+//!
+//! A request that one limit refuses is charged by none. Limits in memory come first. They are looked at, which writes nothing, and
+//! charged only if all of them would allow it; one that another request exhausted in between has the others give back what they
+//! took. So a limit never admits more than it should, and for the moment between charge and give-back may admit one less.
+//!
+//! # The seam to a shared store
+//!
+//! Limits with `store: redis` are asked after those in memory, all of a request in one call, and only if memory allows:
+//!
+//! ```text
+//! async fn ask(&self, limits: &[...], asks: &mut [Ask]) -> Result<(), StoreFailed>
+//! ```
+//!
+//! - On `Ok` every [`Ask::decision`] is filled in. If any of them refuses, none is charged: neither in the store nor in what stands
+//!   in for it. The caller then gives back what limits in memory took.
+//! - While the store cannot be asked, each limit's `on_store_failure` decides. `local` charges [`Limit::memory`], which for such a
+//!   limit counts with the numbers divided by `replicas` and stands by empty otherwise. `open` is [`Decision::unlimited`]. `closed`
+//!   is the error: 503, with nothing charged.
+//! - [`Limit::identity`] and [`Key::shared`] make the name of a count in the store: the same in every replica, another one once the
+//!   definition changes, and not to be read back.
+
+mod algorithm;
+mod check;
+mod explain;
+mod fields;
+mod key;
+mod lease;
+mod memory;
+mod refusal;
+mod shared;
+mod worker;
+
+pub use algorithm::{Algorithm, Concurrency, FixedWindow, Now, SlidingWindow, TokenBucket, Unfit};
+pub use check::{Asked, Permit, Verdict, Work, check};
+pub use explain::{BadQuestion, Question};
+pub use key::{Key, KeyBytes, KeySecret};
+pub use memory::{Memory, Receipt};
+pub use refusal::Refusal;
+pub use shared::{Limit, Limits};
+pub use worker::{RouteLimits, WorkerLimit, WorkerLimits};
+
+/// What a request asks of one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// Index of the limit in the configuration, as [`LimitId`](crate::config::LimitId).
+    pub limit: usize,
+    /// Whose count.
+    pub key: Key,
+    /// How much; at least 1.
+    pub cost: u64,
+    /// What came of it.
+    pub decision: Decision,
+}
+
+/// What a limit says to a request. Times are nanoseconds from now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Decision {
+    /// Whether the request may pass, as far as this limit goes.
+    pub allowed: bool,
+    /// What the key may spend at most: the burst of a token bucket, else the quota.
+    pub limit: u64,
+    /// What is left of it.
+    pub remaining: u64,
+    /// Until more is left: the next token, or the end of the window. 0 when nothing is used up.
+    pub reset_ns: u64,
+    /// Until the same request would be allowed if nobody else came; 0 when it is allowed.
+    pub retry_ns: u64,
+}
+
+impl Decision {
+    /// Lets a request pass without having counted it; clients are told nothing about such a limit.
+    pub const fn unlimited() -> Self {
+        Decision { allowed: true, limit: u64::MAX, remaining: u64::MAX, reset_ns: 0, retry_ns: 0 }
+    }
+
+    /// Whether there is something to tell.
+    pub const fn is_counted(&self) -> bool {
+        self.limit != u64::MAX
+    }
+
+    /// `Retry-After` in whole seconds: rounded up, at least 1.
+    pub const fn retry_after(&self) -> u64 {
+        let seconds = self.retry_ns.div_ceil(1_000_000_000);
+        if seconds == 0 { 1 } else { seconds }
+    }
+}

@@ -1,0 +1,140 @@
+//! Limits as one worker applies them.
+
+use std::sync::Arc;
+
+use super::check::Permit;
+use super::fields::Texts;
+use super::lease::Lease;
+use super::memory::Receipt;
+use super::{Algorithm, Decision, Key, Limit, Limits, Now};
+use crate::config::{LimitId, LimitKey, LimitStore};
+use crate::observe::{LimitMetrics, Shard};
+
+/// The limits of a configuration, for one worker.
+pub struct WorkerLimits {
+    /// What all workers share.
+    pub shared: Arc<Limits>,
+    /// By [`LimitId`]; `None` for those that are switched off.
+    list: Vec<Option<WorkerLimit>>,
+}
+
+/// One limit, for one worker.
+pub struct WorkerLimit {
+    /// What all workers share.
+    pub limit: Arc<Limit>,
+    /// Counts of what it decided here.
+    pub metrics: LimitMetrics,
+    pub(super) texts: Texts,
+    /// Tokens taken in advance, where it would be contended without.
+    lease: Option<Lease>,
+}
+
+/// Which limits a route applies. Those in memory come before those with a shared store, else they are in the order of the file.
+#[derive(Default)]
+pub struct RouteLimits {
+    pub(super) order: Box<[usize]>,
+    /// How many of them are in memory.
+    pub(super) local: usize,
+    /// `RateLimit-Policy` of all of them, a whole line; empty when none shows it.
+    pub(super) policy: Vec<u8>,
+}
+
+/// How a charge is taken back.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Charged {
+    /// By giving this to the store.
+    Stored(Receipt),
+    /// By putting the token back.
+    Leased,
+    /// By letting go of the permit.
+    Held,
+}
+
+impl WorkerLimits {
+    /// A worker's view; `workers` is how many there are.
+    pub fn new(shared: Arc<Limits>, count: usize, shard: &Shard, workers: usize) -> Self {
+        let worker_limit = |limit: &Arc<Limit>| WorkerLimit {
+            metrics: shard.limit(&limit.spec.name),
+            texts: Texts::new(limit),
+            lease: lease(limit, workers),
+            limit: limit.clone(),
+        };
+        let list = (0..count).map(|index| shared.get(index).map(worker_limit)).collect();
+        WorkerLimits { shared, list }
+    }
+
+    /// The limit at an index.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&WorkerLimit> {
+        self.list.get(index)?.as_ref()
+    }
+
+    /// What a route that names these limits applies.
+    pub fn of_route(&self, ids: &[LimitId]) -> RouteLimits {
+        let on = |store| {
+            let is_on = move |index: &usize| self.get(*index).is_some_and(|limit| limit.limit.spec.store == store);
+            ids.iter().map(|id| id.0).filter(is_on)
+        };
+        let local = on(LimitStore::Memory).count();
+        let order: Box<[usize]> = on(LimitStore::Memory).chain(on(LimitStore::Redis)).collect();
+        let policy = Texts::policy_line(order.iter().filter_map(|index| self.get(*index)).map(|limit| &limit.texts));
+        RouteLimits { order, local, policy }
+    }
+}
+
+impl RouteLimits {
+    /// Whether there is nothing to check.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+}
+
+impl WorkerLimit {
+    /// Whether it would allow this. Writes nothing.
+    pub(super) fn peek(&self, key: Key, cost: u64, now: Now) -> Decision {
+        match &self.lease {
+            Some(lease)
+                if cost == 1
+                    && let Some(decision) = lease.peek(now) =>
+            {
+                decision
+            }
+            _ => self.limit.memory.peek(key, cost, now),
+        }
+    }
+
+    /// Checks and charges. Requests in flight are noted in `held`.
+    #[inline]
+    pub(super) fn charge(&self, key: Key, cost: u64, now: Now, held: &mut Vec<Permit>) -> (Decision, Charged) {
+        if let Some(lease) = &self.lease
+            && cost == 1
+            && let Some(decision) = lease.spend(&self.limit.memory, key, now)
+        {
+            return (decision, Charged::Leased);
+        }
+        let (decision, receipt) = self.limit.memory.charge(key, cost, now);
+        if decision.allowed && matches!(self.limit.algorithm, Algorithm::Concurrency(_)) {
+            held.push(Permit::new(self.limit.memory.clone(), key, cost, receipt));
+            return (decision, Charged::Held);
+        }
+        (decision, Charged::Stored(receipt))
+    }
+
+    /// Takes a charge back; permits are let go by their holder.
+    pub(super) fn take_back(&self, key: Key, cost: u64, charged: Charged, now: Now) {
+        match (charged, &self.lease) {
+            (Charged::Stored(receipt), _) => self.limit.memory.refund(key, cost, receipt, now),
+            (Charged::Leased, Some(lease)) => lease.put_back(),
+            (Charged::Leased, None) | (Charged::Held, _) => {}
+        }
+    }
+}
+
+/// A lease for a token bucket that everyone shares.
+fn lease(limit: &Limit, workers: usize) -> Option<Lease> {
+    match (&limit.algorithm, &*limit.spec.key, limit.spec.store) {
+        (Algorithm::TokenBucket(bucket), [LimitKey::Global], LimitStore::Memory) => Lease::of(bucket, workers),
+        _ => None,
+    }
+}
