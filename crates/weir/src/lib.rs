@@ -8,6 +8,7 @@ pub mod exchange;
 pub mod observe;
 pub mod pipeline;
 pub mod policy;
+pub mod redis;
 pub mod route;
 pub mod server;
 pub mod upstream;

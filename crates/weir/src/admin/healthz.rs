@@ -1,10 +1,12 @@
 //! The documents of `/healthz` and `/cachez`, for the admin listener and for the public routes that serve the same.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use crate::redis::{Purpose, Redis};
 use crate::upstream::{Health, TargetSnapshot, UpstreamSnapshot};
 
 /// Appends the document of `/healthz`: `{"ok":true,"service":"weir","uptime_ms":12345,"targets":{...}}`.
@@ -13,15 +15,27 @@ use crate::upstream::{Health, TargetSnapshot, UpstreamSnapshot};
 /// name: `url` and `healthy`, which is the verdict of the active checks (what is not checked counts as healthy). An
 /// upstream that has not exactly one target has `healthy`, which is true when any of them is, and the list `targets`
 /// with the same of each.
-pub fn write_healthz(out: &mut Vec<u8>, ok: bool, uptime_ms: u64, upstreams: &[UpstreamSnapshot]) {
+///
+/// Where a Redis is configured, `redis` has `up`, `degraded` or `unused` for each use of it; a Redis that does not serve is no failure of
+/// this process, which goes on as configured for that.
+pub fn write_healthz(
+    out: &mut Vec<u8>,
+    ok: bool,
+    uptime_ms: u64,
+    upstreams: &[UpstreamSnapshot],
+    redis: Option<&Redis>,
+) {
     #[derive(Serialize)]
     struct Document<'a> {
         ok: bool,
         service: &'static str,
         uptime_ms: u64,
         targets: Targets<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        redis: Option<BTreeMap<&'static str, &'static str>>,
     }
-    let document = Document { ok, service: "weir", uptime_ms, targets: Targets(upstreams) };
+    let redis = redis.map(|redis| Purpose::ALL.map(|use_| (use_.name(), redis.state(use_).name())).into());
+    let document = Document { ok, service: "weir", uptime_ms, targets: Targets(upstreams), redis };
     serde_json::to_writer(out, &document).expect("a Vec takes what is written, and keys are strings");
 }
 

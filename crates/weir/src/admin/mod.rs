@@ -21,6 +21,7 @@ pub use healthz::{Cachez, write_cachez, write_healthz};
 
 use crate::observe::Metrics;
 use crate::policy::limit::{BadQuestion, Question};
+use crate::redis::Redis;
 use crate::upstream::UpstreamSnapshot;
 
 /// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
@@ -30,6 +31,10 @@ pub trait Control: Send + Sync + 'static {
     fn metrics(&self) -> &Metrics;
     /// State of all upstreams of the configuration in force, for `/upstreams` and `/healthz`.
     fn upstreams(&self) -> Vec<UpstreamSnapshot>;
+    /// The Redis of the configuration in force, for `/healthz`; none when it names none.
+    fn redis(&self) -> Option<Arc<Redis>> {
+        None
+    }
     /// The routes of the configuration in force in the order of the file, for `/routes`.
     fn routes(&self) -> serde_json::Value;
     /// The configuration in force as YAML, without secrets, for `/config`.

@@ -81,7 +81,7 @@ impl Variables<'_> {
         if let (Some(cache), true) = (cache, has(Feature::Caches)) {
             file.defaults.cache = OrNone::Some(CACHE.to_owned().into());
             file.caches = Map::from_iter([(CACHE.to_owned(), cache)]);
-            file.redis = redis.filter(|_| has(Feature::Redis));
+            file.redis = redis.filter(|_| has(Feature::RedisCaches));
         }
         file
     }
@@ -204,7 +204,7 @@ impl Variables<'_> {
     fn redis(&mut self) -> Option<At<raw::Redis>> {
         let used = self.parse("CACHE_BACKEND", false, |text| match text {
             "memory" => Ok(false),
-            "redis" if has(Feature::Caches) && !has(Feature::Redis) => {
+            "redis" if has(Feature::Caches) && !has(Feature::RedisCaches) => {
                 Err("`redis` is not supported yet; write `memory`".to_owned())
             }
             "redis" => Ok(true),

@@ -1,8 +1,8 @@
 //! Keys whose feature is not built yet. They are refused with their line, never accepted and ignored.
 
 use super::problem::{Origin, Problem};
-use super::raw::File;
 use super::raw::shape::OrNone;
+use super::raw::{CacheStore, File};
 
 /// A part of the configuration that may come later than its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,15 +11,15 @@ pub(super) enum Feature {
     Limits,
     /// `caches`, and references to them.
     Caches,
-    /// `redis`.
-    Redis,
+    /// Caches with `store: redis`.
+    RedisCaches,
     /// `https://` targets.
     Tls,
 }
 
 /// What is not built yet: a line goes when its feature comes. Nothing else has to change; the environment-only mode, which leaves
 /// these out, looks here too.
-const NOT_YET: &[Feature] = &[Feature::Caches, Feature::Redis, Feature::Tls];
+const NOT_YET: &[Feature] = &[Feature::Caches, Feature::RedisCaches, Feature::Tls];
 
 /// Whether a feature is built.
 pub(super) fn has(feature: Feature) -> bool {
@@ -31,14 +31,14 @@ pub(super) fn refuse(file: &File) -> Vec<Problem> {
     let mut found: Vec<(Feature, String, Origin)> = Vec::new();
     let mut note = |feature, what: &str, origin| found.push((feature, what.to_owned(), origin));
 
-    if let Some(redis) = &file.redis {
-        note(Feature::Redis, "`redis`", redis.origin);
-    }
     for (name, _) in file.limits.iter() {
         note(Feature::Limits, "`limits`", name.origin);
     }
-    for (name, _) in file.caches.iter() {
+    for (name, cache) in file.caches.iter() {
         note(Feature::Caches, "`caches`", name.origin);
+        if cache.store.0.contains(&CacheStore::Redis) {
+            note(Feature::RedisCaches, "a cache in Redis", cache.store.origin);
+        }
     }
     for (_, upstream) in file.upstreams.iter() {
         for target in upstream.targets.iter().filter(|target| target.url.tls) {

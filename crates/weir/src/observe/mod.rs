@@ -8,4 +8,4 @@ pub mod clock;
 pub mod metrics;
 
 pub use access_log::{AccessLog, Line, Writer};
-pub use metrics::{CacheMetrics, LimitMetrics, Metrics, Record, RouteMetrics, Shard, UpstreamMetrics};
+pub use metrics::{CacheMetrics, LimitMetrics, Metrics, Record, RedisMetrics, RouteMetrics, Shard, UpstreamMetrics};

@@ -11,6 +11,7 @@ use crate::admin::{Cachez, Control, ReloadError, Reloaded};
 use crate::config::{self, Config, LoadError, Loaded};
 use crate::observe::Metrics;
 use crate::policy::limit::{BadQuestion, Limits, Question};
+use crate::redis::Redis;
 use crate::route::{Table, describe};
 use crate::upstream::{UpstreamSnapshot, Upstreams};
 
@@ -108,17 +109,23 @@ impl Controller {
     }
 }
 
-/// Builds what all workers share of a configuration.
+/// Builds what all workers share of a configuration; what did not change is taken over from the one before.
 pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
     let upstreams = match before {
         Some(before) => Upstreams::reload(&config, &before.upstreams),
         None => Upstreams::new(&config, crate::upstream::Clock::since(super::clock::process_start())),
     };
+    let redis = config.redis.as_ref().and_then(|redis| {
+        let same = before.and_then(|before| before.redis.clone()).filter(|before| before.config() == redis);
+        // A URL that cannot be read was refused with the configuration.
+        same.or_else(|| Redis::new(redis).ok())
+    });
     let limits = Limits::new(&config, before.map(|before| &*before.limits));
     Generation {
         table: Table::new(&config.routes),
         upstreams: Arc::new(upstreams),
         limits: Arc::new(limits),
+        redis,
         config: Arc::new(config),
     }
 }
@@ -178,6 +185,9 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
         &named(&before.caches, |cache| &cache.name),
         &named(&after.caches, |cache| &cache.name),
     );
+    if before.redis != after.redis {
+        lines.push("redis changed".into());
+    }
     if before.server != after.server {
         lines.push("server changed".into());
     }
@@ -197,6 +207,10 @@ impl Control for Controller {
 
     fn upstreams(&self) -> Vec<UpstreamSnapshot> {
         self.shared.generation().upstreams.snapshot()
+    }
+
+    fn redis(&self) -> Option<Arc<Redis>> {
+        self.shared.generation().redis.clone()
     }
 
     fn routes(&self) -> serde_json::Value {

@@ -45,7 +45,7 @@ pub fn run(
     clock::turn();
     runtime.block_on(async move {
         let metrics = shared.metrics().shard(index);
-        let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len());
+        let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None);
         let worker = Worker::new(index, shared, snapshot, metrics, seed);
         spawn_local(worker.deadlines.clone().run());
         let mut accepting = Vec::new();
@@ -71,7 +71,10 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
             message = mailbox.recv() => match message {
                 Some(Message::Reload(generation)) => {
                     let workers = worker.shared.workers().len();
-                    let snapshot = Snapshot::new(generation, &worker.metrics, worker.random(), workers);
+                    let snapshot = {
+                        let remote = worker.snapshot.borrow().limits.remote.clone();
+                        Snapshot::new(generation, &worker.metrics, worker.random(), workers, remote)
+                    };
                     *worker.snapshot.borrow_mut() = Rc::new(snapshot);
                 }
                 Some(Message::Serve(stream, peer)) => match TcpStream::from_std(stream) {

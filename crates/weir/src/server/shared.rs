@@ -113,8 +113,10 @@ impl Shared {
     /// The document of `/healthz`.
     pub fn healthz(&self) -> Vec<u8> {
         let mut document = Vec::new();
-        let upstreams = self.generation().upstreams.snapshot();
-        write_healthz(&mut document, !self.is_draining(), self.metrics.uptime_ms(), &upstreams);
+        let generation = self.generation();
+        let upstreams = generation.upstreams.snapshot();
+        let redis = generation.redis.as_deref();
+        write_healthz(&mut document, !self.is_draining(), self.metrics.uptime_ms(), &upstreams, redis);
         document
     }
 

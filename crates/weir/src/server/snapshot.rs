@@ -1,11 +1,13 @@
 //! A configuration as one worker follows it: everything looked up once, so that a request only follows indices.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::config::{Action, Balance, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
+use crate::config::{Action, Balance, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
 use crate::exchange::reply::Prepared;
 use crate::observe::{RouteMetrics, Shard, UpstreamMetrics};
-use crate::policy::limit::{Limits, RouteLimits, WorkerLimits};
+use crate::policy::limit::{Limits, Remote, RouteLimits, WorkerLimits};
+use crate::redis::{Client, Purpose, Redis};
 use crate::route::Table;
 use crate::upstream::{Upstreams, Views};
 
@@ -19,6 +21,8 @@ pub struct Generation {
     pub upstreams: Arc<Upstreams>,
     /// State of its limits.
     pub limits: Arc<Limits>,
+    /// The Redis that limits and caches may use.
+    pub redis: Option<Arc<Redis>>,
 }
 
 /// One worker's view of a [`Generation`].
@@ -64,12 +68,24 @@ pub struct Choice {
 }
 
 impl Snapshot {
-    /// The view of one of `workers`.
-    pub fn new(generation: Arc<Generation>, shard: &Shard, seed: u64, workers: usize) -> Self {
+    /// The view of one of `workers`; `remote_before` is the way to Redis that this one has already.
+    pub fn new(
+        generation: Arc<Generation>,
+        shard: &Shard,
+        seed: u64,
+        workers: usize,
+        remote_before: Option<Rc<Remote>>,
+    ) -> Self {
         let config = &generation.config;
         let views = Views::new(generation.upstreams.clone(), seed);
         let upstream_metrics = config.upstreams.iter().map(|upstream| shard.upstream(&upstream.name)).collect();
-        let limits = WorkerLimits::new(generation.limits.clone(), config.limits.len(), shard, workers);
+        let limits = WorkerLimits::new(
+            generation.limits.clone(),
+            config.limits.len(),
+            shard,
+            workers,
+            remote(&generation, shard, remote_before),
+        );
         let unmatched_limits = limits.of_route(&config.gateway_limits);
         let route = |index| RouteState::new(config, RouteId(index), shard, &limits);
         let routes = (0..config.routes.len()).map(route).collect();
@@ -94,6 +110,17 @@ impl Snapshot {
     pub fn config(&self) -> &Config {
         &self.generation.config
     }
+}
+
+/// The way to counts in Redis, if a limit has any there; the one that there is as long as it leads to the same Redis.
+fn remote(generation: &Generation, shard: &Shard, before: Option<Rc<Remote>>) -> Option<Rc<Remote>> {
+    let redis = generation.redis.as_ref()?;
+    generation.limits.iter().find(|(_, limit)| limit.spec.store == LimitStore::Redis)?;
+    let same = before.filter(|before| std::ptr::eq(before.redis(), &**redis));
+    Some(same.unwrap_or_else(|| {
+        let client = Client::new(redis.clone(), Purpose::Limits, shard.redis(Purpose::Limits));
+        Remote::new(client)
+    }))
 }
 
 impl RouteState {

@@ -9,6 +9,7 @@ use super::{Resolver, headers, time};
 use crate::config::raw::shape::At;
 use crate::config::raw::units::Size;
 use crate::config::{AccessLog, AccessLogTarget, Redis, Server};
+use crate::redis::Address;
 
 /// Bytes of a request line: enough for any method, `/` and the version; no more than any server reads.
 const REQUEST_LINE_BYTES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
@@ -126,12 +127,8 @@ impl Resolver<'_> {
 
     pub(super) fn redis(&mut self) -> Option<Redis> {
         let redis = self.file.redis.as_ref()?;
-        // The URL may hold a password: messages do not show it.
-        let schemes = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];
-        let rest = schemes.iter().find_map(|scheme| redis.url.strip_prefix(scheme));
-        if rest.is_none_or(|rest| rest.is_empty() || rest.contains(char::is_whitespace)) {
-            let message = format!("`url` begins with one of {}, and names a host", schemes.join(", "));
-            self.problem(redis.url.origin, message);
+        if let Err(bad) = Address::parse(&redis.url) {
+            self.problem(redis.url.origin, format!("`url`: {bad}"));
         }
         Some(Redis { url: redis.url.value.clone(), timeout: redis.timeout.0 })
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::histogram::Histogram;
 use crate::error::Reason;
+use crate::redis::Failure;
 
 /// A count with one writer.
 #[derive(Debug, Default)]
@@ -133,6 +134,18 @@ pub(super) struct LimitCells {
 pub(super) struct CacheCells {
     pub(super) hits: Counter,
     pub(super) misses: Counter,
+}
+
+/// What one worker counts for one use of Redis.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct RedisCells {
+    pub(super) duration: Histogram,
+    pub(super) failures: [Counter; Failure::LABELS.len()],
+    pub(super) connections: Counter,
+    /// The difference is what is open now.
+    pub(super) breakers_opened: Counter,
+    pub(super) breakers_closed: Counter,
 }
 
 /// What one worker counts for itself.

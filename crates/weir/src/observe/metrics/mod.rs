@@ -21,9 +21,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use cells::{CacheCells, LimitCells, RouteCells, Statuses, UpstreamCells, WorkerCells};
+use cells::{CacheCells, LimitCells, RedisCells, RouteCells, Statuses, UpstreamCells, WorkerCells};
 pub use exposition::{Exposition, Format, Samples, Source, Value};
 use names::Names;
 pub use targets::collect_upstreams;
@@ -31,6 +31,7 @@ pub use targets::collect_upstreams;
 use super::access_log;
 use super::clock::unix_ms;
 use crate::error::Reason;
+use crate::redis::{Failure, Purpose};
 
 /// Name under which requests are counted that match no route, and upstream of those that the gateway answers itself.
 pub const NONE: &str = "-";
@@ -47,6 +48,7 @@ struct Process {
     upstreams: Names<UpstreamCells>,
     limits: Names<LimitCells>,
     caches: Names<CacheCells>,
+    redis: Names<RedisCells>,
     reloads_applied: AtomicU64,
     reloads_refused: AtomicU64,
     /// Milliseconds since the Unix epoch.
@@ -79,6 +81,7 @@ impl Metrics {
             upstreams: Names::default(),
             limits: Names::default(),
             caches: Names::default(),
+            redis: Names::default(),
             reloads_applied: AtomicU64::new(0),
             reloads_refused: AtomicU64::new(0),
             last_reload: AtomicU64::new(unix_ms(started_at)),
@@ -205,6 +208,11 @@ impl Shard {
     /// Handle of a cache.
     pub fn cache(&self, name: &str) -> CacheMetrics {
         CacheMetrics { cells: self.process.caches.get(name, self.worker), one_thread: PhantomData }
+    }
+
+    /// Handle of a use of Redis. Only one may write at a time.
+    pub fn redis(&self, purpose: Purpose) -> RedisMetrics {
+        RedisMetrics { cells: self.process.redis.get(purpose.name(), self.worker), one_thread: PhantomData }
     }
 }
 
@@ -339,6 +347,39 @@ impl CacheMetrics {
     /// A request that could have been answered from the cache was not.
     pub fn miss(&self) {
         self.cells.misses.add(1);
+    }
+}
+
+/// Counts of one use of Redis in one worker.
+pub struct RedisMetrics {
+    cells: Arc<RedisCells>,
+    one_thread: OneThread,
+}
+
+impl RedisMetrics {
+    /// A call was answered, after this time.
+    pub fn answered(&self, after: Duration) {
+        self.cells.duration.observe(&histogram::OVERHEAD, u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// A call was not answered.
+    pub fn failed(&self, failure: &Failure) {
+        self.cells.failures[failure.index()].add(1);
+    }
+
+    /// A connection was made.
+    pub fn connected(&self) {
+        self.cells.connections.add(1);
+    }
+
+    /// A connection does not serve: calls fail at once.
+    pub fn breaker_opened(&self) {
+        self.cells.breakers_opened.add(1);
+    }
+
+    /// One that did not serve does so again, or is gone.
+    pub fn breaker_closed(&self) {
+        self.cells.breakers_closed.add(1);
     }
 }
 

@@ -11,11 +11,12 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use super::cells::{Counter, LimitCells, RouteCells, UpstreamCells};
+use super::cells::{Counter, LimitCells, RedisCells, RouteCells, UpstreamCells};
 use super::exposition::{Exposition, Format, to_classic};
 use super::histogram::{EXCHANGE, OVERHEAD, Total};
 use super::{Process, process};
 use crate::error::Reason;
+use crate::redis::Failure;
 
 /// The library writes through a registry only, so each scrape makes one that holds this.
 struct Scrape(Arc<Process>);
@@ -32,6 +33,7 @@ impl Collector for Scrape {
         routes(&self.0, out)?;
         upstreams(&self.0, out)?;
         policies(&self.0, out)?;
+        redis(&self.0, out)?;
         workers(&self.0, out)?;
         process(&self.0, out)?;
         self.0.access_log.collect(out)?;
@@ -144,6 +146,36 @@ fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     })?;
     out.counter("cache_misses", "Requests that a cache could have answered and did not", |s| {
         caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, |c| &c.misses)))
+    })
+}
+
+fn redis(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let uses = p.redis.snapshot(Instant::now());
+    if uses.is_empty() {
+        return Ok(());
+    }
+    out.histogram("redis_call_duration_seconds", "Calls of Redis that were answered, by what they were for", |s| {
+        uses.iter().try_for_each(|(name, cells)| {
+            s.add_histogram(&[("use", name)], &OVERHEAD, &total(cells, |c: &RedisCells| &c.duration))
+        })
+    })?;
+    out.counter("redis_failures", "Calls of Redis that were not answered, or with an error", |s| {
+        for (name, cells) in &uses {
+            for (index, label) in Failure::LABELS.iter().enumerate() {
+                s.add(&[("use", name), ("reason", label)], sum(cells, |c| &c.failures[index]))?;
+            }
+        }
+        Ok(())
+    })?;
+    out.counter("redis_connections_opened", "Connections to Redis made", |s| {
+        uses.iter().try_for_each(|(name, cells)| s.add(&[("use", name)], sum(cells, |c| &c.connections)))
+    })?;
+    out.gauge("redis_breakers_open", "Connections to Redis, over all workers, that do not serve at the moment", |s| {
+        uses.iter().try_for_each(|(name, cells)| {
+            // Read before what it can never exceed.
+            let closed = sum(cells, |c| &c.breakers_closed);
+            s.add(&[("use", name)], sum(cells, |c| &c.breakers_opened).saturating_sub(closed))
+        })
     })
 }
 

@@ -9,9 +9,9 @@ use super::fields;
 use super::key::{KeyBytes, query_parameter};
 use super::memory::{Memory, Receipt};
 use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
-use super::{Ask, Key, Now};
+use super::{Ask, Key, Now, StoreFailed};
 use crate::config::{LimitCost, LimitKey, MissingKey};
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::server::clock;
 
 /// What limits look at.
@@ -34,6 +34,8 @@ pub struct Work {
     key: KeyBytes,
     /// What was asked, in the order of the route's limits.
     pub(super) asks: Vec<Ask>,
+    /// How many of them are of limits in memory; these come first.
+    local: usize,
     charged: Vec<Charged>,
     /// Places that the request takes up among those in flight, until it is over.
     held: Vec<Permit>,
@@ -94,9 +96,31 @@ pub async fn check(
     route: &RouteLimits,
     asked: &Asked<'_>,
 ) -> Result<Verdict, Error> {
-    let verdict = check_local(work, limits, route, asked);
+    let mut verdict = check_local(work, limits, route, asked);
+    if verdict == Verdict::Allowed && work.local < work.asks.len() {
+        verdict = check_remote(work, limits).await?;
+    }
     count(work, limits, verdict);
     Ok(verdict)
+}
+
+/// Asks those in a shared store, which come last.
+async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict, Error> {
+    let (local, remote) = work.asks.split_at_mut(work.local);
+    let result = match &limits.remote {
+        Some(store) => store.ask(limits, remote).await,
+        // The configuration was checked: there is a Redis where a limit names it.
+        None => Err(StoreFailed),
+    };
+    let refused = remote.iter().find(|ask| !ask.decision.allowed);
+    match (result, refused) {
+        (Ok(()), None) => return Ok(Verdict::Allowed),
+        _ => take_back(local, &mut work.charged, &mut work.held, limits),
+    }
+    match (result, refused) {
+        (Ok(()), Some(ask)) => Ok(Verdict::Refused(*ask)),
+        _ => Err(Reason::LimitStore.into()),
+    }
 }
 
 /// Asks those in memory.
@@ -105,7 +129,11 @@ fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, aske
     let now = limits.shared.at(clock::turn_ns());
     work.asks.clear();
     work.charged.clear();
-    for &index in &route.order {
+    work.local = usize::MAX;
+    for (position, &index) in route.order.iter().enumerate() {
+        if position == route.local {
+            work.local = work.asks.len();
+        }
         let Some(limit) = limits.get(index) else { continue };
         match write_key(&mut work.key, limit, asked) {
             Keyed::Whole => {}
@@ -115,12 +143,14 @@ fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, aske
         let key = limits.shared.key(&limit.limit, &work.key);
         work.asks.push(Ask { limit: index, key, cost: cost(limit, asked), decision: Default::default() });
     }
+    work.local = work.local.min(work.asks.len());
     charge_all(work, limits, now)
 }
 
 /// Charges what was asked of limits in memory.
 fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
-    let Work { asks, charged, held, .. } = work;
+    let Work { asks, charged, held, local, .. } = work;
+    let asks = &mut asks[..*local];
     // Most refusals are seen here, before anything is written.
     if asks.len() > 1 {
         for ask in asks.iter_mut() {

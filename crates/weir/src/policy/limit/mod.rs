@@ -37,6 +37,7 @@ mod key;
 mod lease;
 mod memory;
 mod refusal;
+mod remote;
 mod shared;
 mod worker;
 
@@ -46,6 +47,7 @@ pub use explain::{BadQuestion, Question};
 pub use key::{Key, KeyBytes, KeySecret};
 pub use memory::{Memory, Receipt};
 pub use refusal::Refusal;
+pub use remote::{Remote, StoreFailed};
 pub use shared::{Limit, Limits};
 pub use worker::{RouteLimits, WorkerLimit, WorkerLimits};
 

@@ -1,12 +1,13 @@
 //! Limits as one worker applies them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::check::Permit;
 use super::fields::Texts;
 use super::lease::Lease;
 use super::memory::Receipt;
-use super::{Algorithm, Decision, Key, Limit, Limits, Now};
+use super::{Algorithm, Decision, Key, Limit, Limits, Now, Remote};
 use crate::config::{LimitId, LimitKey, LimitStore};
 use crate::observe::{LimitMetrics, Shard};
 
@@ -16,6 +17,8 @@ pub struct WorkerLimits {
     pub shared: Arc<Limits>,
     /// By [`LimitId`]; `None` for those that are switched off.
     list: Vec<Option<WorkerLimit>>,
+    /// Where limits with `store: redis` are counted.
+    pub remote: Option<Rc<Remote>>,
 }
 
 /// One limit, for one worker.
@@ -52,7 +55,7 @@ pub(super) enum Charged {
 
 impl WorkerLimits {
     /// A worker's view; `workers` is how many there are.
-    pub fn new(shared: Arc<Limits>, count: usize, shard: &Shard, workers: usize) -> Self {
+    pub fn new(shared: Arc<Limits>, count: usize, shard: &Shard, workers: usize, remote: Option<Rc<Remote>>) -> Self {
         let worker_limit = |limit: &Arc<Limit>| WorkerLimit {
             metrics: shard.limit(&limit.spec.name),
             texts: Texts::new(limit),
@@ -60,7 +63,7 @@ impl WorkerLimits {
             limit: limit.clone(),
         };
         let list = (0..count).map(|index| shared.get(index).map(worker_limit)).collect();
-        WorkerLimits { shared, list }
+        WorkerLimits { shared, list, remote }
     }
 
     /// The limit at an index.

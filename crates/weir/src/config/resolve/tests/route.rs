@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 
 #[test]
@@ -124,7 +126,7 @@ fn rewrites_redirects_and_answers_keep_no_text_to_parse() {
     let Action::Proxy(proxy) = action(7) else { panic!() };
     assert_eq!(proxy.rewrite, Rewrite::Prefix("".into()));
     let Action::Proxy(proxy) = action(8) else { panic!() };
-    assert_eq!(proxy.upgrade, ["websocket".into()]);
+    assert_eq!(proxy.upgrade, [Arc::<str>::from("websocket")]);
 }
 
 #[test]
@@ -137,14 +139,14 @@ fn header_edits_and_cors_are_resolved() {
     let edits = &config.routes[0].headers;
     assert_eq!(edits.request.set, [("X-A".into(), "1".into())]);
     assert_eq!(edits.request.add, [("X-B".into(), "c d".into())]);
-    assert_eq!(edits.request.remove, ["x-old".into()]);
-    assert_eq!(edits.response.remove, ["server".into()]);
+    assert_eq!(edits.request.remove, [Arc::<str>::from("x-old")]);
+    assert_eq!(edits.response.remove, [Arc::<str>::from("server")]);
     let cors = |index: usize| config.routes[index].cors.clone().unwrap();
-    assert_eq!(cors(0).methods, ["GET".into(), "PUT".into(), "HEAD".into()]);
+    assert_eq!(cors(0).methods, [Arc::<str>::from("GET"), "PUT".into(), "HEAD".into()]);
     assert_eq!((cors(0).max_age, cors(0).credentials), (Duration::from_secs(600), false));
     assert_eq!((&*cors(1).methods, &*cors(1).headers), (&["DELETE".into()][..], &["x-key".into()][..]));
     assert_eq!(cors(1).max_age, Duration::ZERO);
-    assert_eq!(cors(2).methods, ["GET".into(), "HEAD".into(), "POST".into()]);
+    assert_eq!(cors(2).methods, [Arc::<str>::from("GET"), "HEAD".into(), "POST".into()]);
 }
 
 #[test]

@@ -1,0 +1,224 @@
+//! What the scripts are told and what they say.
+
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use tokio::sync::Notify;
+
+use super::super::{Algorithm, Decision, Key, Limit};
+use crate::config::LimitAlgorithm;
+use crate::redis::{Client, Cmd, Failure, Script, Value};
+use crate::server::clock;
+
+/// Counts and charges; all of a request or nothing.
+pub(super) static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new("count", include_str!("count.lua")));
+/// Takes charges back.
+pub(super) static REFUND: LazyLock<Script> = LazyLock::new(|| Script::new("refund", include_str!("refund.lua")));
+
+const PREFIX: &[u8] = b"weir:limit:";
+/// Prefix, half of the limit's identity, the key, in hexadecimal digits.
+const NAME: usize = PREFIX.len() + 16 + 1 + 32;
+
+/// Name of a count in Redis.
+pub(super) type Name = [u8; NAME];
+
+/// The name of a count: what is limited cannot be read from it.
+pub(super) fn name(limit: &Limit, key: Key) -> Name {
+    fn hex(out: &mut [u8], number: u128) {
+        let last = out.len() - 1;
+        for (index, digit) in out.iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(number >> (4 * (last - index))) as usize & 15];
+        }
+    }
+    let mut name = [b':'; NAME];
+    name[..PREFIX.len()].copy_from_slice(PREFIX);
+    hex(&mut name[PREFIX.len()..PREFIX.len() + 16], limit.identity >> 64);
+    hex(&mut name[NAME - 32..], key.0);
+    name
+}
+
+/// An algorithm as the scripts have it: kind, a, b, c.
+pub(super) type Definition = [u64; 4];
+
+/// Times of a bucket that takes longer to fill are in microseconds, else in nanoseconds: scripts calculate with 53 bits.
+const LONGEST_IN_NS: u64 = 1 << 50;
+
+/// The numbers of a limit for the scripts. Concurrency has none: it is in memory only.
+pub(super) fn definition(limit: &Limit) -> Definition {
+    let us = |ns: u64| ns.div_ceil(1_000).max(1);
+    let window = us(limit.algorithm.window_ns().unwrap_or(0));
+    let most = limit.algorithm.limit();
+    match (&limit.algorithm, limit.spec.algorithm) {
+        (Algorithm::TokenBucket(bucket), _) if limit.algorithm.window_ns() > Some(LONGEST_IN_NS) => {
+            [4, most, us(bucket.interval_ns()), 1]
+        }
+        (Algorithm::TokenBucket(bucket), _) => [4, most, bucket.interval_ns().max(1), 1_000],
+        (Algorithm::SlidingWindow(_), _) => [3, most, window, 0],
+        (_, LimitAlgorithm::FixedWindow { aligned: true, .. }) => [2, most, window, 0],
+        (Algorithm::FixedWindow(_) | Algorithm::Concurrency(_), _) => [1, most, window, 0],
+    }
+}
+
+/// One count that a request asks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question {
+    pub(super) name: Name,
+    pub(super) definition: Definition,
+    pub(super) cost: u64,
+    /// At least the cost; more is for later requests.
+    pub(super) wanted: u64,
+}
+
+/// What Redis says to a [`Question`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Taken; 0: too little is left; less: nothing was taken though there is enough.
+    pub(super) taken: i64,
+    pub(super) left: u64,
+    reset_us: u64,
+    /// Until the cost would be there, or the mark of what was taken.
+    last: u64,
+}
+
+impl Answer {
+    pub(super) fn is_refusal(&self) -> bool {
+        self.taken == 0
+    }
+
+    /// What refunds want to know of it.
+    pub(super) fn mark(&self) -> u64 {
+        self.last
+    }
+
+    pub(super) fn retry_ns(&self) -> u64 {
+        if self.is_refusal() { self.last.saturating_mul(1_000) } else { 0 }
+    }
+
+    /// As a limit says it. `spent` of what was taken is for this request.
+    pub(super) fn decision(&self, limit: u64, spent: u64) -> Decision {
+        let spare = u64::try_from(self.taken).unwrap_or(0).saturating_sub(spent);
+        Decision {
+            allowed: !self.is_refusal(),
+            limit,
+            remaining: self.left.saturating_add(spare),
+            reset_ns: self.reset_us.saturating_mul(1_000),
+            retry_ns: self.retry_ns(),
+        }
+    }
+}
+
+/// Questions of some requests, sent together: Redis starts the script once for all of them.
+#[derive(Default)]
+pub(super) struct Call {
+    names: Vec<Name>,
+    definitions: Vec<Definition>,
+    /// Of each request: how many counts; of each: definition (from 1), cost, wanted.
+    requests: Vec<u64>,
+}
+
+/// A call on its way, shared by the requests in it.
+pub(super) struct Sent {
+    answers: std::cell::OnceCell<Result<Answers, Failure>>,
+    arrived: Notify,
+}
+
+/// What a call was answered.
+pub(super) struct Answers {
+    list: Vec<Answer>,
+    /// Before it was sent, in nanoseconds of the process: what Redis says lasts some time ends no earlier than that much later.
+    pub(super) since_ns: u64,
+}
+
+impl Answers {
+    /// Those of the questions from `first` on.
+    pub(super) fn from(&self, first: usize) -> &[Answer] {
+        &self.list[first..]
+    }
+}
+
+impl Call {
+    /// Adds the questions of a request; returns where its answers will be.
+    pub(super) fn add(&mut self, questions: &[Question]) -> usize {
+        let first = self.names.len();
+        self.requests.push(questions.len() as u64);
+        for question in questions {
+            let known = self.definitions.iter().position(|definition| *definition == question.definition);
+            let index = known.unwrap_or_else(|| {
+                self.definitions.push(question.definition);
+                self.definitions.len() - 1
+            });
+            self.requests.extend([index as u64 + 1, question.cost, question.wanted]);
+            self.names.push(question.name);
+        }
+        first
+    }
+
+    /// Number of questions.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Asks Redis.
+    pub(super) async fn send(self, client: &Client) -> Result<Answers, Failure> {
+        self.send_by(&COUNT, client, &|_| ()).await
+    }
+
+    /// Asks by this script, with further arguments at the end.
+    pub(super) async fn send_by(
+        self,
+        script: &Script,
+        client: &Client,
+        more: &dyn Fn(&mut Cmd),
+    ) -> Result<Answers, Failure> {
+        let names: Vec<&[u8]> = self.names.iter().map(|name| &name[..]).collect();
+        let since_ns = clock::now_ns();
+        let value = client.script_with(script, &names, |cmd| {
+            cmd.arg(self.definitions.len());
+            for number in self.definitions.iter().flatten().chain(&self.requests) {
+                cmd.arg(*number);
+            }
+            more(cmd);
+        });
+        let list = answers(&value.await?).filter(|list| list.len() == names.len());
+        let list =
+            list.ok_or_else(|| Failure::Refused("the script answered something else than numbers".to_owned()))?;
+        Ok(Answers { list, since_ns })
+    }
+}
+
+impl Sent {
+    pub(super) fn new() -> Rc<Self> {
+        Rc::new(Sent { answers: std::cell::OnceCell::new(), arrived: Notify::new() })
+    }
+
+    /// Called once.
+    pub(super) fn arrive(&self, answers: Result<Answers, Failure>) {
+        let _ = self.answers.set(answers);
+        self.arrived.notify_waiters();
+    }
+
+    /// Waits for the answers.
+    pub(super) async fn answers(&self) -> Result<&Answers, &Failure> {
+        loop {
+            let arrived = self.arrived.notified();
+            if let Some(answers) = self.answers.get() {
+                return answers.as_ref();
+            }
+            arrived.await;
+        }
+    }
+}
+
+fn answers(value: &Value) -> Option<Vec<Answer>> {
+    let Value::Array(numbers) = value else { return None };
+    let number = |value: &Value| match value {
+        Value::Int(number) => Some(*number),
+        _ => None,
+    };
+    let unsigned = |value: &Value| u64::try_from(number(value)?).ok();
+    let (groups, []) = numbers.as_chunks::<4>() else { return None };
+    let answer = |[taken, left, reset, last]: &[Value; 4]| {
+        Some(Answer { taken: number(taken)?, left: unsigned(left)?, reset_us: unsigned(reset)?, last: unsigned(last)? })
+    };
+    groups.iter().map(answer).collect()
+}

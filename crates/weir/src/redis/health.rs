@@ -1,0 +1,108 @@
+//! State of Redis as the whole process sees it: for `/healthz`, and for one line of log per change.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+/// What a connection is for. Limits and cache have connections of their own, so that a large body never delays a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Rate limits.
+    Limits,
+    /// The cache.
+    Cache,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Purpose; 2] = [Purpose::Limits, Purpose::Cache];
+
+    /// Name in metrics, logs and `/healthz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Limits => "limits",
+            Purpose::Cache => "cache",
+        }
+    }
+}
+
+/// State of one purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// No connection was asked for.
+    Unused,
+    /// Every connection serves, as far as is known.
+    Up,
+    /// At least one worker has at least one connection that does not serve.
+    Degraded,
+}
+
+impl State {
+    /// Name in `/healthz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Unused => "unused",
+            State::Up => "up",
+            State::Degraded => "degraded",
+        }
+    }
+}
+
+/// Counts of the links of all workers that serve one purpose.
+#[derive(Debug)]
+pub(super) struct Health {
+    purpose: Purpose,
+    /// Servers, without secrets.
+    servers: String,
+    links: AtomicUsize,
+    down: AtomicUsize,
+    /// Whether the log says that it is degraded.
+    announced: AtomicBool,
+}
+
+impl Health {
+    pub(super) fn new(purpose: Purpose, servers: String) -> Self {
+        let (links, down) = Default::default();
+        Health { purpose, servers, links, down, announced: AtomicBool::new(false) }
+    }
+
+    pub(super) fn state(&self) -> State {
+        match (self.links.load(Relaxed), self.down.load(Relaxed)) {
+            (0, _) => State::Unused,
+            (_, 0) => State::Up,
+            _ => State::Degraded,
+        }
+    }
+
+    pub(super) fn link_made(&self) {
+        self.links.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn link_gone(&self) {
+        self.links.fetch_sub(1, Relaxed);
+    }
+
+    /// A link stopped serving; the first one is logged.
+    pub(super) fn went_down(&self, why: &str) {
+        self.down.fetch_add(1, Relaxed);
+        if !self.announced.swap(true, Relaxed) {
+            let (purpose, servers) = (self.purpose.name(), &*self.servers);
+            tracing::warn!(
+                purpose,
+                servers,
+                why,
+                "Redis does not serve: until it does, what is configured for its failure holds"
+            );
+        }
+    }
+
+    /// A link serves again.
+    pub(super) fn came_up(&self) {
+        self.down.fetch_sub(1, Relaxed);
+    }
+
+    /// A link has served for a while: when all do, that is logged. Not at once, so that a Redis that comes and goes does not fill the log.
+    pub(super) fn is_steady(&self) {
+        if self.down.load(Relaxed) == 0 && self.announced.swap(false, Relaxed) {
+            tracing::info!(purpose = self.purpose.name(), servers = &*self.servers, "Redis serves again");
+        }
+    }
+}
