@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 from rig import GATEWAY_CORE, LOAD_CORE, Rig, System, free_port, need, output, say, wait_for
 from table import environment
 
@@ -53,7 +53,9 @@ class Faults:
 
     def write(self, generation: int) -> Path:
         ports = {"upstream": self.upstreams[0].port, "second": self.upstreams[1].port}
-        self.conf = self.rig.render("faults.yaml", port=self.port, generation=generation, **ports)
+        self.conf = self.rig.render(
+            Path(__file__).resolve().parent / "faults.yaml", port=self.port, generation=generation, **ports
+        )
         return self.conf
 
     def spawn_weir(self) -> System:
