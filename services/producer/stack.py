@@ -1,0 +1,287 @@
+"""PostgreSQL and the six services as processes of this machine: what `make producers`, the contract suite and the bench share.
+
+Standard library only, so that `make producers` needs no packages. PostgreSQL's programs come from the system.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CACHE = pathlib.Path(os.environ.get("WEIR_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "weir")
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or CACHE / "target")
+BUILT = CACHE / "producers"
+DATABASE = "car_entities"
+
+
+class StackError(Exception):
+    """Something that keeps the stack from starting; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One of the six: how it is built, started and reached."""
+
+    name: str
+    protocol: str
+    port: int
+    command: tuple[str, ...]
+
+    @property
+    def port_variable(self) -> str:
+        return "SERVER_PORT" if self.protocol == "rest" else "GRPC_SERVER_PORT"
+
+    @property
+    def metrics_port(self) -> int:
+        return self.port + 100
+
+
+JAVA = ("java", "-XX:+ExitOnOutOfMemoryError", "-Xmx512m", "-jar")
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("java-rest", "rest", 8081, (*JAVA, str(BUILT / "java-rest.jar"))),
+        Kind("rust-rest", "rest", 8082, (str(TARGET / "release/producer-rest"),)),
+        Kind("go-rest", "rest", 9083, (str(BUILT / "go-rest"),)),
+        Kind("java-grpc", "grpc", 9090, (*JAVA, str(BUILT / "java-grpc.jar"))),
+        Kind("rust-grpc", "grpc", 9091, (str(TARGET / "release/producer-grpc"),)),
+        Kind("go-grpc", "grpc", 9092, (str(BUILT / "go-grpc"),)),
+    )
+}
+
+
+def kinds(names: list[str]) -> list[Kind]:
+    """The services of these names, all six when there are none."""
+    unknown = [name for name in names if name not in KINDS]
+    if unknown:
+        raise StackError(f"no service is named {', '.join(unknown)}. There are: {', '.join(KINDS)}")
+    return [KINDS[name] for name in names] if names else list(KINDS.values())
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+# --- building
+
+
+def build(wanted: list[Kind]) -> None:
+    """Builds what is asked for, each language with its own tool; output that is current is left as it is."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    names = {kind.name for kind in wanted}
+    rust = [f"-pproducer-{name.removeprefix('rust-')}" for name in sorted(names) if name.startswith("rust-")]
+    if rust:
+        _build(["cargo", "build", "--release", "--locked", *rust], ROOT, CARGO_TARGET_DIR=str(TARGET))
+    for name in sorted(names):
+        if name.startswith("go-"):
+            _build(["go", "build", "-trimpath", "-o", str(BUILT / name), f"./{name}"], HERE)
+    java = sorted(name for name in names if name.startswith("java-"))
+    if java:
+        command = ["mvn", "-B", "-q", "-o", "-DskipTests", "package", "-pl", ",".join(java), "-am"]
+        try:
+            _build(command, HERE, quiet=True)
+        except StackError:
+            # Offline is quick but knows only what was fetched before.
+            _build([part for part in command if part != "-o"], HERE)
+        for name in java:
+            shutil.copyfile(HERE / name / "target" / f"{name}.jar", BUILT / f"{name}.jar")
+
+
+def _build(command: list[str], cwd: pathlib.Path, quiet: bool = False, **env: str) -> None:
+    _program(command[0], f"It builds the services in {cwd}.")
+    output = subprocess.DEVNULL if quiet else None
+    if subprocess.run(command, cwd=cwd, env={**os.environ, **env}, stdout=output, stderr=output, check=False).returncode:
+        raise StackError(f"'{' '.join(command)}' failed in {cwd}")
+
+
+def _program(name: str, hint: str) -> str:
+    path = shutil.which(name)
+    if not path:
+        raise StackError(f"'{name}' is not installed. {hint}")
+    return path
+
+
+# --- PostgreSQL
+
+
+class Postgres:
+    """A PostgreSQL 15 of our own, on a free port of the loopback address, its data in `directory`."""
+
+    def __init__(self, directory: pathlib.Path, *, durable: bool = True):
+        self.directory = directory
+        self.port = free_port()
+        self.durable = durable
+        self.bin = self._find_programs()
+        # PostgreSQL refuses to run as root.
+        self.user = "postgres" if os.geteuid() == 0 else None
+
+    @staticmethod
+    def _find_programs() -> pathlib.Path:
+        for candidate in (pathlib.Path("/usr/lib/postgresql/15/bin"), *(pathlib.Path(p).parent for p in [shutil.which("pg_ctl")] if p)):
+            if (candidate / "pg_ctl").exists():
+                return candidate
+        raise StackError("PostgreSQL 15 is not installed. On Debian: apt-get install postgresql-15; or set DATABASE_URL to one that runs.")
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres:password@127.0.0.1:{self.port}/{DATABASE}"
+
+    def _run(self, program: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [str(self.bin / program), *arguments]
+        done = subprocess.run(command, user=self.user, cwd="/", capture_output=True, text=True, check=False)
+        if check and done.returncode:
+            log = self.directory / "log"
+            tail = log.read_text()[-2000:] if log.exists() else ""
+            raise StackError(f"{program} failed: {done.stdout}{done.stderr}{tail}")
+        return done
+
+    def start(self) -> None:
+        """Starts the server, with a new cluster when there is none yet."""
+        data = self.directory / "data"
+        if not (data / "PG_VERSION").exists():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if self.user:
+                shutil.chown(self.directory, self.user)
+            self._run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self.directory}"
+        if not self.durable:
+            options += " -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+        # The log is a file: a server that inherits our output would keep a pipe open that someone reads to its end.
+        self._detached("pg_ctl", "-D", str(data), "-l", str(self.directory / "log"), "-o", options, "-w", "-t", "60", "start")
+
+    def _detached(self, program: str, *arguments: str) -> None:
+        command = [str(self.bin / program), *arguments]
+        null = subprocess.DEVNULL
+        done = subprocess.run(command, user=self.user, cwd="/", stdin=null, stdout=null, stderr=null, start_new_session=True, check=False)
+        if done.returncode:
+            log = self.directory / "log"
+            raise StackError(f"PostgreSQL did not start: {log.read_text()[-2000:] if log.exists() else 'no log'}")
+
+    def stop(self, mode: str = "fast") -> None:
+        self._run("pg_ctl", "-D", str(self.directory / "data"), "-m", mode, "-w", "stop", check=False)
+
+    def running(self) -> bool:
+        return self._run("pg_ctl", "-D", str(self.directory / "data"), "status", check=False).returncode == 0
+
+
+def migrate(url: str) -> None:
+    """Makes the database when it is missing and applies every migration; may be run again at any time, drops nothing."""
+    psql = _program("psql", "On Debian: apt-get install postgresql-client-15")
+    if not _psql(psql, url, "-c", "SELECT 1", check=False):
+        server, _, name = url.split("?")[0].rpartition("/")
+        _psql(psql, f"{server}/postgres", "-c", f'CREATE DATABASE "{name}" ENCODING UTF8 TEMPLATE template0')
+    # One transaction, under a lock: two stacks may start at once.
+    files = [argument for path in sorted((HERE / "migrations").glob("*.sql")) for argument in ("-f", str(path))]
+    _psql(psql, url, "-1", "-c", "SELECT pg_advisory_xact_lock(4711)", *files)
+
+
+def _psql(psql: str, url: str, *arguments: str, check: bool = True) -> bool:
+    env = {**os.environ, "PGOPTIONS": "-c client_min_messages=warning"}
+    command = [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise StackError(f"psql failed on {url}: {done.stderr.strip()}")
+    return done.returncode == 0
+
+
+# --- services
+
+
+@dataclass
+class Service:
+    """One running service. Its log is read all the time; the ports it took are found there."""
+
+    kind: Kind
+    process: subprocess.Popen[str]
+    log: list[str] = field(default_factory=list)
+    ports: dict[str, int] = field(default_factory=dict)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    @classmethod
+    def start(cls, kind: Kind, database_url: str, *, port: int = 0, metrics_port: int = 0, **env: str) -> Service:
+        # Settings of whoever runs this are not the service's.
+        inherited = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")}
+        variables = {kind.port_variable: str(port), "METRICS_PORT": str(metrics_port), "DATABASE_URL": database_url, **env}
+        process = subprocess.Popen(
+            kind.command, env={**inherited, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+        )  # fmt: skip
+        service = cls(kind, process)
+        threading.Thread(target=service._read_log, daemon=True).start()
+        return service
+
+    def _read_log(self) -> None:
+        for line in self.process.stdout:
+            with self.changed:
+                self.log.append(line.rstrip("\n"))
+                self._note_port(line)
+                self.changed.notify_all()
+        with self.changed:
+            self.changed.notify_all()
+
+    def _note_port(self, line: str) -> None:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            return
+        if isinstance(entry, dict) and entry.get("message") == "listening":
+            self.ports[entry["what"]] = int(entry["address"].rpartition(":")[2])
+
+    def wait_ready(self, seconds: float = 60) -> Service:
+        """Waits until every port is open."""
+        wanted = {"rest"} if self.kind.protocol == "rest" else {"grpc", "metrics"}
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while not wanted <= self.ports.keys():
+                left = deadline - time.monotonic()
+                if self.process.poll() is not None or left <= 0:
+                    raise StackError(f"{self.kind.name} did not start:\n" + "\n".join(self.log[-30:]))
+                self.changed.wait(min(left, 0.2))
+        return self
+
+    @property
+    def port(self) -> int:
+        return self.ports[self.kind.protocol]
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def metrics_url(self) -> str:
+        return f"http://127.0.0.1:{self.ports.get('metrics', self.port)}/metrics"
+
+    def stop(self, seconds: float = 20) -> int:
+        """Asks the service to stop and waits; gives its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise StackError(f"{self.kind.name} did not stop within {seconds:.0f} s of SIGTERM") from None
+        return self.process.returncode
+
+
+def data_directory() -> pathlib.Path:
+    """Where `make producers` keeps its database. Below root's home the user postgres could not reach it."""
+    if os.environ.get("PRODUCERS_DATA"):
+        return pathlib.Path(os.environ["PRODUCERS_DATA"])
+    if os.geteuid() == 0:
+        pwd.getpwnam("postgres")
+        return pathlib.Path("/var/lib/weir-producers")
+    return BUILT / "postgres"
