@@ -34,6 +34,7 @@ fn a_bad_value_names_its_variable() {
         ("MAX_BODY_BYTES", "1MiB"),
         ("SHUTDOWN_TIMEOUT_MS", "0"),
         ("HOST", "localhost:80"),
+        ("DATABASE_URL", "mysql://x"),
     ] {
         let message = read(&[(name, value)]).expect_err(name).to_string();
         assert!(

@@ -40,7 +40,11 @@ fn structured(text: &str) -> Option<&str> {
     if !matches!(first, b'-' | b'0'..=b'9' | b't' | b'f' | b'n' | b'{' | b'[') {
         return None;
     }
-    let value = serde_json::from_str::<&RawValue>(text).ok()?.get();
-    // Half a surrogate pair is a text that JSON's grammar passes and no store takes.
-    (!json::scan(value.as_bytes()).lone_surrogate).then_some(value)
+    // Half a surrogate pair is a text that JSON's grammar passes and no store takes. What nests deeper than a whole REST
+    // body may is not parsed at all.
+    let found = json::scan(text.as_bytes());
+    if found.lone_surrogate || found.depth > json::BODY_DEPTH {
+        return None;
+    }
+    Some(serde_json::from_str::<&RawValue>(text).ok()?.get())
 }

@@ -43,7 +43,9 @@ fn anything_else_is_a_string() {
 }
 
 #[test]
-fn a_deep_value_is_read_without_recursion() {
-    let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
-    assert_eq!(one(&deep).len(), deep.len() + 6);
+fn what_nests_deeper_than_a_body_may_is_not_parsed() {
+    let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    assert_eq!(one(&nested(256)), format!("{{\"k\":{}}}", nested(256)));
+    assert_eq!(one(&nested(257)), format!("{{\"k\":\"{}\"}}", nested(257)));
+    assert_eq!(one(&nested(400_000)).len(), 800_008);
 }

@@ -1,0 +1,157 @@
+"""The database goes and comes back; writers meet on one row."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import clients
+import psycopg
+from clients import STORED, Outcome
+from conftest import System
+from test_cases import event
+
+UNAVAILABLE = "Database is unavailable"
+CLIENTS = 8
+
+
+def until(condition: Any, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.05)
+
+
+def entities(*updates: tuple[str, dict[str, Any]]) -> Any:
+    body = [{"entityType": "Car", "entityId": key, "updatedAttributes": attributes} for key, attributes in updates]
+    return {"eventHeader": {"eventName": "x"}, "eventBody": {"entities": body}}
+
+
+def test_database_down_and_back(system: System) -> None:
+    assert system.client.send(event(None, {"before": True})) == Outcome("ok", STORED)
+    system.world.postgres.stop()
+    try:
+        assert system.client.send(event()) == Outcome("unavailable", UNAVAILABLE)
+        assert system.client.health() == (False, UNAVAILABLE)
+        # What needs no database is answered as ever.
+        assert system.client.send({}).result == "refused"
+        if system.kind.protocol == "rest":
+            body = "[" + ",".join([clients.values.dumps(event())] * 3) + "]"
+            response = system.client.post("/api/v1/events/bulk", body)
+            assert (response.status_code, response.json()) == (503, {"error": UNAVAILABLE, "status": 503})
+        else:
+            until(lambda: not system.client.serving())
+    finally:
+        system.world.postgres.start()
+    # By itself, without a restart.
+    until(lambda: system.client.send(event(None, {"after": True})).result == "ok")
+    assert system.client.health()[0]
+    if system.kind.protocol == "grpc":
+        until(system.client.serving)
+    assert system.rows() == {"Car/1": {"before": True, "after": True}}
+
+
+def test_a_crash_of_the_database_leaves_no_half_event(system: System) -> None:
+    """PostgreSQL is killed under load: an event is there with both its entities or not at all, and what was confirmed is there."""
+    confirmed: set[int] = set()
+    sent, stop = [0] * CLIENTS, threading.Event()
+
+    def write(worker: int) -> None:
+        client = clients.connect(system.service)
+        while not stop.is_set():
+            number = worker * 1_000_000 + sent[worker]
+            sent[worker] += 1
+            if client.send(entities((f"{number}-a", {"n": number}), (f"{number}-b", {"n": number}))).result == "ok":
+                confirmed.add(number)
+        client.close()
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        workers = [pool.submit(write, worker) for worker in range(CLIENTS)]
+        try:
+            until(lambda: len(confirmed) > 50)
+            system.world.postgres.stop("immediate")
+            system.world.postgres.start()
+            seen = len(confirmed)
+            until(lambda: len(confirmed) > seen + 50)
+        finally:
+            stop.set()
+        for worker in workers:
+            worker.result()
+    keys = set(system.rows())
+    for number in {int(key.split("/")[1].split("-")[0]) for key in keys} | confirmed:
+        present = [f"Car/{number}-{half}" in keys for half in "ab"]
+        assert present == [True, True], (number, number in confirmed)
+
+
+def test_another_failure_is_internal(system: System) -> None:
+    system.sql("ALTER TABLE car_entities RENAME TO elsewhere")
+    try:
+        assert system.client.send(event()) == Outcome("internal", "Internal server error")
+    finally:
+        system.sql("ALTER TABLE elsewhere RENAME TO car_entities")
+    assert system.client.send(event()) == Outcome("ok", STORED)
+
+
+def test_eight_writers_on_one_entity_lose_nothing(system: System) -> None:
+    """Property: whatever the writers do, every attribute ends with the last value that its only writer gave it."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+
+    def write(worker: int) -> dict[str, Any]:
+        dice, client, last = random.Random(seed + worker), clients.connect(system.service), {}
+        for step in range(40):
+            names = {f"w{worker}-{dice.randrange(12)}" for _ in range(dice.randint(1, 4))}
+            attributes = {name: clients.values.Number(step) for name in names}
+            assert client.send(entities(("shared", attributes))) == Outcome("ok", STORED)
+            last.update(attributes)
+        client.close()
+        return last
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        expected = {name: value for last in pool.map(write, range(CLIENTS)) for name, value in last.items()}
+    assert system.rows() == {"Car/shared": expected}
+
+
+def test_events_with_entities_in_common_do_not_deadlock(system: System) -> None:
+    """Each event names the same entities in an order of its own."""
+    keys = [f"e{n}" for n in range(10)]
+
+    def write(worker: int) -> None:
+        dice, client = random.Random(worker), clients.connect(system.service)
+        for step in range(30):
+            order = [(key, {f"w{worker}": clients.values.Number(step)}) for key in dice.sample(keys, len(keys))]
+            assert client.send(entities(*order)) == Outcome("ok", STORED)
+        client.close()
+
+    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    before = system.sql(deadlocks)
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(write, range(CLIENTS)))
+    assert system.rows() == {f"Car/{key}": {f"w{worker}": clients.values.Number(29) for worker in range(CLIENTS)} for key in keys}
+    assert system.sql(deadlocks) == before
+
+
+def test_the_pool_has_ten_connections(system: System) -> None:
+    """Thirty events wait for one row: ten of them in the database, the others in the service; then all are stored."""
+    assert system.client.send(event()).result == "ok"
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+    def write(number: int) -> Outcome:
+        client = clients.connect(system.service)
+        try:
+            return client.send(event(None, {f"n{number}": True}))
+        finally:
+            client.close()
+
+    with ThreadPoolExecutor(30) as pool:
+        with psycopg.connect(system.url) as blocker:
+            blocker.execute("SELECT FROM car_entities FOR UPDATE")
+            outcomes = [pool.submit(write, number) for number in range(30)]
+            until(lambda: system.sql(waiting)[0][0] == 10)
+            assert system.connections() == 10
+        assert [outcome.result() for outcome in outcomes] == [Outcome("ok", STORED)] * 30
+    assert len(system.rows()["Car/1"]) == 30
+    assert system.connections() == 10
