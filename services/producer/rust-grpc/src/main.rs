@@ -67,6 +67,7 @@ async fn run() -> Result<(), Fatal> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(pb::DESCRIPTOR)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let server = Server::builder()
         .layer(MapResponseLayer::new(too_large_is_resource_exhausted))

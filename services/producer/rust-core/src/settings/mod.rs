@@ -5,6 +5,8 @@ mod tests;
 
 use std::{env, net::IpAddr, time::Duration};
 
+const DATABASE_URL: &str = "postgresql://postgres:password@localhost:5432/car_entities";
+
 /// Everything a service may be told. Defaults are equal in all six services, ports excepted.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -115,10 +117,16 @@ impl Settings {
                 wanted: "give an IP address, such as 127.0.0.1 or 0.0.0.0",
             })?,
         };
+        let database_url = get("DATABASE_URL").unwrap_or_else(|| DATABASE_URL.to_owned());
+        if !database_url.starts_with("postgresql://") && !database_url.starts_with("postgres://") {
+            return Err(BadVariable {
+                name: "DATABASE_URL".to_owned(),
+                value: database_url,
+                wanted: "give postgresql://user:password@host:port/database",
+            });
+        }
         Ok(Self {
-            database_url: get("DATABASE_URL").unwrap_or_else(|| {
-                "postgresql://postgres:password@localhost:5432/car_entities".to_owned()
-            }),
+            database_url,
             pool_size: number(
                 "DATABASE_POOL_SIZE",
                 10,
