@@ -5,7 +5,7 @@ export WEIR_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weir
 export CARGO_TARGET_DIR ?= $(WEIR_CACHE)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help run build dist test lint bench fuzz soak clean
+.PHONY: help run build dist test lint bench fuzz soak clean producers producers-sqlx
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,12 @@ lint: ## formatting, lints, licences of every language
 
 bench: ## the committed measurements, made again (needs an idle machine)
 	@scripts/bench $(BENCHES)
+
+producers: ## start the event-ingestion services with a PostgreSQL (SERVICES="rust-rest ..." for some)
+	@scripts/producers $(SERVICES)
+
+producers-sqlx: ## make the committed query data of the Rust event services again
+	@services/producer/rust-core/prepare.py
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS each (default 60)
 	@scripts/fuzz

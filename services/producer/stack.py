@@ -13,14 +13,19 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from dataclasses import dataclass, field
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CACHE = pathlib.Path(os.environ.get("WEIR_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "weir")
+# Tests take Rust's dev profile, whose dependencies the workspace's own tests have built already.
+PROFILE = os.environ.get("PRODUCERS_PROFILE") or "release"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or CACHE / "target")
+RUST = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
 BUILT = CACHE / "producers"
 DATABASE = "car_entities"
 
@@ -52,10 +57,10 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("java-rest", "rest", 8081, (*JAVA, str(BUILT / "java-rest.jar"))),
-        Kind("rust-rest", "rest", 8082, (str(TARGET / "release/producer-rest"),)),
+        Kind("rust-rest", "rest", 8082, (str(RUST / "producer-rest"),)),
         Kind("go-rest", "rest", 9083, (str(BUILT / "go-rest"),)),
         Kind("java-grpc", "grpc", 9090, (*JAVA, str(BUILT / "java-grpc.jar"))),
-        Kind("rust-grpc", "grpc", 9091, (str(TARGET / "release/producer-grpc"),)),
+        Kind("rust-grpc", "grpc", 9091, (str(RUST / "producer-grpc"),)),
         Kind("go-grpc", "grpc", 9092, (str(BUILT / "go-grpc"),)),
     )
 }
@@ -78,24 +83,25 @@ def free_port() -> int:
 # --- building
 
 
-def build(wanted: list[Kind]) -> None:
+def build(wanted: list[Kind], java_tests: bool = False) -> None:
     """Builds what is asked for, each language with its own tool; output that is current is left as it is."""
     BUILT.mkdir(parents=True, exist_ok=True)
     names = {kind.name for kind in wanted}
     rust = [f"-pproducer-{name.removeprefix('rust-')}" for name in sorted(names) if name.startswith("rust-")]
     if rust:
-        _build(["cargo", "build", "--release", "--locked", *rust], ROOT, CARGO_TARGET_DIR=str(TARGET))
+        _build(["cargo", "build", f"--profile={PROFILE}", "--locked", *rust], ROOT, CARGO_TARGET_DIR=str(TARGET))
     for name in sorted(names):
         if name.startswith("go-"):
             _build(["go", "build", "-trimpath", "-o", str(BUILT / name), f"./{name}"], HERE)
     java = sorted(name for name in names if name.startswith("java-"))
     if java:
-        command = ["mvn", "-B", "-q", "-o", "-DskipTests", "package", "-pl", ",".join(java), "-am"]
+        skip = [] if java_tests else ["-DskipTests"]
+        command = ["mvn", "-B", "-q", *skip, "package", "-pl", ",".join(java), "-am"]
         try:
-            _build(command, HERE, quiet=True)
+            _build([*command, "-o"], HERE, quiet=True)
         except StackError:
-            # Offline is quick but knows only what was fetched before.
-            _build([part for part in command if part != "-o"], HERE)
+            # Offline is quick but knows only what was fetched before; a failure of another kind comes again, and is seen.
+            _build(command, HERE)
         for name in java:
             shutil.copyfile(HERE / name / "target" / f"{name}.jar", BUILT / f"{name}.jar")
 
@@ -151,6 +157,8 @@ class Postgres:
     def start(self) -> None:
         """Starts the server, with a new cluster when there is none yet."""
         data = self.directory / "data"
+        if (data / "postmaster.pid").exists() and self.running():
+            raise StackError(f"a PostgreSQL already runs on {data}; is there another `make producers`? PRODUCERS_DATA names another place")
         if not (data / "PG_VERSION").exists():
             self.directory.mkdir(parents=True, exist_ok=True)
             if self.user:
@@ -253,6 +261,32 @@ class Service:
                 self.changed.wait(min(left, 0.2))
         return self
 
+    def wait_healthy(self, seconds: float = 60) -> Service:
+        """Waits until the service says that it and its database are well."""
+        self.wait_ready(seconds)
+        deadline = time.monotonic() + seconds
+        while not self._is_healthy():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise StackError(f"{self.kind.name} is not healthy:\n" + "\n".join(self.log[-30:]))
+            time.sleep(0.1)
+        return self
+
+    def _is_healthy(self) -> bool:
+        if self.kind.protocol == "rest":
+            try:
+                with urllib.request.urlopen(f"http://{self.address}/api/v1/events/health", timeout=5) as response:
+                    return response.status == 200
+            except OSError:
+                return False
+        # Without a gRPC library: its health check runs a statement, which leaves an open connection behind.
+        try:
+            with urllib.request.urlopen(self.metrics_url, timeout=5) as response:
+                text = response.read().decode()
+        except OSError:
+            return False
+        connections = [line for line in text.splitlines() if line.startswith("producer_database_connections{")]
+        return sum(float(line.split()[-1]) for line in connections) > 0
+
     @property
     def port(self) -> int:
         return self.ports[self.kind.protocol]
@@ -278,6 +312,34 @@ class Service:
         return self.process.returncode
 
 
+def wait_for_end(services: list[Service]) -> Service:
+    """Waits until one of the services has ended; gives that one."""
+    while True:
+        for service in services:
+            if service.process.poll() is not None:
+                return service
+        time.sleep(0.2)
+
+
+def stop_all(services: list[Service]) -> None:
+    """Asks all to stop at once, then waits for each."""
+    for service in services:
+        if service.process.poll() is None:
+            service.process.terminate()
+    for service in services:
+        try:
+            service.stop()
+        except StackError as error:
+            print(error)
+
+
+def main(arguments: list[str]) -> None:
+    """`stack.py build [--java-tests] [SERVICE...]`"""
+    if arguments[:1] != ["build"]:
+        raise SystemExit(f"usage: {main.__doc__}")
+    build(kinds([name for name in arguments[1:] if name != "--java-tests"]), "--java-tests" in arguments)
+
+
 def data_directory() -> pathlib.Path:
     """Where `make producers` keeps its database. Below root's home the user postgres could not reach it."""
     if os.environ.get("PRODUCERS_DATA"):
@@ -286,3 +348,10 @@ def data_directory() -> pathlib.Path:
         pwd.getpwnam("postgres")
         return pathlib.Path("/var/lib/weir-producers")
     return BUILT / "postgres"
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except StackError as error:
+        raise SystemExit(f"error: {error}") from None

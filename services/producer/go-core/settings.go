@@ -44,6 +44,10 @@ type Settings struct {
 type BadVariable struct{ Name, Value, Wanted string }
 
 func (b *BadVariable) Error() string {
+	// A database's URL may hold a password, and this goes to a log.
+	if b.Name == "DATABASE_URL" {
+		return b.Name + " cannot be used: " + b.Wanted
+	}
 	return fmt.Sprintf("%s=%q cannot be used: %s", b.Name, b.Value, b.Wanted)
 }
 

@@ -39,7 +39,7 @@ type Store struct {
 func NewStore(settings Settings, service string) (*Store, error) {
 	config, err := pgxpool.ParseConfig(settings.DatabaseURL)
 	if err != nil {
-		return nil, &BadVariable{"DATABASE_URL", settings.DatabaseURL, err.Error()}
+		return nil, &BadVariable{Name: "DATABASE_URL", Wanted: err.Error()}
 	}
 	config.MaxConns = settings.PoolSize
 	config.MinConns = 0

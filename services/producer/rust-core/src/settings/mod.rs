@@ -38,9 +38,10 @@ pub struct Settings {
 
 /// A variable that cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name}={value:?} cannot be used: {wanted}")]
+#[error("{name}{value} cannot be used: {wanted}")]
 pub struct BadVariable {
     name: String,
+    /// `="value"`, or nothing where it may hold a password.
     value: String,
     wanted: &'static str,
 }
@@ -76,7 +77,7 @@ impl Settings {
                     Ok(n) if (low..=high).contains(&n) => Ok(n),
                     _ => Err(BadVariable {
                         name: name.to_owned(),
-                        value,
+                        value: format!("={value:?}"),
                         wanted,
                     }),
                 },
@@ -113,7 +114,7 @@ impl Settings {
             None => IpAddr::from([127, 0, 0, 1]),
             Some(value) => value.parse().map_err(|_| BadVariable {
                 name: "HOST".to_owned(),
-                value,
+                value: format!("={value:?}"),
                 wanted: "give an IP address, such as 127.0.0.1 or 0.0.0.0",
             })?,
         };
@@ -121,7 +122,7 @@ impl Settings {
         if !database_url.starts_with("postgresql://") && !database_url.starts_with("postgres://") {
             return Err(BadVariable {
                 name: "DATABASE_URL".to_owned(),
-                value: database_url,
+                value: String::new(),
                 wanted: "give postgresql://user:password@host:port/database",
             });
         }

@@ -41,7 +41,8 @@ public class EventStore implements DisposableBean {
         this.pool = new ConnectionPool(ConnectionPoolConfiguration.builder(connections(settings, service))
                 .maxSize(settings.poolSize())
                 .initialSize(0)
-                .acquireRetry(0)
+                // Each connection that PostgreSQL closed while it was idle costs one try; the wait stays bounded.
+                .acquireRetry(settings.poolSize())
                 .maxAcquireTime(settings.acquireTimeout())
                 .maxCreateConnectionTime(settings.acquireTimeout())
                 .maxIdleTime(Duration.ofMinutes(10))

@@ -74,7 +74,8 @@ public record Settings(URI databaseUrl, int poolSize, Duration acquireTimeout, D
     /** A variable that cannot be used. */
     static final class BadVariableException extends RuntimeException {
         BadVariableException(String name, String value, String wanted) {
-            super(name + "=\"" + value + "\" cannot be used: " + wanted);
+            // A database's URL may hold a password, and this goes to a log.
+            super(name + (name.equals("DATABASE_URL") ? "" : "=\"" + value + "\"") + " cannot be used: " + wanted);
         }
     }
 
