@@ -131,8 +131,9 @@ class Postgres:
         self.port = free_port()
         self.durable = durable
         self.bin = self._find_programs()
-        # PostgreSQL refuses to run as root.
-        self.user = "postgres" if os.geteuid() == 0 else None
+        # PostgreSQL refuses to run as root. A program changes the user, not subprocess, which would have to fork for it:
+        # the tests hold gRPC channels, whose threads do not live through a fork.
+        self.become = ("runuser", "-u", "postgres", "--") if os.geteuid() == 0 else ()
 
     @staticmethod
     def _find_programs() -> pathlib.Path:
@@ -146,38 +147,33 @@ class Postgres:
         return f"postgresql://postgres:password@127.0.0.1:{self.port}/{DATABASE}"
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        command = [str(self.bin / program), *arguments]
-        done = subprocess.run(command, user=self.user, cwd="/", capture_output=True, text=True, check=False)
+        command = [*self.become, str(self.bin / program), *arguments]
+        done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if check and done.returncode:
-            log = self.directory / "log"
-            tail = log.read_text()[-2000:] if log.exists() else ""
-            raise StackError(f"{program} failed: {done.stdout}{done.stderr}{tail}")
+            raise StackError(f"{program} failed: {done.stdout}{done.stderr}")
         return done
 
     def start(self) -> None:
         """Starts the server, with a new cluster when there is none yet."""
         data = self.directory / "data"
-        if (data / "postmaster.pid").exists() and self.running():
-            raise StackError(f"a PostgreSQL already runs on {data}; is there another `make producers`? PRODUCERS_DATA names another place")
         if not (data / "PG_VERSION").exists():
             self.directory.mkdir(parents=True, exist_ok=True)
-            if self.user:
-                shutil.chown(self.directory, self.user)
+            if self.become:
+                shutil.chown(self.directory, "postgres")
             self._run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self.directory}"
         if not self.durable:
             # A crash of PostgreSQL still loses nothing that was committed; only one of the machine would.
             options += " -c fsync=off"
-        # The log is a file: a server that inherits our output would keep a pipe open that someone reads to its end.
-        self._detached("pg_ctl", "-D", str(data), "-l", str(self.directory / "log"), "-o", options, "-w", "-t", "60", "start")
-
-    def _detached(self, program: str, *arguments: str) -> None:
-        command = [str(self.bin / program), *arguments]
-        null = subprocess.DEVNULL
-        done = subprocess.run(command, user=self.user, cwd="/", stdin=null, stdout=null, stderr=null, start_new_session=True, check=False)
+        # Both logs are files: a server that inherits our output would keep a pipe open that someone reads to its end.
+        log, said = self.directory / "log", self.directory / "pg_ctl.log"
+        command = [*self.become, str(self.bin / "pg_ctl"), "-D", str(data), "-l", str(log), "-o", options, "-w", "-t", "60", "start"]
+        with said.open("w") as out:
+            # A session of its own: Ctrl-C is for us, and we stop it in order.
+            done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, check=False)
         if done.returncode:
-            log = self.directory / "log"
-            raise StackError(f"PostgreSQL did not start: {log.read_text()[-2000:] if log.exists() else 'no log'}")
+            tail = log.read_text()[-2000:] if log.exists() else ""
+            raise StackError(f"PostgreSQL did not start in {data}: {said.read_text()}{tail}")
 
     def stop(self, mode: str = "fast") -> None:
         self._run("pg_ctl", "-D", str(self.directory / "data"), "-m", mode, "-w", "stop", check=False)
