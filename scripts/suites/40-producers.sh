@@ -46,8 +46,8 @@ say "-- contract"
 code=0
 (cd "$here/contract" && "$venv/bin/python" -m pytest --tb=short 2>&1) | tee "$logs/contract.log" || code=${PIPESTATUS[0]}
 summary=$(grep -E '^[0-9]+ (passed|failed|error)' "$logs/contract.log" | tail -n 1 || true)
-number() { grep -oE "[0-9]+ $1" <<<"$summary" | cut -d' ' -f1 || true; }
-p=$(number passed) f=$(($(number failed || true) + $(number 'errors?' || true))) s=$(number skipped)
+number() { awk -v word="^$1" '{ for (i = 2; i <= NF; i++) if ($i ~ word) n = $(i - 1) } END { print n + 0 }' <<<"$summary"; }
+p=$(number passed) f=$(($(number failed) + $(number error))) s=$(number skipped)
 [ "$code" = 0 ] || [ "$f" -gt 0 ] || f=1
 passed=$((passed + ${p:-0})) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
 
