@@ -21,7 +21,9 @@ from dataclasses import dataclass, field
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-CACHE = pathlib.Path(os.environ.get("WEIR_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "weir")
+CACHE = pathlib.Path(
+    os.environ.get("WEIR_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "weir"
+)
 # Tests take Rust's dev profile, whose dependencies the workspace's own tests have built already.
 PROFILE = os.environ.get("PRODUCERS_PROFILE") or "release"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or CACHE / "target")
@@ -109,7 +111,9 @@ def build(wanted: list[Kind], java_tests: bool = False) -> None:
 def _build(command: list[str], cwd: pathlib.Path, quiet: bool = False, **env: str) -> None:
     _program(command[0], f"It builds the services in {cwd}.")
     output = subprocess.DEVNULL if quiet else None
-    if subprocess.run(command, cwd=cwd, env={**os.environ, **env}, stdout=output, stderr=output, check=False).returncode:
+    if subprocess.run(
+        command, cwd=cwd, env={**os.environ, **env}, stdout=output, stderr=output, check=False
+    ).returncode:
         raise StackError(f"'{' '.join(command)}' failed in {cwd}")
 
 
@@ -137,10 +141,15 @@ class Postgres:
 
     @staticmethod
     def _find_programs() -> pathlib.Path:
-        for candidate in (pathlib.Path("/usr/lib/postgresql/15/bin"), *(pathlib.Path(p).parent for p in [shutil.which("pg_ctl")] if p)):
+        for candidate in (
+            pathlib.Path("/usr/lib/postgresql/15/bin"),
+            *(pathlib.Path(p).parent for p in [shutil.which("pg_ctl")] if p),
+        ):
             if (candidate / "pg_ctl").exists():
                 return candidate
-        raise StackError("PostgreSQL 15 is not installed. On Debian: apt-get install postgresql-15; or set DATABASE_URL to one that runs.")
+        raise StackError(
+            "PostgreSQL 15 is not installed. On Debian: apt-get install postgresql-15; or set DATABASE_URL to one that runs."
+        )
 
     @property
     def url(self) -> str:
@@ -160,17 +169,44 @@ class Postgres:
             self.directory.mkdir(parents=True, exist_ok=True)
             if self.become:
                 shutil.chown(self.directory, "postgres")
-            self._run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+            self._run(
+                "initdb",
+                "-D",
+                str(data),
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+                "--no-sync",
+            )
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self.directory}"
         if not self.durable:
             # A crash of PostgreSQL still loses nothing that was committed; only one of the machine would.
             options += " -c fsync=off"
         # Both logs are files: a server that inherits our output would keep a pipe open that someone reads to its end.
         log, said = self.directory / "log", self.directory / "pg_ctl.log"
-        command = [*self.become, str(self.bin / "pg_ctl"), "-D", str(data), "-l", str(log), "-o", options, "-w", "-t", "60", "start"]
+        command = [
+            *self.become,
+            str(self.bin / "pg_ctl"),
+            "-D",
+            str(data),
+            "-l",
+            str(log),
+            "-o",
+            options,
+            "-w",
+            "-t",
+            "60",
+            "start",
+        ]
         with said.open("w") as out:
             # A session of its own: Ctrl-C is for us, and we stop it in order.
-            done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, check=False)
+            done = subprocess.run(
+                command, cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, check=False
+            )
         if done.returncode:
             tail = log.read_text()[-2000:] if log.exists() else ""
             raise StackError(f"PostgreSQL did not start in {data}: {said.read_text()}{tail}")
@@ -219,7 +255,12 @@ class Service:
     def start(cls, kind: Kind, database_url: str, *, port: int = 0, metrics_port: int = 0, **env: str) -> Service:
         # Settings of whoever runs this are not the service's.
         inherited = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")}
-        variables = {kind.port_variable: str(port), "METRICS_PORT": str(metrics_port), "DATABASE_URL": database_url, **env}
+        variables = {
+            kind.port_variable: str(port),
+            "METRICS_PORT": str(metrics_port),
+            "DATABASE_URL": database_url,
+            **env,
+        }
         process = subprocess.Popen(
             kind.command, env={**inherited, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,

@@ -48,7 +48,9 @@ class Rest:
         self.http = httpx.Client(base_url=f"http://{service.address}", timeout=30, trust_env=False)
 
     def send(self, event: Any, timeout: float | None = None) -> Outcome:
-        response = self.post("/api/v1/events", values.dumps(event).encode("utf-8", "surrogatepass"), timeout=timeout or 30)
+        response = self.post(
+            "/api/v1/events", values.dumps(event).encode("utf-8", "surrogatepass"), timeout=timeout or 30
+        )
         return self.outcome(response)
 
     def post(self, path: str, body: Any, content_type: str = "application/json", timeout: float = 30) -> httpx.Response:
@@ -124,7 +126,13 @@ def message(event: Any) -> Any:
     event = values.expand_all(event)
     if (header := event.get("eventHeader")) is not None:
         request.event_header.SetInParent()
-        names = {"uuid": "uuid", "eventName": "event_name", "createdDate": "created_date", "savedDate": "saved_date", "eventType": "event_type"}
+        names = {
+            "uuid": "uuid",
+            "eventName": "event_name",
+            "createdDate": "created_date",
+            "savedDate": "saved_date",
+            "eventType": "event_type",
+        }
         for name, value in header.items():
             if name in names and value is not None:
                 setattr(request.event_header, names[name], str(value))

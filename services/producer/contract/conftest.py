@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pathlib
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+import clients
 import psycopg
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-
-import clients
 import stack
 import values
 
@@ -89,10 +85,15 @@ class System:
 
     def rows(self) -> dict[str, Any]:
         """`type/id` to attributes, numbers digit by digit."""
-        return {f"{kind}/{key}": values.loads(data) for kind, key, data in self.sql("SELECT entity_type, id, data::text FROM car_entities")}
+        return {
+            f"{kind}/{key}": values.loads(data)
+            for kind, key, data in self.sql("SELECT entity_type, id, data::text FROM car_entities")
+        }
 
     def connections(self) -> int:
-        return self.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", f"producer-{self.kind.name}")[0][0]
+        return self.sql(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", f"producer-{self.kind.name}"
+        )[0][0]
 
 
 @pytest.fixture(scope="session")

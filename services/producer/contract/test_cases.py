@@ -94,8 +94,14 @@ def test_bulk(rest: System, case: Any) -> None:
     body = response.json()
     errors, count = case["errors"], len(case["events"])
     assert body["errors"] == [{"index": int(index), "error": error} for index, error in errors]
-    assert (body["success"], body["processedCount"], body["failedCount"]) == (not errors, count - len(errors), len(errors))
-    assert body["message"] == (f"{len(errors)} of {count} events failed" if errors else "All events processed successfully")
+    assert (body["success"], body["processedCount"], body["failedCount"]) == (
+        not errors,
+        count - len(errors),
+        len(errors),
+    )
+    assert body["message"] == (
+        f"{len(errors)} of {count} events failed" if errors else "All events processed successfully"
+    )
     assert set(body) == {"success", "message", "processedCount", "failedCount", "batchId", "processingTimeMs", "errors"}
     assert rest.rows() == case["rows"]
 
@@ -119,9 +125,11 @@ def test_bulk_bodies(rest: System, body: str, status: int, error: str) -> None:
 def test_a_bulk_says_how_long_it_took(rest: System) -> None:
     events = values.dumps([event() for _ in range(200)])
     few, many = (rest.client.post("/api/v1/events/bulk", body).json() for body in (values.dumps([event()]), events))
-    assert few["batchId"] != many["batchId"] and len(few["batchId"]) == 36
+    assert few["batchId"] != many["batchId"]
+    assert len(few["batchId"]) == 36
     # 200 transactions, each with its round trip, take longer than none at all.
-    assert many["processingTimeMs"] > 1 and few["processingTimeMs"] >= 1
+    assert many["processingTimeMs"] > 1
+    assert few["processingTimeMs"] >= 1
 
 
 def test_attributes_merge_shallowly(system: System) -> None:

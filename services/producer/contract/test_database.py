@@ -130,7 +130,9 @@ def test_events_with_entities_in_common_do_not_deadlock(system: System) -> None:
     before = system.sql(deadlocks)
     with ThreadPoolExecutor(CLIENTS) as pool:
         list(pool.map(write, range(CLIENTS)))
-    assert system.rows() == {f"Car/{key}": {f"w{worker}": clients.values.Number(29) for worker in range(CLIENTS)} for key in keys}
+    assert system.rows() == {
+        f"Car/{key}": {f"w{worker}": clients.values.Number(29) for worker in range(CLIENTS)} for key in keys
+    }
     assert system.sql(deadlocks) == before
 
 

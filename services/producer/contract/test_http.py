@@ -48,12 +48,20 @@ def test_other_methods(rest: System, path: str, allowed: str) -> None:
 @pytest.mark.parametrize("path", [EVENTS, BULK])
 def test_content_types(rest: System, path: str) -> None:
     body = json.dumps(event() if path == EVENTS else [event()])
-    for kind in ("application/json", "application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.event+json"):
+    for kind in (
+        "application/json",
+        "application/json; charset=utf-8",
+        "APPLICATION/JSON",
+        "application/vnd.event+json",
+    ):
         assert rest.client.post(path, body, kind).status_code == 200, kind
     assert rest.client.http.send(rest.client.http.build_request("POST", path, content=body)).status_code == 200
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonp", "text/json", "nonsense"):
         response = rest.client.post(path, body, kind)
-        assert (response.status_code, response.json()) == (415, {"error": "Content-Type must be application/json", "status": 415}), kind
+        assert (response.status_code, response.json()) == (
+            415,
+            {"error": "Content-Type must be application/json", "status": 415},
+        ), kind
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
@@ -75,7 +83,30 @@ def test_body_limit(rest: System, chunked: bool) -> None:
 
 def mutate(dice: random.Random, body: str) -> str:
     """A body that may or may not be one."""
-    pieces = ['"', "{", "}", "[", "]", ",", ":", "null", "true", "0", "-1", "1.5", '""', '"x"', "\\", "\\u0000", "\\ud800", " ", "é", "e", "\t", "eventName"]
+    pieces = [
+        '"',
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "null",
+        "true",
+        "0",
+        "-1",
+        "1.5",
+        '""',
+        '"x"',
+        "\\",
+        "\\u0000",
+        "\\ud800",
+        " ",
+        "é",
+        "e",
+        "\t",
+        "eventName",
+    ]
     for _ in range(dice.randint(1, 3)):
         start = dice.randrange(len(body))
         end = min(len(body), start + dice.choice([0, 0, 1, 1, 2, 8]))
@@ -86,7 +117,12 @@ def mutate(dice: random.Random, body: str) -> str:
 def test_the_three_agree_on_mutated_bodies(world: World, request: pytest.FixtureRequest) -> None:
     systems = [world.system(kind) for kind in wanted(request.config, "rest")]
     dice = random.Random(20240115)
-    sample = json.dumps(event({"createdDate": "2024-01-15T10:30:00Z", "savedDate": 1705312200000, "uuid": "u"}, {"a": [1, {"b": "\u00e9\\"}], "c": None}))
+    sample = json.dumps(
+        event(
+            {"createdDate": "2024-01-15T10:30:00Z", "savedDate": 1705312200000, "uuid": "u"},
+            {"a": [1, {"b": "\u00e9\\"}], "c": None},
+        )
+    )
     for round_ in range(400):
         body = mutate(dice, sample)
         answers = {}
@@ -101,5 +137,7 @@ def test_the_three_agree_on_mutated_bodies(world: World, request: pytest.Fixture
 
 def test_a_client_that_stops_halfway_is_forgotten(rest: System) -> None:
     with socket.create_connection(("127.0.0.1", rest.service.port)) as s:
-        s.sendall(b"POST /api/v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+        s.sendall(
+            b"POST /api/v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+        )
     assert rest.client.post(EVENTS, json.dumps(event())).status_code == 200

@@ -27,7 +27,9 @@ def metrics(system: System) -> dict[str, float]:
             name, value = line.rsplit(" ", 1)
             # The order of labels is a library's own affair.
             labels = re.findall(r'(\w+)="([^"]*)"', name)
-            samples[name.partition("{")[0] + "".join(f"|{label}={text}" for label, text in sorted(labels))] = float(value)
+            samples[name.partition("{")[0] + "".join(f"|{label}={text}" for label, text in sorted(labels))] = float(
+                value
+            )
     return samples
 
 
@@ -82,7 +84,11 @@ def test_stopping_finishes_what_is_in_flight(world: World, system: System) -> No
         with psycopg.connect(own.url) as blocker:
             blocker.execute("SELECT FROM car_entities FOR UPDATE")
             answer = pool.submit(own.client.send, event(None, {"in flight": True}))
-            until(lambda: own.sql("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"))
+            until(
+                lambda: own.sql(
+                    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                )
+            )
             own.service.process.terminate()
             until(lambda: refused(own.service.port))
             assert not answer.done()
@@ -102,12 +108,20 @@ def ended(kind: stack.Kind, **env: str) -> subprocess.CompletedProcess[str]:
     """A start that must end by itself."""
     inherited = {"PATH": stack.os.environ["PATH"], "HOME": stack.os.environ.get("HOME", "/")}
     variables = {kind.port_variable: "0", "METRICS_PORT": "0", **env}
-    return subprocess.run(kind.command, env={**inherited, **variables}, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        kind.command, env={**inherited, **variables}, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("PORT", "http"), ("DATABASE_POOL_SIZE", "0"), ("DATABASE_URL", "mysql://x"), ("MAX_BODY_BYTES", "1MiB"), ("HOST", "nowhere")],
+    [
+        ("PORT", "http"),
+        ("DATABASE_POOL_SIZE", "0"),
+        ("DATABASE_URL", "mysql://x"),
+        ("MAX_BODY_BYTES", "1MiB"),
+        ("HOST", "nowhere"),
+    ],
 )
 def test_a_setting_that_cannot_be_used_stops_the_start(any_kind: stack.Kind, name: str, value: str) -> None:
     name = any_kind.port_variable if name == "PORT" else name

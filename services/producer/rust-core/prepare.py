@@ -14,7 +14,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import stack
+import stack  # noqa: E402  found through the path above
 
 
 def contents(directory: pathlib.Path) -> dict[str, str]:
@@ -31,14 +31,22 @@ def main(check: bool) -> int:
         postgres.start()
         stack.migrate(postgres.url)
         # The macro runs only where the crate is compiled anew: a value that was never seen before makes sure of that.
-        env = {**os.environ, "PRODUCER_SQLX_PREPARE": str(work), "DATABASE_URL": postgres.url, "SQLX_OFFLINE_DIR": str(fresh)}
+        env = {
+            **os.environ,
+            "PRODUCER_SQLX_PREPARE": str(work),
+            "DATABASE_URL": postgres.url,
+            "SQLX_OFFLINE_DIR": str(fresh),
+        }
         subprocess.run(["cargo", "check", "-q", "--locked", "-p", "producer-core"], cwd=stack.ROOT, env=env, check=True)
         committed = HERE / ".sqlx"
         if contents(fresh) == contents(committed) != {}:
             print("the committed query data is current")
             return 0
         if check:
-            print("error: services/producer/rust-core/.sqlx is not what PostgreSQL says; run: make producers-sqlx", file=sys.stderr)
+            print(
+                "error: services/producer/rust-core/.sqlx is not what PostgreSQL says; run: make producers-sqlx",
+                file=sys.stderr,
+            )
             return 1
         shutil.rmtree(committed, ignore_errors=True)
         shutil.copytree(fresh, committed)

@@ -9,8 +9,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = protox::compile(["event_service.proto"], ["../proto"])?;
     let descriptor = Path::new(&env::var("OUT_DIR")?).join("event_service.bin");
     fs::write(descriptor, files.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .build_client(false)
-        .compile_fds(files)?;
+    tonic_prost_build::configure().build_client(false).compile_fds(files)?;
     Ok(())
 }

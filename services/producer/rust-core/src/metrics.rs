@@ -12,9 +12,7 @@ use prometheus_client::{
 use crate::store::Store;
 
 /// Upper bounds of the duration buckets, seconds.
-const BUCKETS: [f64; 11] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
-];
+const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answer {
@@ -70,11 +68,7 @@ impl Default for Metrics {
             connections: Family::default(),
             registry: Arc::default(),
         };
-        registry.register(
-            "requests",
-            "Requests answered, by operation and status",
-            metrics.requests.clone(),
-        );
+        registry.register("requests", "Requests answered, by operation and status", metrics.requests.clone());
         let durations = metrics.durations.clone();
         registry.register_with_unit(
             "request_duration",
@@ -82,40 +76,18 @@ impl Default for Metrics {
             Unit::Seconds,
             durations,
         );
-        registry.register(
-            "events",
-            "Events, by what became of them",
-            metrics.events.clone(),
-        );
-        registry.register(
-            "entities",
-            "Entity updates committed",
-            metrics.entities.clone(),
-        );
-        registry.register(
-            "database_connections",
-            "Open connections to PostgreSQL",
-            metrics.connections.clone(),
-        );
-        Self {
-            registry: Arc::new(registry),
-            ..metrics
-        }
+        registry.register("events", "Events, by what became of them", metrics.events.clone());
+        registry.register("entities", "Entity updates committed", metrics.entities.clone());
+        registry.register("database_connections", "Open connections to PostgreSQL", metrics.connections.clone());
+        Self { registry: Arc::new(registry), ..metrics }
     }
 }
 
 impl Metrics {
     /// Counts one answered request; `code` is the HTTP status or the gRPC code's name.
     pub fn answered(&self, operation: &'static str, code: &str, took: Duration) {
-        self.requests
-            .get_or_create(&Answer {
-                operation,
-                code: code.to_owned(),
-            })
-            .inc();
-        self.durations
-            .get_or_create(&Operation { operation })
-            .observe(took.as_secs_f64());
+        self.requests.get_or_create(&Answer { operation, code: code.to_owned() }).inc();
+        self.durations.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
     }
 
     /// Counts one event.
@@ -138,24 +110,14 @@ impl Metrics {
             let (metrics, store) = (metrics.clone(), store.clone());
             async move {
                 let (used, idle) = store.connections();
-                metrics
-                    .connections
-                    .get_or_create(&State { state: "used" })
-                    .set(used as i64);
-                metrics
-                    .connections
-                    .get_or_create(&State { state: "idle" })
-                    .set(idle as i64);
+                metrics.connections.get_or_create(&State { state: "used" }).set(used as i64);
+                metrics.connections.get_or_create(&State { state: "idle" }).set(idle as i64);
                 let mut text = String::new();
                 match encode(&mut text, &metrics.registry) {
-                    Ok(()) => (
-                        [(
-                            header::CONTENT_TYPE,
-                            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-                        )],
-                        text,
-                    )
-                        .into_response(),
+                    Ok(()) => {
+                        ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+                            .into_response()
+                    }
                     Err(_) => axum::http::StatusCode::INTERNAL_SERVER_ERROR.into_response(),
                 }
             }

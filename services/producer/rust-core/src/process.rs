@@ -30,11 +30,7 @@ pub fn exit(result: Result<(), Fatal>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(fatal) => {
             eprintln!("error: {fatal}");
-            ExitCode::from(if matches!(fatal, Fatal::Setting(_)) {
-                BAD_SETTING
-            } else {
-                1
-            })
+            ExitCode::from(if matches!(fatal, Fatal::Setting(_)) { BAD_SETTING } else { 1 })
         }
     }
 }
@@ -44,18 +40,9 @@ pub fn exit(result: Result<(), Fatal>) -> ExitCode {
 /// # Errors
 /// A log filter that cannot be read.
 pub fn start_log(settings: &Settings) -> Result<(), Fatal> {
-    let filter = EnvFilter::try_new(&settings.log).map_err(|e| {
-        Fatal::Setting(format!(
-            "RUST_LOG or LOG_LEVEL={:?} cannot be used: {e}",
-            settings.log
-        ))
-    })?;
-    tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .with_target(false)
-        .with_env_filter(filter)
-        .init();
+    let filter = EnvFilter::try_new(&settings.log)
+        .map_err(|e| Fatal::Setting(format!("RUST_LOG or LOG_LEVEL={:?} cannot be used: {e}", settings.log)))?;
+    tracing_subscriber::fmt().json().flatten_event(true).with_target(false).with_env_filter(filter).init();
     Ok(())
 }
 
@@ -65,12 +52,8 @@ pub fn start_log(settings: &Settings) -> Result<(), Fatal> {
 /// An address that is in use or not this machine's.
 pub async fn listen(settings: &Settings, port: u16, what: &str) -> Result<TcpListener, Fatal> {
     let address = SocketAddr::new(settings.host, port);
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|e| Fatal::Listen(address, e))?;
-    let address = listener
-        .local_addr()
-        .map_err(|e| Fatal::Listen(address, e))?;
+    let listener = TcpListener::bind(address).await.map_err(|e| Fatal::Listen(address, e))?;
+    let address = listener.local_addr().map_err(|e| Fatal::Listen(address, e))?;
     tracing::info!(%address, what, "listening");
     Ok(listener)
 }
@@ -106,11 +89,7 @@ where
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let wait = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
         // An error means that the sender is gone, which also says stop.
-        stopped
-            .wait_for(|stop| *stop)
-            .await
-            .map(drop)
-            .unwrap_or_default();
+        stopped.wait_for(|stop| *stop).await.map(drop).unwrap_or_default();
     };
     let serving = serve(Box::pin(wait(stopped)));
     tokio::pin!(serving);
@@ -125,10 +104,7 @@ where
         }
     };
     // A statement that does not end has its own timeout; nothing waits longer than this for it.
-    if tokio::time::timeout(settings.shutdown_timeout, store.close())
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(settings.shutdown_timeout, store.close()).await.is_err() {
         tracing::warn!("connections to the database did not close in time");
     }
     tracing::info!("stopped");

@@ -42,10 +42,7 @@ impl Store {
     pub fn new(settings: &Settings, service: &str) -> Result<Self, sqlx::Error> {
         let connection = PgConnectOptions::from_str(&settings.database_url)?
             .application_name(service)
-            .options([(
-                "statement_timeout",
-                settings.statement_timeout_ms.to_string(),
-            )])
+            .options([("statement_timeout", settings.statement_timeout_ms.to_string())])
             .disable_statement_logging();
         let pool = PgPoolOptions::new()
             .max_connections(settings.pool_size)
@@ -73,15 +70,10 @@ impl Store {
     pub async fn store(&self, event: &Event) -> Result<(), StoreError> {
         // Whatever keeps a connection away (refused, no such role, no such database) means that the database is away.
         let mut connection = self.pool.acquire().await.map_err(StoreError::Unavailable)?;
-        sqlx::query_file!(
-            "../sql/store_event.sql",
-            &event.types,
-            &event.ids,
-            &event.attributes
-        )
-        .execute(&mut *connection)
-        .await
-        .map_err(classify)?;
+        sqlx::query_file!("../sql/store_event.sql", &event.types, &event.ids, &event.attributes)
+            .execute(&mut *connection)
+            .await
+            .map_err(classify)?;
         Ok(())
     }
 
@@ -108,16 +100,11 @@ impl Store {
 
 /// Sorts an error by its SQLSTATE class (PostgreSQL's appendix A); without one the connection broke.
 fn classify(error: sqlx::Error) -> StoreError {
-    let Some(code) = error
-        .as_database_error()
-        .and_then(|e| e.code())
-        .map(|code| code.into_owned())
-    else {
+    let Some(code) = error.as_database_error().and_then(|e| e.code()).map(|code| code.into_owned()) else {
         return match error {
-            sqlx::Error::Io(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::PoolTimedOut => StoreError::Unavailable(error),
+            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::PoolClosed | sqlx::Error::PoolTimedOut => {
+                StoreError::Unavailable(error)
+            }
             _ => StoreError::Failed(error),
         };
     };

@@ -41,11 +41,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Fatal> {
-    let settings = Settings::from_env("GRPC_SERVER_PORT", 9091, 9191)
-        .map_err(|e| Fatal::Setting(e.to_string()))?;
+    let settings = Settings::from_env("GRPC_SERVER_PORT", 9091, 9191).map_err(|e| Fatal::Setting(e.to_string()))?;
     process::start_log(&settings)?;
-    let store = Store::new(&settings, SERVICE)
-        .map_err(|e| Fatal::Setting(format!("DATABASE_URL cannot be used: {e}")))?;
+    let store =
+        Store::new(&settings, SERVICE).map_err(|e| Fatal::Setting(format!("DATABASE_URL cannot be used: {e}")))?;
     let metrics = Metrics::default();
 
     let metrics_listener = process::listen(&settings, settings.metrics_port, "metrics").await?;
@@ -58,11 +57,7 @@ async fn run() -> Result<(), Fatal> {
 
     let listener = process::listen(&settings, settings.port, "grpc").await?;
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let events = EventService {
-        store: store.clone(),
-        metrics,
-        max_entities: settings.max_entities,
-    };
+    let events = EventService { store: store.clone(), metrics, max_entities: settings.max_entities };
     let broken = |e: tonic_reflection::server::Error| Fatal::Serve(e.to_string());
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -71,9 +66,7 @@ async fn run() -> Result<(), Fatal> {
     };
     let server = Server::builder()
         .layer(MapResponseLayer::new(too_large_is_resource_exhausted))
-        .add_service(
-            EventServiceServer::new(events).max_decoding_message_size(settings.max_body_bytes),
-        )
+        .add_service(EventServiceServer::new(events).max_decoding_message_size(settings.max_body_bytes))
         .add_service(health)
         .add_service(reflection().build_v1().map_err(broken)?)
         .add_service(reflection().build_v1alpha().map_err(broken)?);
@@ -84,10 +77,7 @@ async fn run() -> Result<(), Fatal> {
             watch.abort();
             report(&reporter, false).await;
         };
-        server
-            .serve_with_incoming_shutdown(incoming, stop)
-            .await
-            .map_err(|e| Fatal::Serve(e.to_string()))
+        server.serve_with_incoming_shutdown(incoming, stop).await.map_err(|e| Fatal::Serve(e.to_string()))
     };
     process::until_stopped(&settings, &store, serve).await
 }
@@ -111,11 +101,7 @@ async fn watch_database(reporter: HealthReporter, store: Store) {
 }
 
 async fn report(reporter: &HealthReporter, up: bool) {
-    let status = if up {
-        ServingStatus::Serving
-    } else {
-        ServingStatus::NotServing
-    };
+    let status = if up { ServingStatus::Serving } else { ServingStatus::NotServing };
     reporter.set_service_status("", status).await;
     reporter.set_service_status(Service::NAME, status).await;
 }

@@ -31,10 +31,7 @@ pub(crate) struct EventService {
 
 #[tonic::async_trait]
 impl event_service_server::EventService for EventService {
-    async fn process_event(
-        &self,
-        request: Request<EventRequest>,
-    ) -> Result<Response<EventResponse>, Status> {
+    async fn process_event(&self, request: Request<EventRequest>) -> Result<Response<EventResponse>, Status> {
         let call = Call::start(&self.metrics, "process_event");
         let work = self.apply(request.get_ref());
         let result = match deadline(request.metadata()) {
@@ -48,18 +45,10 @@ impl event_service_server::EventService for EventService {
             Err(status) if status.code() == Code::InvalidArgument => Fate::Refused,
             Err(_) => Fate::Failed,
         });
-        call.end(result.map(|_| {
-            Response::new(EventResponse {
-                success: true,
-                message: STORED.to_owned(),
-            })
-        }))
+        call.end(result.map(|_| Response::new(EventResponse { success: true, message: STORED.to_owned() })))
     }
 
-    async fn health_check(
-        &self,
-        _request: Request<HealthRequest>,
-    ) -> Result<Response<HealthResponse>, Status> {
+    async fn health_check(&self, _request: Request<HealthRequest>) -> Result<Response<HealthResponse>, Status> {
         let call = Call::start(&self.metrics, "health");
         let healthy = self.store.is_up().await;
         let message = if healthy { HEALTHY } else { UNAVAILABLE }.to_owned();
@@ -74,9 +63,7 @@ impl EventService {
             .map_err(|refusal| Status::invalid_argument(refusal.0))?;
         match self.store.store(&event).await {
             Ok(()) => Ok(event.ids.len()),
-            Err(StoreError::Refused(_)) => Err(Status::invalid_argument(
-                "Attributes cannot be stored as JSON",
-            )),
+            Err(StoreError::Refused(_)) => Err(Status::invalid_argument("Attributes cannot be stored as JSON")),
             Err(error @ StoreError::Unavailable(_)) => {
                 tracing::warn!(%error, "event not stored");
                 Err(Status::unavailable(UNAVAILABLE))
@@ -90,18 +77,15 @@ impl EventService {
 }
 
 fn submitted(request: &EventRequest) -> Submitted<'_> {
-    let header = request
-        .event_header
-        .as_ref()
-        .map_or(Field::Absent, |header| {
-            Field::Is(Header {
-                uuid: Text::from_proto(&header.uuid),
-                event_name: Text::from_proto(&header.event_name),
-                created_date: Text::from_proto(&header.created_date),
-                saved_date: Text::from_proto(&header.saved_date),
-                event_type: Text::from_proto(&header.event_type),
-            })
-        });
+    let header = request.event_header.as_ref().map_or(Field::Absent, |header| {
+        Field::Is(Header {
+            uuid: Text::from_proto(&header.uuid),
+            event_name: Text::from_proto(&header.event_name),
+            created_date: Text::from_proto(&header.created_date),
+            saved_date: Text::from_proto(&header.saved_date),
+            event_type: Text::from_proto(&header.event_type),
+        })
+    });
     let body = request.event_body.as_ref().map_or(Field::Absent, |body| {
         let entities = body.entities.iter().map(|entity| {
             Field::Is(Update {
@@ -110,9 +94,7 @@ fn submitted(request: &EventRequest) -> Submitted<'_> {
                 attributes: Field::Is(Cow::Owned(attributes::object(&entity.updated_attributes))),
             })
         });
-        Field::Is(Body {
-            entities: Field::Is(entities.collect()),
-        })
+        Field::Is(Body { entities: Field::Is(entities.collect()) })
     });
     Submitted { header, body }
 }
@@ -147,12 +129,7 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn start(metrics: &'a Metrics, operation: &'static str) -> Self {
-        Self {
-            metrics,
-            operation,
-            start: Instant::now(),
-            code: Code::Cancelled,
-        }
+        Self { metrics, operation, start: Instant::now(), code: Code::Cancelled }
     }
 
     fn end<T>(mut self, result: Result<T, Status>) -> Result<T, Status> {
@@ -163,8 +140,7 @@ impl<'a> Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.metrics
-            .answered(self.operation, name(self.code), self.start.elapsed());
+        self.metrics.answered(self.operation, name(self.code), self.start.elapsed());
     }
 }
 

@@ -57,10 +57,7 @@ struct Problem {
 
 impl Problem {
     fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self {
-            error: error.into(),
-            status: status.as_u16(),
-        }
+        Self { error: error.into(), status: status.as_u16() }
     }
 
     fn content(error: impl Into<String>) -> Self {
@@ -125,29 +122,20 @@ async fn answer<T: IntoResponse>(
 ) -> Response {
     let start = Instant::now();
     let response = work.await.into_response();
-    app.metrics
-        .answered(operation, response.status().as_str(), start.elapsed());
+    app.metrics.answered(operation, response.status().as_str(), start.elapsed());
     response
 }
 
 async fn process_event(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
     let work = async {
         let bytes = read(&app, &headers, body).await?;
-        let Parsed {
-            value,
-            scan_attributes,
-        } = body::event(&bytes)?;
-        apply(&app, value, scan_attributes)
-            .await
-            .map_err(|failure| match failure {
-                Failure::Refused(error) => Problem::content(error),
-                Failure::Unavailable => Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE),
-                Failure::Internal => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL),
-            })?;
-        Ok(Json(Stored {
-            success: true,
-            message: STORED,
-        }))
+        let Parsed { value, scan_attributes } = body::event(&bytes)?;
+        apply(&app, value, scan_attributes).await.map_err(|failure| match failure {
+            Failure::Refused(error) => Problem::content(error),
+            Failure::Unavailable => Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE),
+            Failure::Internal => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL),
+        })?;
+        Ok(Json(Stored { success: true, message: STORED }))
     };
     answer(&app, "process_event", work).await
 }
@@ -156,17 +144,12 @@ async fn process_events(State(app): State<Arc<App>>, headers: HeaderMap, body: B
     let work = async {
         let start = Instant::now();
         let bytes = read(&app, &headers, body).await?;
-        let Parsed {
-            value,
-            scan_attributes,
-        } = body::events(&bytes)?;
+        let Parsed { value, scan_attributes } = body::events(&bytes)?;
         let Field::Is(events) = value else {
             return Err(Problem::content("Request body must be an array of events"));
         };
         if events.is_empty() {
-            return Err(Problem::content(
-                "Request body must contain at least one event",
-            ));
+            return Err(Problem::content("Request body must contain at least one event"));
         }
         if events.len() > app.settings.max_events {
             return Err(Problem::content(format!(
@@ -198,11 +181,7 @@ async fn process_events(State(app): State<Arc<App>>, headers: HeaderMap, body: B
 
 /// Applies events one after the other, so that a later one wins where two name the same attribute. Once the database is
 /// away the rest is not tried: each would only wait for the same answer.
-async fn apply_all(
-    app: &App,
-    events: Vec<Field<Submitted<'_>>>,
-    scan_attributes: bool,
-) -> (Vec<BulkError>, bool) {
+async fn apply_all(app: &App, events: Vec<Field<Submitted<'_>>>, scan_attributes: bool) -> (Vec<BulkError>, bool) {
     let (mut errors, mut database_away) = (Vec::new(), false);
     for (index, event) in events.into_iter().enumerate() {
         let result = if database_away {
@@ -232,23 +211,18 @@ enum Failure {
     Internal,
 }
 
-async fn apply(
-    app: &App,
-    event: Field<Submitted<'_>>,
-    scan_attributes: bool,
-) -> Result<(), Failure> {
+async fn apply(app: &App, event: Field<Submitted<'_>>, scan_attributes: bool) -> Result<(), Failure> {
     let checked = match event {
-        Field::Is(event) => check(event, app.settings.max_entities, scan_attributes)
-            .map_err(|refusal| refusal.to_string()),
+        Field::Is(event) => {
+            check(event, app.settings.max_entities, scan_attributes).map_err(|refusal| refusal.to_string())
+        }
         Field::Absent | Field::Other => Err("Event must be an object".to_owned()),
     };
     let result = match checked {
         Err(refusal) => Err(Failure::Refused(refusal)),
         Ok(event) => match app.store.store(&event).await {
             Ok(()) => Ok(event.ids.len()),
-            Err(StoreError::Refused(_)) => Err(Failure::Refused(
-                "Attributes cannot be stored as JSON".to_owned(),
-            )),
+            Err(StoreError::Refused(_)) => Err(Failure::Refused("Attributes cannot be stored as JSON".to_owned())),
             Err(error @ StoreError::Unavailable(_)) => {
                 tracing::warn!(%error, "event not stored");
                 Err(Failure::Unavailable)
@@ -270,21 +244,12 @@ async fn apply(
 /// Reads a body that says it is JSON, or says nothing, up to the limit.
 async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<axum::body::Bytes, Problem> {
     if !is_json(headers) {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "Content-Type must be application/json",
-        ));
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
     }
     let limit = app.settings.max_body_bytes;
-    let declared = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let too_large = || {
-        Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("Request body must not be larger than {limit} bytes"),
-        )
-    };
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let too_large =
+        || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("Request body must not be larger than {limit} bytes"));
     if declared.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
@@ -303,36 +268,16 @@ fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
         return true;
     };
-    let essence = value
-        .to_str()
-        .unwrap_or("?")
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    essence == "application/json"
-        || (essence.starts_with("application/") && essence.ends_with("+json"))
+    let essence = value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
 async fn health(State(app): State<Arc<App>>) -> Response {
     let work = async {
         Ok(if app.store.is_up().await {
-            (
-                StatusCode::OK,
-                Json(Health {
-                    status: "healthy",
-                    message: HEALTHY,
-                }),
-            )
+            (StatusCode::OK, Json(Health { status: "healthy", message: HEALTHY }))
         } else {
-            (
-                StatusCode::SERVICE_UNAVAILABLE,
-                Json(Health {
-                    status: "unhealthy",
-                    message: UNAVAILABLE,
-                }),
-            )
+            (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "unhealthy", message: UNAVAILABLE }))
         })
     };
     answer(&app, "health", work).await

@@ -39,11 +39,7 @@ pub enum Text<'a> {
 impl<'a> Text<'a> {
     /// The member that a protobuf string is: without a presence of its own, so empty means absent.
     pub fn from_proto(text: &'a str) -> Self {
-        if text.is_empty() {
-            Self::Absent
-        } else {
-            Self::Is(Cow::Borrowed(text))
-        }
+        if text.is_empty() { Self::Absent } else { Self::Is(Cow::Borrowed(text)) }
     }
 }
 
@@ -116,39 +112,24 @@ impl From<&'static str> for Refusal {
 ///
 /// # Errors
 /// The first rule that the event breaks: header, then body, then entity by entity.
-pub fn check(
-    event: Submitted<'_>,
-    max_entities: usize,
-    scan_attributes: bool,
-) -> Result<Event, Refusal> {
-    let header =
-        member(event.header, "Invalid type: event_header must be an object")?.unwrap_or_default();
-    match text(
-        &header.event_name,
-        "Invalid type: event_name must be a string",
-    )? {
+pub fn check(event: Submitted<'_>, max_entities: usize, scan_attributes: bool) -> Result<Event, Refusal> {
+    let header = member(event.header, "Invalid type: event_header must be an object")?.unwrap_or_default();
+    match text(&header.event_name, "Invalid type: event_name must be a string")? {
         None | Some("") => return Err("Event header event_name is required".into()),
         Some(_) => {}
     }
     text(&header.uuid, "Invalid type: uuid must be a string")?;
     check_date(&header.created_date, "Invalid date: created_date")?;
     check_date(&header.saved_date, "Invalid date: saved_date")?;
-    text(
-        &header.event_type,
-        "Invalid type: event_type must be a string",
-    )?;
+    text(&header.event_type, "Invalid type: event_type must be a string")?;
 
-    let body =
-        member(event.body, "Invalid type: event_body must be an object")?.unwrap_or_default();
-    let updates =
-        member(body.entities, "Invalid type: entities must be an array")?.unwrap_or_default();
+    let body = member(event.body, "Invalid type: event_body must be an object")?.unwrap_or_default();
+    let updates = member(body.entities, "Invalid type: entities must be an array")?.unwrap_or_default();
     if updates.is_empty() {
         return Err("Event body must contain at least one entity".into());
     }
     if updates.len() > max_entities {
-        return Err(Refusal(
-            format!("Event body must not contain more than {max_entities} entities").into(),
-        ));
+        return Err(Refusal(format!("Event body must not contain more than {max_entities} entities").into()));
     }
     let mut checked = Event::default();
     for update in updates {
@@ -157,9 +138,7 @@ pub fn check(
         };
         checked.types.push(name(update.entity_type, &TYPE)?);
         checked.ids.push(name(update.entity_id, &ID)?);
-        checked
-            .attributes
-            .push(attributes(update.attributes, scan_attributes)?);
+        checked.attributes.push(attributes(update.attributes, scan_attributes)?);
     }
     Ok(checked)
 }

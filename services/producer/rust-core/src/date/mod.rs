@@ -9,18 +9,12 @@ const EPOCH_RANGE: f64 = 8.64e15;
 /// Whether `text` names a moment: epoch milliseconds written as a JSON number, or ISO 8601 in its extended form, a date
 /// alone or a date and a time with or without a zone.
 pub fn is_date(text: &str) -> bool {
-    if is_json_number(text) {
-        is_epoch_millis(text)
-    } else {
-        is_iso(text)
-    }
+    if is_json_number(text) { is_epoch_millis(text) } else { is_iso(text) }
 }
 
 /// Whether a JSON number is a moment in milliseconds.
 pub fn is_epoch_millis(number: &str) -> bool {
-    number
-        .parse::<f64>()
-        .is_ok_and(|millis| millis.abs() <= EPOCH_RANGE)
+    number.parse::<f64>().is_ok_and(|millis| millis.abs() <= EPOCH_RANGE)
 }
 
 /// The grammar of RFC 8259 §6.
@@ -80,9 +74,7 @@ fn iso(rest: &mut &[u8]) -> Option<()> {
 
 fn days(year: u32, month: u32) -> u32 {
     match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
-            29
-        }
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
@@ -117,9 +109,7 @@ fn digits<'a>(rest: &mut &'a [u8], least: usize, most: usize) -> Option<&'a [u8]
 /// Takes exactly `width` digits that name a number from `low` to `high`.
 fn number(rest: &mut &[u8], width: usize, low: u32, high: u32) -> Option<u32> {
     let (taken, tail) = rest.split_at_checked(width)?;
-    let value = taken
-        .iter()
-        .try_fold(0, |n, b| Some(n * 10 + char::from(*b).to_digit(10)?))?;
+    let value = taken.iter().try_fold(0, |n, b| Some(n * 10 + char::from(*b).to_digit(10)?))?;
     *rest = tail;
     (low..=high).contains(&value).then_some(value)
 }

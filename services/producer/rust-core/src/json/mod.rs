@@ -66,9 +66,7 @@ fn string(text: &[u8], mut at: usize, found: &mut Scan) -> usize {
 /// The UTF-16 unit that `\uXXXX` at `at` names.
 fn code_unit(text: &[u8], at: usize) -> Option<u32> {
     let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
-    digits.iter().try_fold(0, |unit, &digit| {
-        Some(unit * 16 + char::from(digit).to_digit(16)?)
-    })
+    digits.iter().try_fold(0, |unit, &digit| Some(unit * 16 + char::from(digit).to_digit(16)?))
 }
 
 /// Writes `text` as a JSON string.

@@ -24,13 +24,7 @@ fn nul_is_seen_only_when_it_is_an_escape() {
 #[test]
 fn half_a_surrogate_pair_is_seen() {
     assert!(!scan(br#""\ud83d\ude00""#).lone_surrogate);
-    for bad in [
-        r#""\ud83d""#,
-        r#""\ude00""#,
-        r#""\ud83dx""#,
-        r#""\ud83d\u0041""#,
-        r#""\ud83d\ud83d\ude00""#,
-    ] {
+    for bad in [r#""\ud83d""#, r#""\ude00""#, r#""\ud83dx""#, r#""\ud83d\u0041""#, r#""\ud83d\ud83d\ude00""#] {
         assert!(scan(bad.as_bytes()).lone_surrogate, "{bad}");
     }
 }

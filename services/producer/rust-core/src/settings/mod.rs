@@ -51,17 +51,8 @@ impl Settings {
     ///
     /// # Errors
     /// The first variable whose value cannot be used.
-    pub fn from_env(
-        port_variable: &str,
-        port: u16,
-        metrics_port: u16,
-    ) -> Result<Self, BadVariable> {
-        Self::read(
-            |name| env::var(name).ok().filter(|value| !value.is_empty()),
-            port_variable,
-            port,
-            metrics_port,
-        )
+    pub fn from_env(port_variable: &str, port: u16, metrics_port: u16) -> Result<Self, BadVariable> {
+        Self::read(|name| env::var(name).ok().filter(|value| !value.is_empty()), port_variable, port, metrics_port)
     }
 
     fn read(
@@ -70,46 +61,19 @@ impl Settings {
         port: u16,
         metrics_port: u16,
     ) -> Result<Self, BadVariable> {
-        let number =
-            |name: &str, default: u64, low: u64, high: u64, wanted: &'static str| match get(name) {
-                None => Ok(default),
-                Some(value) => match value.parse() {
-                    Ok(n) if (low..=high).contains(&n) => Ok(n),
-                    _ => Err(BadVariable {
-                        name: name.to_owned(),
-                        value: format!("={value:?}"),
-                        wanted,
-                    }),
-                },
-            };
+        let number = |name: &str, default: u64, low: u64, high: u64, wanted: &'static str| match get(name) {
+            None => Ok(default),
+            Some(value) => match value.parse() {
+                Ok(n) if (low..=high).contains(&n) => Ok(n),
+                _ => Err(BadVariable { name: name.to_owned(), value: format!("={value:?}"), wanted }),
+            },
+        };
         let port_number = |name: &str, default: u16| {
-            number(
-                name,
-                u64::from(default),
-                0,
-                65_535,
-                "give a port from 0 to 65535",
-            )
-            .map(|n| u16::try_from(n).unwrap_or(default))
+            number(name, u64::from(default), 0, 65_535, "give a port from 0 to 65535")
+                .map(|n| u16::try_from(n).unwrap_or(default))
         };
-        let millis = |name, default| {
-            number(
-                name,
-                default,
-                1,
-                3_600_000,
-                "give milliseconds from 1 to 3600000",
-            )
-        };
-        let count = |name, default| {
-            number(
-                name,
-                default,
-                1,
-                1 << 30,
-                "give a whole number from 1 to 1073741824",
-            )
-        };
+        let millis = |name, default| number(name, default, 1, 3_600_000, "give milliseconds from 1 to 3600000");
+        let count = |name, default| number(name, default, 1, 1 << 30, "give a whole number from 1 to 1073741824");
         let host = match get("HOST") {
             None => IpAddr::from([127, 0, 0, 1]),
             Some(value) => value.parse().map_err(|_| BadVariable {
@@ -128,13 +92,7 @@ impl Settings {
         }
         Ok(Self {
             database_url,
-            pool_size: number(
-                "DATABASE_POOL_SIZE",
-                10,
-                1,
-                1000,
-                "give a number of connections from 1 to 1000",
-            )? as u32,
+            pool_size: number("DATABASE_POOL_SIZE", 10, 1, 1000, "give a number of connections from 1 to 1000")? as u32,
             acquire_timeout: Duration::from_millis(millis("DATABASE_ACQUIRE_TIMEOUT_MS", 3000)?),
             statement_timeout_ms: millis("DATABASE_STATEMENT_TIMEOUT_MS", 10_000)? as u32,
             host,
@@ -144,9 +102,7 @@ impl Settings {
             max_entities: count("MAX_ENTITIES_PER_EVENT", 1000)? as usize,
             max_events: count("MAX_EVENTS_PER_BULK", 10_000)? as usize,
             shutdown_timeout: Duration::from_millis(millis("SHUTDOWN_TIMEOUT_MS", 10_000)?),
-            log: get("RUST_LOG")
-                .or_else(|| get("LOG_LEVEL"))
-                .unwrap_or_else(|| "info".to_owned()),
+            log: get("RUST_LOG").or_else(|| get("LOG_LEVEL")).unwrap_or_else(|| "info".to_owned()),
         })
     }
 }

@@ -10,10 +10,7 @@ use serde_json::value::RawValue;
 
 /// The text of the JSON object that a map of attributes is stored as.
 pub(crate) fn object(attributes: &HashMap<String, String>) -> String {
-    let size: usize = attributes
-        .iter()
-        .map(|(key, value)| key.len() + value.len() + 6)
-        .sum();
+    let size: usize = attributes.iter().map(|(key, value)| key.len() + value.len() + 6).sum();
     let mut out = String::with_capacity(size + 2);
     out.push('{');
     for (index, (key, value)) in attributes.iter().enumerate() {
@@ -33,10 +30,7 @@ pub(crate) fn object(attributes: &HashMap<String, String>) -> String {
 
 /// The JSON number, boolean, null, object or array that `text` is; none for anything else, a quoted JSON string included.
 fn structured(text: &str) -> Option<&str> {
-    let first = text
-        .trim_start_matches([' ', '\t', '\n', '\r'])
-        .bytes()
-        .next()?;
+    let first = text.trim_start_matches([' ', '\t', '\n', '\r']).bytes().next()?;
     if !matches!(first, b'-' | b'0'..=b'9' | b't' | b'f' | b'n' | b'{' | b'[') {
         return None;
     }

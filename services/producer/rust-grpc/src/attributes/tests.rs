@@ -6,17 +6,7 @@ fn one(value: &str) -> String {
 
 #[test]
 fn what_parses_as_json_is_stored_as_such() {
-    for json in [
-        "0",
-        "-1.50",
-        "1e5",
-        "true",
-        "false",
-        "null",
-        "{}",
-        r#"{"a":[1,"x"]}"#,
-        "[]",
-    ] {
+    for json in ["0", "-1.50", "1e5", "true", "false", "null", "{}", r#"{"a":[1,"x"]}"#, "[]"] {
         assert_eq!(one(json), format!("{{\"k\":{json}}}"));
     }
     assert_eq!(one(" 42\n"), r#"{"k":42}"#);

@@ -50,10 +50,7 @@ pub(crate) fn events(body: &[u8]) -> Result<Parsed<Field<Vec<Field<Submitted<'_>
     parse::<Node<Vec<Field<Submitted<'_>>>>, _>(body, |node| node.0)
 }
 
-fn parse<'a, T: Deserialize<'a>, U>(
-    body: &'a [u8],
-    open: impl Fn(T) -> U,
-) -> Result<Parsed<U>, Malformed> {
+fn parse<'a, T: Deserialize<'a>, U>(body: &'a [u8], open: impl Fn(T) -> U) -> Result<Parsed<U>, Malformed> {
     let text = std::str::from_utf8(body).map_err(|_| Malformed::Json)?;
     let found = json::scan(body);
     if found.depth > json::BODY_DEPTH {
@@ -63,10 +60,7 @@ fn parse<'a, T: Deserialize<'a>, U>(
         return Err(Malformed::Json);
     }
     let value = open(serde_json::from_str(text).map_err(|_| Malformed::Json)?);
-    Ok(Parsed {
-        value,
-        scan_attributes: found.nul || found.depth > json::ATTRIBUTE_DEPTH,
-    })
+    Ok(Parsed { value, scan_attributes: found.nul || found.depth > json::ATTRIBUTE_DEPTH })
 }
 
 /// A [`Field`] that can be read from JSON.
@@ -81,8 +75,7 @@ trait Shape<'de>: Default {
 
     /// Reads one element; `false` at the end.
     fn element<A: SeqAccess<'de>>(&mut self, seq: &mut A) -> Result<bool, A::Error> {
-        seq.next_element::<IgnoredAny>()
-            .map(|element| element.is_some())
+        seq.next_element::<IgnoredAny>().map(|element| element.is_some())
     }
 
     /// Whether an array is the right type, rather than an object.
@@ -122,20 +115,12 @@ impl<'de, T: Shape<'de>> Deserialize<'de> for Node<T> {
                 while let Some(Key(key)) = map.next_key()? {
                     value.member(&key, &mut map)?;
                 }
-                Ok(if T::IS_ARRAY {
-                    Field::Other
-                } else {
-                    Field::Is(value)
-                })
+                Ok(if T::IS_ARRAY { Field::Other } else { Field::Is(value) })
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut value = T::default();
                 while value.element(&mut seq)? {}
-                Ok(if T::IS_ARRAY {
-                    Field::Is(value)
-                } else {
-                    Field::Other
-                })
+                Ok(if T::IS_ARRAY { Field::Is(value) } else { Field::Other })
             }
         }
 
@@ -215,11 +200,7 @@ impl<'de, T: Shape<'de>> Shape<'de> for Vec<Field<T>> {
 fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Text<'de>, A::Error> {
     let raw = map.next_value::<&RawValue>()?.get();
     Ok(match raw.as_bytes().first() {
-        Some(b'"') => Text::Is(
-            serde_json::from_str::<Key<'_>>(raw)
-                .map_err(serde::de::Error::custom)?
-                .0,
-        ),
+        Some(b'"') => Text::Is(serde_json::from_str::<Key<'_>>(raw).map_err(serde::de::Error::custom)?.0),
         Some(b'-' | b'0'..=b'9') => Text::Number(raw),
         Some(b'n') => Text::Absent,
         _ => Text::Other,
