@@ -10,8 +10,9 @@ from typing import Any
 
 import clients
 import psycopg
+import stack
 from clients import STORED, Outcome
-from conftest import System
+from conftest import System, World
 from test_cases import event
 
 UNAVAILABLE = "Database is unavailable"
@@ -157,3 +158,21 @@ def test_the_pool_has_ten_connections(system: System) -> None:
         assert [outcome.result() for outcome in outcomes] == [Outcome("ok", STORED)] * 30
     assert len(system.rows()["Car/1"]) == 30
     assert system.connections() == 10
+
+
+def test_a_table_of_an_earlier_implementation_keeps_its_rows(world: World) -> None:
+    """Keyed by id alone and without defaults: the migrations widen the key, and lose nothing, however often they run."""
+    name = "earlier"
+    url = world.database(name)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE car_entities")
+        connection.execute(
+            "CREATE TABLE car_entities (id varchar(255) PRIMARY KEY, entity_type varchar(255) NOT NULL,"
+            " created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, data jsonb NOT NULL)"
+        )
+        connection.execute("INSERT INTO car_entities VALUES ('1', 'Car', now(), now(), '{\"a\": 1}')")
+        for _ in range(2):
+            stack.migrate(url)
+        connection.execute("INSERT INTO car_entities (id, entity_type, data) VALUES ('1', 'Loan', '{}')")
+        rows = connection.execute("SELECT entity_type, data FROM car_entities ORDER BY 1").fetchall()
+    assert rows == [("Car", {"a": 1}), ("Loan", {})]
