@@ -17,6 +17,7 @@ from test_cases import event
 
 UNAVAILABLE = "Database is unavailable"
 CLIENTS = 8
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 def until(condition: Any, seconds: float = 30) -> None:
@@ -116,31 +117,27 @@ def test_eight_writers_on_one_entity_lose_nothing(system: System) -> None:
     assert system.rows() == {"Car/shared": expected}
 
 
-def test_events_with_entities_in_common_do_not_deadlock(system: System) -> None:
-    """Each event names the same entities in an order of its own."""
-    keys = [f"e{n}" for n in range(10)]
-
-    def write(worker: int) -> None:
-        dice, client = random.Random(worker), clients.connect(system.service)
-        for step in range(30):
-            order = [(key, {f"w{worker}": clients.values.Number(step)}) for key in dice.sample(keys, len(keys))]
-            assert client.send(entities(*order)) == Outcome("ok", STORED)
-        client.close()
-
-    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-    before = system.sql(deadlocks)
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        list(pool.map(write, range(CLIENTS)))
-    assert system.rows() == {
-        f"Car/{key}": {f"w{worker}": clients.values.Number(29) for worker in range(CLIENTS)} for key in keys
-    }
-    assert system.sql(deadlocks) == before
+def test_rows_are_locked_in_the_order_of_their_keys(system: System) -> None:
+    """
+    While `a` is locked, an event with `a, b` waits for it, then one with `b, a`. Had the second taken `b` first, each
+    would hold what the other wants once `a` is free.
+    """
+    assert system.client.send(entities(("a", {}), ("b", {}))).result == "ok"
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = []
+        with psycopg.connect(system.url) as blocker:
+            blocker.execute("SELECT FROM car_entities WHERE id = 'a' FOR UPDATE")
+            for order in ("ab", "ba"):
+                event_ = entities(*((key, {order: True}) for key in order))
+                outcomes.append(pool.submit(clients.connect(system.service).send, event_))
+                until(lambda: system.sql(WAITING)[0][0] == len(outcomes))
+        assert [outcome.result() for outcome in outcomes] == [Outcome("ok", STORED)] * 2
+    assert system.rows() == {f"Car/{key}": {"ab": True, "ba": True} for key in "ab"}
 
 
 def test_the_pool_has_ten_connections(system: System) -> None:
     """Thirty events wait for one row: ten of them in the database, the others in the service; then all are stored."""
     assert system.client.send(event()).result == "ok"
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
     def write(number: int) -> Outcome:
         client = clients.connect(system.service)
@@ -153,7 +150,7 @@ def test_the_pool_has_ten_connections(system: System) -> None:
         with psycopg.connect(system.url) as blocker:
             blocker.execute("SELECT FROM car_entities FOR UPDATE")
             outcomes = [pool.submit(write, number) for number in range(30)]
-            until(lambda: system.sql(waiting)[0][0] == 10)
+            until(lambda: system.sql(WAITING)[0][0] == 10)
             assert system.connections() == 10
         assert [outcome.result() for outcome in outcomes] == [Outcome("ok", STORED)] * 30
     assert len(system.rows()["Car/1"]) == 30
