@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import pwd
 import shutil
 import signal
 import socket
@@ -382,7 +381,6 @@ def data_directory() -> pathlib.Path:
     if os.environ.get("PRODUCERS_DATA"):
         return pathlib.Path(os.environ["PRODUCERS_DATA"])
     if os.geteuid() == 0:
-        pwd.getpwnam("postgres")
         return pathlib.Path("/var/lib/weir-producers")
     return BUILT / "postgres"
 

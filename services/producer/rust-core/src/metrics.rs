@@ -59,27 +59,24 @@ pub enum Fate {
 
 impl Default for Metrics {
     fn default() -> Self {
+        let requests = Family::default();
+        let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+        let events = Family::default();
+        let entities = Counter::default();
+        let connections = Family::default();
+
         let mut registry = Registry::with_prefix("producer");
-        let metrics = Self {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            events: Family::default(),
-            entities: Counter::default(),
-            connections: Family::default(),
-            registry: Arc::default(),
-        };
-        registry.register("requests", "Requests answered, by operation and status", metrics.requests.clone());
-        let durations = metrics.durations.clone();
+        registry.register("requests", "Requests answered, by operation and status", requests.clone());
         registry.register_with_unit(
             "request_duration",
             "Time from the request to its answer",
             Unit::Seconds,
-            durations,
+            durations.clone(),
         );
-        registry.register("events", "Events, by what became of them", metrics.events.clone());
-        registry.register("entities", "Entity updates committed", metrics.entities.clone());
-        registry.register("database_connections", "Open connections to PostgreSQL", metrics.connections.clone());
-        Self { registry: Arc::new(registry), ..metrics }
+        registry.register("events", "Events, by what became of them", events.clone());
+        registry.register("entities", "Entity updates committed", entities.clone());
+        registry.register("database_connections", "Open connections to PostgreSQL", connections.clone());
+        Self { registry: Arc::new(registry), requests, durations, events, entities, connections }
     }
 }
 
