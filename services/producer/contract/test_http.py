@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import select
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -141,3 +142,22 @@ def test_a_client_that_stops_halfway_is_forgotten(rest: System) -> None:
             b"POST /api/v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
         )
     assert rest.client.post(EVENTS, json.dumps(event())).status_code == 200
+
+
+def test_a_refusal_waits_for_the_body_and_keeps_the_connection(rest: System) -> None:
+    """Regression: an answer while the body was still on its way left the next request on the connection without one."""
+    body = json.dumps(event()).encode()
+
+    def head(kind: str) -> bytes:
+        return (
+            f"POST {EVENTS} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        )
+
+    with socket.create_connection(("127.0.0.1", rest.service.port), timeout=10) as s:
+        s.sendall(head("text/plain"))
+        early, _, _ = select.select([s], [], [], 0.3)
+        assert not early
+        s.sendall(body)
+        assert s.recv(65536).startswith(b"HTTP/1.1 415")
+        s.sendall(head("application/json") + body)
+        assert s.recv(65536).startswith(b"HTTP/1.1 200")

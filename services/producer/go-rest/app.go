@@ -232,11 +232,9 @@ func asProblem(err error) problem {
 	return problem{http.StatusInternalServerError, core.MessageInternal}
 }
 
-// read reads a body that says it is JSON, or says nothing, up to the limit.
+// read reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used:
+// an answer while the body is still on its way is one that a client may never see.
 func (a *app) read(c *gin.Context) ([]byte, error) {
-	if !isJSON(c.GetHeader("Content-Type")) {
-		return nil, problem{http.StatusUnsupportedMediaType, "Content-Type must be application/json"}
-	}
 	limit := int64(a.settings.MaxBodyBytes)
 	tooLarge := problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("Request body must not be larger than %d bytes", limit)}
 	if c.Request.ContentLength > limit {
@@ -260,6 +258,8 @@ func (a *app) read(c *gin.Context) ([]byte, error) {
 		return nil, tooLarge
 	case err != nil:
 		return nil, errMalformed
+	case !isJSON(c.GetHeader("Content-Type")):
+		return nil, problem{http.StatusUnsupportedMediaType, "Content-Type must be application/json"}
 	}
 	return body, nil
 }

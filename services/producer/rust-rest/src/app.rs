@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Instant};
 
 use axum::{
     Json, Router,
-    body::{Body, to_bytes},
+    body::{Body, HttpBody},
     extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use http_body_util::BodyExt;
 use producer_core::{
     HEALTHY, INTERNAL, STORED, UNAVAILABLE,
     check::{Field, Submitted, check},
@@ -241,26 +242,34 @@ async fn apply(app: &App, event: Field<Submitted<'_>>, scan_attributes: bool) ->
     result.map(drop)
 }
 
-/// Reads a body that says it is JSON, or says nothing, up to the limit.
-async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<axum::body::Bytes, Problem> {
+/// How many times the limit is read, and dropped, of a body that is too large, before the connection is given up.
+const PATIENCE: usize = 8;
+
+/// Reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used: an
+/// answer while the body is still on its way is one that a client may never see.
+async fn read(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Problem> {
+    let limit = app.settings.max_body_bytes;
+    let declared = body.size_hint().exact().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let mut bytes = Vec::with_capacity(declared.min(limit));
+    let mut seen = 0;
+    while seen <= limit.saturating_mul(PATIENCE)
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame.map_err(|_| Problem::from(Malformed::Json))?;
+        let Ok(data) = frame.into_data() else { continue };
+        seen += data.len();
+        if seen <= limit {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    if seen > limit {
+        let error = format!("Request body must not be larger than {limit} bytes");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, error));
+    }
     if !is_json(headers) {
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
     }
-    let limit = app.settings.max_body_bytes;
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let too_large =
-        || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("Request body must not be larger than {limit} bytes"));
-    if declared.is_some_and(|length| length > limit as u64) {
-        return Err(too_large());
-    }
-    to_bytes(body, limit).await.map_err(|error| {
-        let source = std::error::Error::source(&error);
-        if source.is_some_and(|e| e.to_string().contains("length limit exceeded")) {
-            too_large()
-        } else {
-            Problem::new(StatusCode::BAD_REQUEST, "Malformed JSON")
-        }
-    })
+    Ok(bytes)
 }
 
 /// `application/json`, `application/*+json`, with or without parameters, or no type at all.

@@ -18,9 +18,6 @@ import com.example.producer.core.Submitted;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-import org.springframework.core.io.buffer.DataBuffer;
-import org.springframework.core.io.buffer.DataBufferLimitException;
-import org.springframework.core.io.buffer.DataBufferUtils;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpMethod;
 import org.springframework.http.HttpStatus;
@@ -174,27 +171,17 @@ class EventRoutes {
         return ServerResponse.status(status).contentType(MediaType.APPLICATION_JSON).bodyValue(body);
     }
 
-    /** Hands over a body that says it is JSON, or says nothing, up to the limit. */
+    /**
+     * Hands over a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be
+     * used: an answer while the body is still on its way is one that a client may never see.
+     */
     private Mono<ServerResponse> withJson(ServerRequest request, Function<byte[], Mono<ServerResponse>> work) {
-        HttpHeaders headers = request.headers().asHttpHeaders();
-        if (!isJson(headers.getFirst(HttpHeaders.CONTENT_TYPE))) {
-            return Problem.of(HttpStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json").response();
-        }
-        int limit = settings.maxBodyBytes();
-        if (headers.getContentLength() > limit) {
-            return Mono.error(new DataBufferLimitException("declared " + headers.getContentLength() + " bytes"));
-        }
-        return DataBufferUtils.join(request.exchange().getRequest().getBody(), limit)
-                .map(EventRoutes::bytes)
-                .defaultIfEmpty(new byte[0])
-                .flatMap(work);
-    }
-
-    private static byte[] bytes(DataBuffer buffer) {
-        byte[] bytes = new byte[buffer.readableByteCount()];
-        buffer.read(bytes);
-        DataBufferUtils.release(buffer);
-        return bytes;
+        return request.exchange().getRequest().getBody()
+                .reduceWith(() -> new ReceivedBody(settings.maxBodyBytes()), ReceivedBody::add)
+                .map(ReceivedBody::bytes)
+                .flatMap(bytes -> isJson(request.headers().asHttpHeaders().getFirst(HttpHeaders.CONTENT_TYPE))
+                        ? work.apply(bytes)
+                        : Problem.of(HttpStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json").response());
     }
 
     /** {@code application/json}, {@code application/*+json}, with or without parameters, or no type at all. */
