@@ -7,6 +7,7 @@ One core for the gateway, the other for the load generator and the upstream. All
 import contextlib
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -103,6 +104,8 @@ class Rig:
     """Starts systems in one directory and stops all of them at the end."""
 
     def __init__(self, weir: str):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self.weir = weir
         self.dir = Path(tempfile.mkdtemp(prefix="weir-bench-"))
         self.dir.chmod(0o755)
@@ -207,7 +210,7 @@ def wrk(port: int, path: str, connections: int, seconds: float, script: str | No
         need("wrk", "apt-get install wrk"),
         "-t1",
         f"-c{connections}",
-        f"-d{seconds}s",
+        f"-d{seconds:g}s",
         "--latency",
     ]
     if script:

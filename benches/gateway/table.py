@@ -28,7 +28,7 @@ from rig import ROOT, Missing, Rig, cpu_us, need, output, rss_kib, say, wrk
 CPU_ROWS = {
     "get": ("proxied GET, 64 connections", "/", None, {"nginx": 0.95, "haproxy": 0.75, "fiber": 0.75, "envoy": 0.35}),
     "post": ("POST, 1 KiB JSON each way", "/kib", "post_kib.lua", {"nginx": 1.0}),
-    "64k": ("64 KiB reply", "/64k/64k", None, {"nginx": 1.0}),
+    "64k": ("64 KiB reply", "/64k", None, {"nginx": 1.0}),
     "gates": ("local answer", "/gates", None, {"nginx": 0.95}),
     "aa": ("A/A: nginx against itself", "/", None, {}),
 }
@@ -175,9 +175,6 @@ def syscalls(rig):
 
 def memory(rig, connections=10_000):
     """Resident memory idle, and per idle keep-alive connection that was served one request."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_NOFILE, (65536, 65536))
     weir = rig.start("weir")
     idle = rss_kib(weir.pids)
     request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"

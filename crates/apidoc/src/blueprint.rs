@@ -15,7 +15,7 @@ use crate::model::{Api, ListFormat, Method, Parameter, Type};
 use lines::{Item, Outline, Section};
 use mson::Mson;
 use serde_json::Value as Json;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a heading declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,8 @@ struct Reader<'t, 'r> {
 
 /// Reads the document `text`, called `file`.
 pub(crate) fn read<'t>(file: &'t str, text: &'t str, builder: Builder<'t, '_>) -> Api {
-    let outline = lines::outline(text);
+    let mut outline = lines::outline(text);
+    outline.sections = joined(outline.sections);
     let mut reader = Reader { file, builder, mson: Mson::new(file), models: HashMap::new() };
     reader.metadata(&outline);
     reader.data_structures(&outline.sections);
@@ -100,6 +101,23 @@ pub(crate) fn read<'t>(file: &'t str, text: &'t str, builder: Builder<'t, '_>) -
         reader.builder.report.warn(Diagnostic::whole(Code::PassedOver, file, text));
     }
     reader.builder.finish()
+}
+
+/// Headings that declare nothing, within a resource or action, are a part of its text: lists below them are its lists.
+fn joined(sections: Vec<Section<'_>>) -> Vec<Section<'_>> {
+    let mut out: Vec<Section<'_>> = Vec::with_capacity(sections.len());
+    for section in sections {
+        let owner = out.last_mut().filter(|last| {
+            section.level > last.level
+                && matches!(classify(section.title), Heading::Other(_))
+                && matches!(classify(last.title), Heading::Resource(..) | Heading::Action(..))
+        });
+        match owner {
+            Some(owner) => owner.items.extend(section.items),
+            None => out.push(section),
+        }
+    }
+    out
 }
 
 impl<'t> Reader<'t, '_> {
@@ -224,15 +242,14 @@ impl<'t> Reader<'t, '_> {
         for item in &section.items {
             self.unknown_item(item, &["Parameters", "Attributes", "Headers", "Request", "Response", "Relation"]);
         }
-        let mut declared: Vec<(String, Parameter)> = Vec::new();
+        let mut declared: BTreeMap<String, Parameter> = BTreeMap::new();
         let known =
             |name: &str| template.names.iter().any(|n| n == name) || template.query.iter().any(|(n, _)| n == name);
         // what the resource describes for its own template need not be in the action's
         let inherited = shared.iter().flat_map(|list| &list.items).map(parameter).filter(|(name, _)| known(name));
         let own = section.items.iter().filter(|i| i.is("Parameters")).flat_map(|list| &list.items).map(parameter);
         for (name, parameter) in inherited.chain(own) {
-            declared.retain(|(n, _)| *n != name);
-            declared.push((name, parameter));
+            declared.insert(name, parameter);
         }
         let mut params = Params::default();
         for (name, mut parameter) in declared {

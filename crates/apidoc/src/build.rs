@@ -5,6 +5,7 @@ use crate::model::{Api, Body, Method, Operation, Parameter, Security, SecuritySc
 use crate::source::Limits;
 use crate::template::{self, Template};
 use crate::tree::Node;
+use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where an operation stands in its document, for diagnostics.
@@ -44,18 +45,64 @@ pub(crate) struct Draft<'a> {
     pub(crate) security: Security,
 }
 
+impl Draft<'_> {
+    /// How many values the operation adds to the model; long text counts as many.
+    fn weight(&self) -> u64 {
+        let params = &self.params;
+        let all = params
+            .path
+            .values()
+            .chain(params.query.values())
+            .chain(params.header.values())
+            .chain(params.cookie.values());
+        let body = self.body.as_ref();
+        let fields = body.map(|b| b.params.values()).into_iter().flatten();
+        let example = body.and_then(|b| b.example.as_ref()).map_or(0, json_weight);
+        all.chain(fields).map(parameter_weight).fold(1 + example, u64::saturating_add)
+    }
+}
+
+fn text_weight(text: &str) -> u64 {
+    1 + text.len() as u64 / 64
+}
+
+fn parameter_weight(parameter: &Parameter) -> u64 {
+    let values = parameter.values.iter().chain(&parameter.example).chain(&parameter.default).map(json_weight);
+    let texts = parameter.pattern.iter().chain(&parameter.format).map(|text| text_weight(text));
+    values.chain(texts).fold(1, u64::saturating_add)
+}
+
+fn json_weight(json: &Json) -> u64 {
+    match json {
+        Json::String(text) => text_weight(text),
+        Json::Array(items) => items.iter().map(json_weight).fold(1, u64::saturating_add),
+        Json::Object(map) => {
+            map.iter().map(|(key, value)| text_weight(key) + json_weight(value)).fold(1, u64::saturating_add)
+        }
+        _ => 1,
+    }
+}
+
 /// Collects operations and makes the model of them.
 pub(crate) struct Builder<'a, 'r> {
     pub(crate) api: Api,
     pub(crate) report: &'r mut Report,
     pub(crate) limits: &'a Limits,
     origins: Vec<Origin<'a>>,
-    too_many: bool,
+    /// Values in the model so far.
+    weight: u64,
+    /// A limit was passed: what follows is not worth reading.
+    full: bool,
 }
 
 impl<'a, 'r> Builder<'a, 'r> {
     pub(crate) fn new(limits: &'a Limits, report: &'r mut Report) -> Self {
-        Self { api: Api::default(), report, limits, origins: Vec::new(), too_many: false }
+        Self { api: Api::default(), report, limits, origins: Vec::new(), weight: 0, full: false }
+    }
+
+    /// Whether a limit was passed, so that reading more is of no use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
     }
 
     /// Reads the template `path`; a fault is reported at `origin`.
@@ -76,12 +123,18 @@ impl<'a, 'r> Builder<'a, 'r> {
 
     /// Adds an operation. Path parameters are made to be those of the template.
     pub(crate) fn push(&mut self, draft: Draft<'a>) {
-        if self.api.operations.len() >= self.limits.operations {
-            if !self.too_many {
-                let text = format!("the description has more than {} operations", self.limits.operations);
+        self.weight = self.weight.saturating_add(draft.weight());
+        let too_many = self.api.operations.len() >= self.limits.operations;
+        if self.full || too_many || self.weight > self.limits.model_values {
+            if !self.full {
+                let limits = self.limits;
+                let text = match too_many {
+                    true => format!("the description has more than {} operations", limits.operations),
+                    false => format!("the model would have more than {} values", limits.model_values),
+                };
                 self.report.error(draft.origin.diagnostic(Code::TooLarge, text));
             }
-            self.too_many = true;
+            self.full = true;
             return;
         }
         let Draft { origin, id, method, template, servers, mut params, body, security } = draft;
@@ -176,7 +229,7 @@ impl<'a, 'r> Builder<'a, 'r> {
     }
 
     fn identify(&mut self) {
-        let mut taken: HashSet<String> = HashSet::new();
+        let mut taken = Taken::new();
         // given identifiers first, so that a made one never takes the name of a given one
         for (operation, origin) in self.api.operations.iter_mut().zip(&self.origins) {
             if operation.id.is_empty() {
@@ -208,13 +261,18 @@ pub(crate) fn made_id(method: Method, path: &str) -> String {
     id
 }
 
-fn unique(id: &str, taken: &mut HashSet<String>) -> String {
+/// Names in use, each with the number that was last put behind it.
+type Taken = HashMap<String, u32>;
+
+fn unique(id: &str, taken: &mut Taken) -> String {
     let mut name = id.to_owned();
-    let mut n = 2;
-    while !taken.insert(name.clone()) {
-        name = format!("{id}_{n}");
+    let mut n = taken.get(id).copied().unwrap_or(1);
+    while taken.contains_key(&name) {
         n += 1;
+        name = format!("{id}_{n}");
     }
+    taken.insert(id.to_owned(), n);
+    taken.entry(name.clone()).or_insert(1);
     name
 }
 

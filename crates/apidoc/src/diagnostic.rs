@@ -147,14 +147,22 @@ impl Report {
         if self.errors.contains(&diagnostic) {
             return; // a shared component is read once per use, its faults are told once
         }
-        if self.errors.len() < KEPT { self.errors.push(diagnostic) } else { self.errors_dropped += 1 }
+        if self.errors.len() < KEPT {
+            self.errors.push(diagnostic);
+        } else {
+            self.errors_dropped += 1;
+        }
     }
 
     pub(crate) fn warn(&mut self, diagnostic: Diagnostic) {
         if self.warnings.contains(&diagnostic) {
             return;
         }
-        if self.warnings.len() < KEPT { self.warnings.push(diagnostic) } else { self.warnings_dropped += 1 }
+        if self.warnings.len() < KEPT {
+            self.warnings.push(diagnostic);
+        } else {
+            self.warnings_dropped += 1;
+        }
     }
 
     pub(crate) fn has_errors(&self) -> bool {

@@ -110,7 +110,7 @@ pub(crate) fn path_item<'a>(
     all: Option<&crate::model::Security>,
     builder: &mut Builder<'a, '_>,
 ) {
-    if item.is_null() {
+    if item.is_null() || builder.is_full() {
         return;
     }
     let mut layers: Layers<'a> = vec![item];

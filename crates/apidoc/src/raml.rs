@@ -183,6 +183,9 @@ impl<'a> Reader<'a, '_> {
         let here = Parent { path, uri_parameters };
         self.unknown_keys(node);
         for method in self.methods(&resource) {
+            if self.builder.is_full() {
+                return;
+            }
             self.method(method, &resource, &here);
         }
         if depth < 64 {

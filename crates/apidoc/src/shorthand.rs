@@ -72,6 +72,9 @@ fn path_item<'a>(
     all: Option<&Security>,
     builder: &mut Builder<'a, '_>,
 ) {
+    if builder.is_full() {
+        return;
+    }
     if !item.is_map() {
         let text = format!("a path is a mapping of methods, but this is {}", item.what());
         builder.report.error(item.diagnostic(Code::Invalid, text));

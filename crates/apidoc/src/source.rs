@@ -81,6 +81,8 @@ pub struct Limits {
     pub values: u64,
     /// Values in one example or generated instance: 10,000.
     pub example_values: usize,
+    /// Values in the model: parameters, fields and parts of examples: 4 million.
+    pub model_values: u64,
     /// Operations in one description: 20,000.
     pub operations: usize,
 }
@@ -94,6 +96,7 @@ impl Default for Limits {
             depth: 128,
             values: 8_000_000,
             example_values: 10_000,
+            model_values: 4_000_000,
             operations: 20_000,
         }
     }

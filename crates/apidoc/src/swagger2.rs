@@ -101,8 +101,7 @@ fn servers(holder: Node<'_>, root: Node<'_>, builder: &mut Builder<'_, '_>) -> V
 struct Found<'a> {
     params: Params,
     body: Option<Node<'a>>,
-    /// In the order of the document.
-    form: Vec<(&'a str, Node<'a>)>,
+    form: BTreeMap<&'a str, Node<'a>>,
 }
 
 fn path_item<'a>(
@@ -113,6 +112,9 @@ fn path_item<'a>(
     all: Option<&Security>,
     builder: &mut Builder<'a, '_>,
 ) {
+    if builder.is_full() {
+        return;
+    }
     let Some(item) = (match item.given("$ref") {
         Some(reference) => follow(reference, builder.report),
         None => Some(item),
@@ -210,8 +212,7 @@ fn parameters<'a>(parent: Node<'a>, found: &mut Found<'a>, schemas: &JsonSchemas
                 continue;
             }
             "formData" => {
-                found.form.retain(|(n, _)| *n != name);
-                found.form.push((name, node));
+                found.form.insert(name, node);
                 continue;
             }
             "path" => &mut found.params.path,

@@ -17,6 +17,9 @@ pub(crate) struct Template {
     pub(crate) remarks: Vec<String>,
 }
 
+/// Variables of one path, at most: far more than a URL has room for.
+const MOST_VARIABLES: usize = 500;
+
 /// Reads a template.
 ///
 /// # Errors
@@ -67,6 +70,9 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
 impl Template {
     /// One `{…}`, operators of RFC 6570 included.
     fn expression(&mut self, body: &str, whole: &str) -> Result<(), String> {
+        if self.query.len() >= MOST_VARIABLES {
+            return Err(format!("a path has more than {MOST_VARIABLES} variables"));
+        }
         let operator = body.chars().next().filter(|c| "+#./;?&".contains(*c));
         let names = operator.map_or(body, |o| &body[o.len_utf8()..]);
         if let Some((name, regex)) = names.split_once(':')
@@ -95,6 +101,9 @@ impl Template {
 
     fn variable(&mut self, name: &str, before: &str, whole: &str) -> Result<(), String> {
         let name = checked(name, whole)?;
+        if self.names.len() >= MOST_VARIABLES {
+            return Err(format!("a path has more than {MOST_VARIABLES} variables"));
+        }
         if self.names.contains(&name) {
             return Err(format!("the path '{whole}' has the variable '{name}' twice"));
         }

@@ -163,7 +163,7 @@ fn parameter(place: Place, path: bool) -> impl Strategy<Value = Parameter> {
                 min_length,
                 max_length,
                 pattern,
-                items: items.filter(|_| is_array),
+                items: if place == Place::Field { items } else { items.or(Some(Type::String)) }.filter(|_| is_array),
                 list: Some(list).filter(|_| is_array && place != Place::Field),
             }
         },

@@ -1,5 +1,5 @@
-//! Counting and logging a request allocates nothing once the first ones are through. A test program of its own, because it
-//! replaces the allocator.
+//! Counting and logging a request allocates nothing once the first ones are through. A test program of its own, because
+//! it replaces the allocator.
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

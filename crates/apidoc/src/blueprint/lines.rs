@@ -211,8 +211,12 @@ impl<'t> Item<'t> {
             match fence {
                 Some(mark) if trimmed.starts_with(mark) => fence = None,
                 Some(_) => code.push(line),
-                None if trimmed.starts_with("```") || trimmed.starts_with("~~~") => fence = Some(&trimmed[..3]),
-                None if indent(line) >= self.indent + 8 || (trimmed.is_empty() && !code.is_empty()) => code.push(line),
+                None if trimmed.starts_with("```") || trimmed.starts_with("~~~") => {
+                    fence = Some(&trimmed[..3]);
+                }
+                None if indent(line) >= self.indent + 8 || (trimmed.is_empty() && !code.is_empty()) => {
+                    code.push(line);
+                }
                 None => {}
             }
         }

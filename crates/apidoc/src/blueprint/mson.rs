@@ -8,7 +8,7 @@ use crate::model::Type;
 use crate::shape::{Property, Schemas, Shape};
 use serde_json::Value as Json;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Names a type: a declaration, or a name written somewhere.
@@ -111,6 +111,7 @@ impl<'t> Mson<'t> {
     fn members(&self, items: &[Item<'t>], shape: &mut Shape<MsonKey>, base: &str, report: &mut Report) {
         let is_enum = base.starts_with("enum");
         let is_array = base.starts_with("array");
+        let mut seen: HashSet<String> = shape.properties.iter().map(|p| p.name.clone()).collect();
         for item in items {
             if item.is("Sample") || item.is("Default") {
                 continue;
@@ -148,7 +149,9 @@ impl<'t> Mson<'t> {
                 }
                 let (name, required) = (signature.name.clone(), signature.has("required") || signature.has("fixed"));
                 let id = self.add(signature, item.clone());
-                shape.properties.retain(|p| p.name != name);
+                if !seen.insert(name.clone()) {
+                    shape.properties.retain(|p| p.name != name); // the later counts
+                }
                 shape.properties.push(Property { name, required, schema: Some(MsonKey::Declared(id)) });
             }
         }

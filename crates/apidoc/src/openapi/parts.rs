@@ -8,6 +8,7 @@ use crate::model::{Body, ListFormat, Parameter, Server, Type};
 use crate::shape;
 use crate::tree::Node;
 use serde_json::Value as Json;
+use std::collections::HashSet;
 
 /// The `servers` of an object that has some, with variables replaced (Server Object). Besides the specification's form a
 /// single URL and a list of URLs are taken, as the shorthand writes them.
@@ -57,7 +58,7 @@ pub(crate) fn parameters<'a>(
             .error(list.diagnostic(Code::Invalid, format!("'parameters' is a list, but this is {}", list.what())));
         return;
     }
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
     for node in list.items() {
         let Some(node) = dereference(node, builder.report) else {
             continue;
@@ -65,7 +66,7 @@ pub(crate) fn parameters<'a>(
         let Some((place, name)) = parameter(node, params, schemas, builder) else {
             continue;
         };
-        if seen.contains(&(place, name)) {
+        if !seen.insert((place, name)) {
             builder.report.warn(
                 node.diagnostic(
                     Code::Assumed,
@@ -73,7 +74,6 @@ pub(crate) fn parameters<'a>(
                 ),
             );
         }
-        seen.push((place, name));
     }
 }
 

@@ -10,6 +10,9 @@ use crate::shape::{self, Schemas};
 use crate::tree::Node;
 use std::collections::BTreeMap;
 
+/// Traits and resource types of one method, at most.
+const MOST_LAYERS: usize = 200;
+
 impl<'a> Reader<'a, '_> {
     /// Reads a method of `resource` and adds it.
     pub(super) fn method(&mut self, method: Method, resource: &View<'a>, here: &Parent<'a>) {
@@ -33,9 +36,8 @@ impl<'a> Reader<'a, '_> {
             "securedBy",
         ];
         for (key, value) in view.entries() {
-            let is_annotation = key.starts_with('(');
-            let is_of_trait = key == "usage" && view.layers.len() > 1;
-            if !known.contains(&&*key) && !is_annotation && !is_of_trait {
+            let of_trait = key == "usage" && view.layers.len() > 1;
+            if !(of_trait || known.contains(&&*key) || key.starts_with('(')) {
                 let text =
                     format!("the key '{}' is not known here and is passed over", crate::tree::parse::short(&key));
                 self.builder.report.warn(value.diagnostic(Code::PassedOver, text));
@@ -95,8 +97,10 @@ impl<'a> Reader<'a, '_> {
             if layers.iter().any(|l| l.node == layer.node) {
                 continue; // applied nearer already
             }
-            if depth >= DEEPEST {
-                self.builder.report.error(one.diagnostic(Code::BadReference, "traits apply each other too deeply"));
+            if depth >= DEEPEST || layers.len() >= MOST_LAYERS {
+                self.builder
+                    .report
+                    .error(one.diagnostic(Code::BadReference, "too many traits apply, or apply each other too deeply"));
                 return;
             }
             layers.push(layer.clone());

@@ -3,7 +3,6 @@
 
 use super::scope::Scope;
 use super::view::View;
-
 use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::jsonschema::JsonSchemas;
 use crate::model::Type;
@@ -180,13 +179,16 @@ impl<'a> Types<'a> {
     }
 
     fn values(&self, declared: &View<'a>, shape: &mut Shape<TypeKey<'a>>, report: &mut Report) {
-        if let Some(values) = declared.given("enum") {
+        // in parentheses: annotations of ours for what RAML does not take
+        let either = |key: &str| declared.given(key).or_else(|| declared.given(&format!("({key})")));
+        if let Some(values) = either("enum") {
             shape.values = values.items().iter().filter_map(|v| self.value(v, shape.kind, report)).collect();
         }
-        if let Some(default) = declared.given("default") {
+        if let Some(default) = either("default") {
             shape.default = self.value(&default, shape.kind, report);
         }
-        if let Some(example) = self.example(declared, shape.kind, report) {
+        let annotated = declared.given("(example)").and_then(|e| self.value(&e, shape.kind, report));
+        if let Some(example) = self.example(declared, shape.kind, report).or(annotated) {
             shape.example = Some(example);
         }
     }

@@ -223,7 +223,9 @@ pub(super) fn fill(text: &str, args: &BTreeMap<String, Arg<'_>>) -> String {
             None => None,
         };
         match value {
-            Some(value) => out.push_str(&parts.fold(value, |value, function| words::apply(function, &value))),
+            Some(value) => {
+                out.push_str(&parts.fold(value, |value, function| words::apply(function, &value)));
+            }
             None => out.push_str(&rest[start..end + 2]),
         }
         rest = &rest[end + 2..];

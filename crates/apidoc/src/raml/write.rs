@@ -6,6 +6,7 @@ use crate::model::{
 };
 use crate::openapi::write as openapi;
 use crate::write::{Notes, Out, by_path, example, list, map};
+use std::collections::BTreeMap;
 
 /// The whole document but for its first line.
 pub(crate) fn document(api: &Api, notes: &mut Notes) -> Out {
@@ -43,6 +44,9 @@ fn annotation_types() -> Out {
         ("listFormat", "string".into()),
         ("bodyRequired", "boolean".into()),
         ("generated", "boolean".into()),
+        ("enum", "any".into()),
+        ("default", "any".into()),
+        ("example", "any".into()),
         ("servers", "any".into()),
     ])
 }
@@ -57,7 +61,7 @@ fn resource(operations: &[&Operation], notes: &mut Notes) -> Out {
             ));
         }
         if !first.path_params.is_empty() {
-            out.push(("uriParameters", parameters(&first.path_params, ListFormat::Csv)));
+            out.push(("uriParameters", parameters(&first.path_params, ListFormat::Csv, true)));
         }
     }
     for operation in operations {
@@ -82,10 +86,10 @@ fn method(operation: &Operation, notes: &mut Notes) -> Out {
         notes.add(format!("{}: RAML has no cookies; they are not written", operation.id));
     }
     if !operation.query_params.is_empty() {
-        out.push(("queryParameters", parameters(&operation.query_params, ListFormat::Multi)));
+        out.push(("queryParameters", parameters(&operation.query_params, ListFormat::Multi, false)));
     }
     if !operation.header_params.is_empty() {
-        out.push(("headers", parameters(&operation.header_params, ListFormat::Csv)));
+        out.push(("headers", parameters(&operation.header_params, ListFormat::Csv, false)));
     }
     out.extend(operation.body.as_ref().map(|b| ("body", body(b))));
     if !operation.security.is_none() {
@@ -108,12 +112,12 @@ fn secured_by(requirement: &Requirement, id: &str, notes: &mut Notes) -> Out {
     }
 }
 
-fn parameters(params: &std::collections::BTreeMap<String, Parameter>, list: ListFormat) -> Out {
-    map(params.iter().map(|(name, p)| (name.as_str(), map(declaration(p, list)))))
+fn parameters(params: &BTreeMap<String, Parameter>, list: ListFormat, in_path: bool) -> Out {
+    map(params.iter().map(|(name, p)| (name.as_str(), map(declaration(p, list, in_path)))))
 }
 
 /// A type declaration; `list` is how RAML would write a list there.
-fn declaration(parameter: &Parameter, list_format: ListFormat) -> Vec<(&'static str, Out)> {
+fn declaration(parameter: &Parameter, list_format: ListFormat, in_path: bool) -> Vec<(&'static str, Out)> {
     let mut out = vec![("type", Out::from(type_name(parameter)))];
     out.push(("required", parameter.required.into()));
     if let Some(format) = &parameter.format
@@ -131,9 +135,12 @@ fn declaration(parameter: &Parameter, list_format: ListFormat) -> Vec<(&'static 
         out.push(("(listFormat)", name.into()));
     }
     if !parameter.values.is_empty() {
-        out.push(("enum", list(parameter.values.iter().map(example))));
+        let fit = parameter.values.iter().all(|v| fits(parameter.kind, v));
+        out.push((if fit { "enum" } else { "(enum)" }, list(parameter.values.iter().map(example))));
     }
-    out.extend(parameter.default.as_ref().map(|d| ("default", example(d))));
+    if let Some(default) = &parameter.default {
+        out.push((if fits(parameter.kind, default) { "default" } else { "(default)" }, example(default)));
+    }
     let number = |n: &serde_json::Number| Out::Json(serde_json::Value::Number(n.clone()));
     out.extend(parameter.min.as_ref().map(|n| ("minimum", number(n))));
     out.extend(parameter.max.as_ref().map(|n| ("maximum", number(n))));
@@ -145,8 +152,26 @@ fn declaration(parameter: &Parameter, list_format: ListFormat) -> Vec<(&'static 
     if let (Type::Array, Some(items)) = (parameter.kind, parameter.items) {
         out.push(("items", type_name(&Parameter::of(items)).into()));
     }
-    out.extend(parameter.example.as_ref().map(|e| ("example", wrapped(e))));
+    if let Some(given) = &parameter.example {
+        // a URI parameter's example must not hold a slash, though a server may take one
+        let slash = in_path && given.as_str().is_some_and(|text| text.contains('/'));
+        out.push(if slash { ("(example)", example(given)) } else { ("example", wrapped(given)) });
+    }
     out
+}
+
+/// Whether RAML takes `value` for the type: it checks enumerations and defaults strictly.
+fn fits(kind: Type, value: &serde_json::Value) -> bool {
+    match kind {
+        Type::String => value.is_string(),
+        Type::Integer => value.is_i64() || value.is_u64(),
+        Type::Number => value.is_number(),
+        Type::Boolean => value.is_boolean(),
+        Type::Array => value.is_array(),
+        Type::Object => value.is_object(),
+        Type::File => false,
+        Type::Any => true,
+    }
 }
 
 fn type_name(parameter: &Parameter) -> &'static str {
@@ -177,7 +202,7 @@ fn body(body: &Body) -> Out {
     }
     if !body.params.is_empty() {
         let list = if build::is_form(&body.media_type) { ListFormat::Multi } else { ListFormat::Csv };
-        typed.push(("properties", parameters(&body.params, list)));
+        typed.push(("properties", parameters(&body.params, list, false)));
     }
     typed.extend(body.example.as_ref().map(|e| ("example", wrapped(e))));
     let others = body.other_media_types.iter().map(|media| (media.as_str(), map::<&str>([])));

@@ -197,8 +197,8 @@ impl Parser<'_> {
         self.at += 1;
         if self.eat("?") && !self.eat(":") {
             // a name; look-around and flags are not understood
-            let is_named = self.eat("P<") || (self.eat("<") && !matches!(self.peek(), Some('=' | '!')));
-            if !is_named {
+            let named = self.eat("P<") || (self.eat("<") && !matches!(self.peek(), Some('=' | '!')));
+            if !named {
                 return None;
             }
             while self.take()? != '>' {}

@@ -95,8 +95,15 @@ fn parameter(place: &'static str, name: &str, parameter: &Parameter, id: &str, n
         Type::File if place == "formData" => out.push(("type", "file".into())),
         Type::Any | Type::Object => {
             notes.add(format!("{id}: Swagger 2 needs a simple type for '{name}'; string is written"));
-            let as_text = Parameter { kind: Type::String, ..parameter.clone() };
-            out.extend(schema_keywords(&as_text));
+            out.extend(schema_keywords(&Parameter { kind: Type::String, ..parameter.clone() }));
+        }
+        Type::Array
+            if !matches!(parameter.items, Some(Type::String | Type::Integer | Type::Number | Type::Boolean)) =>
+        {
+            if parameter.items.is_some() {
+                notes.add(format!("{id}: Swagger 2 needs a simple type for the items of '{name}'; string is written"));
+            }
+            out.extend(schema_keywords(&Parameter { items: Some(Type::String), ..parameter.clone() }));
         }
         _ => out.extend(schema_keywords(parameter)),
     }

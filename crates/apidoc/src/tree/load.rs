@@ -199,7 +199,9 @@ impl Set {
                 let at = Node { set: self, doc: doc as u32, id: id as u32 };
                 match self.included(doc as u32, path) {
                     Some(target) => out.push(target),
-                    None if is_remote(path) => report.error(at.diagnostic(Code::RemoteReference, remote(path))),
+                    None if is_remote(path) => {
+                        report.error(at.diagnostic(Code::RemoteReference, remote(path)));
+                    }
                     None => report.error(at.diagnostic(Code::BadReference, self.why_not(doc as u32, path))),
                 }
             }

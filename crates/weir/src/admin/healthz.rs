@@ -9,9 +9,10 @@ use crate::upstream::{Health, TargetSnapshot, UpstreamSnapshot};
 
 /// Appends the document of `/healthz`: `{"ok":true,"service":"weir","uptime_ms":12345,"targets":{...}}`.
 ///
-/// `ok` says that this process takes requests, whatever the state of its upstreams. `targets` has each upstream by its name: `url` and `healthy`, which is the
-/// verdict of the active checks (what is not checked counts as healthy). An upstream that has not exactly one target has `healthy`, which is true when
-/// any of them is, and the list `targets` with the same of each.
+/// `ok` says that this process takes requests, whatever the state of its upstreams. `targets` has each upstream by its
+/// name: `url` and `healthy`, which is the verdict of the active checks (what is not checked counts as healthy). An
+/// upstream that has not exactly one target has `healthy`, which is true when any of them is, and the list `targets`
+/// with the same of each.
 pub fn write_healthz(out: &mut Vec<u8>, ok: bool, uptime_ms: u64, upstreams: &[UpstreamSnapshot]) {
     #[derive(Serialize)]
     struct Document<'a> {
@@ -51,7 +52,8 @@ struct One {
 
 impl One {
     fn of(target: &TargetSnapshot) -> One {
-        // A Unix socket is its own URL; else the authority of the configured one, which tells more than the address that it resolved to.
+        // A Unix socket is its own URL; else the authority of the configured one, which tells more than the address
+        // that it resolved to.
         let url = match &target.authority {
             _ if target.address.starts_with("unix:") => target.address.clone(),
             Some(authority) => format!("http://{authority}"),
@@ -80,8 +82,8 @@ pub struct Cachez {
     pub ttl: Option<Duration>,
 }
 
-/// Appends the document of `/cachez`: `{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s"}`. Before the first request the
-/// ratio is 0: its readers calculate with it, and the counts beside it tell the difference.
+/// Appends the document of `/cachez`: `{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s"}`. Before
+/// the first request the ratio is 0: its readers calculate with it, and the counts beside it tell the difference.
 pub fn write_cachez(out: &mut Vec<u8>, cache: &Cachez) {
     #[derive(Serialize)]
     struct Document {

@@ -1,7 +1,8 @@
 //! The admin listener: what an operator and a scraper may ask this process, and the one thing they may tell it to do.
 //!
-//! It runs on the control thread, apart from the public listeners, and trusts who can reach it: bind it to an address that only they can. Against
-//! a browser on their machine, which a foreign page can make send requests, [`guard`] looks at every request first.
+//! It runs on the control thread, apart from the public listeners, and trusts who can reach it: bind it to an address
+//! that only they can. Against a browser on their machine, which a foreign page can make send requests, [`guard`] looks
+//! at every request first.
 
 mod guard;
 mod healthz;
@@ -21,7 +22,8 @@ pub use healthz::{Cachez, write_cachez, write_healthz};
 use crate::observe::Metrics;
 use crate::upstream::UpstreamSnapshot;
 
-/// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for long.
+/// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
+/// long.
 pub trait Control: Send + Sync + 'static {
     /// The metrics of the process, for `/metrics` and the uptime.
     fn metrics(&self) -> &Metrics;
@@ -60,7 +62,8 @@ pub enum ReloadError {
     Failed(String),
 }
 
-/// Bounds of the listener: few clients, short requests. A connection that is idle or slow for as long as a scraper may pause is closed.
+/// Bounds of the listener: few clients, short requests. A connection that is idle or slow for as long as a scraper may
+/// pause is closed.
 const BOUNDS: listener::Bounds = listener::Bounds { connections: 64, head_or_idle: Duration::from_secs(90) };
 
 /// Serves the admin endpoints until `shutdown` completes; then finishes the requests under way, for up to a second.

@@ -15,7 +15,8 @@ use super::tokens::{Crc32, Draws};
 /// Always: equal requests have equal answers.
 pub(super) const CREATED: u64 = 1_735_689_600;
 
-/// Members of an object, each as its text: what is wrong with one must not hide which one it is. The last of several of one name counts.
+/// Members of an object, each as its text: what is wrong with one must not hide which one it is. The last of several of
+/// one name counts.
 pub(super) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// A request, checked.

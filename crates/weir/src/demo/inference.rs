@@ -1,4 +1,5 @@
-//! The inference simulator: a model server without a model, paced, and with the same bytes for the same request every time.
+//! The inference simulator: a model server without a model, paced, and with the same bytes for the same request every
+//! time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,7 +78,8 @@ fn refuse(State(sim): Shared, request: &Request, status: StatusCode) -> Response
     Refusal::by_router(sim.flavour, status).into_response(request.uri().path())
 }
 
-/// The members are written in the order of the type, which is part of the contract; that of a `json!` would be the alphabet's.
+/// The members are written in the order of the type, which is part of the contract; that of a `json!` would be the
+/// alphabet's.
 fn json_response(body: &impl Serialize) -> Response {
     let body = serde_json::to_string(body).expect("plain values with string keys");
     ([(header::CONTENT_TYPE, JSON)], body).into_response()

@@ -1,8 +1,9 @@
-//! Demo services inside of the gateway's process, so that `weir` without any configuration has something to stand in front of.
+//! Demo services inside of the gateway's process, so that `weir` without any configuration has something to stand in
+//! front of.
 //!
-//! Two play the inference services of `services/` (their behaviour is written down in `services/inference.md`, and both are checked by the
-//! same contract); the third has the paths `/slow` and `/limited`. Each listens on a port of the loopback interface of its own, like any
-//! other upstream, and runs on the control thread.
+//! Two play the inference services of `services/` (their behaviour is written down in `services/inference.md`, and both
+//! are checked by the same contract); the third has the paths `/slow` and `/limited`. Each listens on a port of the
+//! loopback interface of its own, like any other upstream, and runs on the control thread.
 
 mod chat;
 mod inference;

@@ -40,7 +40,8 @@ impl Refusal {
         Refusal { param, ..Refusal::new(400, message) }
     }
 
-    /// A body of `/infer` that cannot be used. `kind`, `at` and `message` are pydantic's, `at` being where below `body`.
+    /// A body of `/infer` that cannot be used. `kind`, `at` and `message` are pydantic's, `at` being where below
+    /// `body`.
     pub(super) fn bad_prompt(flavour: Flavour, kind: &str, at: Option<&str>, message: &str) -> Refusal {
         match flavour {
             Flavour::Node => Refusal::new(400, "prompt required"),

@@ -1,5 +1,5 @@
-//! The services as they listen, asked in raw bytes. `services/contract` asks them the same as the other implementations; here is what must hold
-//! without it.
+//! The services as they listen, asked in raw bytes. `services/contract` asks them the same as the other
+//! implementations; here is what must hold without it.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -205,12 +205,14 @@ fn a_completion_to_the_byte() {
             r#""usage":{"prompt_tokens":2,"completion_tokens":8,"total_tokens":10}}"#
         )
     );
-    let fewer = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"m",{HELLO},"max_tokens":3.0}}"#));
-    let choice = &parsed(&fewer)["choices"][0];
-    assert_eq!(
-        (&choice["message"]["content"], &choice["finish_reason"]),
-        (&json!("trout weir sluice"), &json!("length"))
-    );
+    for fewer in
+        [r#""max_tokens":3.0"#, r#""max_tokens":1,"max_completion_tokens":3"#, r#""max_tokens":9,"max_tokens":3"#]
+    {
+        let answer = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"m",{HELLO},{fewer}}}"#));
+        let choice = parsed(&answer)["choices"][0].take();
+        let shown = (choice["message"]["content"].as_str(), choice["finish_reason"].as_str());
+        assert_eq!(shown, (Some("trout weir sluice"), Some("length")), "{fewer}");
+    }
 }
 
 #[test]
@@ -308,7 +310,10 @@ fn events_are_passed_on_as_they_are_due_and_a_client_that_leaves_is_counted() {
     while !text.contains("trout") {
         text.push_str(std::str::from_utf8(&client.read_piece().expect("more").data).unwrap());
     }
-    let counts = |in_flight: u64, cancelled: u64, admitted: u64| json!({ "in_flight": in_flight, "admitted": admitted, "failed": 0, "refused": 0, "cancelled": cancelled });
+    let counts = |in_flight: u64, cancelled: u64, admitted: u64| {
+        let (failed, refused) = (0, 0);
+        json!({ "in_flight": in_flight, "admitted": admitted, "failed": failed, "refused": refused, "cancelled": cancelled })
+    };
     until_sim(at, &counts(1, 0, 1));
     drop(client);
     until_sim(at, &counts(0, 1, 1));

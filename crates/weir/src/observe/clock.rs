@@ -50,8 +50,8 @@ fn digits(out: &mut [u8], mut n: u64) {
     }
 }
 
-/// Year, month and day of a day since the Unix epoch, in the proleptic Gregorian calendar: years are counted from March, so that
-/// the leap day is the last of its year, in cycles of 400 years.
+/// Year, month and day of a day since the Unix epoch, in the proleptic Gregorian calendar: years are counted from
+/// March, so that the leap day is the last of its year, in cycles of 400 years.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // from 0000-03-01
     let (cycle, day) = (days / 146_097, days % 146_097);

@@ -20,6 +20,7 @@ use super::{clock, run};
 use crate::admin;
 use crate::config::{Config, LoadError, TargetAddress};
 use crate::demo;
+use crate::observe::metrics::{Exposition, collect_upstreams};
 use crate::observe::{AccessLog, Metrics};
 use crate::upstream::{Resolver, supervise};
 
@@ -120,6 +121,11 @@ pub fn serve(source: Source) -> Result<(), StartError> {
     let takeover_path = config.takeover.clone();
     let generation = Arc::new(generation(loaded.config, None));
     let shared = Shared::new(generation, senders, metrics, access_log);
+    // Weak: the metrics belong to what the source looks into.
+    let process = Arc::downgrade(&shared);
+    shared.metrics().add_source(Arc::new(move |out: &mut Exposition<'_>| {
+        process.upgrade().map_or(Ok(()), |shared| collect_upstreams(&shared.generation().upstreams.snapshot(), out))
+    }));
     let controller = Arc::new(Controller::new(source, loaded.file, shared.clone()));
 
     // The control thread has duplicates of the sockets to give away; they keep no queue alive once it drops them.

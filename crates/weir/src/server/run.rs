@@ -90,7 +90,7 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
             _ = housekeeping.tick() => {
                 worker.pool.sweep(clock::turn_ns());
                 if let Some(log) = &mut *worker.log.borrow_mut() {
-                    log.flush_old(clock::turn_ns() / 1_000_000);
+                    log.flush_old();
                 }
             }
         }
@@ -210,6 +210,9 @@ impl Drop for Open {
         self.worker.handle().connections.fetch_sub(1, Ordering::Relaxed);
         self.worker.open.set(self.worker.open.get() - 1);
         self.worker.metrics.connection_closed();
+        if std::thread::panicking() {
+            self.worker.metrics.panicked();
+        }
         if let Some(client) = self.counted {
             self.worker.shared.release_client(client);
         }

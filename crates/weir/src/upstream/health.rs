@@ -60,7 +60,7 @@ impl Streak {
 
 /// Asks one target for ever.
 pub(super) async fn watch(upstream: std::sync::Weak<Upstream>, target: Target, spec: config::Health) {
-    let mut rng = Rng::new(target.id().0);
+    let mut rng = Rng::from_entropy();
     let mut streak = Streak::default();
     loop {
         let started = Instant::now();

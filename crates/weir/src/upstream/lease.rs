@@ -10,6 +10,10 @@ use super::target::Target;
 use super::time::Moment;
 use crate::config;
 
+/// What a failure counts in the peak EWMA, unless it took longer. Otherwise the target that refuses connections, and so is done with each request in
+/// no time, would seem the fastest of all and draw them on.
+const FAILURE_LATENCY: Duration = Duration::from_secs(1);
+
 /// One request in flight at one target. Counts until it is dropped; owns what it refers to, so it may go to another task or thread.
 ///
 /// Tell it one outcome, [success](Lease::success) or [failure](Lease::failure); only the first is taken. A lease that is dropped without an outcome
@@ -19,14 +23,15 @@ use crate::config;
 pub struct Lease {
     set: Arc<TargetSet>,
     index: u32,
+    since: Moment,
     /// How it came through the breaker; taken by the outcome.
     entry: Option<Entry>,
     told: bool,
 }
 
 impl Lease {
-    pub(super) fn new(set: Arc<TargetSet>, index: usize, entry: Option<Entry>) -> Lease {
-        Lease { set, index: index as u32, entry, told: false }
+    pub(super) fn new(set: Arc<TargetSet>, index: usize, entry: Option<Entry>, since: Moment) -> Lease {
+        Lease { set, index: index as u32, since, entry, told: false }
     }
 
     /// Where the attempt goes.
@@ -47,6 +52,11 @@ impl Lease {
         }
     }
 
+    /// When the place was taken.
+    pub fn since(&self) -> Moment {
+        self.since
+    }
+
     /// The attempt succeeded: the target gave a whole reply that is no [`FailureKind`].
     pub fn success(&mut self, now: Moment) {
         if std::mem::replace(&mut self.told, true) {
@@ -63,6 +73,9 @@ impl Lease {
         }
         let target = &self.set.targets[self.index as usize];
         let in_a_row = target.state.count_failure(kind);
+        if self.set.spec.balance == config::Balance::Ewma {
+            target.state.load.ewma.observe(now.since(self.since).max(FAILURE_LATENCY), now);
+        }
         if let Some(eject) = &self.set.spec.eject {
             self.set.shared.ejector.after_failure(&self.set, target, eject, in_a_row, now);
         }

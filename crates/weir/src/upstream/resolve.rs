@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hickory_resolver::config::{LookupIpStrategy, ResolveHosts, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::Name;
 use hickory_resolver::{Resolver as Dns, TokioResolver};
 
 /// How often names are asked for.
@@ -104,7 +105,9 @@ impl Resolver {
 
     async fn ask(&self, host: &str) -> Result<Answer, String> {
         let dns = self.dns()?;
-        let found = dns.lookup_ip(host).await.map_err(|error| error.to_string())?;
+        // Relaxed: names with an underscore are no host names (RFC 952), and what Compose calls its services.
+        let name = Name::from_str_relaxed(host).map_err(|error| error.to_string())?;
+        let found = dns.lookup_ip(name).await.map_err(|error| error.to_string())?;
         let valid_for = found.valid_until().saturating_duration_since(Instant::now());
         let addresses: Vec<IpAddr> = found.iter().collect();
         if addresses.is_empty() {

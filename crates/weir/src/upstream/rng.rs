@@ -11,6 +11,12 @@ impl Rng {
         Rng(seed)
     }
 
+    /// A generator whose numbers differ from start to start and from machine to machine (seeded as the standard library's hash maps are).
+    pub(super) fn from_entropy() -> Rng {
+        use std::hash::{BuildHasher, RandomState};
+        Rng(RandomState::new().hash_one(0u8))
+    }
+
     /// Next number.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

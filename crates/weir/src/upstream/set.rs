@@ -88,7 +88,7 @@ impl TargetSet {
             Some(breaker) => Some(breaker.enter(now)?),
         };
         if target.state.enter(self.max_in_flight) {
-            return Some(Lease::new(self.clone(), index, entry));
+            return Some(Lease::new(self.clone(), index, entry, now));
         }
         if let (Some(breaker), Some(entry)) = (&target.breaker, entry) {
             breaker.abandon(entry);

@@ -14,9 +14,9 @@ const ESCAPED: [bool; 128] = {
     table
 };
 
-/// Appends `bytes` as a string with its quotes, cut after `most` bytes (and then ended by an ellipsis). What is not UTF-8 becomes U+FFFD; control
-/// characters are escaped, C1 included, so that a log can be looked at in a terminal. The result has at most
-/// `6 * most + 5` bytes.
+/// Appends `bytes` as a string with its quotes, cut after `most` bytes (and then ended by an ellipsis). What is not
+/// UTF-8 becomes U+FFFD; control characters are escaped, C1 included, so that a log can be looked at in a terminal. The
+/// result has at most `6 * most + 5` bytes.
 pub(super) fn string(out: &mut Vec<u8>, bytes: &[u8], most: usize) {
     out.push(b'"');
     if bytes.len() <= most {

@@ -1,9 +1,10 @@
 //! The access log: one JSON object per line, written by a thread of its own.
 //!
-//! A worker renders lines into its [`Writer`]'s buffer and hands the buffer over when it holds 64 KiB or is a second old; the
-//! thread writes it and gives it back. A worker has four buffers and never waits: when all are with the thread, because
-//! the disk or the reader of a pipe is slow, lines are dropped and counted. Errors of writing (a full disk) are counted, logged once a
-//! minute, and never stop the gateway; what could not be written is lost, and counted as that.
+//! A worker renders lines into its [`Writer`]'s buffer and hands the buffer over when it holds 64 KiB or is a second
+//! old; the thread writes it and gives it back. A worker has four buffers and never waits: when all are with the
+//! thread, because the disk or the reader of a pipe is slow, lines are dropped and counted. Errors of writing (a full
+//! disk) are counted, logged once a minute, and never stop the gateway; what could not be written is lost, and counted
+//! as that.
 //!
 //! No memory is allocated per line, nor per buffer once the four are there.
 
@@ -15,11 +16,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use line::Line;
 
-use super::clock::Rfc3339;
+use super::clock::{Rfc3339, unix_ms};
 use super::metrics::{Exposition, Metrics};
 use crate::config;
 
@@ -121,16 +122,16 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again, for log rotation by rename. Lines handed over before may still go to the old file. When it cannot be opened, the old one stays in
-    /// use, and the error is counted and logged.
+    /// Opens the file again, for log rotation by rename. Lines handed over before may still go to the old file. When it
+    /// cannot be opened, the old one stays in use, and the error is counted and logged.
     pub fn reopen(&self) {
         self.shared.reopen.store(true, Relaxed);
         // A full queue means that the thread is busy; it looks at the flag after every buffer.
         let _ = self.to_thread.try_send(Message::Wake);
     }
 
-    /// Writes out what was handed over and ends the thread; called after every [`Writer`] was flushed or dropped. False when that took longer than
-    /// `patience`, because the disk or the reader of a pipe does not take it.
+    /// Writes out what was handed over and ends the thread; called after every [`Writer`] was flushed or dropped. False
+    /// when that took longer than `patience`, because the disk or the reader of a pipe does not take it.
     pub fn close(&self, patience: Duration) -> bool {
         self.shared.close.store(true, Relaxed);
         let _ = self.to_thread.try_send(Message::Wake);
@@ -216,7 +217,8 @@ impl Writer {
         self.sample.draw()
     }
 
-    /// Appends a line. Never blocks; drops the line, and counts that, when the thread is so far behind that no buffer is left.
+    /// Appends a line. Never blocks; drops the line, and counts that, when the thread is so far behind that no buffer
+    /// is left.
     pub fn line(&mut self, line: &Line<'_>) {
         if self.buffer.len() >= FULL && !self.hand_over() {
             self.shared.stats.dropped_queue.fetch_add(1, Relaxed);
@@ -234,13 +236,19 @@ impl Writer {
         if self.buffer.len() >= FULL {
             self.hand_over();
         } else {
-            self.flush_old(line.time_ms);
+            self.flush_if_old(line.time_ms);
         }
     }
 
-    /// Hands the buffer over when its first line is a second old. A worker calls this about once a second, so that lines do not wait for the next
-    /// request. `now_ms` is in milliseconds since the Unix epoch.
-    pub fn flush_old(&mut self, now_ms: u64) {
+    /// Hands the buffer over when its first line is a second old. A worker calls this about once a second, so that
+    /// lines do not wait for the next request.
+    pub fn flush_old(&mut self) {
+        if self.lines > 0 {
+            self.flush_if_old(unix_ms(SystemTime::now()));
+        }
+    }
+
+    fn flush_if_old(&mut self, now_ms: u64) {
         // The clock may have been set back, hence the distance and not the difference.
         if self.lines > 0 && now_ms.abs_diff(self.oldest_ms) >= OLD {
             self.hand_over();

@@ -13,7 +13,8 @@ use crate::config::AccessLogTarget;
 
 /// Errors are logged at most so often: a full disk fails every write.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Pause before a descriptor that takes nothing now is tried again. Somebody made our standard output non-blocking: a shell, a terminal, a supervisor.
+/// Pause before a descriptor that takes nothing now is tried again. Somebody made our standard output non-blocking: a
+/// shell, a terminal, a supervisor.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Sink {
@@ -48,7 +49,8 @@ impl Sink {
         }
     }
 
-    /// Writes `lines` lines. On an error the rest of them is given up: the next buffer may fare better, and the writers must not wait.
+    /// Writes `lines` lines. On an error the rest of them is given up: the next buffer may fare better, and the writers
+    /// must not wait.
     pub(super) fn write(&mut self, text: &[u8], lines: u64) {
         let written = match write_lines(&mut self.file, &mut self.broken, text) {
             Ok(()) => lines,
@@ -75,7 +77,8 @@ fn append(path: &PathBuf) -> io::Result<File> {
     File::options().create(true).append(true).open(path)
 }
 
-/// Writes whole lines, behind a line feed when `broken` says that the file ends within one. On an error says how many bytes of the text were written before.
+/// Writes whole lines, behind a line feed when `broken` says that the file ends within one. On an error says how many
+/// bytes of the text were written before.
 fn write_lines(file: &mut impl Write, broken: &mut bool, text: &[u8]) -> Result<(), (usize, io::Error)> {
     if *broken {
         write_some(file, b"\n").map_err(|error| (0, error))?;

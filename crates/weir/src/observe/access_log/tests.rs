@@ -344,19 +344,23 @@ fn a_lonely_line_is_written_when_it_is_a_second_old() {
     let metrics = Metrics::new();
     let log = log_to(&dir.path().join("access.log"), &metrics);
     let mut writer = log.worker();
-    writer.flush_old(line().time_ms);
+    writer.flush_if_old(line().time_ms);
     writer.line(&line());
-    writer.flush_old(line().time_ms + 999);
+    writer.flush_if_old(line().time_ms + 999);
     assert_eq!(writer.lines, 1);
-    writer.flush_old(line().time_ms + 1000);
+    writer.flush_if_old(line().time_ms + 1000);
     assert_eq!(writer.lines, 0);
     writer.line(&line());
-    writer.flush_old(line().time_ms - 3_600_000); // the clock was set back
+    writer.flush_if_old(line().time_ms - 3_600_000); // the clock was set back
     assert_eq!(writer.lines, 0);
     writer.line(&line());
     writer.line(&Line { time_ms: line().time_ms + 1000, ..line() });
     assert_eq!(writer.lines, 0, "or by a later line");
     until("written", || counts(&metrics)[0] == 4);
+    writer.line(&line()); // long ago
+    writer.flush_old();
+    assert_eq!(writer.lines, 0, "by the machine's clock");
+    until("written", || counts(&metrics)[0] == 5);
 }
 
 #[test]

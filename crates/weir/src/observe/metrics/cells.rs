@@ -1,8 +1,8 @@
 //! The memory that workers count in.
 //!
-//! A cell is written by one worker only, so an increment is a relaxed load and a relaxed store: plain `mov` and `add`, no
-//! locked instruction. Any other thread may read it at any time and sees some recent value. Groups of cells are aligned to
-//! cache lines, so that two workers never share one.
+//! A cell is written by one worker only, so an increment is a relaxed load and a relaxed store: plain `mov` and `add`,
+//! no locked instruction. Any other thread may read it at any time and sees some recent value. Groups of cells are
+//! aligned to cache lines, so that two workers never share one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -83,7 +83,8 @@ pub(super) struct RouteCells {
     pub(super) upstream_duration: Histogram,
     pub(super) request_bytes: Counter,
     pub(super) response_bytes: Counter,
-    /// By name of the upstream that answered. Locked when a configuration is installed and when metrics are read, never by a request.
+    /// By name of the upstream that answered. Locked when a configuration is installed and when metrics are read, never
+    /// by a request.
     statuses: Mutex<Vec<(Arc<str>, Arc<Statuses>)>>,
 }
 

@@ -1,4 +1,5 @@
-//! How metrics are written: the OpenMetrics text format, or the classic Prometheus one for readers that ask for nothing else.
+//! How metrics are written: the OpenMetrics text format, or the classic Prometheus one for readers that ask for nothing
+//! else.
 
 use std::fmt;
 
@@ -161,7 +162,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that an `Accept` field asks for. Scrapers that know OpenMetrics name it; browsers, curl and old ones get the classic format.
+    /// The one that an `Accept` field asks for. Scrapers that know OpenMetrics name it; browsers, curl and old ones get
+    /// the classic format.
     pub fn of_accept(accept: &str) -> Format {
         let wants = accept.split(',').any(|range| {
             let mut parts = range.split(';').map(str::trim);
@@ -180,8 +182,8 @@ impl Format {
     }
 }
 
-/// Rewrites an OpenMetrics exposition as a classic one: there a family carries the name of its samples (`_total`, `_info`
-/// included), has no unit, and nothing marks the end.
+/// Rewrites an OpenMetrics exposition as a classic one: there a family carries the name of its samples (`_total`,
+/// `_info` included), has no unit, and nothing marks the end.
 pub(super) fn to_classic(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len() + 1024);
     let mut help = None;

@@ -1,9 +1,10 @@
 //! Histograms with fixed bounds, written by one thread and read by any.
 //!
-//! Bounds are round decimal numbers (1, 1.5, 2, 3, 5, 7 of each decade), because operators put their objectives on them.
-//! The bucket of a value is still found without a search: the position of its highest bit and the two bits below name one of
-//! 256 cells, a table says where the cell begins among the bounds, and one comparison decides the rest. That needs bounds
-//! that are further apart than a cell is wide (a quarter), which is checked when the table is built, at compile time.
+//! Bounds are round decimal numbers (1, 1.5, 2, 3, 5, 7 of each decade), because operators put their objectives on
+//! them. The bucket of a value is still found without a search: the position of its highest bit and the two bits below
+//! name one of 256 cells, a table says where the cell begins among the bounds, and one comparison decides the rest.
+//! That needs bounds that are further apart than a cell is wide (a quarter), which is checked when the table is built,
+//! at compile time.
 
 use super::cells::Counter;
 

@@ -1,9 +1,9 @@
 //! Metrics: each worker counts in cells of its own, the control thread adds them up when somebody asks.
 //!
-//! [`Metrics`] belongs to the process and lives as long as it. A worker takes its [`Shard`] once and, whenever it installs a
-//! configuration, resolves names to handles ([`RouteMetrics`], [`UpstreamMetrics`], ...). On the request's path a handle is an
-//! array index and a few additions: no hashing, no lock, no allocation but the first time that a route answers with a
-//! status of a class (an array for that class is made then).
+//! [`Metrics`] belongs to the process and lives as long as it. A worker takes its [`Shard`] once and, whenever it
+//! installs a configuration, resolves names to handles ([`RouteMetrics`], [`UpstreamMetrics`], ...). On the request's
+//! path a handle is an array index and a few additions: no hashing, no lock, no allocation but the first time that a
+//! route answers with a status of a class (an array for that class is made then).
 //!
 //! Counts belong to names, so they survive a reload; a name that no configuration uses any more is reported for ten
 //! more minutes and then dropped. Handles are `Send` but neither `Sync` nor `Clone`: two threads that write one
@@ -87,8 +87,8 @@ impl Metrics {
         }))
     }
 
-    /// The cells of a worker, numbered from 0. Only one thread may hold the shard of a number at a time; a worker that is
-    /// started again goes on where the one before stopped.
+    /// The cells of a worker, numbered from 0. Only one thread may hold the shard of a number at a time; a worker that
+    /// is started again goes on where the one before stopped.
     pub fn shard(&self, worker: usize) -> Shard {
         let mut workers = self.0.workers.lock().unwrap_or_else(PoisonError::into_inner);
         while workers.len() <= worker {
@@ -97,7 +97,8 @@ impl Metrics {
         Shard { worker, cells: workers[worker].clone(), process: self.0.clone(), one_thread: PhantomData }
     }
 
-    /// Adds something that has values of its own to show, such as the state of upstreams. It stays until the process ends.
+    /// Adds something that has values of its own to show, such as the state of upstreams. It stays until the process
+    /// ends.
     pub fn add_source(&self, source: Arc<dyn Source>) {
         self.0.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
     }
@@ -178,8 +179,8 @@ impl Shard {
         self.cells.panics.add(1);
     }
 
-    /// Handle of a route. `upstreams` are the names that may answer for it: its upstream, then its fallbacks. The handle's slot 0
-    /// stands for the gateway itself, slot `i + 1` for `upstreams[i]`.
+    /// Handle of a route. `upstreams` are the names that may answer for it: its upstream, then its fallbacks. The
+    /// handle's slot 0 stands for the gateway itself, slot `i + 1` for `upstreams[i]`.
     pub fn route(&self, name: &str, upstreams: &[&str]) -> RouteMetrics {
         let cells = self.process.routes.get(name, self.worker);
         let slots = [NONE].iter().chain(upstreams).map(|upstream| cells.statuses_of(upstream)).collect();

@@ -1,8 +1,8 @@
 //! Cells by name and worker: how counts outlive the configuration that named them.
 //!
-//! A route of a new configuration that has the name of an old one goes on counting in the same cells. A name that no worker
-//! refers to any more is reported for ten more minutes, long enough for every scraper to see its last counts, and is then
-//! dropped for all workers at once: dropping it worker by worker would look like a counter that was reset.
+//! A route of a new configuration that has the name of an old one goes on counting in the same cells. A name that no
+//! worker refers to any more is reported for ten more minutes, long enough for every scraper to see its last counts,
+//! and is then dropped for all workers at once: dropping it worker by worker would look like a counter that was reset.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,8 @@ impl<C: Default> Names<C> {
     pub(super) fn snapshot(&self, now: Instant) -> Vec<(Arc<str>, Vec<Arc<C>>)> {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         map.retain(|_, entry| {
-            // A handle holds a count of its own; so does another snapshot that is being read, which only puts the end off.
+            // A handle holds a count of its own; so does another snapshot that is being read, which only puts the end
+            // off.
             if entry.cells.iter().flatten().any(|cells| Arc::strong_count(cells) > 1) {
                 entry.unused_since = None;
                 return true;

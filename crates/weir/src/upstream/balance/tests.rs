@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{Balance, HashKey};
 use crate::upstream::lease::Lease;
+use crate::upstream::outcome::FailureKind;
 use crate::upstream::rng::Rng;
 use crate::upstream::tests::{Rig, ip, number, spec, target};
 
@@ -161,6 +162,18 @@ fn of_two_targets_the_one_with_fewer_requests_per_weight_is_chosen() {
 }
 
 #[test]
+fn any_two_targets_may_be_the_two_that_are_looked_at() {
+    // With one idle target among four, it is chosen whenever it is one of the two: half of the time, wherever it stands.
+    for idle in 0..4 {
+        let mut worker = Worker::new(Balance::LeastRequest, &[1, 1, 1, 1], 8);
+        let _held: Vec<Lease> = (0..4).filter(|index| *index != idle).map(|index| worker.hold(index)).collect();
+        let mut shares = [1.0; 4];
+        shares[idle] = 3.0;
+        assert_shares(&worker.counts(30_000, |_| true), &shares);
+    }
+}
+
+#[test]
 fn least_request_levels_what_is_in_flight_by_weight() {
     for (weights, seed) in [(vec![1; 10], 4), (vec![1, 2, 3, 4], 5)] {
         let mut worker = Worker::new(Balance::LeastRequest, &weights, seed);
@@ -210,6 +223,32 @@ fn ewma_gives_an_unknown_target_one_request_and_waits_for_its_answer() {
     assert_eq!(worker.counts(50, |_| true), [0, 50]);
     let _first = worker.hold(1);
     assert_eq!(worker.counts(50, |_| true), [50, 0]);
+}
+
+#[test]
+fn ewma_is_not_drawn_to_a_target_that_fails_fast() {
+    let rig = Rig::new(spec(Balance::Ewma, &[1, 1]));
+    let dead = rig.request(Some(FailureKind::Connect));
+    let mut to_dead = 0;
+    for _ in 0..1000 {
+        rig.advance(Duration::from_millis(10));
+        let mut lease = rig.lease();
+        if number(&lease) == dead {
+            to_dead += 1;
+            lease.failure(FailureKind::Connect, rig.now());
+        } else {
+            lease.first_byte(Duration::from_millis(20), rig.now());
+            lease.success(rig.now());
+        }
+    }
+    // Never while the penalty, which decays in ten seconds to 0.4 s, is above 20 ms.
+    assert_eq!(to_dead, 0);
+    // A failure that took longer than the penalty counts as what it took.
+    let mut slow = rig.lease();
+    rig.advance(Duration::from_secs(60));
+    slow.failure(FailureKind::FirstByteTimeout, rig.now());
+    let shown = rig.upstream().snapshot();
+    assert!(shown.targets.iter().any(|target| target.ewma_ms == Some(60_000.0)), "{shown:?}");
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig};
-use hickory_resolver::proto::rr::Name;
 
 use super::*;
 
@@ -14,6 +13,8 @@ use super::*;
 #[derive(Debug, Default)]
 struct Zone {
     records: HashMap<String, (u32, Vec<IpAddr>)>,
+    /// Other names of names.
+    aliases: HashMap<String, String>,
     /// Answers nothing at all.
     is_dead: bool,
     /// Answers with this code (RFC 1035 section 4.1.1) and no record.
@@ -123,10 +124,21 @@ fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
     if zone.is_dead {
         return None;
     }
-    let known = zone.records.get(&name).filter(|_| zone.failure == 0);
+    let alias = zone.aliases.get(&name);
+    let known = zone.records.get(alias.unwrap_or(&name)).filter(|_| zone.failure == 0);
     let code = if zone.failure != 0 { zone.failure } else { u8::from(known.is_none()) * 3 };
     let mut records = Vec::new();
     let mut count = 0u16;
+    // Whose the addresses are: the name of the question, or that of the alias.
+    let mut owner = vec![0xc0, 12];
+    if let Some(alias) = alias {
+        let encoded = encode(alias);
+        count += 1;
+        records.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 60]);
+        records.extend((encoded.len() as u16).to_be_bytes());
+        records.extend(&encoded);
+        owner = encoded;
+    }
     for address in known.map(|(_, addresses)| addresses.as_slice()).unwrap_or_default() {
         let (of_kind, data) = match address {
             IpAddr::V4(address) => (1u16, address.octets().to_vec()),
@@ -134,7 +146,7 @@ fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
         };
         if of_kind == kind {
             count += 1;
-            records.extend([0xc0, 12]); // the name of the question
+            records.extend(&owner);
             records.extend(kind.to_be_bytes());
             records.extend([0, 1]);
             records.extend(known.map_or(0, |(ttl, _)| *ttl).to_be_bytes());
@@ -149,6 +161,17 @@ fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
     answer.extend(question);
     answer.extend(records);
     Some(answer)
+}
+
+/// A name as labels (RFC 1035 section 3.1).
+fn encode(name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for label in name.split('.') {
+        bytes.push(label.len() as u8);
+        bytes.extend(label.as_bytes());
+    }
+    bytes.push(0);
+    bytes
 }
 
 fn addresses(list: &[&str]) -> Vec<IpAddr> {
@@ -169,6 +192,38 @@ async fn every_address_of_both_families_is_found() {
     assert_eq!(found, addresses(&["10.0.0.1", "10.0.0.2", "fd00::1"]));
     server.set("six.test", 60, &["fd00::6"]);
     assert_eq!(sorted(server.resolver().look_up("six.test").await), addresses(&["fd00::6"]));
+}
+
+#[tokio::test]
+async fn aliases_are_followed() {
+    let server = NameServer::start();
+    server.set("node-17.cluster.test", 60, &["10.0.0.17", "fd00::17"]);
+    server.zone().aliases.insert("model.test".into(), "node-17.cluster.test".into());
+    let found = sorted(server.resolver().look_up("model.test").await);
+    assert_eq!(found, addresses(&["10.0.0.17", "fd00::17"]));
+}
+
+#[tokio::test]
+async fn names_as_people_write_them_are_found() {
+    let server = NameServer::start();
+    for (written, asked) in [
+        ("my_service.test", "my_service.test"), // Compose
+        ("_model.test", "_model.test"),
+        ("MODEL.test", "model.test"),
+        ("model-7.a.b.c.test.", "model-7.a.b.c.test"),
+        ("1model.test", "1model.test"),
+    ] {
+        server.set(asked, 60, &["10.0.0.1"]);
+        assert_eq!(sorted(server.resolver().look_up(written).await), addresses(&["10.0.0.1"]), "{written}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_name_is_an_error() {
+    let server = NameServer::start();
+    for name in ["", ".", "a..b", &"x".repeat(64), &"abcdefg.".repeat(40), "white space"] {
+        assert!(server.resolver().look_up(name).await.is_err(), "{name:?}");
+    }
 }
 
 #[tokio::test]

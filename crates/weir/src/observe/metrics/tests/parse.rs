@@ -25,7 +25,8 @@ fn valid_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')
 }
 
-/// A strict reader of both formats, written from their descriptions (OpenMetrics 1.0 §4.1, Prometheus text format 0.0.4): every rule that is broken panics with the line.
+/// A strict reader of both formats, written from their descriptions (OpenMetrics 1.0 §4.1, Prometheus text format
+/// 0.0.4): every rule that is broken panics with the line.
 pub(super) fn parse(text: &str, format: Format) -> Parsed {
     let mut parsed = Parsed::default();
     let (mut family, mut helped) = (String::new(), BTreeSet::new());

@@ -1,0 +1,174 @@
+//! What the operator sees of a running gateway: metrics, access log, admin pages.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use testkit::{DEADLINE, Signal, Upstream, Weir, answer, ports::Port, wait};
+
+/// One route to an upstream that answers, one to an upstream that is not there, one that the gateway answers itself.
+fn yaml(upstream: &Upstream, dead: &Port, more: &str) -> String {
+    format!(
+        "listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+workers: 1
+{more}
+upstreams:
+  live: {{targets: [{live}]}}
+  dead: {{targets: [\"http://{dead}\"], retry: {{extra_attempts: 0}}}}
+routes:
+  - {{name: proxied, match: {{path: /p/*}}, upstream: live}}
+  - {{name: broken, match: {{path: /b}}, upstream: dead}}
+  - {{name: local, match: {{path: /l}}, respond: {{status: 200, body: ok}}}}
+",
+        live = upstream.url(),
+        dead = dead.address()
+    )
+}
+
+fn start(upstream: &Upstream, dead: &Port, more: &str) -> Weir {
+    Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml(upstream, dead, more)).start()
+}
+
+/// Value of a sample of the classic format.
+fn sample(metrics: &str, name: &str) -> Option<f64> {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    Some(line.parse().unwrap())
+}
+
+#[test]
+fn metrics_tell_what_was_served_by_whom_and_what_was_not() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let weir = start(&upstream, &dead, "");
+    let mut client = weir.connect();
+    for _ in 0..5 {
+        assert_eq!(client.get("/p/a").status(), 200);
+    }
+    assert_eq!(client.get("/l").status(), 200);
+    assert_eq!(client.get("/b").status(), 502);
+    assert_eq!(client.get("/nothing").status(), 404);
+    let metrics = weir.admin_get("/metrics").text().to_owned();
+    let target = upstream.address();
+    for (name, value) in [
+        (r#"http_requests_total{route="proxied",upstream="live",status="200"}"#.to_owned(), 5.0),
+        (r#"http_requests_total{route="local",upstream="-",status="200"}"#.into(), 1.0),
+        (r#"http_requests_total{route="broken",upstream="-",status="502"}"#.into(), 1.0),
+        (r#"http_requests_total{route="-",upstream="-",status="404"}"#.into(), 1.0),
+        (r#"request_duration_seconds_count{route="proxied"}"#.into(), 5.0),
+        (r#"upstream_duration_seconds_count{route="proxied"}"#.into(), 5.0),
+        ("gateway_overhead_seconds_count".into(), 5.0),
+        (r#"upstream_connections_opened_total{upstream="live"}"#.into(), 1.0),
+        (r#"upstream_connections_reused_total{upstream="live"}"#.into(), 4.0),
+        (r#"upstream_errors_total{upstream="dead",reason="connect_failed"}"#.into(), 1.0),
+        (r#"request_errors_total{fault="upstream",reason="connect_failed"}"#.into(), 1.0),
+        (r#"request_errors_total{fault="client",reason="not_found"}"#.into(), 1.0),
+        (r#"client_connections_accepted_total{worker="0"}"#.into(), 1.0),
+        (r#"client_connections_open{worker="0"}"#.into(), 1.0),
+        (r#"worker_requests_total{worker="0"}"#.into(), 8.0),
+        (format!(r#"upstream_target_attempts_total{{upstream="live",target="{target}"}}"#), 5.0),
+        (format!(r#"upstream_target_in_flight{{upstream="live",target="{target}"}}"#), 0.0),
+        ("weir_panics_total".into(), 0.0),
+    ] {
+        assert_eq!(sample(&metrics, &name), Some(value), "{name}");
+    }
+    let reply_bytes = sample(&metrics, r#"http_response_bytes_total{route="proxied"}"#).unwrap();
+    assert!(reply_bytes > 5.0 * 40.0, "heads count too: {reply_bytes}");
+}
+
+#[test]
+fn admin_pages_show_what_is_in_force() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let weir = start(&upstream, &dead, "");
+    let parsed = |page| serde_json::from_str::<Value>(weir.admin_get(page).text()).unwrap();
+    let health = parsed("/healthz");
+    assert_eq!((&health["ok"], &health["service"]), (&Value::Bool(true), &Value::from("weir")));
+    assert_eq!(health["targets"]["live"]["url"], upstream.url().as_str());
+    assert_eq!(parsed("/upstreams")[1]["name"], "dead");
+    assert!(parsed("/routes").to_string().contains("proxied"));
+    assert!(weir.admin_get("/config").text().contains("name: proxied"));
+    assert_eq!(weir.admin_get("/cachez").status(), 404);
+}
+
+/// The lines of a log once it has `count` of them.
+fn lines(path: &Path, count: usize) -> Vec<Value> {
+    wait::some(DEADLINE, &format!("{count} lines in {}", path.display()), || {
+        let text = fs::read_to_string(path).ok()?;
+        (text.lines().count() >= count && text.ends_with('\n')).then_some(text)
+    })
+    .lines()
+    .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    .collect()
+}
+
+#[test]
+fn the_access_log_has_a_line_for_each_request_and_follows_rotation() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+    let (path, rotated) = (builder.dir().join("access.log"), builder.dir().join("access.log.1"));
+    let more = format!("access_log: {{path: \"{}\"}}", path.display());
+    let weir = builder.config(yaml(&upstream, &dead, &more)).start();
+    let agent = [("Host", "api.example"), ("User-Agent", "tést \"\t")];
+    assert_eq!(weir.request("GET", "/p/a?b=\"c\"", &agent, "").status(), 200);
+    assert_eq!(weir.get("/b").status(), 502);
+    assert_eq!(weir.get("/l").status(), 200);
+    // Nothing else happens now: they are written when they are a second old.
+    let logged = lines(&path, 3);
+    let proxied = logged.iter().find(|line| line["route"] == "proxied").unwrap();
+    for (key, value) in [
+        ("client", Value::from("127.0.0.1")),
+        ("method", "GET".into()),
+        ("host", "api.example".into()),
+        ("path", "/p/a".into()),
+        ("query", "b=\"c\"".into()),
+        ("status", 200.into()),
+        ("upstream", "live".into()),
+        ("target", upstream.address().to_string().into()),
+        ("user_agent", "tést \"\t".trim_end().into()),
+        ("attempts", 1.into()),
+    ] {
+        assert_eq!(proxied[key], value, "{key}");
+    }
+    assert!(proxied["duration_ms"].as_f64() >= proxied["upstream_ms"].as_f64(), "{proxied}");
+    assert!(proxied.get("reason").is_none() && proxied["request_id"].as_str().is_some_and(|id| id.len() == 32));
+    let broken = logged.iter().find(|line| line["route"] == "broken").unwrap();
+    assert_eq!(
+        (&broken["status"], &broken["reason"], &broken["fault"]),
+        (&502.into(), &"connect_failed".into(), &"upstream".into())
+    );
+    let local = logged.iter().find(|line| line["route"] == "local").unwrap();
+    assert!(local.get("upstream").is_none() && local.get("attempts").is_none());
+
+    fs::rename(&path, &rotated).unwrap();
+    weir.signal(Signal::HUP);
+    wait::until(DEADLINE, "the log is opened again", || path.exists());
+    assert_eq!(weir.get("/l").status(), 200);
+    assert_eq!(lines(&path, 1).len(), 1);
+    assert_eq!(lines(&rotated, 3).len(), 3);
+}
+
+#[test]
+fn what_was_logged_last_is_written_before_the_end() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let weir = start(&upstream, &dead, "access_log: {path: stdout}");
+    for _ in 0..10 {
+        assert_eq!(weir.get("/l").status(), 200);
+    }
+    weir.stop(DEADLINE);
+    assert_eq!(weir.stdout().lines().filter(|line| line.contains("\"route\":\"local\"")).count(), 10);
+}
+
+#[test]
+fn a_full_disk_costs_lines_and_no_requests() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let weir = start(&upstream, &dead, "access_log: {path: /dev/full}");
+    wait::until(DEADLINE, "a failed write is counted", || {
+        assert_eq!(weir.get("/p/a").status(), 200);
+        let metrics = weir.admin_get("/metrics").text().to_owned();
+        let lost = sample(&metrics, r#"access_log_dropped_lines_total{reason="write_error"}"#).unwrap();
+        let errors = sample(&metrics, "access_log_write_errors_total").unwrap();
+        assert_eq!(sample(&metrics, "access_log_lines_total"), Some(0.0));
+        lost > 0.0 && errors > 0.0
+    });
+    let said = weir.stderr();
+    assert_eq!(said.matches("access log").count(), 1, "once a minute: {said}");
+}
