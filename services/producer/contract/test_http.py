@@ -144,20 +144,78 @@ def test_a_client_that_stops_halfway_is_forgotten(rest: System) -> None:
     assert rest.client.post(EVENTS, json.dumps(event())).status_code == 200
 
 
+BODY = json.dumps(event()).encode()
+
+
+def head(method: str, path: str, content_type: str, length: int) -> bytes:
+    return (
+        f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n".encode()
+    )
+
+
+STORE = head("POST", EVENTS, "application/json", len(BODY)) + BODY
+
+
+def read_statuses(s: socket.socket, count: int) -> list[int]:
+    """The status of each of so many answers, their bodies read."""
+    statuses = []
+    with s.makefile("rb") as stream:
+        for _ in range(count):
+            statuses.append(int(stream.readline().split()[1]))
+            length = 0
+            while (line := stream.readline()) not in (b"\r\n", b""):
+                name, _, value = line.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            assert len(stream.read(length)) == length > 0
+    return statuses
+
+
 def test_a_refusal_waits_for_the_body_and_keeps_the_connection(rest: System) -> None:
-    """Regression: an answer while the body was still on its way left the next request on the connection without one."""
-    body = json.dumps(event()).encode()
-
-    def head(kind: str) -> bytes:
-        return (
-            f"POST {EVENTS} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        )
-
     with socket.create_connection(("127.0.0.1", rest.service.port), timeout=10) as s:
-        s.sendall(head("text/plain"))
+        s.sendall(head("POST", EVENTS, "text/plain", len(BODY)))
         early, _, _ = select.select([s], [], [], 0.3)
         assert not early
-        s.sendall(body)
-        assert s.recv(65536).startswith(b"HTTP/1.1 415")
-        s.sendall(head("application/json") + body)
-        assert s.recv(65536).startswith(b"HTTP/1.1 200")
+        s.sendall(BODY)
+        assert read_statuses(s, 1) == [415]
+        s.sendall(STORE)
+        assert read_statuses(s, 1) == [200]
+
+
+@pytest.mark.parametrize("body", [b"", BODY], ids=["empty", "body"])
+@pytest.mark.parametrize(
+    ("method", "path", "content_type", "status"),
+    [
+        ("POST", EVENTS, "text/plain", 415),
+        ("POST", EVENTS, "application/json", None),
+        ("PUT", EVENTS, "application/json", 405),
+        ("POST", "/unknown", "application/json", 404),
+        ("GET", HEALTH, "application/json", 200),
+    ],
+)
+def test_a_request_that_came_early_does_not_silence_its_connection(
+    rest: System, method: str, path: str, content_type: str, status: int | None, body: bytes
+) -> None:
+    """Regression: java-rest stopped reading a connection once a request, which came while the one before was still being
+    finished, was answered without its body being read."""
+    early = head(method, path, content_type, len(body)) + body
+    wanted_status = status or (200 if body else 400)
+    with socket.create_connection(("127.0.0.1", rest.service.port), timeout=10) as s:
+        for _ in range(20):
+            s.sendall(STORE + early)
+            assert read_statuses(s, 2) == [200, wanted_status]
+            s.sendall(early)
+            assert read_statuses(s, 1) == [wanted_status]
+
+
+def test_a_body_without_end_is_given_up(rest: System) -> None:
+    """What is too large is read for a while, so that the answer is seen, and not for ever."""
+    piece = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", rest.service.port), timeout=10) as s:
+        s.sendall(
+            f"POST {EVENTS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n".encode()
+        )
+        with pytest.raises(OSError):
+            for _ in range(64 * LIMIT // 0x10000):
+                s.sendall(piece)
+    assert rest.client.post(EVENTS, json.dumps(event())).status_code == 200

@@ -33,6 +33,8 @@ import org.springframework.web.reactive.function.server.ServerResponse;
 class EventRoutes {
 
     private static final String EVENTS = "/api/v1/events";
+    /** The attribute under which a request keeps its body. */
+    private static final String BODY = EventRoutes.class.getName() + ".body";
 
     private final EventProcessor processor;
     private final EventStore store;
@@ -73,7 +75,27 @@ class EventRoutes {
                         request -> methodNotAllowed(HttpMethod.POST))
                 .route(RequestPredicates.path(EVENTS + "/health"), request -> methodNotAllowed(HttpMethod.GET))
                 .route(RequestPredicates.all(), request -> Problem.of(HttpStatus.NOT_FOUND, "Not found").response())
+                .filter(this::afterBody)
                 .build();
+    }
+
+    /**
+     * Reads the body, also one that will not be used, before anything answers. A client that has not finished sending may
+     * never see an answer; and Reactor Netty 1.2.18 stops reading a connection for good when a request that came while the
+     * one before was still being finished is answered at once, its end unread.
+     */
+    private Mono<ServerResponse> afterBody(ServerRequest request, HandlerFunction<ServerResponse> next) {
+        ReceivedBody body = new ReceivedBody(settings.maxBodyBytes());
+        return request.exchange().getRequest().getBody()
+                .doOnNext(body::add)
+                .takeUntil(buffer -> body.isHopeless())
+                .then(Mono.defer(() -> {
+                    if (body.isHopeless()) {
+                        request.exchange().getResponse().getHeaders().set(HttpHeaders.CONNECTION, "close");
+                    }
+                    request.attributes().put(BODY, body);
+                    return next.handle(request);
+                }));
     }
 
     private static Mono<ServerResponse> methodNotAllowed(HttpMethod allowed) {
@@ -88,7 +110,7 @@ class EventRoutes {
             Function<ServerRequest, Mono<ServerResponse>> handle) {
         return request -> {
             long start = System.nanoTime();
-            return handle.apply(request)
+            return Mono.defer(() -> handle.apply(request))
                     .onErrorResume(error -> Problem.of(error, settings.maxBodyBytes()).response())
                     .doOnNext(response -> metrics.answered(operation, String.valueOf(response.statusCode().value()), start));
         };
@@ -171,17 +193,13 @@ class EventRoutes {
         return ServerResponse.status(status).contentType(MediaType.APPLICATION_JSON).bodyValue(body);
     }
 
-    /**
-     * Hands over a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be
-     * used: an answer while the body is still on its way is one that a client may never see.
-     */
-    private Mono<ServerResponse> withJson(ServerRequest request, Function<byte[], Mono<ServerResponse>> work) {
-        return request.exchange().getRequest().getBody()
-                .reduceWith(() -> new ReceivedBody(settings.maxBodyBytes()), ReceivedBody::add)
-                .map(ReceivedBody::bytes)
-                .flatMap(bytes -> isJson(request.headers().asHttpHeaders().getFirst(HttpHeaders.CONTENT_TYPE))
-                        ? work.apply(bytes)
-                        : Problem.of(HttpStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json").response());
+    /** Hands over a body up to the limit, which says that it is JSON, or says nothing. */
+    private static Mono<ServerResponse> withJson(ServerRequest request, Function<byte[], Mono<ServerResponse>> work) {
+        byte[] bytes = ((ReceivedBody) request.attribute(BODY).orElseThrow()).bytes();
+        if (!isJson(request.headers().asHttpHeaders().getFirst(HttpHeaders.CONTENT_TYPE))) {
+            return Problem.of(HttpStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json").response();
+        }
+        return work.apply(bytes);
     }
 
     /** {@code application/json}, {@code application/*+json}, with or without parameters, or no type at all. */

@@ -20,7 +20,7 @@ final class ReceivedBody {
         this.limit = limit;
     }
 
-    ReceivedBody add(DataBuffer buffer) {
+    void add(DataBuffer buffer) {
         int count = buffer.readableByteCount();
         seen += count;
         if (seen <= limit) {
@@ -29,20 +29,18 @@ final class ReceivedBody {
             kept.writeBytes(bytes);
         }
         DataBufferUtils.release(buffer);
-        if (seen > (long) limit * PATIENCE) {
-            throw tooLarge();
-        }
-        return this;
     }
 
+    /** Whether so much came that the rest is not worth reading. */
+    boolean isHopeless() {
+        return seen > (long) limit * PATIENCE;
+    }
+
+    /** All of the body; {@link DataBufferLimitException} when it is larger than the limit. */
     byte[] bytes() {
         if (seen > limit) {
-            throw tooLarge();
+            throw new DataBufferLimitException("more than " + limit + " bytes");
         }
         return kept.toByteArray();
-    }
-
-    private DataBufferLimitException tooLarge() {
-        return new DataBufferLimitException("more than " + limit + " bytes");
     }
 }
