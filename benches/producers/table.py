@@ -7,7 +7,7 @@
 
 PostgreSQL is fresh for every service and as durable as it comes (fsync on). Each service gets 5 s of load before it is
 measured. CPU is the service's own user and system time over the requests answered; PostgreSQL's is beside it. Runs may be
-made in pieces: each writes its own file into DIR.
+made in pieces: each writes its own file into DIR, and with --built nothing is compiled before it (`table.py build` did).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT / "services" / "producer"))
 
 import stack  # noqa: E402  found through the path above
 
+LOAD = stack.BUILT / "load"
 TICK = os.sysconf("SC_CLK_TCK")
 USERS, SECONDS, WARM_UP = 50, 30, 5
 EVENTS, MANY_USERS = 100_000, 200
@@ -73,11 +74,8 @@ def host() -> dict[str, Any]:
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release(), "load_before": os.getloadavg()[0]}
 
 
-def build_load() -> pathlib.Path:
-    stack.BUILT.mkdir(parents=True, exist_ok=True)
-    program = stack.BUILT / "load"
-    subprocess.run(["go", "build", "-trimpath", "-o", program, "./load"], cwd=stack.HERE, check=True)
-    return program
+def build_load() -> None:
+    subprocess.run(["go", "build", "-trimpath", "-o", LOAD, "./load"], cwd=stack.HERE, check=True)
 
 
 class Rig:
@@ -210,14 +208,18 @@ def summary(out: pathlib.Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("what", choices=["load", "loss", "summary", "all"])
+    parser.add_argument("what", choices=["build", "load", "loss", "summary", "all"])
     parser.add_argument("--services", nargs="*", default=[])
     parser.add_argument("--payloads", nargs="*", type=int, default=[400, 8192])
+    parser.add_argument("--built", action="store_true", help="take the programs as they were built last")
     chosen = parser.parse_args()
+    if chosen.what == "build" or chosen.what != "summary" and not chosen.built:
+        stack.build(stack.kinds(chosen.services))
+        build_load()
+    if chosen.what == "build":
+        return 0
     if chosen.what != "summary":
-        wanted = stack.kinds(chosen.services)
-        stack.build(wanted)
-        program = build_load()
+        wanted, program = stack.kinds(chosen.services), LOAD
         if chosen.what in ("load", "all"):
             for payload in chosen.payloads:
                 for kind in wanted:

@@ -88,9 +88,10 @@ def build(wanted: list[Kind], java_tests: bool = False) -> None:
     """Builds what is asked for, each language with its own tool; output that is current is left as it is."""
     BUILT.mkdir(parents=True, exist_ok=True)
     names = {kind.name for kind in wanted}
-    rust = [f"-pproducer-{name.removeprefix('rust-')}" for name in sorted(names) if name.startswith("rust-")]
-    if rust:
-        _build(["cargo", "build", f"--profile={PROFILE}", "--locked", *rust], ROOT, CARGO_TARGET_DIR=str(TARGET))
+    if any(name.startswith("rust-") for name in names):
+        # Always both: built alone, each would have its dependencies built anew, with fewer features.
+        both = ["-pproducer-rest", "-pproducer-grpc"]
+        _build(["cargo", "build", f"--profile={PROFILE}", "--locked", *both], ROOT, CARGO_TARGET_DIR=str(TARGET))
     for name in sorted(names):
         if name.startswith("go-"):
             _build(["go", "build", "-trimpath", "-o", str(BUILT / name), f"./{name}"], HERE)
