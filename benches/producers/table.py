@@ -213,7 +213,7 @@ def main() -> int:
     parser.add_argument("--payloads", nargs="*", type=int, default=[400, 8192])
     parser.add_argument("--built", action="store_true", help="take the programs as they were built last")
     chosen = parser.parse_args()
-    if chosen.what == "build" or chosen.what != "summary" and not chosen.built:
+    if chosen.what == "build" or (chosen.what != "summary" and not chosen.built):
         stack.build(stack.kinds(chosen.services))
         build_load()
     if chosen.what == "build":
