@@ -73,7 +73,22 @@ def host() -> dict[str, Any]:
         ),
         "",
     )
-    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release(), "load_before": os.getloadavg()[0]}
+    return {
+        "cpu": model, "cores": os.cpu_count(), "kernel": platform.release(), "load_before": os.getloadavg()[0],
+        "commit": said("git", "-C", str(ROOT), "describe", "--always", "--dirty"),
+        "versions": [said("rustc", "--version"), said("go", "version"), said("java", "--version"), f"profile {stack.PROFILE}"],
+    }  # fmt: skip
+
+
+def said(*command: str) -> str:
+    """The first line that a program prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.partition("\n")[0]
+
+
+def stolen() -> tuple[int, int]:
+    """Ticks of all cores: taken away by the host of this virtual machine, and in all."""
+    ticks = [int(field) for field in pathlib.Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
+    return ticks[7], sum(ticks)
 
 
 def build_load() -> None:
@@ -119,14 +134,16 @@ def measure(kind: stack.Kind, program: pathlib.Path, payload: int) -> dict[str, 
         warm = rig.load(program, users=USERS, bytes=payload, duration=f"{WARM_UP}s")
         pid = rig.service.process.pid
         cpu, database = cpu_seconds(pid), postgres_cpu_seconds(rig.postgres.directory)
+        steal, ticks = stolen()
         found = rig.load(program, users=USERS, bytes=payload, duration=f"{SECONDS}s")
+        steal, ticks = (after - before for after, before in zip(stolen(), (steal, ticks), strict=True))
         answered = found["requests"] - found["errors"]
         cpu, database = cpu_seconds(pid) - cpu, postgres_cpu_seconds(rig.postgres.directory) - database
         return {
             "service": kind.name, "payload": payload, "host": host(), "warm_up_requests": warm["requests"], **found,
             "cpu_ms_per_request": 1000 * cpu / answered if answered else None,
             "postgres_cpu_ms_per_request": 1000 * database / answered if answered else None,
-            "rss_mib": memory_mib(pid, "VmRSS:"), "rss_peak_mib": memory_mib(pid, "VmHWM:"),
+            "steal_percent": 100 * steal / ticks, "rss_mib": memory_mib(pid, "VmRSS:"), "rss_peak_mib": memory_mib(pid, "VmHWM:"),
         }  # fmt: skip
 
 
@@ -169,9 +186,11 @@ def summary(out: pathlib.Path) -> str:
     runs = [json.loads(path.read_text()) for path in sorted(out.glob("load-*.json"))]
     proofs = [json.loads(path.read_text()) for path in sorted(out.glob("loss-*.json"))]
     any_run = (runs or proofs)[0]["host"]
+    worst_steal = max((run["steal_percent"] for run in runs), default=0)
     lines = [
         "# The six event-ingestion services under one equal load", "",
         f"{any_run['cpu']}, {any_run['cores']} cores, Linux {any_run['kernel']}; service, PostgreSQL 15 (fsync on) and load share them.",
+        f"{', '.join(any_run['versions'])}; commit {any_run['commit']}. CPU time stolen by the host: {worst_steal:.1f} % at most.",
         f"{USERS} users in a closed loop, one kept connection each, {SECONDS} s after {WARM_UP} s of warm-up, events spread over 10,000 entities.", "",
         "| service | event, bytes | req/s | of the fastest of its protocol | p50 ms | p99 ms | CPU ms/req | PostgreSQL CPU ms/req | RSS MiB | connections | errors | req/s while warming up |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
