@@ -3,7 +3,7 @@
 
     table.py --out DIR load [--payloads 400 8192] [--services NAME...]   # 30 s each, 50 users, one service at a time
     table.py --out DIR loss [--services NAME...]                         # 100,000 distinct events by 50 clients, then 200 clients
-    table.py --out DIR summary                                           # README.md from what is in DIR
+    table.py --out DIR summary                                           # summary.md from what is in DIR
 
 PostgreSQL is fresh for every service and as durable as it comes (fsync on). Each service gets 45 s of load before it is
 measured. CPU is the service's own user and system time over the requests answered; PostgreSQL's is beside it. Runs may be
@@ -189,6 +189,7 @@ def summary(out: pathlib.Path) -> str:
     worst_steal = max((run["steal_percent"] for run in runs), default=0)
     lines = [
         "# The six event-ingestion services under one equal load", "",
+        "Made by `scripts/bench producers`; `--built load` and `--built loss` with `--services` make it in pieces.", "",
         f"{any_run['cpu']}, {any_run['cores']} cores, Linux {any_run['kernel']}; service, PostgreSQL 15 (fsync on) and load share them.",
         f"{', '.join(any_run['versions'])}; commit {any_run['commit']}. CPU time stolen by the host: {worst_steal:.1f} % at most.",
         f"{USERS} users in a closed loop, one kept connection each, {SECONDS} s after {WARM_UP} s of warm-up, events spread over 10,000 entities.", "",
@@ -249,7 +250,7 @@ def main() -> int:
             for kind in wanted:
                 write(chosen.out, f"loss-{kind.name}", prove(kind, program))
     text = summary(chosen.out)
-    (chosen.out / "README.md").write_text(text)
+    (chosen.out / "summary.md").write_text(text)
     print(text)
     return 0
 
