@@ -5,7 +5,7 @@ export WEIR_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weir
 export CARGO_TARGET_DIR ?= $(WEIR_CACHE)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help run services build dist test lint bench perf-baseline perf-cached perf-report perf-all fuzz soak clean
+.PHONY: help run services build dist test lint bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,12 @@ perf\:baseline: perf-baseline
 perf\:cached: perf-cached
 perf\:report: perf-report
 perf\:all: perf-all
+
+producers: ## start the event-ingestion services with a PostgreSQL (SERVICES="rust-rest ..." for some)
+	@scripts/producers $(SERVICES)
+
+producers-sqlx: ## make the committed query data of the Rust event services again
+	@services/producer/rust-core/prepare.py
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS each (default 60)
 	@scripts/fuzz
