@@ -122,7 +122,7 @@ fn the_target_is_visible_ascii_without_fragment_rule_4_rfc9112_3_2() {
         (0..=255u8).filter(|byte| !(0x21..=0x7e).contains(byte) && !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
     {
         for place in [1, 9, 20, 40] {
-            let mut target = vec![b'/'; 50];
+            let mut target = [b'/'; 50];
             target[place] = byte;
             refuse_request(with_line([b"GET ", &target[..], b" HTTP/1.1"].concat()), Target);
         }

@@ -273,7 +273,7 @@ fn of_response(head: &ResponseHead, buf: &[u8]) -> Message {
 
 fn of_fields(fields: &h1::Fields, buf: &[u8]) -> Vec<Field> {
     assert_eq!(fields.len(), fields.iter().count());
-    assert_eq!(fields.is_empty(), fields.len() == 0);
+    assert_eq!(fields.is_empty(), fields.is_empty());
     fields
         .iter()
         .map(|field| {

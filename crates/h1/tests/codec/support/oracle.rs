@@ -44,24 +44,39 @@ impl Message {
     }
 }
 
-/// Why reading cannot go on: more is needed, or a rule is broken.
-type Step<T> = Result<T, Reading>;
+/// Why reading cannot go on.
+enum Stop {
+    /// More is needed.
+    Incomplete,
+    /// A rule is broken.
+    Invalid(&'static str),
+}
+
+type Step<T> = Result<T, Stop>;
+
+fn reading(step: Step<Message>) -> Reading {
+    match step {
+        Ok(message) => Reading::Message(message),
+        Err(Stop::Incomplete) => Reading::Incomplete,
+        Err(Stop::Invalid(rule)) => Reading::Invalid(rule),
+    }
+}
 
 /// Reads the request that `bytes` begin with.
 pub fn request(bytes: &[u8]) -> Reading {
-    read_request(bytes).unwrap_or_else(|reading| reading)
+    reading(read_request(bytes))
 }
 
 /// Reads the response that `bytes` begin with, to a request with `method`. `closed` says that nothing follows them.
 pub fn response(bytes: &[u8], method: &[u8], closed: bool) -> Reading {
-    read_response(bytes, method, closed).unwrap_or_else(|reading| reading)
+    reading(read_response(bytes, method, closed))
 }
 
 fn invalid<T>(rule: &'static str) -> Step<T> {
-    Err(Reading::Invalid(rule))
+    Err(Stop::Invalid(rule))
 }
 
-fn read_request(bytes: &[u8]) -> Step<Reading> {
+fn read_request(bytes: &[u8]) -> Step<Message> {
     // 2.2: at least one empty line before the request line is ignored; here exactly one.
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
     let (lines, head_length) = head_lines(&bytes[skipped..])?;
@@ -93,7 +108,7 @@ fn read_request(bytes: &[u8]) -> Step<Reading> {
     finish(bytes, skipped + head_length, start, fields, framing, false)
 }
 
-fn read_response(bytes: &[u8], method: &[u8], closed: bool) -> Step<Reading> {
+fn read_response(bytes: &[u8], method: &[u8], closed: bool) -> Step<Message> {
     let (lines, head_length) = head_lines(bytes)?;
     let line = lines[0];
     let Some((version, rest)) = line.split_at_checked(8) else { return invalid("4: status line") };
@@ -137,17 +152,17 @@ fn finish(
     fields: Vec<(String, Vec<u8>)>,
     (framing, length): (Framing, u64),
     closed: bool,
-) -> Step<Reading> {
+) -> Step<Message> {
     let rest = &bytes[head_length..];
     let (body, used) = match framing {
         Framing::None => (Vec::new(), 0),
-        Framing::Length if length > rest.len() as u64 => return Err(Reading::Incomplete),
+        Framing::Length if length > rest.len() as u64 => return Err(Stop::Incomplete),
         Framing::Length => (rest[..length as usize].to_vec(), length as usize),
         Framing::Chunked => chunked_body(rest)?,
         Framing::UntilClose if closed => (rest.to_vec(), rest.len()),
-        Framing::UntilClose => return Err(Reading::Incomplete),
+        Framing::UntilClose => return Err(Stop::Incomplete),
     };
-    Ok(Reading::Message(Message { start, fields, framing, body, length: head_length + used }))
+    Ok(Message { start, fields, framing, body, length: head_length + used })
 }
 
 /// The lines of a head without their ends, and its length (2.1). A head ends at its first empty line, and nothing but CRLF ends a line.
@@ -172,13 +187,13 @@ fn crlf_line(bytes: &[u8], start: usize) -> Step<(&[u8], usize)> {
                 return match bytes.get(at + 1) {
                     Some(b'\n') => Ok((&bytes[start..at], at + 2)),
                     Some(_) => invalid("2.2: bare CR"),
-                    None => Err(Reading::Incomplete),
+                    None => Err(Stop::Incomplete),
                 };
             }
             _ => {}
         }
     }
-    Err(Reading::Incomplete)
+    Err(Stop::Incomplete)
 }
 
 fn check_version(version: &[u8]) -> Step<()> {
@@ -273,10 +288,11 @@ fn check_authority(authority: &str) -> Step<()> {
     if !host.chars().all(|c| c.is_ascii_alphanumeric() || "-._~!$&'()*+;=%:".contains(c)) {
         return invalid("3986 3.2.2: host");
     }
-    if !port.is_empty() && !(port.starts_with(':') && port[1..].chars().all(|c| c.is_ascii_digit())) {
-        return invalid("3986 3.2.3: port");
+    match port.strip_prefix(':') {
+        Some(digits) if digits.chars().all(|c| c.is_ascii_digit()) => Ok(()),
+        None if port.is_empty() => Ok(()),
+        _ => invalid("3986 3.2.3: port"),
     }
-    Ok(())
 }
 
 /// 7.1: `*chunk last-chunk trailer-section CRLF`. Returns the data and the length of its coding.
@@ -289,9 +305,9 @@ fn chunked_body(bytes: &[u8]) -> Step<(Vec<u8>, usize)> {
         if size == 0 {
             break;
         }
-        let size = usize::try_from(size).or(Err(Reading::Incomplete))?;
+        let size = usize::try_from(size).or(Err(Stop::Incomplete))?;
         let Some(piece) = at.checked_add(size).and_then(|end| bytes.get(at..end)) else {
-            return Err(Reading::Incomplete);
+            return Err(Stop::Incomplete);
         };
         data.extend_from_slice(piece);
         at += size;
@@ -300,7 +316,7 @@ fn chunked_body(bytes: &[u8]) -> Step<(Vec<u8>, usize)> {
             return invalid("7.1: CRLF behind the data");
         }
         if end.len() < 2 {
-            return Err(Reading::Incomplete);
+            return Err(Stop::Incomplete);
         }
         at += 2;
     }
