@@ -61,7 +61,7 @@ limits:
   client: {rate: 1000000/s, burst: 1000000, headers: [ietf, legacy, scope]}
   agent: {algorithm: sliding_window, key: [header:user-agent, route], quota: 60000000, window: 1h}
   flight: {algorithm: concurrency, key: global, quota: 100}
-  none: {algorithm: fixed_window, key: 'query:b', quota: 1, window: 24h}
+  once: {algorithm: fixed_window, key: 'query:b', quota: 1, window: 24h}
 ";
 const REFUSED: &[u8] = b"GET /refused?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n";
 
@@ -88,7 +88,7 @@ fn neither_a_proxied_nor_a_refused_request_allocates_in_steady_state() {
         probe.local_addr().unwrap().port()
     };
     let yaml = format!(
-        "listen: [127.0.0.1:{port}]\nworkers: 1\nupstreams: {{u: {{targets: [http://{upstream}]}}}}\n{LIMITS}defaults: {{limits: [client, agent, flight]}}\nroutes:\n  - {{match: {{path: /*}}, upstream: u}}\n  - {{match: {{path: /refused}}, upstream: u, limits: [none]}}\n"
+        "listen: [127.0.0.1:{port}]\nworkers: 1\nupstreams: {{u: {{targets: [http://{upstream}]}}}}\n{LIMITS}defaults: {{limits: [client, agent, flight]}}\nroutes:\n  - {{match: {{path: /*}}, upstream: u}}\n  - {{match: {{path: /refused}}, upstream: u, limits: [once]}}\n"
     );
     std::fs::write(&path, yaml).unwrap();
     std::thread::spawn(move || weir::server::serve(weir::server::Source::File(path)).unwrap());

@@ -17,7 +17,7 @@ fn builder() -> WeirBuilder {
 fn yaml(top: &str, limits: &str, names: &str) -> String {
     format!(
         "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\n{top}\nlimits:\n{limits}\ndefaults: {{limits: [{names}]}}\nroutes:\n  \
-         - match: {{path: /a, methods: [GET, POST]}}\n    respond: {{status: 200, body: a}}\n  \
+         - name: a\n    match: {{path: /a, methods: [GET, POST]}}\n    respond: {{status: 200, body: a}}\n  \
          - match: {{path: /free}}\n    limits: []\n    respond: {{status: 200, body: free}}\n"
     )
 }
@@ -355,9 +355,9 @@ fn a_trusted_peer_says_what_a_request_costs() {
 fn header_families_are_chosen_per_limit() {
     let weir = gateway(
         "",
-        "  none: {algorithm: fixed_window, quota: 100, window: 1h, headers: []}\n  \
+        "  silent: {algorithm: fixed_window, quota: 100, window: 1h, headers: []}\n  \
            old: {algorithm: fixed_window, quota: 2, window: 90s, headers: [legacy, scope]}",
-        "none, old",
+        "silent, old",
     );
     let mut client = weir.connect();
     let first = client.get("/a");
@@ -422,10 +422,10 @@ fn an_operator_asks_about_a_key_and_resets_it() {
         assert!(reply.text().contains(why), "{}", reply.text());
     }
     let mut admin = RawClient::connect(weir.admin_addr());
-    admin.request("DELETE", "/limits?key=127.0.0.1", &[], "");
+    admin.request("DELETE", "/limits?key=127.0.0.1", &[("Host", "localhost")], "");
     assert_eq!(admin.read_response().text(), r#"{"reset":["ip"]}"#);
     assert_eq!(admitted(&mut client, 3, &[("x-k", "1")]), 2);
-    admin.request("DELETE", "/limits", &[], "");
+    admin.request("DELETE", "/limits", &[("Host", "localhost")], "");
     assert_eq!(admin.read_response().status(), 422);
 }
 

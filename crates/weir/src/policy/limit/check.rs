@@ -9,7 +9,7 @@ use super::fields;
 use super::key::{KeyBytes, query_parameter};
 use super::memory::{Memory, Receipt};
 use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
-use super::{Ask, Key, Now, StoreFailed};
+use super::{Ask, Decision, Key, Now, StoreFailed};
 use crate::config::{LimitCost, LimitKey, MissingKey};
 use crate::error::{Error, Reason};
 use crate::server::clock;
@@ -34,8 +34,9 @@ pub struct Work {
     key: KeyBytes,
     /// What was asked, in the order of the route's limits.
     pub(super) asks: Vec<Ask>,
-    /// How many of them are of limits in memory; these come first.
+    /// How many of them are asked of limits in memory; they come first.
     local: usize,
+    /// How each of those was charged.
     charged: Vec<Charged>,
     /// Places that the request takes up among those in flight, until it is over.
     held: Vec<Permit>,
@@ -104,23 +105,22 @@ pub async fn check(
     Ok(verdict)
 }
 
-/// Asks those in a shared store, which come last.
+/// Asks those in a shared store, once those in memory allow.
 async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict, Error> {
-    let (local, remote) = work.asks.split_at_mut(work.local);
+    let asks = &mut work.asks[work.local..];
     let result = match &limits.remote {
-        Some(store) => store.ask(limits, remote).await,
+        Some(store) => store.ask(limits, asks).await,
         // The configuration was checked: there is a Redis where a limit names it.
         None => Err(StoreFailed),
     };
-    let refused = remote.iter().find(|ask| !ask.decision.allowed);
-    match (result, refused) {
+    let refused = asks.iter().find(|ask| !ask.decision.allowed).copied();
+    let verdict = match (result, refused) {
         (Ok(()), None) => return Ok(Verdict::Allowed),
-        _ => take_back(local, &mut work.charged, &mut work.held, limits),
-    }
-    match (result, refused) {
-        (Ok(()), Some(ask)) => Ok(Verdict::Refused(*ask)),
-        _ => Err(Reason::LimitStore.into()),
-    }
+        (Ok(()), Some(ask)) => Ok(Verdict::Refused(ask)),
+        (Err(StoreFailed), _) => Err(Reason::LimitStore.into()),
+    };
+    take_back(work, limits);
+    verdict
 }
 
 /// Asks those in memory.
@@ -129,11 +129,8 @@ fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, aske
     let now = limits.shared.at(clock::turn_ns());
     work.asks.clear();
     work.charged.clear();
-    work.local = usize::MAX;
-    for (position, &index) in route.order.iter().enumerate() {
-        if position == route.local {
-            work.local = work.asks.len();
-        }
+    work.local = 0;
+    for (place, &index) in route.order.iter().enumerate() {
         let Some(limit) = limits.get(index) else { continue };
         match write_key(&mut work.key, limit, asked) {
             Keyed::Whole => {}
@@ -141,19 +138,19 @@ fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, aske
             Keyed::Refuse => return Verdict::MissingKey(index),
         }
         let key = limits.shared.key(&limit.limit, &work.key);
-        work.asks.push(Ask { limit: index, key, cost: cost(limit, asked), decision: Default::default() });
+        work.asks.push(Ask { limit: index, key, cost: cost(limit, asked), decision: Decision::default() });
+        if place < route.local {
+            work.local += 1;
+        }
     }
-    work.local = work.local.min(work.asks.len());
     charge_all(work, limits, now)
 }
 
 /// Charges what was asked of limits in memory.
 fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
-    let Work { asks, charged, held, local, .. } = work;
-    let asks = &mut asks[..*local];
     // Most refusals are seen here, before anything is written.
-    if asks.len() > 1 {
-        for ask in asks.iter_mut() {
+    if work.asks.len() > 1 {
+        for ask in &mut work.asks[..work.local] {
             let Some(limit) = limits.get(ask.limit) else { continue };
             ask.decision = limit.peek(ask.key, ask.cost, now);
             if !ask.decision.allowed {
@@ -161,31 +158,30 @@ fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
             }
         }
     }
-    for index in 0..asks.len() {
-        let ask = &mut asks[index];
+    for ask in &mut work.asks[..work.local] {
         let Some(limit) = limits.get(ask.limit) else { continue };
-        let (decision, how) = limit.charge(ask.key, ask.cost, now, held);
+        let (decision, how) = limit.charge(ask.key, ask.cost, now, &mut work.held);
         ask.decision = decision;
         if !decision.allowed {
             let refused = Verdict::Refused(*ask);
-            take_back(&asks[..index], charged, held, limits);
+            take_back(work, limits);
             return refused;
         }
-        charged.push(how);
+        work.charged.push(how);
     }
     Verdict::Allowed
 }
 
-/// Another request was faster at a later limit: the earlier ones get back what they gave.
+/// A later limit refused what earlier ones have charged: they get it back.
 #[cold]
-fn take_back(asks: &[Ask], charged: &mut Vec<Charged>, held: &mut Vec<Permit>, limits: &WorkerLimits) {
+fn take_back(work: &mut Work, limits: &WorkerLimits) {
     let now = limits.shared.now();
-    for (ask, how) in asks.iter().zip(charged.drain(..)) {
+    for (ask, how) in work.asks.iter().zip(work.charged.drain(..)) {
         if let Some(limit) = limits.get(ask.limit) {
             limit.take_back(ask.key, ask.cost, how, now);
         }
     }
-    held.clear();
+    work.held.clear();
 }
 
 fn count(work: &Work, limits: &WorkerLimits, verdict: Verdict) {

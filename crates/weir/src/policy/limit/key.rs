@@ -97,7 +97,7 @@ impl KeyBytes {
 }
 
 /// The one value of a query parameter, still encoded; `None` when there is none or more than one, because which of several the
-/// upstream reads is not known. `Err` never; names are compared decoded.
+/// upstream reads is not known. Names are compared decoded.
 pub(super) fn query_parameter<'a>(query: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut found = None;
     for pair in query.split(|&byte| byte == b'&') {

@@ -16,7 +16,7 @@ fn config(limits: &str) -> Config {
 /// The limits of a file, for one of `workers`.
 fn worker(shared: &Arc<Limits>, index: usize, workers: usize) -> (WorkerLimits, RouteLimits) {
     let count = shared.iter().map(|(index, _)| index + 1).max().unwrap_or(0);
-    let limits = WorkerLimits::new(shared.clone(), count, &Metrics::new().shard(index), workers);
+    let limits = WorkerLimits::new(shared.clone(), count, &Metrics::new().shard(index), workers, None);
     let route = limits.of_route(&(0..count).map(LimitId).collect::<Vec<_>>());
     (limits, route)
 }
@@ -103,7 +103,7 @@ fn a_limit_that_is_switched_off_is_not_asked() {
     let config =
         config("  off: {algorithm: fixed_window, key: header:x, quota: 0, window: 1s, missing_key: {status: 400}}\n");
     let shared = Arc::new(Limits::new(&config, None));
-    let limits = WorkerLimits::new(shared, 1, &Metrics::new().shard(0), 1);
+    let limits = WorkerLimits::new(shared, 1, &Metrics::new().shard(0), 1, None);
     assert!(limits.of_route(&[LimitId(0)]).is_empty());
 }
 

@@ -9,7 +9,7 @@ fn limits(limits: &str, count: usize) -> (WorkerLimits, RouteLimits) {
     let yaml =
         format!("listen: 127.0.0.1:0\nlimits:\n{limits}routes: [{{match: {{path: /}}, respond: {{body: x}}}}]\n");
     let config: Config = load_text("test", &yaml, &|_| None).unwrap_or_else(|problems| panic!("{problems}")).config;
-    let limits = WorkerLimits::new(Limits::new(&config, None).into(), count, &Metrics::new().shard(0), 1);
+    let limits = WorkerLimits::new(Limits::new(&config, None).into(), count, &Metrics::new().shard(0), 1, None);
     let route = limits.of_route(&(0..count).map(LimitId).collect::<Vec<_>>());
     (limits, route)
 }
