@@ -7,7 +7,7 @@
 //!
 //! 1. [`Policy`] is made once per route that has a cache.
 //! 2. [`admit`](request::admit) reads the request once: around the cache, or an [`Asked`].
-//! 3. [`Policy::key`](key) writes the primary key; [`vary::write_secondary`] the secondary one of a stored answer that has `Vary`.
+//! 3. [`Policy::write_key`] writes the primary key; [`vary::write_secondary`] the secondary one, where a stored answer has `Vary`.
 //! 4. [`assess`](reuse::assess) says whether a stored answer may be used: its [`Terms`] against what was asked, now.
 //! 5. [`choose`](delivery::choose) says how much of it is sent: all, a range, or 304; [`head::write_fields`] and
 //!    [`status::write`] write the head.

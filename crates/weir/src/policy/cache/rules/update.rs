@@ -58,7 +58,8 @@ pub enum Freshened {
 }
 
 /// Brings a stored answer up to date by the head of a 304 that [`confirms`] it, or of a HEAD that [`head_effect`] found equal: appends the new
-/// field lines to `out` and says what the terms are now (RFC 9111 section 3.2).
+/// field lines to `out` and says what the terms are now (RFC 9111 section 3.2). The new lines may name other fields in `Vary`: names and secondary
+/// key are to be written again, from the request that was sent.
 pub fn freshen<'a>(
     policy: &Policy,
     asked: &Asked,
