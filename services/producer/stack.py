@@ -105,7 +105,9 @@ def build(wanted: list[Kind], java_tests: bool = False) -> None:
             # Offline is quick but knows only what was fetched before; a failure of another kind comes again, and is seen.
             _build(command, HERE)
         for name in java:
-            shutil.copyfile(HERE / name / "target" / f"{name}.jar", BUILT / f"{name}.jar")
+            # Put in place at once: a JVM that runs from the old file reads on in the old one.
+            shutil.copyfile(HERE / name / "target" / f"{name}.jar", BUILT / f"{name}.jar.new")
+            (BUILT / f"{name}.jar.new").replace(BUILT / f"{name}.jar")
 
 
 def _build(command: list[str], cwd: pathlib.Path, quiet: bool = False, **env: str) -> None:
