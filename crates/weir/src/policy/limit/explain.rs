@@ -132,9 +132,10 @@ impl Limits {
             };
             match part {
                 LimitKey::ClientIp => {
-                    bytes.address(value.parse::<IpAddr>().map(|address| address.to_canonical()).map_err(|_| {
+                    let address = value.parse::<IpAddr>().map_err(|_| {
                         BadQuestion(format!("`{}` counts by client address, and `{value}` is none", limit.spec.name))
-                    })?)
+                    })?;
+                    bytes.address(address.to_canonical());
                 }
                 _ if value.is_empty() => bytes.missing(),
                 _ => bytes.value(value.as_bytes()),

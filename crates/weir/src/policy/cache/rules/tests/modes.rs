@@ -84,7 +84,7 @@ fn credentials_that_separate_tenants_do_not() {
     let mut cache = config(CacheMode::Ttl(Duration::from_secs(300)));
     cache.partition_by = vec!["authorization".into(), "cookie".into(), "x-api-key".into()];
     let policy = Policy::new(&cache, ["x-api-key", "x-other"], None);
-    assert_eq!(&*policy.guarded, ["x-other".into()]);
+    assert_eq!(&*policy.guarded, [std::sync::Arc::<str>::from("x-other")]);
     let asked = get("Authorization: a\r\nCookie: b\r\nX-API-Key: c\r\n").asked(&policy);
     assert!(!asked.is_authorized && !asked.is_guarded);
     assert_eq!(get("X-Other: a\r\n").bypass(&policy), Bypass::Credentials);
