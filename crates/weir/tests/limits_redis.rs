@@ -407,3 +407,40 @@ fn redis_over_tls_with_a_password() {
     assert!(!weir.stderr().contains("p@ss") && !weir.stderr().contains("p%40ss"), "{}", weir.stderr());
     assert!(!weir.admin_get("/config").text().contains("p%40ss"));
 }
+
+#[test]
+fn an_operator_sees_what_redis_knows_of_a_key_and_resets_it() {
+    let redis = Redis::start();
+    let limits = "  few: {algorithm: fixed_window, quota: 3, window: 600s, key: 'header:X-API-KEY', store: redis}";
+    let weir = builder().config(yaml(&redis.url(), PATIENT, limits, "few")).start();
+    let state = |key: &str| {
+        let answer = weir.admin_get(&format!("/limits?key={key}&limit=few"));
+        let answer: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
+        answer["limits"][0]["state"].clone()
+    };
+    let mut clients: Vec<RawClient> = (0..8).map(|_| weir.connect()).collect();
+    assert_eq!(statuses(&mut clients[0], 2, "k"), [200, 200]);
+    let two = state("k");
+    assert_eq!((&two["remaining"], &two["allowed"], &two["in_use"]), (&1.into(), &true.into(), &true.into()));
+    assert_eq!(state("k"), two, "looking charges nothing");
+    assert_eq!(state("another")["in_use"], false);
+    // Every worker knows that it is over.
+    assert_eq!(statuses(&mut clients[0], 1, "k"), [200]);
+    for client in &mut clients {
+        assert_eq!(statuses(client, 1, "k"), [429]);
+    }
+    let over = state("k");
+    assert!(over["allowed"] == false && over["retry_seconds"].as_f64().unwrap() > 500.0, "{over}");
+    let mut admin = RawClient::connect(weir.admin_addr());
+    admin.request("DELETE", "/limits?key=k", &[], "");
+    let reply = admin.read_response();
+    assert_eq!((reply.status(), reply.text()), (200, r#"{"reset":["few"]}"#));
+    wait::until(DEADLINE, "a fresh count", || statuses(&mut clients[3], 1, "k") == [200]);
+    let passed: usize =
+        clients.iter_mut().map(|client| statuses(client, 1, "k")).filter(|status| *status == [200]).count();
+    assert_eq!(passed, 2);
+    redis.kill();
+    wait::until(DEADLINE, "a note", || weir.admin_get("/limits?key=k&limit=few").text().contains("\"note\""));
+    admin.request("DELETE", "/limits?key=k", &[], "");
+    assert_eq!(admin.read_response().status(), 422);
+}
