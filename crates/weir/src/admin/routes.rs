@@ -19,7 +19,7 @@ weir, admin listener
 
 GET  /metrics    counts for Prometheus; OpenMetrics when Accept asks for it
 GET  /upstreams  state of every target, as JSON
-GET  /routes     routes in the order in which they are matched, as JSON
+GET  /routes     routes in the order of the file, as JSON
 GET  /config     the configuration in force, as YAML, secrets blanked
 GET  /healthz    whether this process takes requests, and the health of its targets
 GET  /cachez     counts of the cache

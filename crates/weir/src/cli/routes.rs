@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use weir::config::{
-    Action, Builtin, Config, HostPattern, Matcher, Redirect, Rewrite, Route, RouteId, load_file, process_environment,
-};
-use weir::route::{Found, Lookup, Table, path, rewrite};
+use weir::config::{Action, Config, HostPattern, Rewrite, Route, RouteId, load_file, process_environment};
+use weir::route::{Described, Found, Lookup, Table, describe, path, rewrite};
 
 use super::{BAD_CONFIGURATION, print, refuse};
 
@@ -50,17 +48,10 @@ impl Routes {
 /// Every route in the order of the file, one a line, in columns.
 fn list(config: &Config) -> String {
     let mut rows = vec![["NAME", "METHODS", "HOST", "PATH", "HEADERS", "GOES TO"].map(str::to_owned)];
-    for route in &config.routes {
-        let matcher = &route.matcher;
-        let any = |text: String| if text.is_empty() { "any".to_owned() } else { text };
-        rows.push([
-            route.name.to_string(),
-            any(matcher.methods.join(",")),
-            any(matcher.host.to_string()),
-            matcher.path.to_string(),
-            headers(matcher),
-            destination(config, route),
-        ]);
+    let any = |text: String| if text.is_empty() { "any".to_owned() } else { text };
+    for route in describe(config) {
+        let headers = route.headers_text();
+        rows.push([route.name, any(route.methods.join(",")), any(route.host), route.path, headers, route.to]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
@@ -75,30 +66,6 @@ fn list(config: &Config) -> String {
         text.push('\n');
     }
     text
-}
-
-fn headers(matcher: &Matcher) -> String {
-    let pairs: Vec<String> = matcher.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    if pairs.is_empty() { "-".to_owned() } else { pairs.join(",") }
-}
-
-/// What a route does, in a few words.
-fn destination(config: &Config, route: &Route) -> String {
-    match &route.action {
-        Action::Proxy(proxy) => {
-            let name = |id: &weir::config::UpstreamId| config.upstreams[id.0].name.to_string();
-            let fallback: Vec<String> = proxy.fallback.iter().map(name).collect();
-            let fallback =
-                if fallback.is_empty() { String::new() } else { format!(", else {}", fallback.join(", else ")) };
-            format!("{}{fallback}", name(&proxy.upstream))
-        }
-        Action::Redirect(Redirect { to, append_rest, status }) => {
-            format!("{status} {to}{}", if *append_rest { "*" } else { "" })
-        }
-        Action::Respond(respond) => format!("answer {}", respond.status),
-        Action::Builtin(Builtin::Healthz) => "healthz".to_owned(),
-        Action::Builtin(Builtin::Cachez) => "cachez".to_owned(),
-    }
 }
 
 /// A request to look for.
@@ -188,7 +155,7 @@ fn explain(config: &Config, request: &Request) -> (String, bool) {
 fn taken(config: &Config, route: &Route, found: Found, target: path::Target<'_>) -> String {
     let matcher = &route.matcher;
     let mut out = Vec::new();
-    let mut text = format!("`{}`: {}\n  because of path {}", route.name, destination(config, route), matcher.path);
+    let mut text = format!("`{}`: {}\n  because of path {}", route.name, Described::of(config, route).to, matcher.path);
     if matcher.host != HostPattern::Any {
         text.push_str(&format!(", host {}", matcher.host));
     }
@@ -238,7 +205,8 @@ fn why_not(route: &Route, request: &Request, path: &[u8]) -> Option<String> {
     }
     probe.matcher.headers = headers_wanted;
     if !matches(&probe) {
-        return Some(format!("it wants {}", headers(&probe.matcher)));
+        let wanted: Vec<_> = probe.matcher.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        return Some(format!("it wants {}", wanted.join(",")));
     }
     Some(format!("{} comes after", probe.matcher.path))
 }

@@ -97,7 +97,10 @@ pub struct Exchange<'w, C> {
 /// What is remembered for metrics and the log.
 #[derive(Default)]
 struct Journal {
+    /// When the event loop saw the request: the wait for its turn counts.
     started_ns: u64,
+    /// When its answer was complete, if that is known.
+    ended_ns: u64,
     status: u16,
     error: Option<Error>,
     /// 0: the gateway itself, else 1 + position in the route's choices.
@@ -107,7 +110,6 @@ struct Journal {
     response_bytes: u64,
     upstream_ns: Option<u64>,
     overhead_ns: Option<u64>,
-    target: Option<String>,
 }
 
 impl<'w, C: ClientIo> Exchange<'w, C> {
@@ -117,6 +119,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         let close = !scratch.request.keep_alive || worker.draining.get();
         let body_read = scratch.request.body == BodyKind::None;
         scratch.request_id.clear();
+        scratch.logged_target.clear();
         Exchange {
             worker,
             snapshot,
@@ -134,7 +137,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             body_gone: false,
             continued: false,
             aborts: false,
-            log: Journal { started_ns: clock::now_ns(), ..Journal::default() },
+            log: Journal { started_ns: clock::turn_ns(), ..Journal::default() },
         }
     }
 
@@ -160,12 +163,20 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         }
     }
 
-    /// Finds out who asks, and the request's id.
+    /// Finds out who asks.
     pub fn identify_client(&mut self) {
-        let config = self.snapshot.generation.config.clone();
+        let buf = self.down.buffer.whole();
+        self.down.client.identify(&self.scratch.request.fields, buf, &self.snapshot.config().trusted_proxies);
+    }
+
+    /// Sees to it that the request has an id: a trusted peer's, or one made here. A request that nobody asks about goes without.
+    pub fn ensure_request_id(&mut self) {
+        if !self.scratch.request_id.is_empty() {
+            return;
+        }
+        let config = self.snapshot.config();
         let buf = self.down.buffer.whole();
         let fields = &self.scratch.request.fields;
-        self.down.client.identify(fields, buf, &config.trusted_proxies);
         let given = if !self.down.client.peer_is_trusted {
             None
         } else if config.request_id.eq_ignore_ascii_case(Known::XRequestId.name()) {
@@ -257,6 +268,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
 
     /// Answers a request that is not served as asked; or, when the answer has begun, sees to it that it cannot pass for complete.
     pub async fn fail(&mut self, error: Error) {
+        self.ensure_request_id();
         self.log.error = Some(error);
         self.log.status = if self.answer == Answer::None { error.reason.status() } else { self.log.status };
         self.worker.metrics.not_served(error.reason);
@@ -342,7 +354,8 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     }
 
     fn record(&mut self) {
-        let total_ns = clock::now_ns().saturating_sub(self.log.started_ns);
+        let ended_ns = if self.log.ended_ns == 0 { clock::now_ns() } else { self.log.ended_ns };
+        let total_ns = ended_ns.saturating_sub(self.log.started_ns);
         let head_bytes = self.scratch.request.end as u64;
         let record = Record {
             upstream_slot: self.log.slot,
@@ -360,6 +373,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         if let Some(writer) = &mut *self.worker.log.borrow_mut()
             && writer.sampled()
         {
+            self.ensure_request_id();
             let log = &self.log;
             let config = self.snapshot.config();
             let buf = self.down.buffer.whole();
@@ -378,7 +392,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
                 status: log.status,
                 route: route.map(|route| &*route.name),
                 upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
-                target: log.target.as_deref(),
+                target: Some(&*self.scratch.logged_target).filter(|target| !target.is_empty()),
                 request_bytes: record.request_bytes,
                 response_bytes: record.response_bytes,
                 duration_ns: total_ns,

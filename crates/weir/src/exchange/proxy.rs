@@ -1,5 +1,6 @@
 //! Forwarding: which upstream, which target, which connection, and what to do when one of them fails.
 
+use std::fmt::Write;
 use std::net::IpAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -123,10 +124,15 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
         let mut lease = match plan.view.pick(&Request { hash, tried: &x.scratch.tried }, moment()) {
             Pick::Target(lease) => lease,
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
-            Pick::Busy => wait(x, plan.view.wait()).await?,
+            Pick::Busy => wait(x, plan.view.wait(), plan.total_due).await?,
         };
         attempts += 1;
         x.log.attempts += 1;
+        if x.worker.log.borrow().is_some() {
+            x.scratch.logged_target.clear();
+            // Writing to a string cannot fail.
+            let _ = write!(x.scratch.logged_target, "{}", lease.target().address());
+        }
         let failed = match attempt(x, plan, &mut lease, attempts).await {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
@@ -150,7 +156,9 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
 async fn wait<C: ClientIo>(
     x: &mut Exchange<'_, C>,
     place: impl Future<Output = Result<Lease, WaitError>>,
+    total_due: u64,
 ) -> Result<Lease, (Error, bool)> {
+    x.down.deadline.set_at(total_due);
     let mut place = std::pin::pin!(place);
     std::future::poll_fn(|cx| {
         if let Poll::Ready(result) = place.as_mut().poll(cx) {
@@ -159,6 +167,9 @@ async fn wait<C: ClientIo>(
                 WaitError::TimedOut => (Reason::QueueTimeout.into(), true),
                 WaitError::Unavailable => (Reason::Unavailable.into(), true),
             }));
+        }
+        if x.down.deadline.poll_passed(cx) {
+            return Poll::Ready(Err((Reason::TotalTimeout.into(), false)));
         }
         poll_client_gone(x, cx).map(|()| Err((Reason::ClientGone.into(), false)))
     })
@@ -331,6 +342,7 @@ async fn converse<C: ClientIo>(
     let result = std::future::poll_fn(|cx| talk.poll_body(cx, &mut response)).await;
     let request_sent = talk.request_sent;
     let done_ns = clock::now_ns();
+    x.log.ended_ns = done_ns;
     x.log.request_body_bytes = request.bytes;
     x.log.response_bytes += head_bytes + response.bytes;
     x.body_read = request.has_read_all();
@@ -395,6 +407,7 @@ fn write_request_head<C: ClientIo>(
     up: &mut UpstreamSide,
     upgrade: Option<usize>,
 ) {
+    x.ensure_request_id();
     let buf = x.down.buffer.whole();
     let head = &x.scratch.request;
     let target = lease.target();

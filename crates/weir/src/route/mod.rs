@@ -3,6 +3,7 @@
 //! A request goes through here in three steps: [`path::normalise`] brings its target into the one form that everything else sees,
 //! [`Table::lookup`] finds the route, and [`rewrite`] writes the target that the upstream gets. None of them allocates.
 
+mod describe;
 pub mod host;
 mod method;
 pub mod path;
@@ -10,5 +11,6 @@ pub mod rewrite;
 mod table;
 mod trie;
 
+pub use describe::{Described, describe};
 pub use method::{Allow, MAX_METHODS};
 pub use table::{Found, Lookup, Table};

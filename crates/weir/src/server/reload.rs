@@ -10,7 +10,7 @@ use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
 use crate::config::{self, Config, LoadError, Loaded};
 use crate::observe::Metrics;
-use crate::route::Table;
+use crate::route::{Table, describe};
 use crate::upstream::{UpstreamSnapshot, Upstreams};
 
 /// Where the configuration comes from.
@@ -193,11 +193,11 @@ impl Control for Controller {
     }
 
     fn routes(&self) -> serde_json::Value {
-        describe(&self.shared.generation().config)
+        serde_json::to_value(describe(&self.shared.generation().config)).unwrap_or_default()
     }
 
     fn config_yaml(&self) -> String {
-        config::yaml::to_string(&*lock(&self.file))
+        lock(&self.file).to_yaml_without_secrets()
     }
 
     fn cachez(&self) -> Option<Cachez> {
@@ -211,17 +211,6 @@ impl Control for Controller {
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {
         Box::pin(Controller::reload(self, "asked for over the admin listener"))
     }
-}
-
-/// The routes as `/routes` shows them.
-fn describe(config: &Config) -> serde_json::Value {
-    let routes = config.routes.iter().map(|route| {
-        serde_json::json!({
-            "name": &*route.name,
-            "methods": route.matcher.methods.iter().map(|method| &**method).collect::<Vec<_>>(),
-        })
-    });
-    routes.collect()
 }
 
 /// What a file looked like when it was last looked at: a change of any of it means that it may say something else. Inode

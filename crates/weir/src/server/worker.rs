@@ -59,6 +59,8 @@ pub struct Scratch {
     pub target: Vec<u8>,
     /// Id of the request.
     pub request_id: Vec<u8>,
+    /// Address of the target that was asked last, for the access log; empty without one.
+    pub logged_target: String,
     /// Targets that were tried.
     pub tried: Vec<TargetId>,
     /// Bytes to the client.

@@ -39,7 +39,7 @@ pub struct Line<'a> {
     pub status: u16,
     /// Name of the route; none when no route matched.
     pub route: Option<&'a str>,
-    /// Name of the upstream that answered; none when the gateway did.
+    /// Name of the upstream that answered or failed to; none when the gateway answered by itself.
     pub upstream: Option<&'a str>,
     /// Address of its target.
     pub target: Option<&'a str>,

@@ -211,7 +211,7 @@ impl Shard {
 /// One finished request; durations in nanoseconds, sizes in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Who answered: 0 the gateway itself, else 1 + the index in the names given to [`Shard::route`].
+    /// Who was asked last: 0 nobody but the gateway itself, else 1 + the index in the names given to [`Shard::route`].
     pub upstream_slot: usize,
     /// Status that was sent, or that would have been (499, 502) when the exchange broke off before one could.
     pub status: u16,

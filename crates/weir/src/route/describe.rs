@@ -1,0 +1,66 @@
+//! A route in words, for `weir routes` and the admin listener.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::config::{Action, Builtin, Config, Redirect, Route, UpstreamId};
+
+/// What a route matches and where it leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// Methods; none means any.
+    pub methods: Vec<String>,
+    /// Host pattern; empty means any.
+    pub host: String,
+    /// Path pattern.
+    pub path: String,
+    /// Header fields that must be there.
+    pub headers: BTreeMap<String, String>,
+    /// What becomes of a request, in a few words: `python, else node`, `308 /new/*`, `answer 200`.
+    pub to: String,
+}
+
+/// The routes in the order of the file.
+pub fn describe(config: &Config) -> Vec<Described> {
+    config.routes.iter().map(|route| Described::of(config, route)).collect()
+}
+
+impl Described {
+    /// One route.
+    pub fn of(config: &Config, route: &Route) -> Self {
+        Described {
+            name: route.name.to_string(),
+            methods: route.matcher.methods.iter().map(ToString::to_string).collect(),
+            host: route.matcher.host.to_string(),
+            path: route.matcher.path.to_string(),
+            headers: route.matcher.headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            to: destination(config, &route.action),
+        }
+    }
+
+    /// The header fields in one word: `x-tier=gold,x-b=c`, or `-`.
+    pub fn headers_text(&self) -> String {
+        let pairs: Vec<String> = self.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        if pairs.is_empty() { "-".to_owned() } else { pairs.join(",") }
+    }
+}
+
+/// What an action does, in a few words.
+fn destination(config: &Config, action: &Action) -> String {
+    match action {
+        Action::Proxy(proxy) => {
+            let name = |id: &UpstreamId| config.upstreams[id.0].name.to_string();
+            let all: Vec<String> = std::iter::once(&proxy.upstream).chain(&proxy.fallback).map(name).collect();
+            all.join(", else ")
+        }
+        Action::Redirect(Redirect { to, append_rest, status }) => {
+            format!("{status} {to}{}", if *append_rest { "*" } else { "" })
+        }
+        Action::Respond(respond) => format!("answer {}", respond.status),
+        Action::Builtin(Builtin::Healthz) => "healthz".to_owned(),
+        Action::Builtin(Builtin::Cachez) => "cachez".to_owned(),
+    }
+}
