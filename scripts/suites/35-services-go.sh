@@ -83,8 +83,9 @@ step contract-auction contract auction --env "DATA_DIR=$tmp/auction" --start "$b
 start auction ' \(users\)' env USERS_PORT=0 ACTIVE_PORT=0 DESCRIPTIONS_PORT=0 DATA_DIR="$tmp/auction2" "$bin/auction"
 users=$url
 active=$(sed -nE 's/^listening on (.*) \(active\)$/\1/p' "$tmp/auction.out") descriptions=$(sed -nE 's/^listening on (.*) \(descriptions\)$/\1/p' "$tmp/auction.out")
-step contract-auction-through-gateway contract auction --through gateway --env "USERS_URL=$users" --env "ACTIVE_URL=$active" --env "DESCRIPTIONS_URL=$descriptions" \
-  --start "$bin/gateway-fiber -config $root/services/gateway-fiber/examples/auction.json"
+start auction-gateway '' env "USERS_URL=$users" "ACTIVE_URL=$active" "DESCRIPTIONS_URL=$descriptions" \
+  "$bin/gateway-fiber" -config services/gateway-fiber/examples/auction.json
+step contract-auction-through-gateway contract auction --through gateway --base-url "$url"
 
 # The running service against its own description: what it may be asked, right and wrong, and all that it answers.
 post() { curl -fsS -X POST -H 'Content-Type: application/json' "$@"; }
