@@ -2,7 +2,7 @@
 # The contract suite of every service again, through Weir: what a service promises must not change because a gateway is in front of it.
 source "$(dirname "$0")/../lib.sh"
 suite=through-weir
-source "$root/scripts/services.sh"
+source "$root/scripts/lib-services.sh"
 need_program go "Go 1.26 or newer builds some of the services: https://go.dev/doc/install"
 need_apt redis-server
 contract=$(need_venv contract services/contract/requirements.txt)/bin/python
