@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gateways against direct: a Hono service by itself, behind Fiber and behind Weir, and what each gateway answers by itself.
 
-    scripts/bench direct [--rounds 8] [--seconds 2] [--threads 6] [--connections 200]
+    scripts/bench direct [--rounds 8] [--seconds 2] [--threads 1] [--connections 200]
 
 wrk and Hono have one core in every lane, the gateway the other. Every round runs every lane once, in rotating order; ratios are taken round by
 round and their median is quoted with its spread. A window with anything but 200 is void.
@@ -91,6 +91,21 @@ def window(lane: Lane, threads: int, connections: int, seconds: float) -> Window
     )
 
 
+# HAProxy without HTTP: what the way over the other core costs by itself. No gateway can keep more.
+RELAY = """
+global
+  nbthread 1
+defaults
+  mode tcp
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+listen relay
+  bind 127.0.0.1:{port}
+  server hono 127.0.0.1:{upstream}
+"""
+
+
 def start(rig: Rig, weir: str) -> list[Lane]:
     auth, messages = free_port(), free_port()
     os.environ |= {"AUTH_PORT": str(auth), "MESSAGES_PORT": str(messages), "AUTH_URL": f"http://127.0.0.1:{auth}"}
@@ -106,10 +121,16 @@ def start(rig: Rig, weir: str) -> list[Lane]:
     os.environ["LISTEN"] = f"127.0.0.1:{weir_port}"
     weir_command = [weir, "--config", str(ROOT / "examples/weir/fiber.yaml")]
     gateway = rig.spawn("weir", weir_command, GATEWAY_CORE, weir_port, output([weir, "--version"]))
+    relay_port = free_port()
+    relay_file = rig.dir / "relay.cfg"
+    relay_file.write_text(RELAY.format(port=relay_port, upstream=auth))
+    relay_command = [need("haproxy", "apt-get install haproxy"), "-f", str(relay_file)]
+    relay = rig.spawn("relay", relay_command, GATEWAY_CORE, relay_port, output(["haproxy", "-v"]).splitlines()[0])
     said = System("messages", messages, None, hono.version)
     return [
         Lane("auth through Fiber", fiber, "/api/auth/sample", fiber),
         Lane("auth through Weir", gateway, "/api/auth/sample", gateway),
+        Lane("auth through a TCP relay", relay, "/api/auth/sample", relay),
         Lane("auth direct", hono, "/api/auth/sample", None),
         Lane("/gates of Fiber", fiber, "/gates", fiber),
         Lane("/gates of Weir", gateway, "/gates", gateway),
@@ -129,6 +150,8 @@ RATIOS = [
     ("requests per CPU-second, /gates: Weir / Fiber", "/gates of Weir", "/gates of Fiber", "per_cpu_second", 1.1),
     ("throughput kept: through Weir / direct", "auth through Weir", "auth direct", "rate", 0.85),
     ("throughput kept: through Fiber / direct", "auth through Fiber", "auth direct", "rate", None),
+    ("throughput kept: through a TCP relay / direct", "auth through a TCP relay", "auth direct", "rate", None),
+    ("throughput: Weir / TCP relay", "auth through Weir", "auth through a TCP relay", "rate", None),
 ]
 
 
@@ -211,7 +234,7 @@ def main() -> int:
     parser.add_argument("--weir", required=True, help="the gateway's binary")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--threads", type=int, default=6)
+    parser.add_argument("--threads", type=int, default=1, help="of wrk, on one core (1)")
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--out", type=Path, help="folder for results.json and summary.md")
     arguments = parser.parse_args()
