@@ -33,10 +33,11 @@ address() {
   die "$1 did not start: $(tail -n 20 "$out")"
 }
 
-# start_redis: a Redis of our own, empty, on a Unix socket, whose path is then in $redis.
+# start_redis: a Redis of our own, empty; its Unix socket is then in $redis, its port in $redis_port.
 start_redis() {
   redis=$tmp/redis.sock
-  redis-server --port 0 --unixsocket "$redis" --save '' --appendonly no --dir "$tmp" >"$tmp/redis.out" 2>&1 &
+  redis_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  redis-server --bind 127.0.0.1 --port "$redis_port" --unixsocket "$redis" --save '' --appendonly no --dir "$tmp" >"$tmp/redis.out" 2>&1 &
   started+=($!)
   for _ in $(seq 300); do
     if redis-cli -s "$redis" ping >/dev/null 2>&1; then return 0; fi
