@@ -33,10 +33,11 @@ address() {
   die "$1 did not start: $(tail -n 20 "$out")"
 }
 
-# start_redis: a Redis of our own, empty, on a Unix socket, whose path is then in $redis.
+# start_redis: a Redis of our own, empty; its Unix socket is then in $redis, its port in $redis_port.
 start_redis() {
   redis=$tmp/redis.sock
-  redis-server --port 0 --unixsocket "$redis" --save '' --appendonly no --dir "$tmp" >"$tmp/redis.out" 2>&1 &
+  redis_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  redis-server --bind 127.0.0.1 --port "$redis_port" --unixsocket "$redis" --save '' --appendonly no --dir "$tmp" >"$tmp/redis.out" 2>&1 &
   started+=($!)
   for _ in $(seq 300); do
     if redis-cli -s "$redis" ping >/dev/null 2>&1; then return 0; fi
@@ -61,6 +62,42 @@ step() {
   [ "$bad" = 0 ] || { grep -vE '^(passed|skipped) ' "$log" || true; code=1; [ "$f" -gt 0 ] || f=1; }
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   say "   $(count_line "$p" "$f" "$s")"
+}
+
+# one NAME COMMAND...: one test, which passes when the command does.
+one() {
+  local name=$1 log=$WEIR_CACHE/logs/$suite-$1.log
+  mkdir -p "$WEIR_CACHE/logs"
+  shift
+  if "$@" >"$log" 2>&1; then
+    say "-- $name: passed"
+    passed=$((passed + 1))
+  else
+    say "-- $name: FAILED"
+    cat "$log"
+    failed=$((failed + 1)) code=1
+  fi
+}
+
+# refused TEXT COMMAND...: succeeds when the command fails and says TEXT.
+refused() {
+  local text=$1 said
+  shift
+  if said=$("$@" 2>&1); then say "$said" "it should have failed"; return 1; fi
+  grep -qF "$text" <<<"$said" || { say "$said" "it should have said: $text"; return 1; }
+}
+
+# built FEATURE: whether the gateway ($weir) has limits or caches yet.
+built() {
+  local said file=$tmp/built-$1.yaml
+  printf 'listen: 127.0.0.1:0\nupstreams: {u: {targets: ["http://127.0.0.1:1"]}}\nroutes: [{match: {path: /*}, upstream: u}]\n' >"$file"
+  case $1 in
+    limits) printf 'limits: {l: {algorithm: token_bucket, key: client_ip, rate: 20/s, burst: 40}}\n' >>"$file" ;;
+    caches) printf 'caches: {c: {mode: ttl, ttl: 300s}}\n' >>"$file" ;;
+  esac
+  if said=$("$weir" check "$file" 2>&1); then return 0; fi
+  grep -q 'not supported yet' <<<"$said" || die "weir check $file: $said"
+  return 1
 }
 
 # skip NAME WHY

@@ -3,6 +3,7 @@
 
     check.py MODEL.json                    MODEL: what compose-go makes of compose.yaml with all profiles, as JSON
     check.py --health DOCKERFILE           prints the command of the last HEALTHCHECK as a JSON array
+    check.py --copy DOCKERFILE CONTEXT TO  copies what the build is sent, to try its commands there
 
 Of each Dockerfile: stages that build and one that runs, bases pinned to a version, a user that is a number and not 0, a health check, no COPY of what the build
 context has not (as git and .dockerignore have it). Of the compose file: what it builds and mounts is there, ports are published on the loopback address alone and once,
@@ -11,6 +12,7 @@ and what is waited for to be healthy says whether it is. Standard library only.
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -153,6 +155,12 @@ def main() -> int:
     if sys.argv[1:2] == ["--health"]:
         command = stages(Path(sys.argv[2]))[-1].last("HEALTHCHECK") or ""
         print(command[command.index("[") :])
+        return 0
+    if sys.argv[1:2] == ["--copy"]:
+        dockerfile, context, target = (Path(argument).resolve() for argument in sys.argv[2:5])
+        for name in context_files(context, dockerfile):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(context / name, target / name)
         return 0
     found, contexts = check_compose(json.loads(Path(sys.argv[1]).read_text()))
     listed = subprocess.run(

@@ -8,7 +8,7 @@ want=$(sha256sum "$here/pom.xml" "$0" | sha256sum | cut -c1-64)
 if [ "$(cat "$home/.weir-stamp" 2>/dev/null)" != "$want" ]; then
   command -v mvn >/dev/null || { echo "error: 'mvn' is not installed. On Debian: apt-get install maven" >&2; exit 1; }
   rm -rf "$home"
-  mkdir -p "$home/bin" "$home/lib/ext"
+  mkdir -p "$home/bin" "$home/lib/ext" "$home/lib/junit"
   maven() { mvn --quiet --batch-mode --file "$here/pom.xml" "$@" >&2; }
   maven dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$home/lib"
   version=$(sed -nE 's|.*<jmeter.version>(.*)</jmeter.version>.*|\1|p' "$here/pom.xml")

@@ -12,7 +12,16 @@ if [ ! -x "$compose" ]; then
 fi
 bad=0
 git ls-files -co --exclude-standard -z -- '*Dockerfile' | xargs -0 "$hadolint" --no-color --failure-threshold info || bad=1
-model=$(mktemp); trap 'rm -f "$model"' EXIT
+tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
+model=$tmp/model.json
 COMPOSE_PROFILES='*' "$compose" --format json compose.yaml >"$model" || die "compose.yaml cannot be loaded"
 python3 deploy/check/check.py "$model" || bad=1
+
+# The build commands, each in a copy of what its build would be sent. Of Rust only that the workspace is whole: the suites build it.
+for service in auction calculator gateway-fiber limiter-fiber; do
+  python3 deploy/check/check.py --copy "services/$service/Dockerfile" services "$tmp/$service"
+  (cd "$tmp/$service" && CGO_ENABLED=0 go build -trimpath -ldflags=-s -o "$tmp/program" "./$service") || { say "services/$service does not build in its context"; bad=1; }
+done
+python3 deploy/check/check.py --copy deploy/weir/Dockerfile . "$tmp/weir"
+(cd "$tmp/weir" && cargo metadata --quiet --locked --format-version 1 >/dev/null) || { say "the workspace is not whole in the context of deploy/weir/Dockerfile"; bad=1; }
 exit "$bad"

@@ -50,7 +50,7 @@ step infer-reference through inference --through weir-python --base-url "$url"
 
 # The limits of the comparison of limiters, when this Weir has them.
 start_redis
-limiter() { through limiter --through weir --env "REDIS_URL=unix://$redis" --env "SERVICE_URL=$calculator" --start "$weir --config $here/limiter.yaml" "$@"; }
+limiter() { through limiter --through weir --env "REDIS_URL=redis://127.0.0.1:$redis_port" --env "SERVICE_URL=$calculator" --start "$weir --config $here/limiter.yaml" "$@"; }
 if said=$(SERVICE_URL=$calculator REDIS_URL="redis://127.0.0.1:1" "$weir" check "$here/limiter.yaml" 2>&1); then
   step limiter limiter --env LIMIT=3 --env WINDOW=60s
   step limiter-window limiter --var mode=short --env LIMIT=3 --env WINDOW=2s
