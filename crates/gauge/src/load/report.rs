@@ -19,7 +19,8 @@
 //! ```json
 //! {
 //!   "format": 1,
-//!   "generator": {"name": "gauge", "version": "0.1.0", "protocol": "HTTP/1.1", "threads": 2, "cpu": {"user_s": 3.1, "system_s": 6.2}},
+//!   "generator": {"name": "gauge", "version": "0.1.0", "protocol": "HTTP/1.1", "threads": 2, "latency_from": "due",
+//!                 "cpu": {"user_s": 3.1, "system_s": 6.2}},
 //!   "started_unix_ms": 1790000000000,
 //!   "truncated": null,
 //!   "total": {
@@ -49,7 +50,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use histogram::Histogram;
-pub use latency::Latency;
+pub use latency::{Latency, SAMPLES};
 
 /// Version of the JSON. It changes when a field changes its meaning; a new field does not change it.
 pub const FORMAT: u32 = 1;
@@ -87,8 +88,20 @@ pub struct Generator {
     pub protocol: Option<String>,
     /// Threads that send.
     pub threads: Option<u32>,
+    /// From when its latencies count; null when the tool's output does not say and it could be either.
+    pub latency_from: Option<LatencyFrom>,
     /// CPU time of the generator's process, from the first request to the last answer.
     pub cpu: Option<Cpu>,
+}
+
+/// From when a latency counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyFrom {
+    /// From when the request should have been sent: a stall is charged for all who would have waited.
+    Due,
+    /// From when it was sent: at a stated rate, a stall hides the requests that it held up (coordinated omission).
+    Sent,
 }
 
 /// CPU time.
@@ -147,9 +160,11 @@ pub struct Measurement {
     pub connections_opened: Option<u64>,
     /// From the intended send to the last byte of the answer; complete answers only, whatever their status.
     pub latency: Option<Latency>,
-    /// Closed loop only: `latency` with the requests that a waiting user could not send put back (each answer that took longer than
-    /// the user's usual interval stands for those that would have been sent meanwhile: `clone_correct` of HdrHistogram, with the median
-    /// latency plus think time as interval). Null in an open loop, which needs no correction.
+    /// Closed loop only: `latency` with what stalls hid put back. While a server answers nobody, users who wait send nothing, so one
+    /// second of silence leaves one slow request per user where an open loop at the same mean rate would have had thousands. For each gap
+    /// between two answers (of the users of one thread) this holds the requests that the mean rate would have had in it, beyond
+    /// those of the users who waited, each waiting until the gap's end. A single slow request among others adds nothing. Null in an open
+    /// loop, which needs no correction.
     pub corrected: Option<Latency>,
     /// Actual minus intended send time. It holds waiting for a free connection, which is the server's doing, and
     /// `generator_lag`, which is ours.
@@ -304,11 +319,6 @@ impl Measurement {
             (Some(dropped), Some(scheduled)) if scheduled > 0 => Some(dropped as f64 / scheduled as f64),
             _ => None,
         }
-    }
-
-    /// The latency to quote: corrected where the loop was closed and its correction is known, as measured otherwise.
-    pub fn honest_latency(&self) -> Option<&Latency> {
-        self.corrected.as_ref().or(self.latency.as_ref())
     }
 }
 

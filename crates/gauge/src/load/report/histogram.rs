@@ -52,12 +52,6 @@ impl Histogram {
         let _ = self.0.add(&other.0);
     }
 
-    /// A copy in which each duration longer than `interval_ns` also stands for those that it kept from being recorded: duration -
-    /// interval, duration - 2 intervals, ... (coordinated omission, after the fact).
-    pub fn corrected(&self, interval_ns: u64) -> Histogram {
-        Histogram(self.0.clone_correct(interval_ns))
-    }
-
     /// Number of durations.
     pub fn count(&self) -> u64 {
         self.0.len()

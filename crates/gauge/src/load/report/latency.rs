@@ -37,6 +37,9 @@ pub struct Latency {
 
 const MS: f64 = 1e6;
 
+/// Most durations that are kept one by one; beyond that the histogram says enough.
+pub const SAMPLES: usize = 10_000;
+
 impl Latency {
     /// Summarises a histogram; null for an empty one.
     pub fn of(histogram: Histogram) -> Option<Self> {
@@ -107,10 +110,12 @@ impl Latency {
         self.count.is_some_and(|count| count >= 10_000)
     }
 
-    /// Both together: from all samples where both have them, else from the histograms. Null where one has neither, since
+    /// Both together: from all samples where both have them and they are few ([`SAMPLES`]), else from the histograms. Null where one has neither, since
     /// percentiles cannot be merged.
     pub fn merge(&self, other: &Latency) -> Option<Latency> {
-        if let (Some(ours), Some(theirs)) = (&self.samples_ns, &other.samples_ns) {
+        if let (Some(ours), Some(theirs)) = (&self.samples_ns, &other.samples_ns)
+            && ours.len() + theirs.len() <= SAMPLES
+        {
             return Latency::of_samples(ours.iter().chain(theirs).copied().collect());
         }
         let mut histogram = self.histogram.clone()?;

@@ -110,7 +110,7 @@ impl Measurement {
 }
 
 impl Second {
-    fn merge(&mut self, other: &Second) {
+    pub(crate) fn merge(&mut self, other: &Second) {
         self.sent = sum(self.sent, other.sent);
         self.answered = sum(self.answered, other.answered);
         self.errors = sum(self.errors, other.errors);
