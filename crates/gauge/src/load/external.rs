@@ -128,21 +128,26 @@ impl Tool {
         }
     }
 
-    /// Where its program is: a variable (`WRK`, `HEY`, `K6`, `JMETER`, `JMETER_HOME`), else PATH.
+    /// How it is called: its program from a variable (`WRK`, `HEY`, `K6`, `JMETER`), else from PATH. For JMeter also what `JMETER_HOME`
+    /// holds: `bin/jmeter`, or `bin/ApacheJMeter.jar` with `java` from PATH.
     ///
     /// # Errors
     /// [`ExternalError::Missing`].
-    pub fn program(self) -> Result<PathBuf, ExternalError> {
-        let own = std::env::var_os(self.name().to_ascii_uppercase()).map(PathBuf::from);
-        let home = std::env::var_os("JMETER_HOME").filter(|_| self == Tool::Jmeter);
-        let at_home = home.map(|home| PathBuf::from(home).join("bin/jmeter"));
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let on_path = std::env::split_paths(&path).map(|folder| folder.join(self.name()));
-        own.into_iter()
-            .chain(at_home)
-            .chain(on_path)
-            .find(|candidate| candidate.is_file())
-            .ok_or(ExternalError::Missing { program: self.name(), hint: self.hint() })
+    pub fn command(self) -> Result<Vec<OsString>, ExternalError> {
+        let missing = || ExternalError::Missing { program: self.name(), hint: self.hint() };
+        if let Some(own) = std::env::var_os(self.name().to_ascii_uppercase()) {
+            return if Path::new(&own).is_file() { Ok(vec![own]) } else { Err(missing()) };
+        }
+        if let Some(home) = std::env::var_os("JMETER_HOME").filter(|_| self == Tool::Jmeter).map(PathBuf::from) {
+            let (script, jar) = (home.join("bin/jmeter"), home.join("bin/ApacheJMeter.jar"));
+            if script.is_file() {
+                return Ok(vec![script.into()]);
+            }
+            if let Some(java) = on_path("java").filter(|_| jar.is_file()) {
+                return Ok(vec![java.into(), "-jar".into(), jar.into()]);
+            }
+        }
+        on_path(self.name()).map(|program| vec![program.into()]).ok_or_else(missing)
     }
 
     /// Writes what the tool needs into `folder` and says how to run it. Nothing is started, and the program need not be there.
@@ -159,8 +164,10 @@ impl Tool {
             Tool::K6 => k6::invocation(workload, options, folder),
             Tool::Jmeter => jmeter::invocation(workload, options, folder),
         }?;
-        if let Ok(program) = self.program() {
-            invocation.program = program.into();
+        if let Ok(command) = self.command() {
+            let mut command = command.into_iter();
+            invocation.program = command.next().unwrap_or(invocation.program);
+            invocation.args.splice(0..0, command);
         }
         Ok(invocation)
     }
@@ -170,7 +177,7 @@ impl Tool {
     /// # Errors
     /// When the tool is missing, cannot do the workload, or gives no result.
     pub fn run(self, workload: &Workload, options: &Options, folder: &Path) -> Result<Report, ExternalError> {
-        self.program()?;
+        self.command()?;
         let invocation = self.invocation(workload, options, folder)?;
         let output = Command::new(&invocation.program)
             .args(&invocation.args)
@@ -257,6 +264,21 @@ fn complete(report: &mut Report, workload: &Workload, own_script: bool) {
 fn full_path(workload: &Workload, operation: &Operation) -> Result<String, ExternalError> {
     let base = Url::parse(operation.base.as_deref().unwrap_or(&workload.base))?;
     Ok(format!("{}{}", base.path.trim_end_matches('/'), operation.path))
+}
+
+/// The first file of this name in the folders of PATH.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+}
+
+/// A folder for a tool's files that goes when it is dropped.
+///
+/// # Errors
+/// When there is no room for temporary files.
+pub fn folder() -> Result<tempfile::TempDir, ExternalError> {
+    let failed = |error| ExternalError::File { file: std::env::temp_dir(), error };
+    tempfile::Builder::new().prefix("gauge-").tempdir().map_err(failed)
 }
 
 /// Writes a file of the tool's.

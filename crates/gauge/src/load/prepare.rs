@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::workload::{Closed, Load, Open, Order, Protocol, Span, Statuses, Workload};
-pub(crate) use operation::{Body, Capture, CaptureFrom, Expect, Operation};
+pub(crate) use operation::{Body, Capture, CaptureFrom, Operation};
 pub use url::Url;
 pub(crate) use values::{Table, Value};
 

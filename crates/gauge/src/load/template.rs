@@ -63,11 +63,6 @@ impl Template {
         })
     }
 
-    /// Whether there is no value in it.
-    pub(crate) fn is_fixed(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
-    }
-
     /// Appends the text with its values.
     pub(crate) fn fill(&self, out: &mut Vec<u8>, values: &[Vec<u8>], escape: Escape) {
         for part in &self.parts {

@@ -12,9 +12,10 @@ use clap::Args;
 use gauge::load::workload::{
     self, Arrivals, Body, Closed, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, Workload,
 };
+use gauge::load::external::{self, ExternalError, Tool};
 use gauge::load::{Generator, Options, PrepareError, Prepared, Report, Url, targets, units};
 
-use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNREADABLE, UNWRITABLE, print};
+use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNAVAILABLE, UNREADABLE, UNWRITABLE, print};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,6 +84,12 @@ pub(crate) struct Load {
     /// Workload file (YAML or JSON) instead of a URL and the options above
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "duration", "requests", "rate", "method", "headers", "body", "expect", "h2", "warmup"])]
     workload: Option<PathBuf>,
+    /// Let another generator send: wrk, hey, k6 or jmeter; its figures are read back
+    #[arg(long, value_name = "NAME", value_parser = tool)]
+    tool: Option<Tool>,
+    /// With --tool: a k6 script or JMeter plan (.jmx) of your own; it gets URL, HOST and PORT
+    #[arg(long, value_name = "FILE", requires = "tool")]
+    script: Option<PathBuf>,
     /// Watch the clock for so long before each request is due, instead of sleeping: more punctual, at the price of CPU time
     #[arg(long, value_parser = units::duration, value_name = "TIME", default_value = "0s")]
     busy_poll: Duration,
@@ -95,6 +102,10 @@ pub(crate) struct Load {
     /// No progress bar
     #[arg(short, long)]
     quiet: bool,
+}
+
+fn tool(name: &str) -> Result<Tool, String> {
+    Tool::named(name).ok_or_else(|| "there is wrk, hey, k6 and jmeter".to_owned())
 }
 
 /// Why there is no workload.
@@ -131,6 +142,9 @@ impl Load {
             Ok(workload) => workload,
             Err(refusal) => return refusal.report(),
         };
+        if let Some(tool) = self.tool {
+            return self.run_tool(tool, &workload);
+        }
         let prepared = match Prepared::new(&workload) {
             Ok(prepared) => prepared,
             Err(error) => return Refusal::of(&error).report(),
@@ -145,6 +159,22 @@ impl Load {
             }
         };
         self.show(&workload, &report)
+    }
+
+    fn run_tool(&self, tool: Tool, workload: &Workload) -> ExitCode {
+        let options = external::Options { threads: self.threads, script: self.script.clone() };
+        let outcome = external::folder().and_then(|folder| tool.run(workload, &options, folder.path()));
+        match outcome {
+            Ok(report) => self.show(workload, &report),
+            Err(error) => {
+                eprintln!("gauge: {error}");
+                ExitCode::from(match error {
+                    ExternalError::Missing { .. } | ExternalError::Failed { .. } | ExternalError::Result { .. } => UNAVAILABLE,
+                    ExternalError::Unsupported { .. } | ExternalError::Url(_) => BAD_INPUT,
+                    ExternalError::File { .. } => UNREADABLE,
+                })
+            }
+        }
     }
 
     fn show(&self, workload: &Workload, report: &Report) -> ExitCode {

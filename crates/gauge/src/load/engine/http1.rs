@@ -28,7 +28,6 @@ const READ: usize = 64 * 1024;
 const EVENTS: usize = 256;
 
 /// The connections of one thread.
-#[derive(Debug)]
 pub(crate) struct Http1 {
     epoll: std::os::fd::OwnedFd,
     timer: Timer,

@@ -106,6 +106,7 @@ impl Http2 {
         let timer = {
             let _entered = runtime.enter();
             let timer = Timer::new().map_err(|error| TransportError::new("timerfd", error))?;
+            #[expect(deprecated, reason = "its successor is unsafe for types that may replace their descriptor; this one never does")]
             AsyncFd::with_interest(timer, tokio::io::Interest::READABLE).map_err(failed)?
         };
         let groups = slots.div_ceil(streams.max(1) as usize);
@@ -197,12 +198,8 @@ impl Transport for Http2 {
                 tokio::task::yield_now().await;
             }
         }));
-        // Bound apart: the queue must not stay borrowed while an event is handled.
-        let mut next = || self.inbox.events.borrow_mut().pop_front();
-        let mut events = VecDeque::new();
-        while let Some(event) = next() {
-            events.push_back(event);
-        }
+        // Taken out: handling an event begins the next request, whose task may tell of it at once.
+        let events = std::mem::take(&mut *self.inbox.events.borrow_mut());
         for (slot, generation, event) in events {
             if self.generations[slot as usize] == generation {
                 self.handle(pacer, slot, event);

@@ -14,14 +14,12 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
         Load::Open(_) => "open loop",
         Load::Phases(_) => "phases",
     };
+    let mut head = vec![report.generator.name.clone()];
+    head.extend(report.generator.protocol.clone());
+    head.extend(total.connections_opened.map(|count| format!("{count} connections opened")));
+    head.extend(report.generator.threads.map(|count| format!("{count} thread{}", if count == 1 { "" } else { "s" })));
     // Writing to a string cannot fail, here and below.
-    let _ = writeln!(
-        text,
-        "{}, {} connections opened, {} threads, {kind}",
-        report.generator.protocol.as_deref().unwrap_or("HTTP"),
-        total.connections_opened.unwrap_or(0),
-        report.generator.threads.unwrap_or(0),
-    );
+    let _ = writeln!(text, "{}, {kind}", head.join(", "));
     if report.operations.len() > 1 {
         for operation in &report.operations {
             let _ = writeln!(text, "  {}: {}", operation.name, brief(&operation.total));
@@ -46,9 +44,10 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
         };
         line(&mut text, "lag", &format!("{}{ours}", distribution(lag)));
     }
-    let statuses: Vec<String> =
-        total.statuses.iter().flatten().map(|(status, count)| format!("{status}: {count}")).collect();
-    line(&mut text, "status", &if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") });
+    if let Some(statuses) = &total.statuses {
+        let statuses: Vec<String> = statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
+        line(&mut text, "status", &if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") });
+    }
     line(&mut text, "errors", &errors(total));
     if let Some(dropped @ 1..) = total.requests.dropped {
         let share = total.drop_rate().unwrap_or(0.0) * 100.0;
@@ -121,7 +120,12 @@ fn errors(total: &Measurement) -> String {
     ];
     let seen: Vec<String> =
         kinds.iter().filter_map(|(name, count)| Some(format!("{} {name}", count.filter(|count| *count > 0)?))).collect();
-    if seen.is_empty() { "none".to_owned() } else { seen.join(", ") }
+    match (seen.is_empty(), errors.total) {
+        (false, _) => seen.join(", "),
+        (true, Some(0)) => "none".to_owned(),
+        (true, Some(total)) => format!("{total} of unknown kind"),
+        (true, None) => "not counted".to_owned(),
+    }
 }
 
 fn time(ms: f64) -> String {
