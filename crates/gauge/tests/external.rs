@@ -27,7 +27,9 @@ const LOAD: &str = "operations:\n  - {id: a, path: '/a/{n}', weight: 3, params: 
 fn wrk_runs_and_is_read() {
     if here(Tool::Wrk) {
         let upstream = Upstream::start(answer::ok("hello"));
-        let report = run(Tool::Wrk, &format!("base: {}\n{LOAD}load: {{closed: {{users: 4, duration: 1s}}}}\n", upstream.url())).expect("a report");
+        let report =
+            run(Tool::Wrk, &format!("base: {}\n{LOAD}load: {{closed: {{users: 4, duration: 1s}}}}\n", upstream.url()))
+                .expect("a report");
         check(&report, &upstream);
     }
 }
@@ -36,7 +38,10 @@ fn wrk_runs_and_is_read() {
 fn hey_runs_and_is_read() {
     if here(Tool::Hey) {
         let upstream = Upstream::start(answer::ok("hello"));
-        let yaml = format!("base: {}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 4, iterations: 200}}}}\n", upstream.url());
+        let yaml = format!(
+            "base: {}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 4, iterations: 200}}}}\n",
+            upstream.url()
+        );
         let report = run(Tool::Hey, &yaml).expect("a report");
         assert_eq!(report.total.requests.answered, Some(200));
         assert_eq!(upstream.request_count(), 200);
@@ -87,15 +92,22 @@ fn check(report: &Report, upstream: &Upstream) {
         assert_eq!((post.head.target(), post.head.field("x-a")), ("/b", Some("1")));
         assert_eq!(String::from_utf8_lossy(&post.body), "{\"x\":1}");
     }
-    let gets: Vec<&str> = requests.iter().map(|request| request.head.target()).filter(|target| target.starts_with("/a/")).collect();
-    assert!(!gets.is_empty() && gets.iter().all(|target| ["1", "2", "3", "4", "5"].contains(&&target[3..])), "{gets:?}");
+    let gets: Vec<&str> =
+        requests.iter().map(|request| request.head.target()).filter(|target| target.starts_with("/a/")).collect();
+    assert!(
+        !gets.is_empty() && gets.iter().all(|target| ["1", "2", "3", "4", "5"].contains(&&target[3..])),
+        "{gets:?}"
+    );
     assert!(upstream.errors().len() <= 8, "{:?}", upstream.errors());
 }
 
 #[test]
 fn a_dead_server_is_no_crash() {
     let port = testkit::ports::Port::free();
-    let yaml = format!("base: http://{}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 2, duration: 1s}}}}\n", port.address());
+    let yaml = format!(
+        "base: http://{}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 2, duration: 1s}}}}\n",
+        port.address()
+    );
     if here(Tool::Wrk) {
         let error = run(Tool::Wrk, &yaml).expect_err("wrk says that it cannot connect").to_string();
         assert!(error.contains("Connection refused"), "{error}");

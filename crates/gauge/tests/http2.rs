@@ -85,7 +85,8 @@ fn streams_share_connections() {
 #[test]
 fn an_open_loop_is_paced() {
     let server = Server::start(|_, _| Some((200, String::new())));
-    let report = server.run("operations: [{id: get, path: /x}]\nload: {open: {rate: 300/s, duration: 1s, connections: 16}}\n", 16);
+    let report = server
+        .run("operations: [{id: get, path: /x}]\nload: {open: {rate: 300/s, duration: 1s, connections: 16}}\n", 16);
     assert_eq!((report.total.requests.scheduled, report.total.requests.answered), (Some(300), Some(300)));
     assert_eq!(report.total.lag.as_ref().and_then(|lag| lag.count), Some(300));
 }
@@ -127,6 +128,7 @@ fn a_reset_stream_and_a_dead_server_are_errors() {
 fn a_server_that_never_answers_is_a_time_out() {
     let upstream = testkit::Upstream::connections(|conn| conn.stall());
     let dead = Server { address: upstream.socket_addr(), connections: Arc::default() };
-    let report = dead.run("timeout: 200ms\noperations: [{id: get, path: /x}]\nload: {closed: {users: 2, iterations: 4}}\n", 1);
+    let report =
+        dead.run("timeout: 200ms\noperations: [{id: get, path: /x}]\nload: {closed: {users: 2, iterations: 4}}\n", 1);
     assert_eq!(report.total.errors.timeout, Some(4), "{:?}", report.total.errors);
 }

@@ -30,9 +30,14 @@ fn get(upstream: &Upstream, load: &str) -> String {
 fn balanced(total: &Measurement) {
     let requests = &total.requests;
     let errors = &total.errors;
-    let without_answer =
-        [errors.connect, errors.reset, errors.timeout, errors.bad_reply].iter().map(|count| count.expect("counted")).sum::<u64>();
-    let ends = requests.answered.expect("counted") + without_answer + requests.dropped.expect("counted") + requests.unanswered.expect("counted");
+    let without_answer = [errors.connect, errors.reset, errors.timeout, errors.bad_reply]
+        .iter()
+        .map(|count| count.expect("counted"))
+        .sum::<u64>();
+    let ends = requests.answered.expect("counted")
+        + without_answer
+        + requests.dropped.expect("counted")
+        + requests.unanswered.expect("counted");
     assert_eq!(requests.scheduled, Some(ends), "{total:?}");
 }
 
@@ -114,7 +119,8 @@ fn a_closed_loop_shows_a_stall_when_corrected() {
     let upstream = stalls();
     let report = run(&get(&upstream, "{closed: {users: 4, duration: 4s}}"));
     let total = &report.total;
-    let (measured, corrected) = (total.latency.as_ref().expect("latency"), total.corrected.as_ref().expect("corrected"));
+    let (measured, corrected) =
+        (total.latency.as_ref().expect("latency"), total.corrected.as_ref().expect("corrected"));
     assert!(measured.p99_ms < Some(800.0), "as measured, it is hidden: {measured:?}");
     assert!(corrected.p99_ms >= Some(800.0), "{corrected:?}");
     assert!(corrected.count > measured.count);
@@ -138,7 +144,11 @@ fn what_finds_no_connection_in_time_is_dropped_and_counted() {
 fn a_dead_server_is_errors_and_no_hang() {
     let upstream = Upstream::start(answer::ok(""));
     upstream.stop();
-    for load in ["{closed: {users: 4, iterations: 20}}", "{closed: {users: 4, duration: 300ms}}", "{open: {rate: 100/s, duration: 300ms}}"] {
+    for load in [
+        "{closed: {users: 4, iterations: 20}}",
+        "{closed: {users: 4, duration: 300ms}}",
+        "{open: {rate: 100/s, duration: 300ms}}",
+    ] {
         let report = run(&get(&upstream, load));
         assert_eq!(report.total.errors.connect, report.total.errors.total, "{load}");
         assert!(report.total.errors.total >= Some(20), "{load}: {:?}", report.total.errors);
@@ -181,7 +191,9 @@ fn answers_in_every_framing_are_understood() {
         0 => conn.write_bytewise("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
         1 => conn.write_bytewise("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
         2 => conn.write("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
-        3 => conn.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").and_then(|()| conn.close()),
+        3 => {
+            conn.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").and_then(|()| conn.close())
+        }
         _ => conn.write("HTTP/1.0 200 OK\r\n\r\nuntil the end").and_then(|()| conn.close()),
     });
     let report = run(&get(&upstream, "{closed: {users: 1, iterations: 25}}"));
@@ -229,7 +241,11 @@ fn captures_reach_later_requests() {
             return conn.respond(200, &[], format!("{{\"data\":{{\"token\":\"t{token}\"}}}}"));
         }
         let authorised = request.head.field("authorization").is_some_and(|value| value.starts_with("Bearer t"));
-        let bid: usize = String::from_utf8_lossy(&request.body).trim_start_matches("{\"bid\":").trim_end_matches('}').parse().unwrap_or(0);
+        let bid: usize = String::from_utf8_lossy(&request.body)
+            .trim_start_matches("{\"bid\":")
+            .trim_end_matches('}')
+            .parse()
+            .unwrap_or(0);
         if !authorised {
             return conn.respond(401, &[], "");
         }
@@ -291,7 +307,8 @@ fn weights_are_shares() {
         upstream.url()
     );
     let report = run(&yaml);
-    let answered: Vec<u64> = report.operations.iter().map(|operation| operation.total.requests.answered.expect("counted")).collect();
+    let answered: Vec<u64> =
+        report.operations.iter().map(|operation| operation.total.requests.answered.expect("counted")).collect();
     assert_eq!(answered.len(), 2, "what is never sent is not reported");
     assert_eq!(answered.iter().sum::<u64>(), 2000);
     assert!((1740..1860).contains(&answered[0]), "{answered:?}");

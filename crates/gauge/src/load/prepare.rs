@@ -131,14 +131,26 @@ impl Prepared {
         let mut phases = Vec::new();
         if !workload.setup.is_empty() {
             let choice = (workload.operations.len()..operations.len()).map(|index| (index, 0.0)).collect();
-            phases.push(Phase { name: "setup".to_owned(), measured: false, kind: Kind::Setup, choice, order: Order::Sequence });
+            phases.push(Phase {
+                name: "setup".to_owned(),
+                measured: false,
+                kind: Kind::Setup,
+                choice,
+                order: Order::Sequence,
+            });
         }
         add_phases(workload, &mut phases)?;
         if let Protocol::Http2 { streams: 0 } = workload.protocol {
-            return Err(PrepareError::Load { phase: None, problem: "a connection needs at least one stream".to_owned() });
+            return Err(PrepareError::Load {
+                phase: None,
+                problem: "a connection needs at least one stream".to_owned(),
+            });
         }
         if workload.timeout.is_zero() {
-            return Err(PrepareError::Load { phase: None, problem: "a timeout of 0 leaves no time for an answer".to_owned() });
+            return Err(PrepareError::Load {
+                phase: None,
+                problem: "a timeout of 0 leaves no time for an answer".to_owned(),
+            });
         }
         Ok(Prepared {
             authorities: builder.authorities,
@@ -213,7 +225,10 @@ fn add_phases(workload: &Workload, phases: &mut Vec<Phase>) -> Result<(), Prepar
         }
     }
     if choice.is_empty() {
-        return Err(PrepareError::Load { phase: None, problem: "there is no operation with a weight above 0".to_owned() });
+        return Err(PrepareError::Load {
+            phase: None,
+            problem: "there is no operation with a weight above 0".to_owned(),
+        });
     }
     let mut add = |name: &str, phase: Option<&str>, measured: bool, kind: Kind| {
         check(&kind).map_err(|problem| PrepareError::Load { phase: phase.map(str::to_owned), problem })?;
@@ -260,7 +275,9 @@ fn check(kind: &Kind) -> Result<(), String> {
                 return Err(format!("{users} users; there must be between 1 and {MOST_SLOTS}"));
             }
             match (closed.iterations, closed.duration) {
-                (None, None) => return Err("it says neither `iterations` nor `duration`: it would never end".to_owned()),
+                (None, None) => {
+                    return Err("it says neither `iterations` nor `duration`: it would never end".to_owned());
+                }
                 (Some(0), _) => return Err("0 iterations are no load".to_owned()),
                 (_, Some(duration)) if duration.is_zero() => return Err("a duration of 0 is no load".to_owned()),
                 (Some(_), _) if matches!(closed.users, Span::Ramp { .. }) => {

@@ -36,7 +36,8 @@ impl Schedule {
         match open.arrivals {
             Arrivals::Constant => schedule.position = f64::from(thread),
             Arrivals::Poisson => {
-                let mut random = fastrand::Rng::with_seed(seed ^ (u64::from(thread) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                let mut random =
+                    fastrand::Rng::with_seed(seed ^ (u64::from(thread) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
                 schedule.position = exponential(&mut random) * schedule.threads;
                 schedule.random = Some(random);
             }

@@ -57,9 +57,9 @@ fn parse_http(text: &str, folder: &Path) -> Result<Vec<Operation>, String> {
                 Some(_) if current.body.is_some() => return Err(fail("the target has a body already")),
                 Some(file) => current.body = Some(Body::File(folder.join(file))),
                 None => {
-                    let (name, value) = line
-                        .split_once(':')
-                        .ok_or_else(|| fail("this is neither a header (Name: value), nor a body (@file), nor a target"))?;
+                    let (name, value) = line.split_once(':').ok_or_else(|| {
+                        fail("this is neither a header (Name: value), nor a body (@file), nor a target")
+                    })?;
                     add_header(current, name.trim(), value.trim());
                 }
             },

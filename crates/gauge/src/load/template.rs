@@ -59,7 +59,8 @@ impl Template {
     /// Names in braces that look like a value's: letters, digits, `_`, `-` and `.`.
     pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
         text.split('{').skip(1).filter_map(|after| after.split_once('}')).map(|(name, _)| name).filter(|name| {
-            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+            !name.is_empty()
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
         })
     }
 
@@ -120,7 +121,10 @@ mod tests {
     #[test]
     fn values_are_escaped_for_where_they_stand() {
         assert_eq!(filled("/a/{id}?n={name}", Escape::Percent), "/a/7?n=a%20b%2F%22c%22%0A");
-        assert_eq!(filled("{\"id\":{id},\"name\":\"{name}\"}", Escape::Json), "{\"id\":7,\"name\":\"a b/\\\"c\\\"\\u000A\"}");
+        assert_eq!(
+            filled("{\"id\":{id},\"name\":\"{name}\"}", Escape::Json),
+            "{\"id\":7,\"name\":\"a b/\\\"c\\\"\\u000A\"}"
+        );
         assert_eq!(filled("Bearer {name}", Escape::Field), "Bearer a b/\"c\"");
         assert_eq!(filled("{name}{id}{name}", Escape::None), "a b/\"c\"\n7a b/\"c\"\n");
     }

@@ -143,15 +143,22 @@ mod tests {
 
     #[test]
     fn durations_and_rates_are_read_as_people_write_them() {
-        for (text, expected) in
-            [("10s", 10.0), ("500ms", 0.5), ("1m30s", 90.0), ("2h", 7200.0), ("1.5", 1.5), (" 3 ", 3.0), ("250us", 0.00025)]
-        {
+        for (text, expected) in [
+            ("10s", 10.0),
+            ("500ms", 0.5),
+            ("1m30s", 90.0),
+            ("2h", 7200.0),
+            ("1.5", 1.5),
+            (" 3 ", 3.0),
+            ("250us", 0.00025),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_secs_f64(expected)), "{text}");
         }
         for text in ["", "s", "10 apples", "-3s", "1e400", "nan", "1e300h", "10x"] {
             assert!(duration(text).is_err(), "{text}");
         }
-        for (text, expected) in [("500", 500.0), ("500/s", 500.0), ("2k/s", 2000.0), ("120/min", 2.0), ("3600/h", 1.0)] {
+        for (text, expected) in [("500", 500.0), ("500/s", 500.0), ("2k/s", 2000.0), ("120/min", 2.0), ("3600/h", 1.0)]
+        {
             assert_eq!(rate(text), Ok(expected), "{text}");
         }
         for text in ["", "-1", "fast", "1/day", "inf", "1e9/s"] {

@@ -35,7 +35,8 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         }
     }
     let answered: u64 = statuses.values().sum();
-    let unexpected: u64 = statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
+    let unexpected: u64 =
+        statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
     errors.status = Some(unexpected);
     errors.total = Some(errors.total.unwrap_or(0) + unexpected);
     total.duration_s = Some(duration);

@@ -149,10 +149,8 @@ pub(super) fn read_jtl(text: &str) -> Result<Report, ReadError> {
         })
         .collect();
     let concurrency = (with_threads > 0).then(|| threads as f64 / with_threads as f64);
-    let operations: Vec<Operation> = labels
-        .into_iter()
-        .map(|(name, label)| Operation { name, total: measure(label, duration, &columns) })
-        .collect();
+    let operations: Vec<Operation> =
+        labels.into_iter().map(|(name, label)| Operation { name, total: measure(label, duration, &columns) }).collect();
     finish(&mut report, operations, concurrency);
     Ok(report)
 }

@@ -43,7 +43,8 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         .filter_map(|(status, count)| Some((status.parse().ok()?, *count)))
         .collect();
     let answered: u64 = statuses.values().sum();
-    let unexpected: u64 = statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
+    let unexpected: u64 =
+        statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
     let mut errors = Errors { status: Some(unexpected), total: Some(unexpected), ..Errors::none() };
     let mut unanswered = 0;
     for (what, count) in &document.error_distribution {

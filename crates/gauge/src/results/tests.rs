@@ -44,7 +44,8 @@ fn wrk_with_errors() {
     let total = total(golden!("wrk-non2xx.txt"));
     assert_eq!(total.errors.status, Some(24_429));
     assert_eq!(total.error_rate(), Some(1.0));
-    let text = golden!("wrk-latency.txt").replace("Requests/sec", "  Socket errors: connect 1, read 2, write 3, timeout 4\nRequests/sec");
+    let text = golden!("wrk-latency.txt")
+        .replace("Requests/sec", "  Socket errors: connect 1, read 2, write 3, timeout 4\nRequests/sec");
     let errors = self::total(&text).errors;
     assert_eq!((errors.connect, errors.reset, errors.timeout, errors.total), (Some(1), Some(5), Some(4), Some(10)));
 }
@@ -163,7 +164,10 @@ fn a_results_file_of_jmeter() {
     assert_eq!(total.concurrency, Some(2.0));
     close(total.duration_s, 2.0);
     assert_eq!(total.latency.as_ref().and_then(|latency| latency.max_ms), Some(500.0));
-    assert_eq!(report.seconds.iter().map(|second| (second.at_s, second.answered)).collect::<Vec<_>>(), [(0, Some(2)), (2, Some(1))]);
+    assert_eq!(
+        report.seconds.iter().map(|second| (second.at_s, second.answered)).collect::<Vec<_>>(),
+        [(0, Some(2)), (2, Some(1))]
+    );
 }
 
 #[test]

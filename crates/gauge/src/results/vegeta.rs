@@ -57,7 +57,8 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         .iter()
         .filter_map(|(status, count)| Some((status.parse().ok().filter(|status| *status > 0)?, *count)))
         .collect();
-    let unexpected: u64 = statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
+    let unexpected: u64 =
+        statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
     total.duration_s = seconds;
     total.requests.sent = Some(document.requests);
     total.requests.answered = Some(answered);
@@ -67,7 +68,8 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     let messages = document.errors.unwrap_or_default();
     let all = |words: &[&str]| -> Option<u64> {
         let is = |message: &String| words.iter().any(|word| message.contains(word));
-        let own: Vec<&String> = messages.iter().filter(|message| !message.starts_with(|c: char| c.is_ascii_digit())).collect();
+        let own: Vec<&String> =
+            messages.iter().filter(|message| !message.starts_with(|c: char| c.is_ascii_digit())).collect();
         match own.iter().filter(|message| is(message)).count() {
             0 => Some(0),
             number if number == own.len() => Some(unanswered),

@@ -17,7 +17,8 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     let is_wrk2 = text.contains("Thread calibration") || text.contains("Detailed Percentile spectrum");
     report.generator.latency_from = Some(if is_wrk2 { LatencyFrom::Due } else { LatencyFrom::Sent });
 
-    let totals = text.lines().find(|line| line.contains(" requests in ")).ok_or_else(|| missing("`N requests in T`"))?;
+    let totals =
+        text.lines().find(|line| line.contains(" requests in ")).ok_or_else(|| missing("`N requests in T`"))?;
     let (answered, rest) = totals.split_once(" requests in ").ok_or_else(|| missing("`N requests in T`"))?;
     let (duration, read) = rest.split_once(',').unwrap_or((rest, ""));
     let answered: u64 = leading(answered).ok_or_else(|| missing("the number of requests"))?;

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use gauge::load::external::{self, ExternalError, Tool};
 use gauge::load::workload::{
     self, Arrivals, Body, Closed, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, Workload,
 };
-use gauge::load::external::{self, ExternalError, Tool};
 use gauge::load::{Generator, Options, PrepareError, Prepared, Report, Url, targets, units};
 
 use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNAVAILABLE, UNREADABLE, UNWRITABLE, print};
@@ -169,7 +169,9 @@ impl Load {
             Err(error) => {
                 eprintln!("gauge: {error}");
                 ExitCode::from(match error {
-                    ExternalError::Missing { .. } | ExternalError::Failed { .. } | ExternalError::Result { .. } => UNAVAILABLE,
+                    ExternalError::Missing { .. } | ExternalError::Failed { .. } | ExternalError::Result { .. } => {
+                        UNAVAILABLE
+                    }
                     ExternalError::Unsupported { .. } | ExternalError::Url(_) => BAD_INPUT,
                     ExternalError::File { .. } => UNREADABLE,
                 })

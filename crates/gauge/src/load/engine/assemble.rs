@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::recorder::{Cell, Failure, PhaseCells, Recorder};
 use crate::load::prepare::{Kind, Prepared};
 use crate::load::report::{
-    Bytes, Cpu, Errors, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report, Requests, SAMPLES, Second,
+    Bytes, Cpu, Errors, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report, Requests,
+    SAMPLES, Second,
 };
 use crate::load::workload::{Protocol, Rates};
 
@@ -269,7 +270,8 @@ fn add_phases(phases: &[&Phase]) -> Option<(Measurement, Vec<Operation>)> {
         sum.filter(|_| duration_s > 0.0).map(|sum| sum / duration_s)
     };
     total.concurrency = mean(|total| total.concurrency);
-    total.rate = Rate { requested: mean(|total| total.rate.requested), achieved: achieved(&total.requests, duration_s) };
+    total.rate =
+        Rate { requested: mean(|total| total.rate.requested), achieved: achieved(&total.requests, duration_s) };
     total.duration_s = Some(duration_s);
     for operation in &mut operations {
         let total = &mut operation.total;

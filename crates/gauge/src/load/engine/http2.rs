@@ -106,7 +106,10 @@ impl Http2 {
         let timer = {
             let _entered = runtime.enter();
             let timer = Timer::new().map_err(|error| TransportError::new("timerfd", error))?;
-            #[expect(deprecated, reason = "its successor is unsafe for types that may replace their descriptor; this one never does")]
+            #[expect(
+                deprecated,
+                reason = "its successor is unsafe for types that may replace their descriptor; this one never does"
+            )]
             AsyncFd::with_interest(timer, tokio::io::Interest::READABLE).map_err(failed)?
         };
         let groups = slots.div_ceil(streams.max(1) as usize);

@@ -112,7 +112,11 @@ impl Watch {
     /// Counts so far, at most 50 ms old.
     pub fn counts(&self) -> Counts {
         let sum = |of: fn(&Live) -> &AtomicU64| self.0.live.iter().map(|live| of(live).load(Ordering::Relaxed)).sum();
-        Counts { answered: sum(|live| &live.answered), errors: sum(|live| &live.errors), dropped: sum(|live| &live.dropped) }
+        Counts {
+            answered: sum(|live| &live.answered),
+            errors: sum(|live| &live.errors),
+            dropped: sum(|live| &live.dropped),
+        }
     }
 }
 
@@ -157,8 +161,9 @@ impl Generator {
         let (cpu, wall) = (assemble::cpu_times(), clock::process_cpu());
         let start = clock::now() + HEAD_START_NS;
         let started = SystemTime::now() + Duration::from_nanos(HEAD_START_NS);
-        if let Some(first) = self.control.starts.first() {
-            first.store(start, Ordering::Release);
+        for phase in 0..self.control.starts.len() {
+            self.control.arrived[phase].store(0, Ordering::Release);
+            self.control.starts[phase].store(if phase == 0 { start } else { 0 }, Ordering::Release);
         }
         let outcomes = std::thread::scope(|scope| -> Result<Vec<_>, RunError> {
             let mut handles = Vec::new();
@@ -195,12 +200,8 @@ impl Generator {
     }
 
     /// One thread's part. The flag says whether it ran to its end.
-    fn work<'p>(
-        &'p self,
-        thread: u32,
-        start: u64,
-        shared: &'p Shared,
-    ) -> Result<(Recorder<'p>, bool), TransportError> {
+    fn work<'p>(&'p self, thread: u32, start: u64, shared: &'p Shared) -> Result<(Recorder<'p>, bool), TransportError> {
+        let _on_panic = StopOnPanic(&self.control);
         let prepared = &self.prepared;
         let requester = Requester::new(prepared, shared, thread, self.threads);
         let live = &self.control.live[thread as usize];
@@ -217,6 +218,17 @@ impl Generator {
         let complete = outcome.inspect_err(|_| self.control.stop.store(true, Ordering::Relaxed))?;
         pacer.recorder.finish();
         Ok((pacer.recorder, complete))
+    }
+}
+
+/// Ends the run when its thread panics: the others must not wait for one that is gone.
+struct StopOnPanic<'c>(&'c Control);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop.store(true, Ordering::Relaxed);
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Slot {
     until: u64,
     /// Closed loop: whether the phase waits for this user.
     active: bool,
+    /// Open loop: whether it is in the queue of free slots.
+    queued: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +95,7 @@ impl<'p> Pacer<'p> {
             remaining: 0,
             until: 0,
             active: false,
+            queued: false,
         });
         Pacer {
             prepared,
@@ -132,6 +135,7 @@ impl<'p> Pacer<'p> {
         self.limit = 0;
         for slot in &mut self.slots {
             slot.active = false;
+            slot.queued = false;
             slot.user.step = 0;
             if slot.state == State::Waiting {
                 slot.state = State::Idle;
@@ -184,7 +188,8 @@ impl<'p> Pacer<'p> {
                 self.retire(index);
                 continue;
             }
-            let paced = matches!(&self.prepared.phases[self.phase].kind, Kind::Closed(closed) if closed.think.is_some());
+            let paced =
+                matches!(&self.prepared.phases[self.phase].kind, Kind::Closed(closed) if closed.think.is_some());
             self.choose(index, at, at, paced);
             return Some(index);
         }
@@ -212,13 +217,15 @@ impl<'p> Pacer<'p> {
 
     fn take_idle(&mut self) -> Option<u32> {
         if let Some(index) = self.idle.pop_front() {
+            self.slots[index as usize].queued = false;
             return Some(index);
         }
         while self.fresh < self.limit {
             let index = self.fresh;
             self.fresh += 1;
-            // A slot that is busy with the last phase comes back by itself.
-            if self.slots[index as usize].state == State::Idle {
+            // A slot that was busy with the last phase comes to the queue by itself.
+            let slot = &self.slots[index as usize];
+            if slot.state == State::Idle && !slot.queued {
                 return Some(index);
             }
         }
@@ -333,6 +340,7 @@ impl<'p> Pacer<'p> {
                 self.timers.push(Reverse((now + pause, index)));
             }
         } else if index < self.limit {
+            slot.queued = true;
             self.idle.push_back(index);
         }
     }
@@ -374,6 +382,7 @@ impl<'p> Pacer<'p> {
             self.choose(index, due, now, true);
             return true;
         }
+        self.slots[index as usize].queued = true;
         self.idle.push_back(index);
         false
     }
@@ -445,6 +454,7 @@ impl<'p> Pacer<'p> {
         self.limit = 0;
         for slot in &mut self.slots {
             slot.active = false;
+            slot.queued = false;
             if slot.state == State::Waiting {
                 slot.state = State::Idle;
             }

@@ -138,8 +138,9 @@ impl<'p> Recorder<'p> {
         self.second.received_bytes += answer.bytes;
         self.second_latency.record(latency);
         let phase = &mut self.phases[phase];
-        if phase.last_answer > 0 && answer.done - phase.last_answer >= GAP_NS {
-            phase.gaps.push(answer.done - phase.last_answer);
+        let silence = answer.done.saturating_sub(phase.last_answer);
+        if silence >= GAP_NS && phase.last_answer > 0 {
+            phase.gaps.push(silence);
         }
         phase.last_answer = answer.done;
         let cell = &mut phase.cells[operation];

@@ -25,7 +25,8 @@ pub(super) fn invocation(workload: &Workload, options: &Options, folder: &Path) 
     let result = absolute(&folder.join("results.jtl"))?;
     // It adds to a file that is there.
     let _ = std::fs::remove_file(&result);
-    let mut args: Vec<std::ffi::OsString> = vec!["-n".into(), "-t".into(), plan.into(), "-l".into(), result.clone().into()];
+    let mut args: Vec<std::ffi::OsString> =
+        vec!["-n".into(), "-t".into(), plan.into(), "-l".into(), result.clone().into()];
     args.extend(["-j".into(), absolute(&folder.join("jmeter.log"))?.into()]);
     for (name, value) in [("URL", workload.base.as_str()), ("HOST", host), ("PORT", &url.port.to_string())] {
         args.push(format!("-J{name}={value}").into());
@@ -156,7 +157,8 @@ fn plan(workload: &Workload) -> Result<String, ExternalError> {
                 variables.push_str(&argument(&format!("pick{index}"), &index.to_string()));
             }
             let value = format!("${{__RandomFromMultipleVars({})}}", names.join("|"));
-            let switch = Element::new("SwitchController", "SwitchControllerGui", "operation").text("SwitchController.value", &value);
+            let switch = Element::new("SwitchController", "SwitchControllerGui", "operation")
+                .text("SwitchController.value", &value);
             children.push_str(&switch.with(&all.concat()));
         }
     }
@@ -237,10 +239,15 @@ fn pace(open: &Open) -> Result<String, ExternalError> {
         // 4: all active threads share the rate. It is per minute.
         Arrivals::Constant => Element::new("ConstantThroughputTimer", "TestBeanGUI", "pace")
             .property("intProp", "calcMode", "4")
-            .raw(&format!("<doubleProp><name>throughput</name><value>{}</value><savedValue>0.0</savedValue></doubleProp>", rate * 60.0))
+            .raw(&format!(
+                "<doubleProp><name>throughput</name><value>{}</value><savedValue>0.0</savedValue></doubleProp>",
+                rate * 60.0
+            ))
             .alone(),
         Arrivals::Poisson => Element::new("PreciseThroughputTimer", "TestBeanGUI", "pace")
-            .raw(&format!("<doubleProp><name>throughput</name><value>{rate}</value><savedValue>0.0</savedValue></doubleProp>"))
+            .raw(&format!(
+                "<doubleProp><name>throughput</name><value>{rate}</value><savedValue>0.0</savedValue></doubleProp>"
+            ))
             .property("intProp", "throughputPeriod", "1")
             .property("longProp", "duration", &format!("{}", open.duration.as_secs_f64().ceil()))
             .property("intProp", "batchSize", "1")
@@ -274,16 +281,14 @@ fn source_element(variable: &str, source: &Source, variables: &mut String) -> Re
             variables.push_str(&argument(variable, value));
             String::new()
         }
-        Source::Int { from, to, pick: Pick::Random } => {
-            Element::new("RandomVariableConfig", "TestBeanGUI", variable)
-                .text("minimumValue", &from.to_string())
-                .text("maximumValue", &to.to_string())
-                .text("variableName", variable)
-                .text("outputFormat", "")
-                .text("randomSeed", "")
-                .flag("perThread", false)
-                .alone()
-        }
+        Source::Int { from, to, pick: Pick::Random } => Element::new("RandomVariableConfig", "TestBeanGUI", variable)
+            .text("minimumValue", &from.to_string())
+            .text("maximumValue", &to.to_string())
+            .text("variableName", variable)
+            .text("outputFormat", "")
+            .text("randomSeed", "")
+            .flag("perThread", false)
+            .alone(),
         Source::Int { from, to, pick: Pick::Sequence } => counter(*from, *to),
         Source::Counter(first) => counter(*first, i64::MAX),
         Source::Csv { file, column, pick: Pick::Sequence } => {
@@ -293,10 +298,17 @@ fn source_element(variable: &str, source: &Source, variables: &mut String) -> Re
             let headers = reader
                 .headers()
                 .map_err(|error| ExternalError::File { file: path.clone(), error: std::io::Error::other(error) })?;
-            let names: Vec<String> = headers
-                .iter()
-                .map(|known| if known.trim() == column { variable.to_owned() } else { format!("{variable}__{}", known.trim()) })
-                .collect();
+            let names: Vec<String> =
+                headers
+                    .iter()
+                    .map(|known| {
+                        if known.trim() == column {
+                            variable.to_owned()
+                        } else {
+                            format!("{variable}__{}", known.trim())
+                        }
+                    })
+                    .collect();
             Element::new("CSVDataSet", "TestBeanGUI", variable)
                 .text("filename", &path.to_string_lossy())
                 .text("fileEncoding", "UTF-8")

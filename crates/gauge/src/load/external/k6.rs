@@ -18,7 +18,10 @@ pub(super) fn invocation(workload: &Workload, options: &Options, folder: &Path) 
     let mut env = vec![("K6_NO_USAGE_REPORT".to_owned(), "true".to_owned())];
     match &options.script {
         Some(script) => {
-            args.extend(["--summary-trend-stats".into(), "avg,min,med,max,p(75),p(90),p(95),p(99),p(99.9),count".into()]);
+            args.extend([
+                "--summary-trend-stats".into(),
+                "avg,min,med,max,p(75),p(90),p(95),p(99),p(99.9),count".into(),
+            ]);
             args.extend(["--summary-export".into(), summary.clone().into(), absolute(script)?.into()]);
             let host = url.authority.rsplit_once(':').map_or(url.authority.as_str(), |(host, _)| host);
             env.push(("URL".to_owned(), base));
@@ -35,7 +38,11 @@ struct Url;
 
 impl Url {
     fn of(workload: &Workload, authority: &str) -> String {
-        if workload.base.is_empty() { format!("http://{authority}") } else { workload.base.trim_end_matches('/').to_owned() }
+        if workload.base.is_empty() {
+            format!("http://{authority}")
+        } else {
+            workload.base.trim_end_matches('/').to_owned()
+        }
     }
 }
 
@@ -50,7 +57,9 @@ fn script(workload: &Workload, summary: &Path) -> Result<String, ExternalError> 
         Single::Open(open) => open_scenario(open)?,
     };
     let captures = workload.operations.iter().any(|operation| !operation.capture.is_empty());
-    let mut js = String::from("// Made by gauge from a workload.\nimport http from 'k6/http';\nimport { sleep } from 'k6';\nimport exec from 'k6/execution';\n");
+    let mut js = String::from(
+        "// Made by gauge from a workload.\nimport http from 'k6/http';\nimport { sleep } from 'k6';\nimport exec from 'k6/execution';\n",
+    );
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         js,
@@ -85,7 +94,8 @@ fn script(workload: &Workload, summary: &Path) -> Result<String, ExternalError> 
             None => "null".to_owned(),
             Some(Body::Text(text)) => filled(text, operation, "json"),
             Some(Body::File(file)) => {
-                let _ = writeln!(bodies, "const body{index} = open({}, 'b');", quoted(&absolute(file)?.to_string_lossy()));
+                let _ =
+                    writeln!(bodies, "const body{index} = open({}, 'b');", quoted(&absolute(file)?.to_string_lossy()));
                 format!("body{index}")
             }
             Some(Body::Base64(_)) => return Err(tool.cannot("a body of bytes; put them into a file")),
@@ -120,11 +130,15 @@ fn script(workload: &Workload, summary: &Path) -> Result<String, ExternalError> 
     });
     if let Some(think) = think {
         let mean = think.mean.as_secs_f64();
-        let _ = writeln!(js, "  sleep({});", match think.vary {
-            Vary::None => mean.to_string(),
-            Vary::Uniform => format!("Math.random() * {}", 2.0 * mean),
-            Vary::Exponential => format!("-Math.log(1 - Math.random()) * {mean}"),
-        });
+        let _ = writeln!(
+            js,
+            "  sleep({});",
+            match think.vary {
+                Vary::None => mean.to_string(),
+                Vary::Uniform => format!("Math.random() * {}", 2.0 * mean),
+                Vary::Exponential => format!("-Math.log(1 - Math.random()) * {mean}"),
+            }
+        );
     }
     let _ = writeln!(
         js,
@@ -236,16 +250,25 @@ fn keep(capture: &Capture) -> Result<String, ExternalError> {
         (Some(pointer), _) => {
             let keys: Vec<String> =
                 pointer.split('/').skip(1).map(|key| quoted(&key.replace("~1", "/").replace("~0", "~"))).collect();
-            format!("(() => {{ try {{ return at(JSON.parse(r.body), [{}]); }} catch (_) {{ return undefined; }} }})()", keys.join(", "))
+            format!(
+                "(() => {{ try {{ return at(JSON.parse(r.body), [{}]); }} catch (_) {{ return undefined; }} }})()",
+                keys.join(", ")
+            )
         }
         (None, Some(header)) => {
-            format!("(Object.entries(r.headers).find(([name]) => name.toLowerCase() === {}) ?? [])[1]", quoted(&header.to_ascii_lowercase()))
+            format!(
+                "(Object.entries(r.headers).find(([name]) => name.toLowerCase() === {}) ?? [])[1]",
+                quoted(&header.to_ascii_lowercase())
+            )
         }
         (None, None) => return Err(Tool::K6.cannot("a capture without json or header")),
     };
     let plus = capture.plus.map_or(String::new(), |plus| format!("Number(found) + {plus}"));
     let value = if plus.is_empty() { "found" } else { &plus };
-    Ok(format!("    {{ const found = {found}; if (found !== undefined) captured[{}] = {value}; }}\n", quoted(&capture.name)))
+    Ok(format!(
+        "    {{ const found = {found}; if (found !== undefined) captured[{}] = {value}; }}\n",
+        quoted(&capture.name)
+    ))
 }
 
 /// A JavaScript expression for a text with values.

@@ -55,7 +55,10 @@ fn wrk_is_told_with_options_or_with_a_script() {
 fn hey_is_told_with_options() {
     let (plain, _) = args(Tool::Hey, &PLAIN.replace("duration: 2s", "iterations: 8"));
     assert_eq!(plain, ["-n", "8", "-c", "4", "-t", "30", "-m", "GET", "http://127.0.0.1:1234/api/a?b=1"]);
-    let (open, _) = args(Tool::Hey, &PLAIN.replace("closed: {users: 4, duration: 2s}", "open: {rate: 100/s, duration: 2s, connections: 8}"));
+    let (open, _) = args(
+        Tool::Hey,
+        &PLAIN.replace("closed: {users: 4, duration: 2s}", "open: {rate: 100/s, duration: 2s, connections: 8}"),
+    );
     assert_eq!(open[..6], ["-z", "2s", "-c", "8", "-q", "12.5"]);
     assert!(cannot(Tool::Hey, VALUES).contains("more than one operation"));
     assert!(cannot(Tool::Hey, &PLAIN.replace("duration: 2s", "iterations: 9")).contains("share evenly"));
@@ -69,7 +72,8 @@ fn k6_gets_a_script() {
     assert!(js.contains("executor: 'constant-vus', vus: 4, duration: '2s'"), "{js}");
     assert!(js.contains("\"http://127.0.0.1:1234\" + \"/api/list/\" + encodeURIComponent(v[\"page\"])"), "{js}");
     assert!(js.contains("1 + step() % 3"), "{js}");
-    let (_, folder) = self::args(Tool::K6, &PLAIN.replace("closed: {users: 4, duration: 2s}", "open: {rate: 2.5/s, duration: 2s}"));
+    let (_, folder) =
+        self::args(Tool::K6, &PLAIN.replace("closed: {users: 4, duration: 2s}", "open: {rate: 2.5/s, duration: 2s}"));
     let js = std::fs::read_to_string(folder.path().join("k6.js")).expect("a script");
     assert!(js.contains("rate: 2500, timeUnit: '1000s'"), "{js}");
 }
@@ -79,7 +83,10 @@ fn jmeter_gets_a_plan() {
     let (args, folder) = args(Tool::Jmeter, VALUES);
     assert!(args.contains(&"-JPORT=1234".to_owned()), "{args:?}");
     let plan = std::fs::read_to_string(folder.path().join("plan.jmx")).expect("a plan");
-    assert!(plan.contains("<stringProp name=\"HTTPSampler.path\">/api/list/${__urlencode(${list__page})}</stringProp>"), "{plan}");
+    assert!(
+        plan.contains("<stringProp name=\"HTTPSampler.path\">/api/list/${__urlencode(${list__page})}</stringProp>"),
+        "{plan}"
+    );
     assert!(plan.contains("${__RandomFromMultipleVars(pick0|pick0|pick0|pick1)}"), "{plan}");
     assert!(plan.contains("&quot;n&quot;:${bid__n}"), "{plan}");
     assert_eq!(plan.matches("<hashTree>").count(), plan.matches("</hashTree>").count());

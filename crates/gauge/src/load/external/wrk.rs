@@ -25,7 +25,11 @@ pub(super) fn invocation(workload: &Workload, options: &Options, folder: &Path) 
     let plain = match &workload.operations[..] {
         [operation] => {
             *operation
-                == Operation { base: operation.base.clone(), weight: operation.weight, ..Operation::get(&operation.id, &operation.path) }
+                == Operation {
+                    base: operation.base.clone(),
+                    weight: operation.weight,
+                    ..Operation::get(&operation.id, &operation.path)
+                }
         }
         _ => false,
     };
@@ -97,9 +101,14 @@ fn script(workload: &Workload) -> Result<String, ExternalError> {
             cursor += 1;
             let value = match source {
                 Source::Fixed(value) => quoted(value),
-                Source::Int { from, to, pick: Pick::Random } => format!("string.format('%d', math.random({from}, {to}))"),
+                Source::Int { from, to, pick: Pick::Random } => {
+                    format!("string.format('%d', math.random({from}, {to}))")
+                }
                 Source::Int { from, to, pick: Pick::Sequence } => {
-                    format!("string.format('%d', {from} + step({cursor}) % {})", i128::from(*to) - i128::from(*from) + 1)
+                    format!(
+                        "string.format('%d', {from} + step({cursor}) % {})",
+                        i128::from(*to) - i128::from(*from) + 1
+                    )
                 }
                 Source::List { values, pick } => {
                     let list: Vec<String> = values.iter().map(|value| quoted(value)).collect();

@@ -132,7 +132,9 @@ impl Builder {
         }
         let path = format!("{}{}", base.path.trim_end_matches('/'), operation.path);
         if let Some(name) = Template::names(&path).find(|name| !operation.params.contains_key(*name)) {
-            return Err(fail(format!("its path holds {{{name}}}, and params has no `{name}`; add it, such as {name}: {{int: [1, 9]}}")));
+            return Err(fail(format!(
+                "its path holds {{{name}}}, and params has no `{name}`; add it, such as {name}: {{int: [1, 9]}}"
+            )));
         }
 
         // Values are dealt out in the order in which templates use them; what nothing uses is a mistake worth telling.
@@ -181,8 +183,12 @@ impl Builder {
                 })?;
             }
         }
-        let captures: Vec<Capture> =
-            operation.capture.iter().map(|capture| self.capture(capture)).collect::<Result<_, String>>().map_err(fail)?;
+        let captures: Vec<Capture> = operation
+            .capture
+            .iter()
+            .map(|capture| self.capture(capture))
+            .collect::<Result<_, String>>()
+            .map_err(fail)?;
         let expect = if operation.expect.is_empty() { &DEFAULT_EXPECT[..] } else { &operation.expect };
         let mut prepared = Operation {
             id: operation.id.clone(),
@@ -209,8 +215,12 @@ impl Builder {
     fn capture(&self, capture: &workload::Capture) -> Result<Capture, String> {
         let name = &capture.name;
         let from = match (&capture.json, &capture.header) {
-            (Some(pointer), None) if pointer.is_empty() || pointer.starts_with('/') => CaptureFrom::Json(pointer.clone()),
-            (Some(pointer), None) => return Err(format!("capture `{name}`: `{pointer}` is no JSON pointer; it begins with /")),
+            (Some(pointer), None) if pointer.is_empty() || pointer.starts_with('/') => {
+                CaptureFrom::Json(pointer.clone())
+            }
+            (Some(pointer), None) => {
+                return Err(format!("capture `{name}`: `{pointer}` is no JSON pointer; it begins with /"));
+            }
             (None, Some(header)) => CaptureFrom::Header(header.clone()),
             _ => return Err(format!("capture `{name}` needs either json or header")),
         };

@@ -47,7 +47,10 @@ fn a_workload_is_read_as_it_is_written() {
     assert_eq!(again, read);
 
     let prepared = Prepared::new(&read).expect("it makes sense");
-    assert_eq!(prepared.phases.iter().map(|phase| phase.name.as_str()).collect::<Vec<_>>(), ["setup", "warm", "ramp", "think"]);
+    assert_eq!(
+        prepared.phases.iter().map(|phase| phase.name.as_str()).collect::<Vec<_>>(),
+        ["setup", "warm", "ramp", "think"]
+    );
     assert_eq!(prepared.slots(), 20);
     assert_eq!(prepared.planned(), Some(Duration::from_secs(21)));
     assert!(prepared.operations[1].expect.contains(403) && !prepared.operations[1].expect.contains(404));
@@ -83,9 +86,15 @@ fn mistakes_are_told_with_what_to_do() {
         (format!("{operations}  - {{id: x, path: /, headers: {{Content-Length: '5'}}}}"), "written by the generator"),
         (format!("{operations}  - {{id: x, path: /, headers: {{'a b': '5'}}}}"), "no name of a header"),
         (format!("{operations}  - {{id: x, path: '/{{a}}', params: {{a: {{int: [9, 1]}}}}}}"), "empty range"),
-        (format!("{operations}  - {{id: x, path: '/{{a}}', params: {{a: {{int: [1, 9], list: [1]}}}}}}"), "exactly one of"),
+        (
+            format!("{operations}  - {{id: x, path: '/{{a}}', params: {{a: {{int: [1, 9], list: [1]}}}}}}"),
+            "exactly one of",
+        ),
         (format!("{operations}  - {{id: x, path: '/{{a}}', params: {{a: {{captured: t}}}}}}"), "nothing captures `t`"),
-        (format!("{operations}  - {{id: x, path: '/{{a}}', params: {{a: {{csv: /nowhere.csv, column: a}}}}}}"), "/nowhere.csv: "),
+        (
+            format!("{operations}  - {{id: x, path: '/{{a}}', params: {{a: {{csv: /nowhere.csv, column: a}}}}}}"),
+            "/nowhere.csv: ",
+        ),
         (format!("{operations}  - {{id: x, path: /, body: {{file: /nowhere}}}}"), "/nowhere: "),
         (format!("{operations}  - {{id: x, path: /, capture: [{{name: t, json: token}}]}}"), "no JSON pointer"),
         (format!("{operations}  - {{id: x, path: /, expect: [20x]}}"), "no status"),
@@ -97,7 +106,10 @@ fn mistakes_are_told_with_what_to_do() {
         (format!("{loads}{{open: {{rate: 0, duration: 1s}}}}"), "rate of 0"),
         (format!("{loads}{{open: {{rate: fast, duration: 1s}}}}"), "not a rate"),
         (format!("{loads}{{open: {{rate: 5, duration: 1 day}}}}"), "not a duration"),
-        (format!("{loads}{{phases: [{{name: a, warmup: true, closed: {{users: 1, duration: 1s}}}}]}}"), "no phase is measured"),
+        (
+            format!("{loads}{{phases: [{{name: a, warmup: true, closed: {{users: 1, duration: 1s}}}}]}}"),
+            "no phase is measured",
+        ),
         (format!("{loads}{{phases: [{{name: a}}]}}"), "either `closed` or `open`"),
     ] {
         let error = refused(&text);
@@ -134,7 +146,18 @@ fn urls_are_cut_into_their_parts() {
         let parsed = Url::parse(url).expect(url);
         assert_eq!((parsed.authority.as_str(), parsed.port, parsed.path.as_str()), (authority, port, path), "{url}");
     }
-    for url in ["", "a", "ftp://a", "https://a", "http://", "http://a:0", "http://a:99999", "http://u:p@a/", "http://a/ b", "http:///x"] {
+    for url in [
+        "",
+        "a",
+        "ftp://a",
+        "https://a",
+        "http://",
+        "http://a:0",
+        "http://a:99999",
+        "http://u:p@a/",
+        "http://a/ b",
+        "http:///x",
+    ] {
         assert!(Url::parse(url).is_err(), "{url}");
     }
 }

@@ -11,13 +11,30 @@ use crate::load::workload::{Pick, Source};
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Fixed(Arc<[u8]>),
-    Int { from: i64, to: i64, cursor: Option<usize> },
-    List { values: Arc<[Box<[u8]>]>, cursor: Option<usize> },
+    Int {
+        from: i64,
+        to: i64,
+        cursor: Option<usize>,
+    },
+    List {
+        values: Arc<[Box<[u8]>]>,
+        cursor: Option<usize>,
+    },
     /// The line is chosen once per request for all columns of a table.
-    Csv { table: usize, column: usize },
-    Counter { first: i64, cursor: usize },
+    Csv {
+        table: usize,
+        column: usize,
+    },
+    Counter {
+        first: i64,
+        cursor: usize,
+    },
     /// `index` is set when all operations are known.
-    Captured { name: String, index: usize, or: Option<Arc<[u8]>> },
+    Captured {
+        name: String,
+        index: usize,
+        or: Option<Arc<[u8]>>,
+    },
 }
 
 /// A CSV file.
@@ -71,7 +88,10 @@ impl Values {
                 let columns = &self.tables[table].columns;
                 let Some(column) = columns.iter().position(|known| known == column) else {
                     let known = columns.join(", ");
-                    return Err(PrepareOr::Problem(format!("{} has no column `{column}`; it has {known}", file.display())));
+                    return Err(PrepareOr::Problem(format!(
+                        "{} has no column `{column}`; it has {known}",
+                        file.display()
+                    )));
                 };
                 Value::Csv { table, column }
             }

@@ -51,11 +51,19 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
     line(&mut text, "errors", &errors(total));
     if let Some(dropped @ 1..) = total.requests.dropped {
         let share = total.drop_rate().unwrap_or(0.0) * 100.0;
-        line(&mut text, "dropped", &format!("{dropped} requests ({share:.2} %) were due and found no free connection in time"));
+        line(
+            &mut text,
+            "dropped",
+            &format!("{dropped} requests ({share:.2} %) were due and found no free connection in time"),
+        );
     }
     if let (Some(cpu), Some(ended @ 1..)) = (&report.generator.cpu, total.ended()) {
         let us = (cpu.user_s + cpu.system_s) * 1e6 / ended as f64;
-        line(&mut text, "own cpu", &format!("{us:.1} us/request ({:.2} s user, {:.2} s system)", cpu.user_s, cpu.system_s));
+        line(
+            &mut text,
+            "own cpu",
+            &format!("{us:.1} us/request ({:.2} s user, {:.2} s system)", cpu.user_s, cpu.system_s),
+        );
     }
     if let Some(reason) = &report.truncated {
         line(&mut text, "truncated", &format!("{reason}: this is the part that ran"));
@@ -118,8 +126,10 @@ fn errors(total: &Measurement) -> String {
         ("unexpected status", errors.status),
         ("bad reply", errors.bad_reply),
     ];
-    let seen: Vec<String> =
-        kinds.iter().filter_map(|(name, count)| Some(format!("{} {name}", count.filter(|count| *count > 0)?))).collect();
+    let seen: Vec<String> = kinds
+        .iter()
+        .filter_map(|(name, count)| Some(format!("{} {name}", count.filter(|count| *count > 0)?)))
+        .collect();
     match (seen.is_empty(), errors.total) {
         (false, _) => seen.join(", "),
         (true, Some(0)) => "none".to_owned(),

@@ -256,10 +256,12 @@ impl Connection {
     /// Shows the kept answer: a look-up of header fields, and the body.
     pub(super) fn with_answer<'a>(&'a self, show: impl FnOnce(&dyn Fn(&str) -> Option<&'a [u8]>, &'a [u8])) {
         let mut head = ResponseHead::default();
-        let parsed =
-            head.parse(&self.kept_head, 0, self.kept_head.len(), h1::Method::Get, &Limits::default()).is_ok();
+        let parsed = head.parse(&self.kept_head, 0, self.kept_head.len(), h1::Method::Get, &Limits::default()).is_ok();
         let header = |name: &str| -> Option<&'a [u8]> {
-            let field = head.fields.iter().find(|field| field.name.of_buf(&self.kept_head).eq_ignore_ascii_case(name.as_bytes()));
+            let field = head
+                .fields
+                .iter()
+                .find(|field| field.name.of_buf(&self.kept_head).eq_ignore_ascii_case(name.as_bytes()));
             field.filter(|_| parsed).map(|field| field.value.of_buf(&self.kept_head))
         };
         show(&header, &self.kept_body);
