@@ -36,8 +36,8 @@ import stack  # noqa: E402  found through the path above
 LOAD = stack.BUILT / "load"
 TICK = os.sysconf("SC_CLK_TCK")
 # On two cores that the load and PostgreSQL share, the JVM's compiler takes half of the service's CPU time for the first 40 s.
-# All six are given the same work to get warm.
-USERS, ROUNDS, WINDOW_SECONDS, WARM_UP_EVENTS = 50, 3, 10, 50_000
+# All six are given the same work to get warm, and less of it before events of another size.
+USERS, ROUNDS, WINDOW_SECONDS, WARM_UP_EVENTS, MORE_EVENTS = 50, 3, 10, 50_000, 12_500
 EVENTS, MANY_USERS = 100_000, 200
 
 
@@ -169,43 +169,52 @@ def quantile(windows: list[dict[str, Any]], q: float) -> float | None:
     return None
 
 
-def measure(protocol: str, payload: int) -> dict[str, Any]:
-    """The services of one protocol, side by side."""
+def measure(protocol: str, payloads: list[int]) -> list[dict[str, Any]]:
+    """The services of one protocol, side by side; a result for each payload."""
     kinds = [kind for kind in stack.kinds([]) if kind.protocol == protocol]
+    results = []
     with Rig(kinds) as rig:
-        before = host()
-        warm = {s.kind.name: rig.load(s, users=USERS, bytes=payload, events=WARM_UP_EVENTS) for s in rig.services}
-        windows: dict[str, list[dict[str, Any]]] = {kind.name: [] for kind in kinds}
-        for round_ in range(ROUNDS):
-            for service in rig.services[round_:] + rig.services[:round_]:
-                windows[service.kind.name].append(rig.window(service, payload))
-        memory = {
-            s.kind.name: [memory_mib(s.process.pid, field) for field in ("VmRSS:", "VmHWM:")] for s in rig.services
-        }
-    rows = []
-    for kind in kinds:
-        own = windows[kind.name]
-        answered = sum(window["requests"] - window["errors"] for window in own)
-        fastest = [max(all_[i]["requests_per_second"] for all_ in windows.values()) for i in range(ROUNDS)]
-        rows.append({
-            "service": kind.name,
-            "event_bytes": own[0]["event_bytes"],
-            "requests": sum(window["requests"] for window in own),
-            "errors": sum(window["errors"] for window in own) + warm[kind.name]["errors"],
-            "error_kinds": [window["error_kinds"] for window in (warm[kind.name], *own) if window["error_kinds"]],
-            "requests_per_second": sum(w["requests"] for w in own) / sum(w["seconds"] for w in own),
-            "rounds": [round(window["requests_per_second"]) for window in own],
-            "of_the_fastest": statistics.median(w["requests_per_second"] / best for w, best in zip(own, fastest, strict=True)),
-            "p50_ms": quantile(own, 0.5),
-            "p99_ms": quantile(own, 0.99),
-            "cpu_ms_per_request": 1000 * sum(window["cpu_seconds"] for window in own) / answered if answered else None,
-            "postgres_cpu_ms_per_request": 1000 * sum(w["postgres_cpu_seconds"] for w in own) / answered if answered else None,
-            "rss_mib": memory[kind.name][0],
-            "rss_peak_mib": memory[kind.name][1],
-            "connections_per_round": [window["connections_opened"] for window in own],
-            "steal_percent": max(window["steal_percent"] for window in own),
-        })  # fmt: skip
-    return {"protocol": protocol, "payload": payload, "host": before, "rows": rows}
+        for payload in payloads:
+            before = host()
+            warm_up = MORE_EVENTS if results else WARM_UP_EVENTS
+            warm = {s.kind.name: rig.load(s, users=USERS, bytes=payload, events=warm_up) for s in rig.services}
+            windows: dict[str, list[dict[str, Any]]] = {kind.name: [] for kind in kinds}
+            for round_ in range(ROUNDS):
+                for service in rig.services[round_:] + rig.services[:round_]:
+                    windows[service.kind.name].append(rig.window(service, payload))
+            memory = {
+                s.kind.name: [memory_mib(s.process.pid, field) for field in ("VmRSS:", "VmHWM:")] for s in rig.services
+            }
+            rows = [row(kind.name, windows, warm[kind.name], memory[kind.name]) for kind in kinds]
+            results.append({"protocol": protocol, "payload": payload, "host": before, "rows": rows})
+    return results
+
+
+def row(
+    name: str, windows: dict[str, list[dict[str, Any]]], warm: dict[str, Any], memory: list[float]
+) -> dict[str, Any]:
+    """What one service did in all its windows."""
+    own = windows[name]
+    answered = sum(window["requests"] - window["errors"] for window in own)
+    fastest = [max(all_[i]["requests_per_second"] for all_ in windows.values()) for i in range(ROUNDS)]
+    return {
+        "service": name,
+        "event_bytes": own[0]["event_bytes"],
+        "requests": sum(window["requests"] for window in own),
+        "errors": sum(window["errors"] for window in (warm, *own)),
+        "error_kinds": [window["error_kinds"] for window in (warm, *own) if window["error_kinds"]],
+        "requests_per_second": sum(w["requests"] for w in own) / sum(w["seconds"] for w in own),
+        "rounds": [round(window["requests_per_second"]) for window in own],
+        "of_the_fastest": statistics.median(w["requests_per_second"] / best for w, best in zip(own, fastest, strict=True)),
+        "p50_ms": quantile(own, 0.5),
+        "p99_ms": quantile(own, 0.99),
+        "cpu_ms_per_request": 1000 * sum(w["cpu_seconds"] for w in own) / answered if answered else None,
+        "postgres_cpu_ms_per_request": 1000 * sum(w["postgres_cpu_seconds"] for w in own) / answered if answered else None,
+        "rss_mib": memory[0],
+        "rss_peak_mib": memory[1],
+        "connections_per_round": [window["connections_opened"] for window in own],
+        "steal_percent": max(window["steal_percent"] for window in own),
+    }  # fmt: skip
 
 
 def prove(kind: stack.Kind) -> dict[str, Any]:
@@ -249,7 +258,7 @@ def summary(out: pathlib.Path) -> str:
         "Made by `scripts/bench producers`; `--built load` with `--protocols` and `--built loss` with `--services` make it in pieces.", "",
         f"{any_host['cpu']}, {any_host['cores']} cores, Linux {any_host['kernel']}; services, PostgreSQL 15 (fsync on) and load share them.",
         f"{', '.join(any_host['versions'])}; commit {any_host['commit']}. CPU time stolen by the host: {steal:.1f} % at most.", "",
-        f"{USERS} users in a closed loop, one kept connection each, events spread over 10,000 entities; {WARM_UP_EVENTS:,} events to get warm,"
+        f"{USERS} users in a closed loop, one kept connection each, events spread over 10,000 entities; {WARM_UP_EVENTS:,} events to get warm ({MORE_EVENTS:,} more for the larger ones),"
         f" then {ROUNDS} rounds of {WINDOW_SECONDS} s, the three services of a protocol in turn. \"Of the fastest\" is the median of the rounds' ratios.", "",
         "| service | event, bytes | req/s (each round) | of the fastest | p50 ms | p99 ms | CPU ms/req | PostgreSQL CPU ms/req | RSS MiB"
         " | connections opened a round | errors |",
@@ -298,9 +307,9 @@ def main() -> int:
     if chosen.what == "build":
         return 0
     if chosen.what in ("load", "all"):
-        for payload in chosen.payloads:
-            for protocol in chosen.protocols:
-                write(chosen.out, f"load-{payload}-{protocol}", measure(protocol, payload))
+        for protocol in chosen.protocols:
+            for result in measure(protocol, chosen.payloads):
+                write(chosen.out, f"load-{result['payload']}-{protocol}", result)
     if chosen.what in ("loss", "all"):
         for kind in wanted:
             write(chosen.out, f"loss-{kind.name}", prove(kind))

@@ -41,7 +41,11 @@ def start(data: pathlib.Path, *services: str) -> tuple[subprocess.Popen[str], li
 
 def stop(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    try:
+        output, _ = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        raise
     assert process.returncode == 0, output
 
 
