@@ -166,6 +166,12 @@ def ratio(rounds: list[dict[str, Window | None]], one: str, other: str, figure: 
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": len(values)}
 
 
+def steady(rounds: list[dict[str, Window | None]]) -> int:
+    """In how many rounds the direct lane was within 10 % of its median: in the others the machine was another."""
+    median = middle(rounds, "auth direct", "rate")
+    return sum(bool(one["auth direct"]) and abs(one["auth direct"].rate / median - 1) <= 0.1 for one in rounds)
+
+
 def middle(rounds: list[dict[str, Window | None]], lane: str, figure: str) -> float | None:
     values = [getattr(round_[lane], figure) for round_ in rounds if round_[lane]]
     values = [value for value in values if value is not None]
@@ -183,7 +189,8 @@ def summary(results: dict) -> str:
         "",
         f"{about['date']}, {about['host']}: {about['cpu']}, {about['cores']} cores, Linux {about['kernel']}; commit {about['commit']}.",
         f"{', '.join(about['versions'])}. wrk with {about['threads']} threads and {about['connections']} connections, {about['rounds']} rounds of {about['seconds']:g} s a lane; "
-        "wrk and Hono on one core, the gateway on the other. Medians of the rounds.",
+        "wrk and Hono on one core, the gateway on the other. Medians of the rounds. "
+        f"In {about['steady_rounds']} of them the direct lane was within 10 % of its median.",
         "",
         "| lane | requests/s | mean ms (connections / rate) | mean ms of wrk | p50 ms of wrk | p99 ms of wrk | rate x mean of wrk | gateway's CPU | requests per CPU-second |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -260,8 +267,9 @@ def main() -> int:
                 say(f"{title}: no round was valid")
                 return 1
             ratios.append({"title": title, "bar": bar, **found})
+        calm = steady(rounds)
         results = {
-            "environment": environment(arguments, lanes),
+            "environment": environment(arguments, lanes) | {"steady_rounds": calm},
             "lanes": [
                 {"lane": lane.title, **{figure: middle(rounds, lane.title, figure) for figure in figures}}
                 for lane in lanes
