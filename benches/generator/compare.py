@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
-import rig  # noqa: E402  free_port, wait_for
+import rig
 
 CONF = """daemon off; worker_processes 1; pid nginx.pid; error_log stderr;
 events {{ worker_connections 4096; }}
@@ -39,7 +39,9 @@ LOAD_CORE, SERVER_CORE = "1", "0"
 def run(command: list[str], cwd: Path) -> tuple[str, float]:
     """Standard output of a command on the generator's core, and its CPU seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = subprocess.run(["taskset", "-c", LOAD_CORE, *command], cwd=cwd, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        ["taskset", "-c", LOAD_CORE, *command], cwd=cwd, capture_output=True, text=True, check=False
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if result.returncode:
         raise RuntimeError(f"{command[0]} ended with {result.returncode}: {result.stderr[-500:]}")
@@ -52,7 +54,8 @@ class Bench:
         self.url = f"http://127.0.0.1:{self.port}/"
         (folder / "nginx.conf").write_text(CONF.format(port=self.port))
         self.server = subprocess.Popen(
-            ["taskset", "-c", SERVER_CORE, "nginx", "-p", str(folder), "-c", "nginx.conf", "-e", "stderr"], stderr=subprocess.DEVNULL
+            ["taskset", "-c", SERVER_CORE, "nginx", "-p", str(folder), "-c", "nginx.conf", "-e", "stderr"],
+            stderr=subprocess.DEVNULL,
         )
         rig.wait_for(self.port)
 
@@ -71,7 +74,10 @@ class Bench:
     def closed(self, tool: str, seconds: int) -> tuple[int, float]:
         """Requests and CPU seconds of a closed loop with 64 connections."""
         if tool == "gauge":
-            out, cpu = run([self.gauge, "load", self.url, "-c", "64", "-t", "1", "-d", f"{seconds}s", "-q", "--json", "-"], self.folder)
+            out, cpu = run(
+                [self.gauge, "load", self.url, "-c", "64", "-t", "1", "-d", f"{seconds}s", "-q", "--json", "-"],
+                self.folder,
+            )
             total = json.loads(out)["total"]
             if total["errors"]["total"]:
                 raise RuntimeError(f"errors: {total['errors']}")
@@ -83,7 +89,20 @@ class Bench:
             out, cpu = run(["hey", "-c", "64", "-z", f"{seconds}s", "-cpus", "1", self.url], self.folder)
             return int(re.search(r"\[200\]\s+(\d+) responses", out)[1]), cpu
         if tool == "oha":
-            out, cpu = run([os.environ.get("OHA", "oha"), "-c", "64", "-z", f"{seconds}s", "--no-tui", "--output-format", "json", self.url], self.folder)
+            out, cpu = run(
+                [
+                    os.environ.get("OHA", "oha"),
+                    "-c",
+                    "64",
+                    "-z",
+                    f"{seconds}s",
+                    "--no-tui",
+                    "--output-format",
+                    "json",
+                    self.url,
+                ],
+                self.folder,
+            )
             return json.loads(out)["statusCodeDistribution"]["200"], cpu
         metrics, cpu = self.k6(f"{{ executor: 'constant-vus', vus: 64, duration: '{seconds}s' }}")
         return metrics["http_reqs"]["values"]["count"], cpu
@@ -91,23 +110,72 @@ class Bench:
     def open(self, tool: str, rate: int, seconds: int, extra: tuple[str, ...] = ()) -> dict:
         """p50 and p99 in microseconds at a fixed rate, and what came of the rate."""
         if tool == "gauge":
-            command = [self.gauge, "load", self.url, "-c", "64", "-t", "1", "-r", str(rate), "-d", f"{seconds}s", "-q", "--json", "-", *extra]
+            command = [
+                self.gauge,
+                "load",
+                self.url,
+                "-c",
+                "64",
+                "-t",
+                "1",
+                "-r",
+                str(rate),
+                "-d",
+                f"{seconds}s",
+                "-q",
+                "--json",
+                "-",
+                *extra,
+            ]
             out, cpu = run(command, self.folder)
             total = json.loads(out)["total"]
             lag = total["generator_lag"]
-            return {"p50": total["latency"]["p50_ms"] * 1e3, "p99": total["latency"]["p99_ms"] * 1e3, "rate": total["rate"]["achieved"],
-                    "dropped": total["requests"]["dropped"], "lag_p50": lag["p50_ms"] * 1e3, "lag_p99": lag["p99_ms"] * 1e3,
-                    "lag_max": lag["max_ms"] * 1e3, "cpu_us": cpu * 1e6 / total["requests"]["answered"]}
+            return {
+                "p50": total["latency"]["p50_ms"] * 1e3,
+                "p99": total["latency"]["p99_ms"] * 1e3,
+                "rate": total["rate"]["achieved"],
+                "dropped": total["requests"]["dropped"],
+                "lag_p50": lag["p50_ms"] * 1e3,
+                "lag_p99": lag["p99_ms"] * 1e3,
+                "lag_max": lag["max_ms"] * 1e3,
+                "cpu_us": cpu * 1e6 / total["requests"]["answered"],
+            }
         if tool == "oha":
             oha = os.environ.get("OHA", "oha")
-            out, cpu = run([oha, "-c", "64", "-q", str(rate), "-z", f"{seconds}s", "--latency-correction", "--no-tui", "--output-format", "json", self.url], self.folder)
+            out, cpu = run(
+                [
+                    oha,
+                    "-c",
+                    "64",
+                    "-q",
+                    str(rate),
+                    "-z",
+                    f"{seconds}s",
+                    "--latency-correction",
+                    "--no-tui",
+                    "--output-format",
+                    "json",
+                    self.url,
+                ],
+                self.folder,
+            )
             result = json.loads(out)
             percentiles, count = result["latencyPercentiles"], result["statusCodeDistribution"]["200"]
-            return {"p50": percentiles["p50"] * 1e6, "p99": percentiles["p99"] * 1e6, "rate": count / seconds, "cpu_us": cpu * 1e6 / count}
+            return {
+                "p50": percentiles["p50"] * 1e6,
+                "p99": percentiles["p99"] * 1e6,
+                "rate": count / seconds,
+                "cpu_us": cpu * 1e6 / count,
+            }
         scenario = f"{{ executor: 'constant-arrival-rate', rate: {rate}, timeUnit: '1s', duration: '{seconds}s', preAllocatedVUs: 64, maxVUs: 64 }}"
         metrics, cpu = self.k6(scenario)
         values, count = metrics["http_req_duration"]["values"], metrics["http_reqs"]["values"]["count"]
-        return {"p50": values["med"] * 1e3, "p99": values["p(99)"] * 1e3, "rate": count / seconds, "cpu_us": cpu * 1e6 / count}
+        return {
+            "p50": values["med"] * 1e3,
+            "p99": values["p(99)"] * 1e3,
+            "rate": count / seconds,
+            "cpu_us": cpu * 1e6 / count,
+        }
 
 
 def have(tool: str) -> bool:
@@ -125,7 +193,16 @@ def main() -> None:
     options = parser.parse_args()
     parts = options.part or ["closed", "lag", "latency"]
     peers = [peer for peer in options.peers.split(",") if have(peer)]
-    lines, raw = [], {"host": os.uname().release, "time": time.strftime("%FT%TZ", time.gmtime()), "closed": {}, "lag": {}, "latency": []}
+    lines, raw = (
+        [],
+        {
+            "host": os.uname().release,
+            "time": time.strftime("%FT%TZ", time.gmtime()),
+            "closed": {},
+            "lag": {},
+            "latency": [],
+        },
+    )
 
     def say(line: str) -> None:
         print(line, flush=True)
@@ -138,10 +215,16 @@ def main() -> None:
             capacity = bench.closed("gauge", 1)[0]
             say(f"closed loop, 64 connections: {capacity}/s\n")
             if "closed" in parts:
-                say("| peer | gauge, requests per CPU-second | peer | median of ratios | least | most |\n|---|---|---|---|---|---|")
+                say(
+                    "| peer | gauge, requests per CPU-second | peer | median of ratios | least | most |\n|---|---|---|---|---|---|"
+                )
                 for peer in peers:
                     # Starting k6 and hey costs CPU time of its own: a longer run makes it small.
-                    rounds, seconds = (options.rounds, options.seconds) if peer in ("wrk", "oha") else (max(options.rounds // 4, 3), 4)
+                    rounds, seconds = (
+                        (options.rounds, options.seconds)
+                        if peer in ("wrk", "oha")
+                        else (max(options.rounds // 4, 3), 4)
+                    )
                     pairs = []
                     for turn in range(rounds):
                         order = ["gauge", peer] if turn % 2 else [peer, "gauge"]
@@ -150,14 +233,24 @@ def main() -> None:
                     ratios = [pair["gauge"] / pair[peer] for pair in pairs]
                     raw["closed"][peer] = pairs
                     ours, theirs = (statistics.median(pair[tool] for pair in pairs) for tool in ("gauge", peer))
-                    say(f"| {peer} | {ours:.0f} | {theirs:.0f} | {statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f} |")
+                    say(
+                        f"| {peer} | {ours:.0f} | {theirs:.0f} | {statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f} |"
+                    )
                 say("")
             if "lag" in parts:
-                say("| at half of that | lag p50, us | lag p99, us | most, us | p99, us | own CPU, us/request |\n|---|---|---|---|---|---|")
-                for label, extra in (("sleeping", ()), ("watching the clock for 100 us", ("--busy-poll", "100us")), ("always watching", ("--busy-poll", "1s"))):
+                say(
+                    "| at half of that | lag p50, us | lag p99, us | most, us | p99, us | own CPU, us/request |\n|---|---|---|---|---|---|"
+                )
+                for label, extra in (
+                    ("sleeping", ()),
+                    ("watching the clock for 100 us", ("--busy-poll", "100us")),
+                    ("always watching", ("--busy-poll", "1s")),
+                ):
                     result = bench.open("gauge", capacity // 2, 5, extra)
                     raw["lag"][label] = result
-                    say(f"| {label} | {result['lag_p50']:.1f} | {result['lag_p99']:.1f} | {result['lag_max']:.0f} | {result['p99']:.0f} | {result['cpu_us']:.1f} |")
+                    say(
+                        f"| {label} | {result['lag_p50']:.1f} | {result['lag_p99']:.1f} | {result['lag_max']:.0f} | {result['p99']:.0f} | {result['cpu_us']:.1f} |"
+                    )
                 say("")
             if "latency" in parts:
                 say("| rate | tool | reached | p50, us | p99, us |\n|---|---|---|---|---|")
@@ -170,7 +263,10 @@ def main() -> None:
                             for tool in ["gauge", peer] if turn % 2 else [peer, "gauge"]:
                                 rows[tool].append(bench.open(tool, rate, 3))
                         for tool, results in rows.items():
-                            mid = {key: statistics.median(result[key] for result in results) for key in ("rate", "p50", "p99")}
+                            mid = {
+                                key: statistics.median(result[key] for result in results)
+                                for key in ("rate", "p50", "p99")
+                            }
                             raw["latency"].append({"asked": rate, "tool": tool, "runs": results})
                             say(f"| {rate} | {tool} | {mid['rate']:.0f} | {mid['p50']:.0f} | {mid['p99']:.0f} |")
         finally:
