@@ -35,7 +35,7 @@ import stack  # noqa: E402  found through the path above
 
 LOAD = stack.BUILT / "load"
 TICK = os.sysconf("SC_CLK_TCK")
-# On two cores that the load and PostgreSQL share, the JVM's compiler takes half of the service's CPU time for the first 40 s.
+# On two cores that the load and PostgreSQL share, the JVM's compiler takes a third of the service's CPU time for the first 30 s.
 # All six are given the same work to get warm, and less of it before events of another size.
 USERS, ROUNDS, WINDOW_SECONDS, WARM_UP_EVENTS, MORE_EVENTS = 50, 3, 10, 50_000, 12_500
 EVENTS, MANY_USERS = 100_000, 200
@@ -257,13 +257,17 @@ def summary(out: pathlib.Path) -> str:
         "# The six event-ingestion services under one equal load", "",
         "Made by `scripts/bench producers`; `--built load` with `--protocols` and `--built loss` with `--services` make it in pieces.", "",
         f"{any_host['cpu']}, {any_host['cores']} cores, Linux {any_host['kernel']}; services, PostgreSQL 15 (fsync on) and load share them.",
-        f"{', '.join(any_host['versions'])}; commit {any_host['commit']}. CPU time stolen by the host: {steal:.1f} % at most.", "",
-        f"{USERS} users in a closed loop, one kept connection each, events spread over 10,000 entities; {WARM_UP_EVENTS:,} events to get warm ({MORE_EVENTS:,} more for the larger ones),"
-        f" then {ROUNDS} rounds of {WINDOW_SECONDS} s, the three services of a protocol in turn. \"Of the fastest\" is the median of the rounds' ratios.", "",
-        "| service | event, bytes | req/s (each round) | of the fastest | p50 ms | p99 ms | CPU ms/req | PostgreSQL CPU ms/req | RSS MiB"
-        " | connections opened a round | errors |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        f"{', '.join(any_host['versions'])}; commit {any_host['commit']}.", "",
     ]  # fmt: skip
+    if runs:
+        lines += [
+            f"{USERS} users in a closed loop, one kept connection each, events spread over 10,000 entities; {WARM_UP_EVENTS:,} events to get warm ({MORE_EVENTS:,} more for the larger ones),"
+            f" then {ROUNDS} rounds of {WINDOW_SECONDS} s, the three services of a protocol in turn. \"Of the fastest\" is the median of the rounds' ratios."
+            f" CPU time stolen by the host: {steal:.1f} % at most.", "",
+            "| service | event, bytes | req/s (each round) | of the fastest | p50 ms | p99 ms | CPU ms/req | PostgreSQL CPU ms/req | RSS MiB"
+            " | connections opened a round | errors |",
+            "|---|---|---|---|---|---|---|---|---|---|---|",
+        ]  # fmt: skip
     rows = [row for run in runs for row in run["rows"]]
     for row in sorted(rows, key=lambda row: (row["event_bytes"], order[row["service"]])):
         if row["errors"]:
