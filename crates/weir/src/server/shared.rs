@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::snapshot::Generation;
+use super::worker::Worker;
 use crate::admin::write_healthz;
 use crate::observe::{AccessLog, Metrics};
 
@@ -17,6 +18,8 @@ pub enum Message {
     Reload(Arc<Generation>),
     /// Serve a connection that another worker accepted.
     Serve(TcpStream, SocketAddr),
+    /// Do something that needs what only the worker has.
+    Run(Box<dyn FnOnce(&Worker) + Send>),
     /// Accept no more, end what is under way, then end.
     Drain,
     /// Flush what is buffered for the log.

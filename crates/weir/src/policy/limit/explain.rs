@@ -24,6 +24,12 @@ pub struct Question {
 #[error("{0}")]
 pub struct BadQuestion(String);
 
+impl From<String> for BadQuestion {
+    fn from(text: String) -> Self {
+        BadQuestion(text)
+    }
+}
+
 impl Question {
     /// Reads `key=203.0.113.9&limit=per_client`; `key` comes once for each part of the limit's key.
     ///
@@ -120,7 +126,7 @@ impl Limits {
     }
 
     /// The key that these values are for a limit; `None` when there are none and it needs some.
-    fn key_of(&self, limit: &Limit, values: &[String]) -> Result<Option<Key>, BadQuestion> {
+    pub(super) fn key_of(&self, limit: &Limit, values: &[String]) -> Result<Option<Key>, BadQuestion> {
         let mut bytes = KeyBytes::default();
         let mut rest = values.iter();
         for part in limit.spec.key.iter().filter(|part| **part != LimitKey::Global) {
