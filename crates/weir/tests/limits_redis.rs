@@ -432,7 +432,7 @@ fn an_operator_sees_what_redis_knows_of_a_key_and_resets_it() {
     let over = state("k");
     assert!(over["allowed"] == false && over["retry_seconds"].as_f64().unwrap() > 500.0, "{over}");
     let mut admin = RawClient::connect(weir.admin_addr());
-    admin.request("DELETE", "/limits?key=k", &[], "");
+    admin.request("DELETE", "/limits?key=k", &[("Host", "localhost")], "");
     let reply = admin.read_response();
     assert_eq!((reply.status(), reply.text()), (200, r#"{"reset":["few"]}"#));
     wait::until(DEADLINE, "a fresh count", || statuses(&mut clients[3], 1, "k") == [200]);
@@ -441,6 +441,6 @@ fn an_operator_sees_what_redis_knows_of_a_key_and_resets_it() {
     assert_eq!(passed, 2);
     redis.kill();
     wait::until(DEADLINE, "a note", || weir.admin_get("/limits?key=k&limit=few").text().contains("\"note\""));
-    admin.request("DELETE", "/limits?key=k", &[], "");
+    admin.request("DELETE", "/limits?key=k", &[("Host", "localhost")], "");
     assert_eq!(admin.read_response().status(), 422);
 }
