@@ -180,6 +180,15 @@ impl Known {
         Known::of(&mapped[..name.len()])
     }
 
+    /// Whether servers that turn everything but letters and digits into `_` and know no case (CGI and its heirs) take `name` for `other`.
+    pub fn is_alias(name: &[u8], other: &[u8]) -> bool {
+        let is_same = |(one, other): (&u8, &u8)| match (one.is_ascii_alphanumeric(), other.is_ascii_alphanumeric()) {
+            (true, true) => one.eq_ignore_ascii_case(other),
+            (one, other) => one == other,
+        };
+        name.len() == other.len() && name.iter().zip(other).all(is_same)
+    }
+
     /// Fields of one connection, never forwarded (RFC 9110 section 7.6.1).
     #[inline]
     pub fn is_hop_by_hop(self) -> bool {

@@ -407,6 +407,29 @@ fn names_that_alias_what_the_gateway_writes_do_not_arrive() {
     assert_eq!(request.head.field("x_own"), Some("kept"));
 }
 
+/// Rule 22: the same for fields that the file names.
+#[test]
+fn names_that_alias_what_a_route_sets_or_removes_do_not_arrive() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let weir = gateway_with(
+        &upstream,
+        "request_id: X-Trace\n",
+        "    headers: {request: {set: {X-Tenant: ours}, remove: [X-Debug]}}\n",
+    );
+    let mut client = weir.connect();
+    client.send(
+        "GET / HTTP/1.1\r\nHost: a\r\nX_Tenant: theirs\r\nx.tenant: theirs\r\nX_Debug: 1\r\nX_TRACE: mine\r\nX_Own: kept\r\n\r\n",
+    );
+    assert_eq!(client.read_response().status(), 200);
+    let head = &upstream.requests()[0].head;
+    assert_eq!(head.field("x-tenant"), Some("ours"));
+    assert_eq!(head.field("x-trace").map(str::len), Some(32));
+    for name in ["x_tenant", "x.tenant", "x_debug", "x_trace"] {
+        assert_eq!(head.field(name), None, "{name}");
+    }
+    assert_eq!(head.field("x_own"), Some("kept"));
+}
+
 /// Rule 22: what is taken from a request into a head cannot end a line there.
 #[test]
 fn a_redirect_cannot_be_split() {

@@ -224,3 +224,23 @@ fn names_that_alias_a_known_one_are_recognised_rule_22() {
     assert!(message.fields[1..].iter().all(|field| field.known == Known::Other));
     assert_eq!(message.kind, h1::BodyKind::None, "an alias frames nothing here");
 }
+
+#[test]
+fn names_that_servers_take_for_each_other_are_aliases_rule_22() {
+    for (name, is_alias) in [
+        ("X-Tenant", true),
+        ("x-tenant", true),
+        ("X_Tenant", true),
+        ("X.TENANT", true),
+        ("X!tenant", true),
+        ("XTenant", false),
+        ("X-Tenant-", false),
+        ("X-Tenan", false),
+        ("X0Tenant", false),
+        ("-XTenant", false),
+        ("", false),
+    ] {
+        assert_eq!(Known::is_alias(name.as_bytes(), b"X-Tenant"), is_alias, "{name}");
+        assert_eq!(Known::is_alias(b"X-Tenant", name.as_bytes()), is_alias, "{name}");
+    }
+}
