@@ -5,7 +5,7 @@ export WEIR_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weir
 export CARGO_TARGET_DIR ?= $(WEIR_CACHE)/target
 
 .DEFAULT_GOAL := help
-.PHONY: help run build dist test lint bench fuzz soak clean
+.PHONY: help run services build dist test lint bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -13,6 +13,9 @@ help: ## show this list
 run: ## build the gateway and start it on :8080 with embedded demo upstreams
 	@cargo build --release --locked -p weir
 	@exec $(CARGO_TARGET_DIR)/release/weir $(ARGS)
+
+services: ## start the reference services with Weir in front; Ctrl-C stops all of them
+	@exec scripts/services
 
 build: ## build both programs, optimised
 	cargo build --release --locked -p weir -p gauge
@@ -28,6 +31,31 @@ lint: ## formatting, lints, licences of every language
 
 bench: ## the committed measurements, made again (needs an idle machine)
 	@scripts/bench $(BENCHES)
+
+perf-baseline: ## k6 on the inference gateway without its cache (BASE_URL, K6_SUMMARY_OUT, PERF_OUT)
+	@scripts/perf baseline
+
+perf-cached: ## the same with the cache
+	@scripts/perf cached
+
+perf-report: ## compare the two: Markdown, JSON, CSV
+	@scripts/perf report
+
+perf-all: ## all three
+	@scripts/perf all
+
+# The names that users of the earlier project type: make perf:baseline, perf:cached, perf:report, perf:all.
+.PHONY: perf\:baseline perf\:cached perf\:report perf\:all
+perf\:baseline: perf-baseline
+perf\:cached: perf-cached
+perf\:report: perf-report
+perf\:all: perf-all
+
+producers: ## start the event-ingestion services with a PostgreSQL (SERVICES="rust-rest ..." for some)
+	@scripts/producers $(SERVICES)
+
+producers-sqlx: ## make the committed query data of the Rust event services again
+	@services/producer/rust-core/prepare.py
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS each (default 60)
 	@scripts/fuzz

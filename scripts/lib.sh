@@ -69,5 +69,15 @@ need_cargo_tool() {
   touch "$dir/.$1-$2"
 }
 
+# need_weir: the gateway as the suite 10-rust builds it; the path is then in $weir. Built only when a source is newer: for one crate cargo
+# would choose other features of what it depends on, and build that again.
+need_weir() {
+  weir=$CARGO_TARGET_DIR/debug/weir
+  if [ -x "$weir" ] && [ -z "$(sed -E 's/^[^:]*: //; s/([^\\]) /\1\n/g' "$weir.d" | xargs -r -d '\n' sh -c 'find "$@" Cargo.lock -newer "$0" 2>&1' "$weir")" ] &&
+    grep -q " $root/crates/weir/src/main.rs" "$weir.d"; then return 0; fi
+  say "building weir"
+  cargo build --quiet --locked -p weir || die "the gateway does not build"
+}
+
 # count_line PASSED FAILED [SKIPPED]: the closing line of a suite; scripts/test adds them up.
 count_line() { printf '%d passed, %d failed, %d skipped\n' "$1" "$2" "${3:-0}"; }

@@ -118,12 +118,12 @@ class Rig:
             system.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
 
-    def render(self, template: str, **values: object) -> Path:
-        """Fills a template of `systems/` in; `@name@` stands for a value."""
+    def render(self, template: str | Path, **values: object) -> Path:
+        """Fills a template (of `systems/` unless its path is absolute) in; `@name@` stands for a value."""
         text = (TEMPLATES / template).read_text()
         for key, value in {"dir": self.dir, "upstream": self.upstream_port, **values}.items():
             text = text.replace(f"@{key}@", str(value))
-        path = self.dir / f"{values.get('port', 'x')}-{template}"
+        path = self.dir / f"{values.get('port', 'x')}-{Path(template).name}"
         path.write_text(text)
         return path
 

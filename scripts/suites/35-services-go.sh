@@ -2,8 +2,9 @@
 # The Go services: their unit and integration tests, then the contract suite against each, and against others through them.
 source "$(dirname "$0")/../lib.sh"
 need_program go "Go 1.26 or newer builds these services: https://go.dev/doc/install"
-need_apt redis-server
+need_apt redis-server postgresql-15
 contract=$(need_venv contract services/contract/requirements.txt)/bin/python
+schemathesis=$(need_venv schemathesis services/auction/requirements.txt)/bin/st
 need_npm services/messages-hono
 need_npm services/inference-node
 
@@ -52,7 +53,7 @@ start() {
 }
 
 step tests go_test
-(cd services && go build -o "$bin/" ./gateway-fiber ./limiter-fiber ./calculator)
+(cd services && go build -o "$bin/" ./gateway-fiber ./limiter-fiber ./calculator ./auction)
 
 step contract-calculator contract calculator --start "$bin/calculator"
 
@@ -77,6 +78,31 @@ step contract-hono-through-gateway contract messages --through gateway --skip me
 start inference-node '' node services/inference-node/src/index.js
 step contract-inference-through-gateway contract inference --through gateway --skip sim --skip faults --env "SERVICE_URL=$url" \
   --start "$bin/gateway-fiber -config $root/services/gateway-fiber/examples/pass-all.json"
+
+step contract-auction contract auction --env "DATA_DIR=$tmp/auction" --start "$bin/auction"
+start auction ' \(users\)' env USERS_PORT=0 ACTIVE_PORT=0 DESCRIPTIONS_PORT=0 DATA_DIR="$tmp/auction2" "$bin/auction"
+users=$url
+active=$(sed -nE 's/^listening on (.*) \(active\)$/\1/p' "$tmp/auction.out") descriptions=$(sed -nE 's/^listening on (.*) \(descriptions\)$/\1/p' "$tmp/auction.out")
+start auction-gateway '' env "USERS_URL=$users" "ACTIVE_URL=$active" "DESCRIPTIONS_URL=$descriptions" \
+  "$bin/gateway-fiber" -config services/gateway-fiber/examples/auction.json
+step contract-auction-through-gateway contract auction --through gateway --base-url "$url"
+
+# The running service against its own description: what it may be asked, right and wrong, and all that it answers.
+post() { curl -fsS -X POST -H 'Content-Type: application/json' "$@"; }
+post "$users/users/register" -d '{"name":"ada","password":"correct horse"}' >/dev/null
+token=$(post "$users/users/login" -d '{"name":"ada","password":"correct horse"}' | sed -E 's/.*"token":"([^"]+)".*/\1/')
+post "$descriptions/description" -H "Authorization: Bearer $token" -d '{"title":"A violin","startPrice":100}' >/dev/null
+# conforms SERVICE URL PATHS OPERATIONS: each operation is a test; that as many were tested as there are is one of them.
+conforms() {
+  local said
+  said=$(cd "$tmp" && "$schemathesis" --no-color run "$root/services/auction/openapi.yaml" --url "$2" --include-path-regex "$3" -H "Authorization: Bearer $token" \
+    --phases examples,coverage,fuzzing --max-examples 30 --generation-deterministic 2>&1) || { say "$said"; return 1; }
+  grep -q "^  Tested: $4\$" <<<"$said" || { say "$said" "not all of the $4 operations were tested"; return 1; }
+  count_line "$4" 0
+}
+step auction-users-conforms conforms users "$users" '^/users/' 2
+step auction-active-conforms conforms active "$active" '^/active/' 3
+step auction-descriptions-conforms conforms descriptions "$descriptions" '^/description' 2
 
 count_line "$passed" "$failed" "$skipped"
 exit "$code"

@@ -60,7 +60,7 @@ cat "$log"
 add rust <(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed.*/rust \1 \2/p' "$log")
 
 say "writing OpenAPI and Swagger, making example bodies"
-"$python" "$here/check.py" "$describe" "$golden"/biwi/biwi.raml "$golden"/openapi/{references,schemas}.yaml "$golden"/openapi/parameters.json \
+"$python" "$here/check.py" "$describe" "$golden"/biwi/biwi.raml services/auction/{openapi.yaml,auction.swagger.json} "$golden"/openapi/{references,schemas}.yaml "$golden"/openapi/parameters.json \
   "$docs"/{kubernetes.json,stripe.json,blockfrost.yaml} >"$log" 2>&1 || true
 cat "$log"; add openapi "$log"
 
@@ -70,7 +70,7 @@ for file in "$golden"/biwi/biwi.openapi.yaml "$golden"/openapi/{references,schem
   "$golden"/blueprint/full.apib "$golden"/raml/templates.raml "$docs"/{github,kubernetes}.json; do
   "$describe" "$file" raml >"$out/$(basename "$file").raml" 2>/dev/null || true
 done
-node "$here/raml.js" "$golden"/biwi/biwi.raml "$golden"/raml/templates.raml "$out"/*.raml >"$log" 2>&1 || true
+node "$here/raml.js" "$golden"/biwi/biwi.raml services/auction/auction.raml "$golden"/raml/templates.raml "$out"/*.raml >"$log" 2>&1 || true
 cat "$log"; add raml "$log"
 
 say "reading API Blueprint"

@@ -54,7 +54,7 @@ impl BodyDecoder {
     /// call again with the rest until it says [`BodyEvent::NeedMore`] or [`BodyEvent::End`].
     ///
     /// # Errors
-    /// The rule of the chunked coding that the input breaks.
+    /// The rule of the chunked coding that the input breaks; the same again for whatever follows.
     #[inline]
     pub fn decode(&mut self, input: &[u8]) -> Result<(usize, BodyEvent), ParseError> {
         match self {

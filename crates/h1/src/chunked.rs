@@ -1,37 +1,7 @@
 //! The chunked transfer coding (RFC 9112 section 7.1), decoded strictly.
 
+use crate::bytes::{is_text_byte, is_token_byte};
 use crate::{BodyEvent, Limits, ParseError};
-
-/// Where in the coding the decoder stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Before the first digit of a size.
-    SizeStart,
-    /// Within the digits.
-    Size,
-    /// In an extension, whose last byte other than white space is kept to refuse a lone `;`.
-    Extension { last: u8 },
-    /// After the carriage return of a size line.
-    SizeLf,
-    /// Within data.
-    Data,
-    /// Before the carriage return behind the data.
-    DataCr,
-    /// Before the line feed behind the data.
-    DataLf,
-    /// At the start of a trailer line.
-    TrailerStart,
-    /// In a trailer's name.
-    TrailerName,
-    /// In a trailer's value.
-    TrailerValue,
-    /// After the carriage return of a trailer line.
-    TrailerLf,
-    /// After the final carriage return.
-    EndLf,
-    /// Complete.
-    Done,
-}
 
 /// Decodes a chunked body. Extensions are checked and dropped; so are trailers, which must never be merged into fields (7.1.2).
 #[derive(Debug, Clone)]
@@ -47,6 +17,61 @@ pub struct ChunkedDecoder {
     trailer: usize,
 }
 
+/// Where in the coding the decoder stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Between pieces of data.
+    Line(Line),
+    /// Within data.
+    Data,
+    /// Complete.
+    Done,
+    /// Broken; where a next message would begin cannot be known.
+    Failed(ParseError),
+}
+
+/// Where between two pieces of data the decoder stands; each step takes one byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// Before the first digit of a size.
+    SizeStart,
+    /// Within the digits, so many of them.
+    Size { digits: u8 },
+    /// After the `;` of an extension.
+    NameStart,
+    /// Within its name.
+    Name,
+    /// After the `=`.
+    ValueStart,
+    /// Within a value that is a token.
+    Token,
+    /// Within one in quotes.
+    Quoted,
+    /// After a backslash there.
+    Escaped,
+    /// After the closing quote.
+    QuotedEnd,
+    /// After the carriage return of a size line.
+    SizeLf,
+    /// Before the carriage return behind the data.
+    DataCr,
+    /// Before the line feed behind the data.
+    DataLf,
+    /// At the start of a trailer line.
+    TrailerStart,
+    /// In a trailer's name.
+    TrailerName,
+    /// In a trailer's value.
+    TrailerValue,
+    /// After the carriage return of a trailer line.
+    TrailerLf,
+    /// After the final carriage return.
+    EndLf,
+}
+
+/// Digits of the largest size. Zeros in front of a size count: parsers differ in how many they bear.
+const SIZE_DIGITS: u8 = 16;
+
 impl Default for ChunkedDecoder {
     fn default() -> Self {
         ChunkedDecoder::new()
@@ -56,7 +81,7 @@ impl Default for ChunkedDecoder {
 impl ChunkedDecoder {
     /// A decoder before the first chunk.
     pub fn new() -> Self {
-        ChunkedDecoder { state: State::SizeStart, size: 0, line: 0, extensions: 0, trailer: 0 }
+        ChunkedDecoder { state: State::Line(Line::SizeStart), size: 0, line: 0, extensions: 0, trailer: 0 }
     }
 
     /// Whether the last chunk and the trailer section were seen.
@@ -67,123 +92,136 @@ impl ChunkedDecoder {
     /// See [`BodyDecoder::decode`](crate::BodyDecoder::decode).
     ///
     /// # Errors
-    /// The rule that the input breaks.
+    /// The rule that the input breaks; the same again for whatever follows.
     pub fn decode(&mut self, input: &[u8]) -> Result<(usize, BodyEvent), ParseError> {
         let mut at = 0;
-        while at < input.len() {
-            if self.state == State::Done {
-                return Ok((at, BodyEvent::End));
-            }
-            if self.state == State::Data {
-                let length = usize::try_from(self.size).unwrap_or(usize::MAX).min(input.len() - at);
-                self.size -= length as u64;
-                if self.size == 0 {
-                    self.state = State::DataCr;
+        loop {
+            match self.state {
+                State::Line(line) => {
+                    if let Some(length) = self.plain_line(line, &input[at..]) {
+                        at += length;
+                        continue;
+                    }
+                    let Some(&byte) = input.get(at) else { return Ok((at, BodyEvent::NeedMore)) };
+                    self.state = self.step(line, byte).unwrap_or_else(State::Failed);
+                    at += 1;
                 }
-                return Ok((at + length, BodyEvent::Data(at..at + length)));
+                State::Data => {
+                    let length = usize::try_from(self.size).unwrap_or(usize::MAX).min(input.len() - at);
+                    if length == 0 {
+                        return Ok((at, BodyEvent::NeedMore));
+                    }
+                    self.size -= length as u64;
+                    if self.size == 0 {
+                        self.state = State::Line(Line::DataCr);
+                    }
+                    return Ok((at + length, BodyEvent::Data(at..at + length)));
+                }
+                State::Done => return Ok((at, BodyEvent::End)),
+                State::Failed(error) => return Err(error),
             }
-            self.step(input[at])?;
-            at += 1;
         }
-        let event = if self.state == State::Done { BodyEvent::End } else { BodyEvent::NeedMore };
-        Ok((at, event))
+    }
+
+    /// Takes a whole size line without extension, with the line end of the data before it, if `input` begins so and more data
+    /// follows; else nothing. The steps would come to the same: this is what nearly all chunks look like, at a fraction of the cost.
+    #[inline]
+    fn plain_line(&mut self, line: Line, input: &[u8]) -> Option<usize> {
+        let (before, input) = match line {
+            Line::SizeStart => (0, input),
+            Line::DataCr => (2, input.strip_prefix(b"\r\n")?),
+            _ => return None,
+        };
+        let mut size = 0;
+        let mut digits = 0;
+        for digit in input.iter().take(usize::from(SIZE_DIGITS)).map_while(|&byte| hex(byte)) {
+            size = size << 4 | digit;
+            digits += 1;
+        }
+        // Without digits the size is 0 as well.
+        if size == 0 || !input[digits..].starts_with(b"\r\n") {
+            return None;
+        }
+        self.size = size;
+        self.state = State::Data;
+        Some(before + digits + 2)
     }
 
     /// Takes one byte that is not data.
-    fn step(&mut self, byte: u8) -> Result<(), ParseError> {
-        self.state = match self.state {
-            State::SizeStart => {
+    fn step(&mut self, line: Line, byte: u8) -> Result<State, ParseError> {
+        let next = match line {
+            Line::SizeStart => {
                 self.size = hex(byte).ok_or(ParseError::ChunkSize)?;
                 self.line = 1;
-                State::Size
+                Line::Size { digits: 1 }
             }
-            State::Size => {
-                self.count_line()?;
-                match (hex(byte), byte) {
-                    (Some(digit), _) => {
-                        if self.size >> 60 != 0 {
-                            return Err(ParseError::ChunkSize);
-                        }
-                        self.size = self.size << 4 | digit;
-                        State::Size
-                    }
-                    (None, b'\r') => State::SizeLf,
-                    // White space before `;` is "bad" (7.1.1) and read differently: refused.
-                    (None, b';') => self.extension(byte, 0)?,
-                    _ => return Err(ParseError::ChunkSize),
+            Line::Size { digits } => match (byte, hex(byte)) {
+                (_, Some(_)) if digits == SIZE_DIGITS => return Err(ParseError::ChunkSize),
+                (_, Some(digit)) => {
+                    self.line += 1;
+                    self.size = self.size << 4 | digit;
+                    Line::Size { digits: digits + 1 }
                 }
-            }
-            State::Extension { last } => {
-                self.count_line()?;
-                match byte {
-                    b'\r' if matches!(last, b';' | b'=') => return Err(ParseError::ChunkExtension),
-                    b'\r' => State::SizeLf,
-                    _ => self.extension(byte, last)?,
-                }
-            }
-            State::SizeLf => match (byte, self.size) {
-                (b'\n', 0) => State::TrailerStart,
-                (b'\n', _) => State::Data,
+                (b'\r', _) => Line::SizeLf,
+                // White space before `;` is read differently by different parsers, and no sender may write it (7.1.1, RFC 9110
+                // section 5.6.3): refused here, before the first extension, and everywhere behind it.
+                (b';', _) => self.extension(Line::NameStart)?,
                 _ => return Err(ParseError::ChunkSize),
             },
-            State::DataCr if byte == b'\r' => State::DataLf,
-            State::DataLf if byte == b'\n' => State::SizeStart,
-            State::DataCr | State::DataLf => return Err(ParseError::ChunkEnd),
-            State::TrailerStart if byte == b'\r' => State::EndLf,
-            State::TrailerStart | State::TrailerName => {
-                self.count_trailer()?;
-                match byte {
-                    b':' if self.state == State::TrailerName => State::TrailerValue,
-                    _ if crate::field::is_token(&[byte]) => State::TrailerName,
-                    _ => return Err(ParseError::Trailer),
-                }
+            Line::NameStart if is_token_byte(byte) => self.extension(Line::Name)?,
+            Line::Name | Line::Token if is_token_byte(byte) => self.extension(line)?,
+            Line::Name if byte == b'=' => self.extension(Line::ValueStart)?,
+            Line::ValueStart if is_token_byte(byte) => self.extension(Line::Token)?,
+            Line::ValueStart if byte == b'"' => self.extension(Line::Quoted)?,
+            Line::Quoted if byte == b'"' => self.extension(Line::QuotedEnd)?,
+            Line::Quoted if byte == b'\\' => self.extension(Line::Escaped)?,
+            Line::Quoted | Line::Escaped if is_text_byte(byte) && byte.is_ascii() => self.extension(Line::Quoted)?,
+            Line::Name | Line::Token | Line::QuotedEnd if byte == b';' => self.extension(Line::NameStart)?,
+            Line::Name | Line::Token | Line::QuotedEnd if byte == b'\r' => Line::SizeLf,
+            Line::NameStart
+            | Line::Name
+            | Line::ValueStart
+            | Line::Token
+            | Line::Quoted
+            | Line::Escaped
+            | Line::QuotedEnd => return Err(ParseError::ChunkExtension),
+            Line::SizeLf => match (byte, self.size) {
+                (b'\n', 0) => Line::TrailerStart,
+                (b'\n', _) => return Ok(State::Data),
+                _ => return Err(ParseError::ChunkSize),
+            },
+            Line::DataCr if byte == b'\r' => Line::DataLf,
+            Line::DataLf if byte == b'\n' => Line::SizeStart,
+            Line::DataCr | Line::DataLf => return Err(ParseError::ChunkEnd),
+            Line::TrailerStart if byte == b'\r' => Line::EndLf,
+            Line::TrailerStart | Line::TrailerName if is_token_byte(byte) => self.trailer(Line::TrailerName)?,
+            Line::TrailerName if byte == b':' => self.trailer(Line::TrailerValue)?,
+            Line::TrailerValue if is_text_byte(byte) => self.trailer(Line::TrailerValue)?,
+            Line::TrailerValue if byte == b'\r' => self.trailer(Line::TrailerLf)?,
+            Line::TrailerLf if byte == b'\n' => self.trailer(Line::TrailerStart)?,
+            Line::EndLf if byte == b'\n' => return Ok(State::Done),
+            Line::TrailerStart | Line::TrailerName | Line::TrailerValue | Line::TrailerLf | Line::EndLf => {
+                return Err(ParseError::Trailer);
             }
-            State::TrailerValue => {
-                self.count_trailer()?;
-                match byte {
-                    b'\r' => State::TrailerLf,
-                    b'\t' | 0x20..=0x7e | 0x80.. => State::TrailerValue,
-                    _ => return Err(ParseError::Trailer),
-                }
-            }
-            State::TrailerLf if byte == b'\n' => State::TrailerStart,
-            State::EndLf if byte == b'\n' => State::Done,
-            State::TrailerLf | State::EndLf => return Err(ParseError::Trailer),
-            State::Data | State::Done => unreachable!("handled by decode"),
         };
-        Ok(())
+        Ok(State::Line(next))
     }
 
-    fn count_line(&mut self) -> Result<(), ParseError> {
+    /// Counts one byte of an extension.
+    fn extension(&mut self, next: Line) -> Result<Line, ParseError> {
         self.line += 1;
-        if self.line > Limits::CHUNK_LINE { Err(ParseError::ChunkExtension) } else { Ok(()) }
-    }
-
-    fn count_trailer(&mut self) -> Result<(), ParseError> {
-        self.trailer += 1;
-        if self.trailer > Limits::TRAILER { Err(ParseError::Trailer) } else { Ok(()) }
-    }
-
-    /// One byte of an extension: visible, and no two `;` with nothing between them.
-    fn extension(&mut self, byte: u8, last: u8) -> Result<State, ParseError> {
         self.extensions += 1;
-        if self.extensions > Limits::CHUNK_EXTENSIONS {
-            return Err(ParseError::ChunkExtension);
-        }
-        match byte {
-            b';' if last == b';' || last == b'=' => Err(ParseError::ChunkExtension),
-            b' ' | b'\t' => Ok(State::Extension { last }),
-            0x21..=0x7e => Ok(State::Extension { last: byte }),
-            _ => Err(ParseError::ChunkExtension),
-        }
+        let is_too_long = self.line > Limits::CHUNK_LINE || self.extensions > Limits::CHUNK_EXTENSIONS;
+        if is_too_long { Err(ParseError::ChunkExtensionTooLong) } else { Ok(next) }
+    }
+
+    /// Counts one byte of the trailer section.
+    fn trailer(&mut self, next: Line) -> Result<Line, ParseError> {
+        self.trailer += 1;
+        if self.trailer > Limits::TRAILER { Err(ParseError::TrailerTooLarge) } else { Ok(next) }
     }
 }
 
 fn hex(byte: u8) -> Option<u64> {
-    match byte {
-        b'0'..=b'9' => Some(u64::from(byte - b'0')),
-        b'a'..=b'f' => Some(u64::from(byte - b'a' + 10)),
-        b'A'..=b'F' => Some(u64::from(byte - b'A' + 10)),
-        _ => None,
-    }
+    char::from(byte).to_digit(16).map(u64::from)
 }

@@ -1,5 +1,7 @@
 //! Writing: framing is always made here, from numbers, never copied from a peer.
 
+use crate::bytes::{find_control, is_text_byte, is_token};
+
 /// Appends a number in decimal.
 #[inline]
 pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
@@ -16,17 +18,23 @@ pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a field line. Bytes that would end the line or are no part of a field (CR, LF, NUL) are left out of the value, so
-/// that a generated value can never split a message.
+/// Appends a field line. Bytes that have no place in a value (CR, LF, NUL and the other controls but HTAB; RFC 9110 section 5.5) are
+/// left out, so that a generated value can never split a message. `name` is a token: the caller's own, or checked.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    debug_assert!(is_token(name), "{}", name.escape_ascii());
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_none() {
+    text(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends what of `value` is text.
+fn text(out: &mut Vec<u8>, value: &[u8]) {
+    if find_control(value, 0) == value.len() {
         out.extend_from_slice(value);
     } else {
-        out.extend(value.iter().filter(|byte| !matches!(byte, b'\r' | b'\n' | 0)));
+        out.extend(value.iter().filter(|&&byte| is_text_byte(byte)));
     }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends `Content-Length`.
@@ -43,25 +51,36 @@ pub fn chunked(out: &mut Vec<u8>) {
     out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
 }
 
-/// Appends a status line in HTTP/1.1. A proxy answers with its own version, whatever its peers speak (RFC 9112 section 2.3).
+/// Appends a status line in HTTP/1.1, with `status` between 100 and 999. A proxy answers with its own version, whatever its peers
+/// speak (RFC 9112 section 2.3).
 #[inline]
 pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    decimal(out, u64::from(status));
-    out.push(b' ');
-    out.extend_from_slice(reason);
+    debug_assert!((100..=999).contains(&status), "{status}");
+    let digit = |place: u16| b'0' + (status / place % 10) as u8;
+    let mut start = *b"HTTP/1.1 000 ";
+    start[9..12].copy_from_slice(&[digit(100), digit(10), digit(1)]);
+    out.extend_from_slice(&start);
+    text(out, reason);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the size line of a chunk with `length` bytes of data, more than none.
+/// Appends the size line of a chunk with `length` bytes of data. Nothing for no data: such a chunk would end the body, and a body
+/// that was not meant to end must not pass for complete.
 #[inline]
 pub fn chunk_size(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk ends the body");
-    let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
-    for digit in (0..digits).rev() {
-        out.push(b"0123456789abcdef"[length >> (digit * 4) & 15]);
+    if length == 0 {
+        return;
     }
-    out.extend_from_slice(b"\r\n");
+    let mut line = *b"0000000000000000\r\n";
+    let mut at = line.len() - 2;
+    let mut rest = length;
+    while rest > 0 {
+        at -= 1;
+        line[at] = b"0123456789abcdef"[rest & 15];
+        rest >>= 4;
+    }
+    out.extend_from_slice(&line[at..]);
 }
 
 /// Appends a whole chunk; nothing for no data.

@@ -28,7 +28,7 @@ parse_errors! {
     SpaceBeforeFirstField: 400, "white space before the first field (2.2)";
     /// More than one empty line before the request line.
     EmptyLines: 400, "empty lines before the request line (2.2)";
-    /// The method is no token or is too long.
+    /// The method is no token, is too long, or is a well-known one in another case.
     Method: 400, "invalid method (3.1)";
     /// The request line does not have three parts with one space between them.
     RequestLine: 400, "malformed request line (3)";
@@ -52,6 +52,10 @@ parse_errors! {
     FieldValue: 400, "invalid field value (5.5)";
     /// A field continued on the next line.
     ObsFold: 400, "folded field line (5.2)";
+    /// A `Connection` option that is no token.
+    Connection: 400, "invalid Connection (9.6, RFC 9110 7.6.1)";
+    /// More `Connection` options than any client has use for.
+    ConnectionOptions: 431, "too many Connection options (RFC 9110 7.6.1)";
     /// A status line that cannot be read.
     StatusLine: 502, "malformed status line (4)";
     /// HTTP/1.1 without Host.
@@ -72,14 +76,20 @@ parse_errors! {
     ContentLength: 400, "invalid Content-Length (6.2)";
     /// Content-Length given twice, even if equal.
     ContentLengthRepeated: 400, "repeated Content-Length (6.3)";
+    /// A framing field in an interim answer or an answer that switches protocols.
+    FramingForbidden: 400, "framing field in a 1xx answer (6.1, RFC 9110 8.6)";
     /// A chunk size that is no hexadecimal number of 64 bits.
     ChunkSize: 400, "invalid chunk size (7.1)";
-    /// A chunk extension with a control byte, empty, or too long.
+    /// A chunk extension that is not `;name`, `;name=token` or `;name="text"`.
     ChunkExtension: 400, "invalid chunk extension (7.1.1)";
+    /// A line with a chunk's size, or all extensions of a body, longer than allowed.
+    ChunkExtensionTooLong: 400, "chunk extensions too long (7.1.1)";
     /// No CRLF right after a chunk's data.
     ChunkEnd: 400, "no CRLF after chunk data (7.1)";
     /// A trailer section that breaks the rules of fields.
     Trailer: 400, "invalid trailer section (7.1.2)";
+    /// A trailer section larger than allowed.
+    TrailerTooLarge: 431, "trailer section too large (7.1.2)";
     /// The peer closed before the message was complete.
     Truncated: 400, "incomplete message (8)";
 }

@@ -1,165 +1,7 @@
-//! Header fields as spans, with the names that a proxy cares about recognised once.
+//! The fields of a head, as spans.
 
-use crate::Span;
-
-macro_rules! known {
-    ($($name:ident = $text:literal;)*) => {
-        /// A field name that the gateway treats in its own way.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum Known {
-            /// Any other name.
-            Other,
-            $(#[doc = concat!("`", $text, "`")] $name,)*
-        }
-
-        impl Known {
-            /// Name in lower case; empty for [`Known::Other`].
-            pub fn name(self) -> &'static str {
-                match self { Known::Other => "", $(Known::$name => $text,)* }
-            }
-
-            const ALL: &'static [(Known, &'static str)] = &[$((Known::$name, $text)),*];
-        }
-    };
-}
-
-known! {
-    Connection = "connection";
-    KeepAlive = "keep-alive";
-    ProxyConnection = "proxy-connection";
-    Te = "te";
-    Trailer = "trailer";
-    Upgrade = "upgrade";
-    TransferEncoding = "transfer-encoding";
-    ContentLength = "content-length";
-    Host = "host";
-    Expect = "expect";
-    ProxyAuthenticate = "proxy-authenticate";
-    ProxyAuthorization = "proxy-authorization";
-    Http2Settings = "http2-settings";
-    XForwardedFor = "x-forwarded-for";
-    XForwardedProto = "x-forwarded-proto";
-    XForwardedHost = "x-forwarded-host";
-    XRequestId = "x-request-id";
-    Via = "via";
-    Forwarded = "forwarded";
-    Authorization = "authorization";
-    Cookie = "cookie";
-    SetCookie = "set-cookie";
-    Date = "date";
-    Server = "server";
-    Age = "age";
-    CacheControl = "cache-control";
-    CdnCacheControl = "cdn-cache-control";
-    Pragma = "pragma";
-    Expires = "expires";
-    Etag = "etag";
-    LastModified = "last-modified";
-    Vary = "vary";
-    Range = "range";
-    IfRange = "if-range";
-    IfMatch = "if-match";
-    IfNoneMatch = "if-none-match";
-    IfModifiedSince = "if-modified-since";
-    IfUnmodifiedSince = "if-unmodified-since";
-    ContentRange = "content-range";
-    ContentType = "content-type";
-    ContentEncoding = "content-encoding";
-    AcceptEncoding = "accept-encoding";
-    UserAgent = "user-agent";
-    Referer = "referer";
-    Origin = "origin";
-    Location = "location";
-    RetryAfter = "retry-after";
-    AccessControlRequestMethod = "access-control-request-method";
-    AccessControlRequestHeaders = "access-control-request-headers";
-}
-
-/// Longest known name.
-const LONGEST: usize = 30;
-
-/// Candidates by length of the name and by its last byte modulo 8: few lengths hold more than two names, so recognising a
-/// name costs one table look-up and, mostly, one comparison.
-const BUCKETS: usize = (LONGEST + 1) * 8;
-static FIRST_BY_LENGTH: [[u8; 4]; BUCKETS] = {
-    let mut table = [[u8::MAX; 4]; BUCKETS];
-    let mut i = 0;
-    while i < Known::ALL.len() {
-        let name = Known::ALL[i].1.as_bytes();
-        let slot = bucket(name);
-        let mut free = 0;
-        while table[slot][free] != u8::MAX {
-            free += 1; // out of bounds, and so a compile error, if a bucket overflows
-        }
-        table[slot][free] = i as u8;
-        i += 1;
-    }
-    table
-};
-
-const fn bucket(name: &[u8]) -> usize {
-    name.len() * 8 + (name[name.len() - 1] & 7) as usize
-}
-
-impl Known {
-    /// Recognises a name in any case.
-    #[inline]
-    pub fn of(name: &[u8]) -> Known {
-        if name.is_empty() || name.len() > LONGEST {
-            return Known::Other;
-        }
-        for &candidate in &FIRST_BY_LENGTH[bucket(name)] {
-            if candidate == u8::MAX {
-                break;
-            }
-            let (known, text) = Known::ALL[candidate as usize];
-            if name.eq_ignore_ascii_case(text.as_bytes()) {
-                return known;
-            }
-        }
-        Known::Other
-    }
-
-    /// Recognises a name that servers which map `_` or `.` to `-` (CGI and its heirs) would take for a known one.
-    pub fn of_alias(name: &[u8]) -> Known {
-        if name.len() > LONGEST || memchr::memchr2(b'_', b'.', name).is_none() {
-            return Known::Other;
-        }
-        let mut mapped = [0; LONGEST];
-        for (to, from) in mapped.iter_mut().zip(name) {
-            *to = if matches!(from, b'_' | b'.') { b'-' } else { *from };
-        }
-        Known::of(&mapped[..name.len()])
-    }
-
-    /// Fields of one connection, never forwarded (RFC 9110 section 7.6.1).
-    #[inline]
-    pub fn is_hop_by_hop(self) -> bool {
-        // The declaration puts them first.
-        self != Known::Other && (self as u8) <= (Known::TransferEncoding as u8)
-    }
-
-    /// Fields that a `Connection` option cannot remove: framing, routing and what the gateway vouches for.
-    pub fn is_protected(self) -> bool {
-        matches!(
-            self,
-            Known::Host
-                | Known::ContentLength
-                | Known::Authorization
-                | Known::Cookie
-                | Known::XForwardedFor
-                | Known::XForwardedProto
-                | Known::XForwardedHost
-                | Known::XRequestId
-                | Known::Forwarded
-                | Known::Via
-                | Known::Expect
-                | Known::CacheControl
-                | Known::Origin
-        )
-    }
-}
+use crate::bytes::{find_control, name_length};
+use crate::{Known, Limits, ParseError, Span};
 
 /// One field line of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +20,7 @@ pub struct Field {
 
 impl Field {
     /// The whole line, CRLF included.
+    #[inline]
     pub fn line(&self) -> Span {
         Span { start: self.name.start, end: self.line_end }
     }
@@ -193,10 +36,15 @@ impl Field {
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     pub(crate) list: Vec<Field>,
+    /// Which known names there are: most questions are about a field that is not there.
+    seen: u64,
+    /// Which of them stand more than once.
+    repeated: u64,
 }
 
 impl Fields {
     /// All, in order.
+    #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Field> {
         self.list.iter()
     }
@@ -211,14 +59,37 @@ impl Fields {
         self.list.is_empty()
     }
 
+    /// Whether there is a field of this name; for [`Known::Other`], whether there is one that is not known.
+    #[inline]
+    pub fn contains(&self, known: Known) -> bool {
+        self.seen & known.bit() != 0
+    }
+
+    /// Whether there is more than one field of this name.
+    #[inline]
+    pub(crate) fn repeats(&self, known: Known) -> bool {
+        self.repeated & known.bit() != 0
+    }
+
     /// Values of a known field, in order.
+    #[inline]
     pub fn values<'a>(&'a self, known: Known, buf: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-        self.list.iter().filter(move |field| field.known == known).map(move |field| field.value.of_buf(buf))
+        let fields = if self.contains(known) { &self.list[..] } else { &[] };
+        fields.iter().filter(move |field| field.known == known).map(move |field| field.value.of_buf(buf))
     }
 
     /// First value of a known field.
+    #[inline]
     pub fn first<'a>(&self, known: Known, buf: &'a [u8]) -> Option<&'a [u8]> {
-        self.list.iter().find(|field| field.known == known).map(|field| field.value.of_buf(buf))
+        self.first_span(known).map(|value| value.of_buf(buf))
+    }
+
+    #[inline]
+    pub(crate) fn first_span(&self, known: Known) -> Option<Span> {
+        if !self.contains(known) {
+            return None;
+        }
+        self.list.iter().find(|field| field.known == known).map(|field| field.value)
     }
 
     /// First value of a field by name, in any case.
@@ -228,29 +99,78 @@ impl Fields {
             .find(|field| field.name.of_buf(buf).eq_ignore_ascii_case(name))
             .map(|field| field.value.of_buf(buf))
     }
+
+    /// Reads the field section at `head[at..]`, up to the empty line with which `head` must end (RFC 9112 section 5).
+    pub(crate) fn parse(&mut self, head: &[u8], mut at: usize, limits: &Limits) -> Result<(), ParseError> {
+        self.list.clear();
+        self.seen = 0;
+        self.repeated = 0;
+        let most = limits.fields.min(Limits::MAX_FIELDS);
+        loop {
+            let line = head.get(at..).unwrap_or_default();
+            let length = name_length(line);
+            if length == 0 {
+                return match line {
+                    b"\r\n" => Ok(()),
+                    // The head would end before its end.
+                    [b'\r', b'\n', ..] => Err(ParseError::Truncated),
+                    [b' ' | b'\t', ..] if self.list.is_empty() => Err(ParseError::SpaceBeforeFirstField),
+                    [b' ' | b'\t', ..] => Err(ParseError::ObsFold),
+                    _ => Err(fault(line, ParseError::FieldName)),
+                };
+            }
+            if self.list.len() == most {
+                return Err(ParseError::TooManyFields);
+            }
+            let colon = at + length;
+            if head.get(colon) != Some(&b':') {
+                return Err(fault(&line[length..], ParseError::FieldName));
+            }
+            let end = find_control(head, colon + 1);
+            let behind = head.get(end..).unwrap_or_default();
+            if !behind.starts_with(b"\r\n") {
+                return Err(fault(behind, ParseError::FieldValue));
+            }
+            let known = Known::at_start(line, length);
+            self.repeated |= self.seen & known.bit();
+            self.seen |= known.bit();
+            self.list.push(Field {
+                name: Span::new(at, colon),
+                value: trimmed(head, colon + 1, end),
+                line_end: (end + 2) as u32,
+                known,
+                named_by_connection: false,
+            });
+            at = end + 2;
+        }
+    }
+}
+
+/// The span of `buf[start..end]` without spaces and tabs around it.
+#[inline]
+pub(crate) fn trimmed(buf: &[u8], mut start: usize, mut end: usize) -> Span {
+    while start < end && matches!(buf[start], b' ' | b'\t') {
+        start += 1;
+    }
+    while start < end && matches!(buf[end - 1], b' ' | b'\t') {
+        end -= 1;
+    }
+    Span::new(start, end)
+}
+
+/// What is wrong at the front of `rest`, where the head cannot go on; `other` if nothing about lines.
+#[cold]
+pub(crate) fn fault(rest: &[u8], other: ParseError) -> ParseError {
+    match rest {
+        [] => ParseError::Truncated,
+        [b'\n', ..] => ParseError::BareLf,
+        [b'\r', b'\n', ..] => other,
+        [b'\r', ..] => ParseError::BareCr,
+        _ => other,
+    }
 }
 
 /// Elements of a comma-separated list, without the white space around them; empty ones are left out (RFC 9110 section 5.6.1).
 pub(crate) fn list_elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(trim).filter(|element| !element.is_empty())
-}
-
-/// Without spaces and tabs around it (OWS).
-pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] = value {
-        value = rest;
-    }
-    while let [rest @ .., b' ' | b'\t'] = value {
-        value = rest;
-    }
-    value
-}
-
-/// Whether all bytes are `tchar` (RFC 9110 section 5.6.2), and there is one.
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty()
-        && bytes.iter().all(|byte| {
-            byte.is_ascii_alphanumeric()
-                || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
-        })
+    value.split(|&byte| byte == b',').map(crate::bytes::trim).filter(|element| !element.is_empty())
 }

@@ -1,7 +1,8 @@
 //! What the fields say about the message's length and the connection's life, for both roles.
 
-use crate::field::{Field, Fields, Known, is_token, list_elements};
-use crate::{ParseError, Span, Version};
+use crate::bytes::{is_token, trim};
+use crate::field::{Fields, list_elements};
+use crate::{Known, Limits, ParseError, Version};
 
 /// Framing and connection options of one head.
 #[derive(Debug, Clone, Copy, Default)]
@@ -10,8 +11,7 @@ pub(crate) struct Framing {
     pub(crate) chunked: bool,
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
-    pub(crate) upgrade_option: bool,
-    pub(crate) upgrade_field: bool,
+    pub(crate) upgrade: bool,
 }
 
 impl Framing {
@@ -19,48 +19,24 @@ impl Framing {
     /// and marks the fields that those options name.
     pub(crate) fn read(fields: &mut Fields, buf: &[u8], version: Version) -> Result<Self, ParseError> {
         let mut framing = Framing::default();
-        let mut names_fields = false;
-        let mut has_transfer_encoding = false;
-        for field in &fields.list {
-            match field.known {
-                Known::ContentLength => {
-                    if framing.content_length.is_some() {
-                        return Err(ParseError::ContentLengthRepeated);
-                    }
-                    framing.content_length = Some(content_length(field.value.of_buf(buf))?);
-                }
-                Known::TransferEncoding => has_transfer_encoding = true,
-                Known::Upgrade => framing.upgrade_field = true,
-                Known::Connection => {
-                    for option in list_elements(field.value.of_buf(buf)) {
-                        if option.eq_ignore_ascii_case(b"close") {
-                            framing.close = true;
-                        } else if option.eq_ignore_ascii_case(b"keep-alive") {
-                            framing.keep_alive = true;
-                        } else if option.eq_ignore_ascii_case(b"upgrade") {
-                            framing.upgrade_option = true;
-                        } else if is_token(option) {
-                            names_fields = true;
-                        } else {
-                            return Err(ParseError::FieldValue);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        if has_transfer_encoding {
+        if fields.contains(Known::TransferEncoding) {
             if version == Version::Http10 {
                 return Err(ParseError::TransferEncodingIn10);
             }
-            transfer_encoding(fields, buf)?;
-            if framing.content_length.is_some() {
+            if fields.contains(Known::ContentLength) {
                 return Err(ParseError::BothFramings);
             }
+            transfer_encoding(fields, buf)?;
             framing.chunked = true;
         }
-        if names_fields {
-            mark_named(fields, buf);
+        if fields.repeats(Known::ContentLength) {
+            return Err(ParseError::ContentLengthRepeated);
+        }
+        if let Some(value) = fields.first(Known::ContentLength, buf) {
+            framing.content_length = Some(content_length(value)?);
+        }
+        if fields.contains(Known::Connection) {
+            framing.connection(fields, buf)?;
         }
         Ok(framing)
     }
@@ -68,6 +44,38 @@ impl Framing {
     /// Whether the connection may carry another message after this one.
     pub(crate) fn persists(&self, version: Version) -> bool {
         !self.close && (version == Version::Http11 || self.keep_alive)
+    }
+
+    fn connection(&mut self, fields: &mut Fields, buf: &[u8]) -> Result<(), ParseError> {
+        // What nearly all connections say, and it names no field.
+        let is_plain = !fields.repeats(Known::Connection)
+            && fields.first(Known::Connection, buf).is_some_and(|value| value.eq_ignore_ascii_case(b"keep-alive"));
+        if is_plain {
+            self.keep_alive = true;
+            return Ok(());
+        }
+        let mut options = 0;
+        let mut names_fields = false;
+        for option in fields.values(Known::Connection, buf).flat_map(list_elements) {
+            options += 1;
+            if options > Limits::CONNECTION_OPTIONS {
+                return Err(ParseError::ConnectionOptions);
+            }
+            if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            } else if option.eq_ignore_ascii_case(b"upgrade") {
+                self.upgrade = true;
+            } else if is_token(option) {
+                self.close |= option.eq_ignore_ascii_case(b"close");
+                names_fields = true;
+            } else {
+                return Err(ParseError::Connection);
+            }
+        }
+        if names_fields {
+            mark_named(fields, buf);
+        }
+        Ok(())
     }
 }
 
@@ -92,31 +100,35 @@ fn content_length(value: &[u8]) -> Result<u64, ParseError> {
 /// All Transfer-Encoding lines together must say `chunked`, once, and nothing else.
 fn transfer_encoding(fields: &Fields, buf: &[u8]) -> Result<(), ParseError> {
     let mut codings = 0;
-    let mut unknown = false;
+    let mut is_unknown = false;
     for value in fields.values(Known::TransferEncoding, buf) {
         // Unlike `list_elements`, an empty element counts: a lenient parser might stop at it.
-        for coding in value.split(|&byte| byte == b',').map(crate::field::trim) {
+        for coding in value.split(|&byte| byte == b',').map(trim) {
             codings += 1;
             if !is_token(coding) {
                 return Err(ParseError::TransferEncoding);
             }
-            unknown |= !coding.eq_ignore_ascii_case(b"chunked");
+            is_unknown |= !coding.eq_ignore_ascii_case(b"chunked");
         }
     }
-    match (codings, unknown) {
+    match (codings, is_unknown) {
         (1, false) => Ok(()),
         (_, true) => Err(ParseError::UnknownCoding),
         (_, false) => Err(ParseError::TransferEncoding),
     }
 }
 
+/// Marks the fields that `Connection` options name. Bounded: options times fields.
 fn mark_named(fields: &mut Fields, buf: &[u8]) {
     for index in 0..fields.list.len() {
-        if fields.list[index].known != Known::Connection {
+        let options = fields.list[index];
+        if options.known != Known::Connection {
             continue;
         }
-        let options = fields.list[index].value;
-        for option in list_elements(options.of_buf(buf)) {
+        for option in list_elements(options.value.of_buf(buf)) {
+            if is_vouched_for(option) {
+                continue;
+            }
             for field in &mut fields.list {
                 if !field.known.is_protected() && field.name.of_buf(buf).eq_ignore_ascii_case(option) {
                     field.named_by_connection = true;
@@ -126,61 +138,12 @@ fn mark_named(fields: &mut Fields, buf: &[u8]) {
     }
 }
 
-/// Turns the parser's slices into fields with spans of `buf`.
-pub(crate) fn collect(
-    fields: &mut Fields,
-    parsed: &[httparse::Header<'_>],
-    buf: &[u8],
-    head_end: usize,
-) -> Result<(), ParseError> {
-    fields.list.clear();
-    for header in parsed {
-        let name = Span::of(header.name.as_bytes(), buf);
-        let known = Known::of(header.name.as_bytes());
-        let value = match header.value {
-            [] => Span { start: name.end + 1, end: name.end + 1 },
-            bytes => Span::of(bytes, buf),
-        };
-        if let Some(last) = fields.list.last_mut() {
-            last.line_end = name.start;
-        }
-        fields.list.push(Field { name, value, line_end: 0, known, named_by_connection: false });
-    }
-    if let Some(last) = fields.list.last_mut() {
-        last.line_end = (head_end - 2) as u32;
-    }
-    Ok(())
-}
-
-/// Which rule the parser stumbled over. `head` is the message's head, complete.
-pub(crate) fn explain(error: httparse::Error, head: &[u8], request: bool) -> ParseError {
-    match error {
-        httparse::Error::HeaderName => {
-            let after_first = memchr::memchr(b'\n', head).map_or(&[][..], |lf| &head[lf + 1..]);
-            if matches!(after_first.first(), Some(b' ' | b'\t')) {
-                ParseError::SpaceBeforeFirstField
-            } else if memchr::memmem::find(head, b"\n ").is_some() || memchr::memmem::find(head, b"\n\t").is_some() {
-                ParseError::ObsFold
-            } else {
-                ParseError::FieldName
-            }
-        }
-        httparse::Error::HeaderValue | httparse::Error::NewLine if has_bare_cr(head) => ParseError::BareCr,
-        httparse::Error::HeaderValue => ParseError::FieldValue,
-        httparse::Error::TooManyHeaders => ParseError::TooManyFields,
-        httparse::Error::Version => ParseError::Version,
-        httparse::Error::Status => ParseError::StatusLine,
-        httparse::Error::Token if request => ParseError::RequestLine,
-        httparse::Error::Token | httparse::Error::NewLine => {
-            if request {
-                ParseError::RequestLine
-            } else {
-                ParseError::StatusLine
-            }
-        }
-    }
-}
-
-fn has_bare_cr(head: &[u8]) -> bool {
-    memchr::memchr_iter(b'\r', head).any(|cr| head.get(cr + 1) != Some(&b'\n'))
+/// Names beyond the known ones by which proxies tell who the client is. A client that has one removed looks like another: this broke
+/// access control behind several proxies.
+fn is_vouched_for(name: &[u8]) -> bool {
+    const FAMILY: &[u8] = b"x-forwarded-";
+    name.get(..FAMILY.len()).is_some_and(|start| start.eq_ignore_ascii_case(FAMILY))
+        || [&b"x-real-ip"[..], b"true-client-ip", b"x-client-ip", b"x-forwarded"]
+            .iter()
+            .any(|other| name.eq_ignore_ascii_case(other))
 }

@@ -12,8 +12,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Most fields that any setting allows: the parser's array lives on the stack.
+    /// Most fields that any setting allows: work on them is bounded by their number times that of others.
     pub const MAX_FIELDS: usize = 256;
+    /// Options of all `Connection` fields together; each is looked for among all fields.
+    pub const CONNECTION_OPTIONS: usize = 32;
     /// Bytes of one chunk-size line, extension included (RFC 9112 section 7.1.1).
     pub const CHUNK_LINE: usize = 256;
     /// Bytes of all chunk extensions of one body: else 1-byte chunks with long extensions are a cheap flood.

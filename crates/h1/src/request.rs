@@ -1,10 +1,10 @@
 //! Request heads: the server's side.
 
-use std::mem::MaybeUninit;
-
-use crate::field::{Fields, Known};
-use crate::framing::{Framing, collect, explain};
-use crate::{BodyKind, Limits, ParseError, Span, Version};
+use crate::bytes::{find_control, find_target_stop, is_token_byte};
+use crate::field::{Fields, fault};
+use crate::framing::Framing;
+use crate::target::{Target, is_authority};
+use crate::{BodyKind, Known, Limits, ParseError, Span, TargetForm, Version};
 
 /// Request methods that a proxy treats by their properties (RFC 9110 section 9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Recognises a method; names are case-sensitive.
+    /// Recognises a method; names are case-sensitive (RFC 9110 section 9.1).
     pub fn of(name: &[u8]) -> Method {
         match name {
             b"GET" => Method::Get,
@@ -45,6 +45,14 @@ impl Method {
         }
     }
 
+    /// Whether a name of no method of ours differs from one only by its case. Servers disagree whether `head` is HEAD, and so on
+    /// whether its answer has a body.
+    fn is_miscased(name: &[u8]) -> bool {
+        const NAMES: [&[u8]; 9] =
+            [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE", b"CONNECT"];
+        NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+    }
+
     /// Whether sending it twice is the same as sending it once (RFC 9110 section 9.2.2).
     pub fn is_idempotent(self) -> bool {
         !matches!(self, Method::Post | Method::Patch | Method::Other)
@@ -54,17 +62,6 @@ impl Method {
     pub fn is_safe(self) -> bool {
         matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace)
     }
-}
-
-/// Form of the request target (RFC 9112 section 3.2); authority form belongs to CONNECT and is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetForm {
-    /// `/path?query`
-    Origin,
-    /// `http://host/path?query`
-    Absolute,
-    /// `*`
-    Asterisk,
 }
 
 /// What the client expects before it sends its body (RFC 9110 section 10.1.1).
@@ -133,30 +130,15 @@ impl RequestHead {
     /// Parses the head at `buf[start..end]`, where [`HeadScanner`](crate::HeadScanner) found its end; spans are of `buf`.
     ///
     /// # Errors
-    /// The first rule that the head breaks; `self` is then unspecified.
+    /// A rule that the head breaks ([`ParseError::Truncated`] if `start..end` is not exactly a head); `self` is then unspecified.
     pub fn parse(&mut self, buf: &[u8], start: usize, end: usize, limits: &Limits) -> Result<(), ParseError> {
-        let head = &buf[start..end];
-        if matches!(head.first(), Some(b'\r' | b'\n')) {
-            return Err(ParseError::EmptyLines);
+        let head = buf.get(..end).ok_or(ParseError::Truncated)?;
+        if end > Span::MAX {
+            return Err(ParseError::HeadTooLarge);
         }
-        let mut slots = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; Limits::MAX_FIELDS];
-        let mut parsed = httparse::Request::new(&mut []);
-        match parsed.parse_with_uninit_headers(head, &mut slots[..limits.fields.min(Limits::MAX_FIELDS)]) {
-            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Ok(_) => return Err(ParseError::RequestLine),
-            Err(error) => return Err(explain(error, head, true)),
-        }
-        let (Some(method), Some(target), Some(version)) = (parsed.method, parsed.path, parsed.version) else {
-            return Err(ParseError::RequestLine);
-        };
-        if method.len() > Limits::METHOD {
-            return Err(ParseError::Method);
-        }
-        self.method = Method::of(method.as_bytes());
-        self.method_name = Span::of(method.as_bytes(), buf);
-        self.version = if version == 0 { Version::Http10 } else { Version::Http11 };
         self.end = end;
-        collect(&mut self.fields, parsed.headers, buf, end)?;
+        let (target, fields) = self.read_request_line(head, start)?;
+        self.fields.parse(head, fields, limits)?;
 
         let framing = Framing::read(&mut self.fields, buf, self.version)?;
         self.body = match (framing.chunked, framing.content_length) {
@@ -165,131 +147,112 @@ impl RequestHead {
             (false, Some(length)) => BodyKind::Length(length),
         };
         self.keep_alive = framing.persists(self.version);
-        self.upgrade = framing.upgrade_option && framing.upgrade_field && self.version == Version::Http11;
+        self.upgrade = framing.upgrade && self.fields.contains(Known::Upgrade) && self.version == Version::Http11;
         self.expect = expectation(&self.fields, buf, self.version);
 
-        let target = Span::of(target.as_bytes(), buf);
-        self.read_target(target, buf)?;
-        self.read_host(buf)
+        let name = self.method_name.of_buf(buf);
+        if self.method == Method::Other && Method::is_miscased(name) {
+            return Err(if name == b"CONNECT" { ParseError::Connect } else { ParseError::Method });
+        }
+        let target = Target::read(head, target)?;
+        if target.form == TargetForm::Asterisk && self.method != Method::Options {
+            return Err(ParseError::AsteriskForm);
+        }
+        self.form = target.form;
+        self.path = target.path;
+        self.query = target.query;
+        self.read_host(target.authority, buf)
     }
 
-    fn read_target(&mut self, target: Span, buf: &[u8]) -> Result<(), ParseError> {
-        let bytes = target.of_buf(buf);
-        if !bytes.iter().all(|&byte| (0x21..=0x7e).contains(&byte) && byte != b'#') {
-            return Err(ParseError::Target);
+    /// `method SP request-target SP HTTP-version CRLF` (RFC 9112 section 3). Returns where the target is and where the line ends.
+    fn read_request_line(&mut self, head: &[u8], start: usize) -> Result<(RawTarget, usize), ParseError> {
+        let line = head.get(start..).unwrap_or_default();
+        let length = line.iter().take(Limits::METHOD + 1).take_while(|&&byte| is_token_byte(byte)).count();
+        match line.get(length) {
+            _ if length > Limits::METHOD => return Err(ParseError::Method),
+            Some(b' ') if length > 0 => {}
+            Some(b'\r') if length == 0 && line.starts_with(b"\r\n") => return Err(ParseError::EmptyLines),
+            Some(b' ' | b'\t' | b'\r' | b'\n') | None => return Err(fault(&line[length..], ParseError::RequestLine)),
+            Some(_) => return Err(ParseError::Method),
         }
-        self.authority = None;
-        let start = target.start as usize;
-        let path_start = match bytes.first() {
-            _ if self.method_name.of_buf(buf) == b"CONNECT" => return Err(ParseError::Connect),
-            Some(b'/') => {
-                self.form = TargetForm::Origin;
-                start
+        let name = &line[..length];
+        self.method = Method::of(name);
+        self.method_name = Span::new(start, start + length);
+
+        let target = start + length + 1;
+        let mut query = None;
+        let mut end = find_target_stop(head, target);
+        while head.get(end) == Some(&b'?') {
+            query = query.or(Some(end));
+            end = find_target_stop(head, end + 1);
+        }
+        match head.get(end) {
+            Some(b' ') if end > target => {}
+            Some(b' ' | b'\t' | b'\r' | b'\n') | None => {
+                return Err(fault(head.get(end..).unwrap_or_default(), ParseError::RequestLine));
             }
-            Some(b'*') if bytes.len() == 1 => {
-                if self.method != Method::Options {
-                    return Err(ParseError::AsteriskForm);
-                }
-                self.form = TargetForm::Asterisk;
-                self.path = target;
-                self.query = None;
-                return Ok(());
-            }
-            _ => {
-                let scheme = absolute_scheme(bytes).ok_or(ParseError::Target)?;
-                let rest = &bytes[scheme..];
-                let length = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
-                let authority = Span::new(start + scheme, start + scheme + length);
-                if !is_authority(authority.of_buf(buf)) {
-                    return Err(ParseError::HostInvalid);
-                }
-                self.form = TargetForm::Absolute;
-                self.authority = Some(authority);
-                start + scheme + length
-            }
+            Some(_) => return Err(ParseError::Target),
+        }
+
+        let version = &head[end + 1..];
+        self.version = if version.starts_with(b"HTTP/1.1\r\n") {
+            Version::Http11
+        } else if version.starts_with(b"HTTP/1.0\r\n") {
+            Version::Http10
+        } else {
+            return Err(wrong_version(version));
         };
-        let end = target.end as usize;
-        let rest = &buf[path_start..end];
-        match memchr::memchr(b'?', rest) {
-            Some(mark) => {
-                self.path = Span::new(path_start, path_start + mark);
-                self.query = Some(Span::new(path_start + mark + 1, end));
-            }
-            None => {
-                self.path = Span::new(path_start, end);
-                self.query = None;
-            }
-        }
-        Ok(())
+        Ok((RawTarget { start: target, query, end }, end + 1 + b"HTTP/1.1\r\n".len()))
     }
 
     /// Exactly one valid Host in HTTP/1.1, at most one in HTTP/1.0; the authority of an absolute form wins.
-    fn read_host(&mut self, buf: &[u8]) -> Result<(), ParseError> {
-        let mut host = None;
-        for field in self.fields.iter().filter(|field| field.known == Known::Host) {
-            if host.replace(field.value).is_some() {
-                return Err(ParseError::HostRepeated);
-            }
+    fn read_host(&mut self, authority: Option<Span>, buf: &[u8]) -> Result<(), ParseError> {
+        if self.fields.repeats(Known::Host) {
+            return Err(ParseError::HostRepeated);
         }
+        let host = self.fields.first_span(Known::Host);
         match host {
             None if self.version == Version::Http11 => return Err(ParseError::HostMissing),
-            None => {}
-            Some(span) if !is_authority(span.of_buf(buf)) => return Err(ParseError::HostInvalid),
-            Some(span) => self.authority = self.authority.or(Some(span)),
+            Some(host) if !is_authority(host.of_buf(buf)) => return Err(ParseError::HostInvalid),
+            _ => {}
         }
+        self.authority = authority.or(host);
         Ok(())
     }
 }
 
-/// Length of `http://` or `https://`, in any case.
-fn absolute_scheme(target: &[u8]) -> Option<usize> {
-    let starts_with =
-        |scheme: &[u8]| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    [&b"http://"[..], b"https://"].into_iter().find(|scheme| starts_with(scheme)).map(<[u8]>::len)
+/// Where a target lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawTarget {
+    pub(crate) start: usize,
+    /// Its first `?`.
+    pub(crate) query: Option<usize>,
+    pub(crate) end: usize,
 }
 
-/// `host [":" port]` without userinfo (RFC 9110 sections 4.2.4 and 7.2); a host must be there.
-fn is_authority(bytes: &[u8]) -> bool {
-    let (host_is_valid, port) = match bytes {
-        [b'[', rest @ ..] => match memchr::memchr(b']', rest) {
-            Some(close) => {
-                let address = &rest[..close];
-                let valid = std::str::from_utf8(address).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok());
-                (valid, &rest[close + 1..])
-            }
-            None => return false,
-        },
-        _ => {
-            let length = memchr::memchr(b':', bytes).unwrap_or(bytes.len());
-            let (host, port) = bytes.split_at(length);
-            let valid = !host.is_empty()
-                && host.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~'));
-            (valid, port)
+/// What is wrong with what stands where `HTTP/1.1` should: `HTTP/` DIGIT `.` DIGIT is a version that is not spoken here, anything else
+/// no version at all (RFC 9112 section 2.3).
+#[cold]
+fn wrong_version(rest: &[u8]) -> ParseError {
+    let (line, behind) = rest.split_at(find_control(rest, 0));
+    match line {
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] if behind.starts_with(b"\r\n") => {
+            ParseError::Version
         }
-    };
-    host_is_valid
-        && match port {
-            [] => true,
-            [b':', digits @ ..] => {
-                digits.len() <= 5
-                    && digits.iter().all(u8::is_ascii_digit)
-                    && digits.iter().fold(0u32, |port, digit| port * 10 + u32::from(digit - b'0')) <= 65_535
-            }
-            _ => false,
-        }
+        _ => fault(behind, ParseError::RequestLine),
+    }
 }
 
 /// HTTP/1.0 knows no expectations (RFC 9110 section 10.1.1).
 fn expectation(fields: &Fields, buf: &[u8], version: Version) -> Expect {
-    let mut expect = Expect::None;
-    for value in fields.values(Known::Expect, buf) {
-        expect = match version {
-            Version::Http10 => Expect::None,
-            Version::Http11 if value.eq_ignore_ascii_case(b"100-continue") && expect == Expect::None => {
+    match fields.first(Known::Expect, buf) {
+        Some(value) if version == Version::Http11 => {
+            if value.eq_ignore_ascii_case(b"100-continue") && !fields.repeats(Known::Expect) {
                 Expect::Continue
+            } else {
+                Expect::Unknown
             }
-            Version::Http11 => Expect::Unknown,
-        };
+        }
+        _ => Expect::None,
     }
-    expect
 }

@@ -1,9 +1,8 @@
 //! Response heads: the client's side.
 
-use std::mem::MaybeUninit;
-
-use crate::field::Fields;
-use crate::framing::{Framing, collect, explain};
+use crate::bytes::find_control;
+use crate::field::{Fields, fault, trimmed};
+use crate::framing::Framing;
 use crate::{BodyKind, Limits, Method, ParseError, Span, Version};
 
 /// A parsed response head: spans of the buffer it was parsed from. Kept and refilled from response to response.
@@ -11,7 +10,7 @@ use crate::{BodyKind, Limits, Method, ParseError, Span, Version};
 pub struct ResponseHead {
     /// Status, 100 to 999.
     pub status: u16,
-    /// Reason phrase; may be empty.
+    /// Reason phrase without white space around it; may be empty.
     pub reason: Span,
     /// Version.
     pub version: Version,
@@ -46,7 +45,7 @@ impl ResponseHead {
     /// Parses the head at `buf[start..end]`, the reply to a request with `method`; spans are of `buf`.
     ///
     /// # Errors
-    /// The first rule that the head breaks; `self` is then unspecified.
+    /// A rule that the head breaks ([`ParseError::Truncated`] if `start..end` is not exactly a head); `self` is then unspecified.
     pub fn parse(
         &mut self,
         buf: &[u8],
@@ -55,41 +54,20 @@ impl ResponseHead {
         method: Method,
         limits: &Limits,
     ) -> Result<(), ParseError> {
-        let head = &buf[start..end];
-        if matches!(head.first(), Some(b'\r' | b'\n')) {
-            return Err(ParseError::StatusLine);
+        let head = buf.get(..end).ok_or(ParseError::Truncated)?;
+        if end > Span::MAX {
+            return Err(ParseError::HeadTooLarge);
         }
-        let mut slots = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; Limits::MAX_FIELDS];
-        let mut parsed = httparse::Response::new(&mut []);
-        let config = httparse::ParserConfig::default();
-        let slots = &mut slots[..limits.fields.min(Limits::MAX_FIELDS)];
-        match config.parse_response_with_uninit_headers(&mut parsed, head, slots) {
-            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Ok(_) => return Err(ParseError::StatusLine),
-            Err(error) => return Err(explain(error, head, false)),
-        }
-        let (Some(status), Some(version)) = (parsed.code, parsed.version) else {
-            return Err(ParseError::StatusLine);
-        };
-        if status < 100 {
-            return Err(ParseError::StatusLine);
-        }
-        self.status = status;
-        // Nothing between "HTTP/1.1 200" and the line's end is an empty reason, wherever it is.
-        self.reason = match parsed.reason {
-            None | Some("") => Span::new(start, start),
-            Some(reason) => Span::of(reason.as_bytes(), buf),
-        };
-        if self.reason.is_empty() {
-            // The parser hands out no reason also where it holds bytes beyond ASCII: keep what is there.
-            self.reason = reason_after_status(head, start);
-        }
-        self.version = if version == 0 { Version::Http10 } else { Version::Http11 };
         self.end = end;
-        collect(&mut self.fields, parsed.headers, buf, end)?;
+        let fields = self.read_status_line(head, start)?;
+        self.fields.parse(head, fields, limits)?;
 
         let framing = Framing::read(&mut self.fields, buf, self.version)?;
-        let bodiless = method == Method::Head || status < 200 || status == 204 || status == 304;
+        let has_body_framing = framing.chunked || framing.content_length.is_some_and(|length| length > 0);
+        if self.status < 200 && has_body_framing {
+            return Err(ParseError::FramingForbidden);
+        }
+        let bodiless = method == Method::Head || matches!(self.status, 100..=199 | 204 | 304);
         self.content_length = framing.content_length;
         self.body = match (bodiless, framing.chunked, framing.content_length) {
             (true, _, _) | (false, false, Some(0)) => BodyKind::None,
@@ -97,7 +75,9 @@ impl ResponseHead {
             (false, false, Some(length)) => BodyKind::Length(length),
             (false, false, None) => BodyKind::UntilClose,
         };
-        self.keep_alive = framing.persists(self.version) && self.body != BodyKind::UntilClose;
+        // A 204 that speaks of a body may be followed by one, as from servers that do not know better (RFC 9112 section 6.3).
+        let is_doubtful = self.status == 204 && has_body_framing;
+        self.keep_alive = framing.persists(self.version) && self.body != BodyKind::UntilClose && !is_doubtful;
         Ok(())
     }
 
@@ -105,10 +85,33 @@ impl ResponseHead {
     pub fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
     }
-}
 
-fn reason_after_status(head: &[u8], start: usize) -> Span {
-    // "HTTP/1.1 200 reason CRLF": the parser has checked the shape.
-    let line = memchr::memchr(b'\r', head).unwrap_or(0);
-    if line > 13 { Span::new(start + 13, start + line) } else { Span::new(start, start) }
+    /// `HTTP-version SP status-code SP [reason-phrase] CRLF` (RFC 9112 section 4); many servers leave the second space out with the
+    /// reason. Returns where the line ends.
+    fn read_status_line(&mut self, head: &[u8], start: usize) -> Result<usize, ParseError> {
+        let end = find_control(head, start);
+        let behind = head.get(end..).unwrap_or_default();
+        if !behind.starts_with(b"\r\n") {
+            return Err(fault(behind, ParseError::StatusLine));
+        }
+        let line = &head[start..end];
+        let Some((&[b'H', b'T', b'T', b'P', b'/', major, b'.', minor, b' ', code @ ..], reason)) =
+            line.split_first_chunk::<12>()
+        else {
+            return Err(ParseError::StatusLine);
+        };
+        let [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] = code else { return Err(ParseError::StatusLine) };
+        self.version = match (major, minor) {
+            (b'1', b'1') => Version::Http11,
+            (b'1', b'0') => Version::Http10,
+            (b'0'..=b'9', b'0'..=b'9') => return Err(ParseError::Version),
+            _ => return Err(ParseError::StatusLine),
+        };
+        if !matches!(reason, [] | [b' ', ..]) {
+            return Err(ParseError::StatusLine);
+        }
+        self.status = code.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+        self.reason = trimmed(head, end - reason.len(), end);
+        Ok(end + 2)
+    }
 }

@@ -12,35 +12,39 @@ pub struct Span {
 }
 
 impl Span {
-    /// A span of `start..end`; both below 4 GiB, which the limits on heads guarantee.
-    pub fn new(start: usize, end: usize) -> Self {
-        debug_assert!(start <= end && end <= u32::MAX as usize);
+    /// Largest position. Heads are far smaller; a buffer that holds one could be larger.
+    pub(crate) const MAX: usize = u32::MAX as usize;
+
+    /// A span of `start..end`, in order and no larger than [`Span::MAX`], which the parsers check once for the whole head.
+    #[inline]
+    pub(crate) fn new(start: usize, end: usize) -> Self {
+        debug_assert!(start <= end && end <= Span::MAX);
         Span { start: start as u32, end: end as u32 }
     }
 
-    /// The span of `part`, which must be a slice of `whole`.
-    pub(crate) fn of(part: &[u8], whole: &[u8]) -> Self {
-        let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
-        Span::new(start, start + part.len())
-    }
-
     /// The bytes; `buf` is the buffer that the head was parsed from.
+    ///
+    /// # Panics
+    /// If `buf` is another, shorter buffer.
     #[inline]
     pub fn of_buf<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
-        &buf[self.start as usize..self.end as usize]
+        &buf[self.range()]
     }
 
     /// Number of bytes.
+    #[inline]
     pub fn len(&self) -> usize {
-        (self.end - self.start) as usize
+        self.end.saturating_sub(self.start) as usize
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.start == self.end
+        self.len() == 0
     }
 
     /// As a range of indices.
+    #[inline]
     pub fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }

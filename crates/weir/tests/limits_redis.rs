@@ -245,7 +245,11 @@ fn a_redis_that_was_never_there_degrades_and_shows_it() {
     weir.signal(Signal::HUP);
     wait::until(DEADLINE, "the new configuration", || statuses(&mut client, 1, "probe") == [503]);
     let refused = get(&mut client, "/a", &[("X-API-KEY", "other")]);
-    assert!(refused.text().contains("limit_store") || refused.text().contains("cannot be checked"), "{}", refused.text());
+    assert!(
+        refused.text().contains("limit_store") || refused.text().contains("cannot be checked"),
+        "{}",
+        refused.text()
+    );
     weir.rewrite_config(&text);
     weir.signal(Signal::HUP);
     wait::until(DEADLINE, "the old configuration", || statuses(&mut client, 1, "third") == [200]);
@@ -300,7 +304,8 @@ fn several_limits_are_charged_together_or_not_at_all() {
 #[test]
 fn a_lease_asks_less_and_keeps_its_bound() {
     let redis = Redis::start();
-    let limits = "  few: {algorithm: fixed_window, quota: 100, window: 600s, key: 'header:X-API-KEY', store: redis, lease: 10}";
+    let limits =
+        "  few: {algorithm: fixed_window, quota: 100, window: 600s, key: 'header:X-API-KEY', store: redis, lease: 10}";
     let text = yaml(&redis.url(), PATIENT, limits, "few").replace("workers: 2", "workers: 1");
     let weir = builder().config(text).start();
     let mut client = weir.connect();
@@ -309,7 +314,9 @@ fn a_lease_asks_less_and_keeps_its_bound() {
     let calls = redis.cli(["INFO", "commandstats"]);
     let evals: u64 = calls
         .lines()
-        .filter_map(|line| line.strip_prefix("cmdstat_eval")?.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok())
+        .filter_map(|line| {
+            line.strip_prefix("cmdstat_eval")?.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok()
+        })
         .sum();
     assert!(evals <= 12, "{evals} calls for 150 requests");
 }
@@ -328,11 +335,15 @@ fn a_cluster_counts_each_limit_where_it_lies_and_gives_back_what_a_refused_reque
     }
     // 10 were taken for good; refunds are not waited for.
     wait::until(DEADLINE, "refunds", || {
-        let keys: Vec<String> = nodes.nodes().iter().flat_map(|node| {
-            let keys = node.cli(["KEYS", "*"]);
-            let get = |key: &str| node.cli(["GET", key]).split(' ').nth(1).unwrap().to_owned();
-            keys.lines().filter(|key| !key.is_empty()).map(get).collect::<Vec<_>>()
-        }).collect();
+        let keys: Vec<String> = nodes
+            .nodes()
+            .iter()
+            .flat_map(|node| {
+                let keys = node.cli(["KEYS", "*"]);
+                let get = |key: &str| node.cli(["GET", key]).split(' ').nth(1).unwrap().to_owned();
+                keys.lines().filter(|key| !key.is_empty()).map(get).collect::<Vec<_>>()
+            })
+            .collect();
         keys.len() == 6 && keys.iter().filter(|count| *count == "10").count() == 1
     });
     for key in 5..10 {
@@ -357,7 +368,8 @@ fn a_dead_node_of_a_cluster_concerns_its_own_keys() {
         let status = statuses(&mut client, 1, &format!("key-{key}"))[0];
         assert!(matches!(status, 200 | 429), "{status}");
     }
-    let counts = (30..60).map(|key| statuses(&mut client, 2, &format!("key-{key}"))).filter(|s| *s == [200, 429]).count();
+    let counts =
+        (30..60).map(|key| statuses(&mut client, 2, &format!("key-{key}"))).filter(|s| *s == [200, 429]).count();
     assert_eq!(counts, 30, "keys of the dead node are counted here");
 }
 
@@ -394,4 +406,41 @@ fn redis_over_tls_with_a_password() {
     wait::until(DEADLINE, "the reason in the log", || weir.stderr().contains("certificate"));
     assert!(!weir.stderr().contains("p@ss") && !weir.stderr().contains("p%40ss"), "{}", weir.stderr());
     assert!(!weir.admin_get("/config").text().contains("p%40ss"));
+}
+
+#[test]
+fn an_operator_sees_what_redis_knows_of_a_key_and_resets_it() {
+    let redis = Redis::start();
+    let limits = "  few: {algorithm: fixed_window, quota: 3, window: 600s, key: 'header:X-API-KEY', store: redis}";
+    let weir = builder().config(yaml(&redis.url(), PATIENT, limits, "few")).start();
+    let state = |key: &str| {
+        let answer = weir.admin_get(&format!("/limits?key={key}&limit=few"));
+        let answer: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
+        answer["limits"][0]["state"].clone()
+    };
+    let mut clients: Vec<RawClient> = (0..8).map(|_| weir.connect()).collect();
+    assert_eq!(statuses(&mut clients[0], 2, "k"), [200, 200]);
+    let two = state("k");
+    assert_eq!((&two["remaining"], &two["allowed"], &two["in_use"]), (&1.into(), &true.into(), &true.into()));
+    assert_eq!(state("k"), two, "looking charges nothing");
+    assert_eq!(state("another")["in_use"], false);
+    // Every worker knows that it is over.
+    assert_eq!(statuses(&mut clients[0], 1, "k"), [200]);
+    for client in &mut clients {
+        assert_eq!(statuses(client, 1, "k"), [429]);
+    }
+    let over = state("k");
+    assert!(over["allowed"] == false && over["retry_seconds"].as_f64().unwrap() > 500.0, "{over}");
+    let mut admin = RawClient::connect(weir.admin_addr());
+    admin.request("DELETE", "/limits?key=k", &[("Host", "localhost")], "");
+    let reply = admin.read_response();
+    assert_eq!((reply.status(), reply.text()), (200, r#"{"reset":["few"]}"#));
+    wait::until(DEADLINE, "a fresh count", || statuses(&mut clients[3], 1, "k") == [200]);
+    let passed: usize =
+        clients.iter_mut().map(|client| statuses(client, 1, "k")).filter(|status| *status == [200]).count();
+    assert_eq!(passed, 2);
+    redis.kill();
+    wait::until(DEADLINE, "a note", || weir.admin_get("/limits?key=k&limit=few").text().contains("\"note\""));
+    admin.request("DELETE", "/limits?key=k", &[("Host", "localhost")], "");
+    assert_eq!(admin.read_response().status(), 422);
 }

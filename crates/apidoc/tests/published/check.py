@@ -50,8 +50,16 @@ def check_examples(describe, path, text):
     api = json.loads(run(describe, path))
     bodies = {o["id"]: o["body"] for o in api["operations"] if o.get("body", {}).get("generated")}
     swagger = "swagger" in document
-    kind = Draft4Validator if swagger else OAS30Validator if document["openapi"].startswith("3.0") else Draft202012Validator
-    registry = Registry().with_resource("urn:doc", (DRAFT202012 if kind is Draft202012Validator else DRAFT4).create_resource(document))
+    kind = (
+        Draft4Validator
+        if swagger
+        else OAS30Validator
+        if document["openapi"].startswith("3.0")
+        else Draft202012Validator
+    )
+    registry = Registry().with_resource(
+        "urn:doc", (DRAFT202012 if kind is Draft202012Validator else DRAFT4).create_resource(document)
+    )
     faults, count = [], 0
     for operation in operations(document):
         body = bodies.get(operation.get("operationId"))

@@ -126,18 +126,7 @@ pub fn write_cachez(out: &mut Vec<u8>, cache: &Cachez) {
         _ => format!("{}ms", ttl.as_millis()),
     });
     let hit_ratio = if requests > 0.0 { hits as f64 / requests } else { 0.0 };
-    let document = Document {
-        hits,
-        misses,
-        hit_ratio,
-        backend,
-        ttl,
-        bytes,
-        entries,
-        evictions,
-        coalesced,
-        stale,
-        store_errors,
-    };
+    let document =
+        Document { hits, misses, hit_ratio, backend, ttl, bytes, entries, evictions, coalesced, stale, store_errors };
     serde_json::to_writer(out, &document).expect("a Vec takes what is written");
 }

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::observe::CacheTotals;
-use crate::policy::cache::purge::Which;
 use crate::observe::metrics::tests::targets;
+use crate::policy::cache::purge::Which;
 use crate::upstream::{Clock, Upstreams};
 
 /// The rest of the process.
@@ -244,9 +244,18 @@ fn the_cache_is_described_when_there_is_one() {
         admin.get("/cachez").text().to_owned()
     };
     let (seconds, millis) = (Some(Duration::from_secs(300)), Some(Duration::from_millis(1500)));
-    assert_eq!(with(1, 1, seconds), r#"{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s","bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#);
-    assert_eq!(with(0, 0, millis), r#"{"hits":0,"misses":0,"hit_ratio":0.0,"backend":"memory","ttl":"1500ms","bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#);
-    assert_eq!(with(3, 0, None), r#"{"hits":3,"misses":0,"hit_ratio":1.0,"backend":"memory","ttl":null,"bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#);
+    assert_eq!(
+        with(1, 1, seconds),
+        r#"{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s","bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#
+    );
+    assert_eq!(
+        with(0, 0, millis),
+        r#"{"hits":0,"misses":0,"hit_ratio":0.0,"backend":"memory","ttl":"1500ms","bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#
+    );
+    assert_eq!(
+        with(3, 0, None),
+        r#"{"hits":3,"misses":0,"hit_ratio":1.0,"backend":"memory","ttl":null,"bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#
+    );
 }
 
 #[test]

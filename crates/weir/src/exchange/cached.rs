@@ -437,8 +437,7 @@ pub(super) fn receive<C: ClientIo>(
                 return Received::Again;
             }
             let mut fields = Vec::with_capacity(stored.head.fields.len());
-            let fresh =
-                update::freshen(policy, &lead.asked, &terms, &stored.head.fields, lines, times, &mut fields);
+            let fresh = update::freshen(policy, &lead.asked, &terms, &stored.head.fields, lines, times, &mut fields);
             let (terms, kept) = match fresh {
                 Freshened::Stored(terms) => (terms, true),
                 Freshened::NotStored(terms, _) => (terms, false),
@@ -448,8 +447,7 @@ pub(super) fn receive<C: ClientIo>(
             let entry = Arc::new(Entry::new(Arc::new(head), stored.body.clone()));
             cache.metrics.revalidated();
             x.log.cache = Some("revalidated");
-            let outcome =
-                Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
+            let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
             if kept {
                 cache.remember(&lead.primary(), &entry);
             }
@@ -489,14 +487,21 @@ pub(super) fn receive<C: ClientIo>(
     let mut fields = Vec::with_capacity(reply.end);
     head::store(policy, lines, times.received_ms, &mut fields);
     let edits = &snapshot.config().routes[route.0].headers.response;
-    let head = Head::new((terms, lead.asked.class), fields, length, (key, varies), lead.sent_ms, edits, &cache.cache.settings.tags);
+    let head = Head::new(
+        (terms, lead.asked.class),
+        fields,
+        length,
+        (key, varies),
+        lead.sent_ms,
+        edits,
+        &cache.cache.settings.tags,
+    );
     let head = Arc::new(head);
     lead.begin(head.clone());
     let delivery = if x.cache.is_background {
         None
     } else {
-        let outcome =
-            Outcome::Forwarded { why: lead.fwd, status: None, stored: length.is_some(), collapsed: None };
+        let outcome = Outcome::Forwarded { why: lead.fwd, status: None, stored: length.is_some(), collapsed: None };
         lead.reader().map(|reader| begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
     };
     let intake = Intake::new(x.scratch.response.body);
@@ -560,8 +565,7 @@ async fn follow<C: ClientIo>(
     });
     let progress = progress.await?;
     let now_ms = clock::unix_ms();
-    let outcome =
-        Outcome::Forwarded { why: Fwd::UriMiss, status: None, stored: false, collapsed: Some(true) };
+    let outcome = Outcome::Forwarded { why: Fwd::UriMiss, status: None, stored: false, collapsed: Some(true) };
     match progress {
         Progress::Apart => Ok(Followed::Apart),
         Progress::Broken(error) => Ok(Followed::Broken(error)),
@@ -799,8 +803,7 @@ fn read_body(kind: BodyKind, mut input: &[u8], body: &mut Vec<u8>) -> Result<Ahe
     }
     let mut decoder = BodyDecoder::new(kind);
     loop {
-        let (consumed, event) =
-            decoder.decode(input).map_err(|error| Error::new(Reason::BadRequest, error.text()))?;
+        let (consumed, event) = decoder.decode(input).map_err(|error| Error::new(Reason::BadRequest, error.text()))?;
         match event {
             BodyEvent::Data(range) => body.extend_from_slice(&input[range]),
             BodyEvent::NeedMore => return Ok(Ahead::NeedsMore),

@@ -114,7 +114,11 @@ impl<C: ClientIo> Downstream<C> {
                     written = self.out.written();
                     self.deadline.set(idle);
                 }
-                if self.deadline.poll_passed(cx) { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { Poll::Pending }
+                if self.deadline.poll_passed(cx) {
+                    Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+                } else {
+                    Poll::Pending
+                }
             }
             poll => poll,
         })

@@ -72,7 +72,7 @@ impl ToUpstream<'_> {
                 Known::Forwarded => client.peer_is_trusted,
                 Known::Other => {
                     let name = field.name.of_buf(buf);
-                    let is_id = own_id && name.eq_ignore_ascii_case(self.request_id.0.as_bytes());
+                    let is_id = own_id && Known::is_alias(name, self.request_id.0.as_bytes());
                     !is_id && !is_set_by_gateway(Known::of_alias(name))
                 }
                 _ => true,
@@ -255,9 +255,10 @@ fn is_set_by_gateway(known: Known) -> bool {
         )
 }
 
+/// Fields that the route sets or removes, also under names that a careless server would take for theirs.
 fn is_edited(edits: &Edits, name: &[u8]) -> bool {
-    edits.remove.iter().any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
-        || edits.set.iter().any(|(set, _)| name.eq_ignore_ascii_case(set.as_bytes()))
+    edits.remove.iter().any(|removed| Known::is_alias(name, removed.as_bytes()))
+        || edits.set.iter().any(|(set, _)| Known::is_alias(name, set.as_bytes()))
 }
 
 fn write_edits(out: &mut Vec<u8>, edits: &Edits) {

@@ -396,7 +396,7 @@ async fn final_head<C: ClientIo>(
     request: &RequestHead,
 ) -> Result<(), Error> {
     let limits = h1::Limits::default();
-    let mut scanner = HeadScanner::new();
+    let mut scanner = HeadScanner::for_response();
     for _ in 0..=MAX_INTERIM {
         std::future::poll_fn(|cx| talk.poll_head(cx, &mut scanner, head, request.method, &limits)).await?;
         if !head.is_interim() {

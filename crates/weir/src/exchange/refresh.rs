@@ -75,8 +75,7 @@ pub(super) fn begin<C: ClientIo>(
     if asked.class != Class::Get || !coalesce::may_lead(asked) || x.worker.draining.get() {
         return;
     }
-    let (Some(worker), Ok(mut lead)) =
-        (x.worker.rc(), Lead::join(&cache.cache, &x.scratch.key, *asked, Fwd::Stale))
+    let (Some(worker), Ok(mut lead)) = (x.worker.rc(), Lead::join(&cache.cache, &x.scratch.key, *asked, Fwd::Stale))
     else {
         return;
     };

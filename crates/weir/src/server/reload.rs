@@ -261,14 +261,24 @@ impl Control for Controller {
         &self,
         question: Question,
     ) -> Pin<Box<dyn Future<Output = Result<serde_json::Value, BadQuestion>> + Send + '_>> {
-        Box::pin(async move { self.shared.generation().limits.explain(&question) })
+        Box::pin(async move {
+            let limits = self.shared.generation().limits.clone();
+            let mut answer = limits.explain(&question)?;
+            limits.explain_remote(&self.shared, &question, &mut answer).await;
+            Ok(answer)
+        })
     }
 
     fn reset_limits(
         &self,
         question: Question,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>> {
-        Box::pin(async move { self.shared.generation().limits.reset(&question) })
+        Box::pin(async move {
+            let limits = self.shared.generation().limits.clone();
+            let mut names = limits.reset(&question)?;
+            limits.reset_remote(&self.shared, &question, &mut names).await?;
+            Ok(names)
+        })
     }
 
     fn is_draining(&self) -> bool {

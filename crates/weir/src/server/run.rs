@@ -86,6 +86,7 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
                         tracing::warn!(%error, "a connection handed over was lost");
                     }
                 },
+                Some(Message::Run(job)) => job(worker),
                 Some(Message::FlushLog) => {
                     if let Some(log) = &mut *worker.log.borrow_mut() {
                         log.flush();

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::snapshot::Generation;
+use super::worker::Worker;
 use crate::admin::{Cachez, write_healthz};
 use crate::config::{CacheId, CacheMode, CacheStore};
 use crate::observe::metrics::CacheSnapshot;
@@ -22,6 +23,8 @@ pub enum Message {
     Reload(Arc<Generation>),
     /// Serve a connection that another worker accepted.
     Serve(TcpStream, SocketAddr),
+    /// Do something that needs what only the worker has.
+    Run(Box<dyn FnOnce(&Worker) + Send>),
     /// Accept no more, end what is under way, then end.
     Drain,
     /// Tell the other gateways that share a store of a purge.

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::config::{Action, Balance, CacheStore, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
+use crate::config::{
+    Action, Balance, CacheStore, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
+};
 use crate::exchange::reply::Prepared;
 use crate::observe::{RouteMetrics, Shard, UpstreamMetrics};
-use crate::policy::cache::{Cache, RouteCache};
 use crate::policy::cache::remote::Remote;
+use crate::policy::cache::{Cache, RouteCache};
 use crate::policy::limit::{self, Limits, RouteLimits, WorkerLimits};
 use crate::redis::{Client, Purpose, Redis};
 use crate::route::Table;

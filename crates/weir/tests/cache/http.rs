@@ -118,7 +118,11 @@ fn ranges_are_cut_from_whole_entries() {
         ("lines=1-2", 200, "0123456789", None),
     ] {
         let reply = ask(&weir, &[("Range", range)]);
-        assert_eq!((reply.status(), reply.text(), reply.field("content-range")), (status, body, content_range), "{range}");
+        assert_eq!(
+            (reply.status(), reply.text(), reply.field("content-range")),
+            (status, body, content_range),
+            "{range}"
+        );
     }
     assert_eq!(ask(&weir, &[("Range", "bytes=0-3"), ("If-Range", "\"b\"")]).status(), 200);
     assert_eq!(ask(&weir, &[("Range", "bytes=0-3"), ("If-Range", "\"a\"")]).status(), 206);
@@ -218,7 +222,11 @@ fn a_stale_answer_stands_in_for_an_error() {
 #[test]
 fn must_revalidate_forbids_it() {
     let first: answer::Answer = Box::new(|conn, _| {
-        conn.respond(200, &[("Cache-Control", "max-age=0, must-revalidate, stale-if-error=100"), ("ETag", "\"a\"")], "old")
+        conn.respond(
+            200,
+            &[("Cache-Control", "max-age=0, must-revalidate, stale-if-error=100"), ("ETag", "\"a\"")],
+            "old",
+        )
     });
     let origin = Upstream::start(answer::in_turn([first, answer::status(503)]));
     let weir = gateway(&origin, HTTP);

@@ -93,7 +93,9 @@ fn the_cache_survives_a_reload() {
         let mark = weir.mark();
         weir.rewrite_config(&yaml(cache));
         weir.signal(Signal::HUP);
-        weir.wait_for_line_after(mark, "the reload", DEADLINE, |line| line.contains("configuration reloaded").then_some(()));
+        weir.wait_for_line_after(mark, "the reload", DEADLINE, |line| {
+            line.contains("configuration reloaded").then_some(())
+        });
     };
     reload("{mode: ttl, headers: [x-cache]}");
     let hit = weir.get("/");
@@ -134,7 +136,11 @@ fn metrics_and_the_access_log_tell_of_it() {
 fn the_public_cachez_of_the_environment_only_mode() {
     let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).env("CACHE_TTL_SECONDS", "60").start();
     let cachez = || weir.get("/cachez").text().to_owned();
-    assert!(cachez().starts_with(r#"{"hits":0,"misses":0,"hit_ratio":0.0,"backend":"memory","ttl":"60s""#), "{}", cachez());
+    assert!(
+        cachez().starts_with(r#"{"hits":0,"misses":0,"hit_ratio":0.0,"backend":"memory","ttl":"60s""#),
+        "{}",
+        cachez()
+    );
     assert_eq!(x_cache(&weir.get("/slow")), Some("MISS"));
     assert_eq!(x_cache(&weir.get("/slow")), Some("HIT"));
     assert!(cachez().starts_with(r#"{"hits":1,"misses":1,"hit_ratio":0.5"#), "{}", cachez());

@@ -111,7 +111,9 @@ fn garbage_in_redis_is_nothing() {
         redis.cli(["SET", &name, garbage]);
         let reply = weir.get("/a");
         assert_eq!((reply.status(), x_cache(&reply)), (200, Some("MISS")), "{garbage:?}");
-        wait::until(DEADLINE, "the answer to be written again", || redis.cli(["STRLEN", &name]).trim() != garbage.len().to_string());
+        wait::until(DEADLINE, "the answer to be written again", || {
+            redis.cli(["STRLEN", &name]).trim() != garbage.len().to_string()
+        });
     }
 }
 

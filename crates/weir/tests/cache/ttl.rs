@@ -245,7 +245,10 @@ fn routes_edits_are_in_the_answers_of_the_cache_too() {
     let weir = gateway_with(&origin, TTL, "", more);
     for _ in 0..2 {
         let reply = weir.get("/");
-        assert_eq!((reply.field("x-secret"), reply.field("x-name"), reply.field("x-more")), (None, Some("new"), Some("m")));
+        assert_eq!(
+            (reply.field("x-secret"), reply.field("x-name"), reply.field("x-more")),
+            (None, Some("new"), Some("m"))
+        );
     }
     assert_eq!(origin.request_count(), 1);
 }

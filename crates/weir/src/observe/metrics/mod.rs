@@ -24,11 +24,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+pub use caches::{CacheSnapshot, collect_caches};
 use cells::{CacheCells, LimitCells, RedisCells, RouteCells, Statuses, UpstreamCells, WorkerCells};
 pub use exposition::{Exposition, Format, Samples, Source, Value};
 use names::Names;
 pub use targets::collect_upstreams;
-pub use caches::{CacheSnapshot, collect_caches};
 
 use super::access_log;
 use super::clock::unix_ms;

@@ -6,7 +6,7 @@ use h1::{Known, RequestHead};
 
 use super::entry::Entry;
 use super::rules::key::{BodyDigest, Url, set_class};
-use super::rules::{Asked, Class, LiveLines, Lines, vary};
+use super::rules::{Asked, Class, Lines, LiveLines, vary};
 use super::store::{Memory, Slot};
 use super::{Cache, RouteCache};
 use crate::server::clock;

@@ -122,12 +122,8 @@ impl Cache {
         let mut scratch = Vec::new();
         let target = normalise(target.as_bytes(), &mut scratch).map_err(|why| format!("`{text}`: {}", why.text()))?;
         let policy = Policy::new(&self.settings, [], None);
-        let url = Url {
-            scheme: scheme.as_bytes(),
-            authority: authority.as_bytes(),
-            path: target.path,
-            query: target.query,
-        };
+        let url =
+            Url { scheme: scheme.as_bytes(), authority: authority.as_bytes(), path: target.path, query: target.query };
         let mut out = Vec::new();
         policy.write_url(&url, &mut out);
         Ok(out)

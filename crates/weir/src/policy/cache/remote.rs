@@ -49,7 +49,10 @@ impl Remote {
     fn name_of(&self, key: &[u8]) -> Vec<u8> {
         let mut name = format!("gw:v1:{}:", self.cache).into_bytes();
         for byte in digest(key) {
-            name.extend_from_slice(&[b"0123456789abcdef"[usize::from(byte >> 4)], b"0123456789abcdef"[usize::from(byte & 15)]]);
+            name.extend_from_slice(&[
+                b"0123456789abcdef"[usize::from(byte >> 4)],
+                b"0123456789abcdef"[usize::from(byte & 15)],
+            ]);
         }
         name
     }

@@ -88,8 +88,7 @@ impl Memory {
             .weight_capacity(max_bytes)
             .build()
             .expect("both capacities are given");
-        let shards =
-            Shards::with_options(options, Weigh { least }, RandomState::default(), Evictions(evicted.clone()));
+        let shards = Shards::with_options(options, Weigh { least }, RandomState::default(), Evictions(evicted.clone()));
         Memory { shards, evicted }
     }
 

@@ -24,6 +24,12 @@ pub struct Question {
 #[error("{0}")]
 pub struct BadQuestion(String);
 
+impl From<String> for BadQuestion {
+    fn from(text: String) -> Self {
+        BadQuestion(text)
+    }
+}
+
 impl Question {
     /// Reads `key=203.0.113.9&limit=per_client`; `key` comes once for each part of the limit's key.
     ///
@@ -120,7 +126,7 @@ impl Limits {
     }
 
     /// The key that these values are for a limit; `None` when there are none and it needs some.
-    fn key_of(&self, limit: &Limit, values: &[String]) -> Result<Option<Key>, BadQuestion> {
+    pub(super) fn key_of(&self, limit: &Limit, values: &[String]) -> Result<Option<Key>, BadQuestion> {
         let mut bytes = KeyBytes::default();
         let mut rest = values.iter();
         for part in limit.spec.key.iter().filter(|part| **part != LimitKey::Global) {
@@ -132,9 +138,10 @@ impl Limits {
             };
             match part {
                 LimitKey::ClientIp => {
-                    bytes.address(value.parse::<IpAddr>().map(|address| address.to_canonical()).map_err(|_| {
+                    let address = value.parse::<IpAddr>().map_err(|_| {
                         BadQuestion(format!("`{}` counts by client address, and `{value}` is none", limit.spec.name))
-                    })?)
+                    })?;
+                    bytes.address(address.to_canonical());
                 }
                 _ if value.is_empty() => bytes.missing(),
                 _ => bytes.value(value.as_bytes()),

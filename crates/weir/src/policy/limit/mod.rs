@@ -13,19 +13,15 @@
 //! charged only if all of them would allow it; one that another request exhausted in between has the others give back what they
 //! took. So a limit never admits more than it should, and for the moment between charge and give-back may admit one less.
 //!
-//! # The seam to a shared store
+//! # A shared store
 //!
-//! Limits with `store: redis` are asked after those in memory, all of a request in one call, and only if memory allows:
+//! Limits with `store: redis` are asked after those in memory, all of a request in one call ([`Remote::ask`]), and only if memory allows:
 //!
-//! ```text
-//! async fn ask(&self, limits: &[...], asks: &mut [Ask]) -> Result<(), StoreFailed>
-//! ```
-//!
-//! - On `Ok` every [`Ask::decision`] is filled in. If any of them refuses, none is charged: neither in the store nor in what stands
-//!   in for it. The caller then gives back what limits in memory took.
+//! - It fills in every [`Ask::decision`]. If any of them refuses, none is charged: neither in the store nor in what stands in for it. Then
+//!   limits in memory get back what they took.
 //! - While the store cannot be asked, each limit's `on_store_failure` decides. `local` charges [`Limit::memory`], which for such a
 //!   limit counts with the numbers divided by `replicas` and stands by empty otherwise. `open` is [`Decision::unlimited`]. `closed`
-//!   is the error: 503, with nothing charged.
+//!   is an error: 503, with nothing charged.
 //! - [`Limit::identity`] and [`Key::shared`] make the name of a count in the store: the same in every replica, another one once the
 //!   definition changes, and not to be read back.
 

@@ -112,7 +112,7 @@ fn write_codings<'a>(request: impl Lines<'a>, out: &mut Vec<u8>) {
     let codings = &mut codings[..count];
     codings.sort_unstable_by(|a, b| {
         let lower = |coding: &Coding<'a>| coding.name.iter().map(u8::to_ascii_lowercase);
-        b.weight.cmp(&a.weight).then_with(|| lower(a).cmp(lower(b)))
+        lower(a).cmp(lower(b)).then(a.weight.cmp(&b.weight))
     });
     for coding in codings {
         out.extend(coding.name.iter().map(u8::to_ascii_lowercase));

@@ -26,8 +26,7 @@ impl TokenBucket {
     /// the error of the division itself.
     pub(super) fn new(rate_per_second: f64, burst: u64) -> Result<Self, Unfit> {
         let interval = (1e9 * f64::from(1 << FRACTION_BITS) / rate_per_second * (1.0 - 1e-15)).ceil();
-        // Also catches what is no number.
-        if !(interval <= LONGEST_FILL as f64) {
+        if interval.is_nan() || interval > LONGEST_FILL as f64 {
             return Err(Unfit::Fill(DAYS));
         }
         let interval = (interval as u64).max(1);

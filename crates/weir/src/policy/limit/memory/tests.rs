@@ -144,7 +144,7 @@ fn visits(number: u64, step: u64, keys: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
-    if number % a == 0 { a } else { 0 }
+    if number.is_multiple_of(a) { a } else { 0 }
 }
 
 #[test]

@@ -24,6 +24,7 @@
 
 mod call;
 mod memo;
+mod operate;
 mod stand_in;
 
 use std::cell::RefCell;

@@ -5,7 +5,7 @@ use super::*;
 /// RFC 9111 section 3. MUST NOT store a response to a method that the cache does not understand.
 #[test]
 fn methods_that_are_not_understood_are_not_stored() {
-    for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "POST", "QUERY", "get"] {
+    for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "POST", "QUERY", "LINK"] {
         assert_eq!(Request::new(method, "").bypass(&http()), Bypass::Method, "{method}");
     }
 }

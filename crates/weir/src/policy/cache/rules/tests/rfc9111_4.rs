@@ -254,6 +254,8 @@ fn invalid_lifetimes_are_stale() {
         "max-age=60;",
         "max-age='60'",
         "max-age=0x3c",
+        "max-age:\"60\"",
+        "max-age\"60\"",
         "s-maxage=x, max-age=60",
         "x=\"a, max-age=60",
     ] {

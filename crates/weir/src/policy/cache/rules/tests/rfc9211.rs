@@ -20,6 +20,11 @@ fn forwarded(why: Fwd) -> Outcome {
 fn a_hit_says_so() {
     assert_eq!(cache_status(Outcome::Hit, 10), "Cache-Status: weir; hit; ttl=50\r\n");
     assert_eq!(cache_status(Outcome::Hit, 60), "Cache-Status: weir; hit; ttl=0\r\n");
+    // Stale for half a second is stale.
+    let mut out = Vec::new();
+    let headers = CacheHeaders { cache_status: true, ..CacheHeaders::default() };
+    write(headers, Outcome::Hit, Some(&terms("Cache-Control: max-age=60\r\n")), NOW + 60_500, b"weir", &mut out);
+    assert_eq!(text(&out), "Cache-Status: weir; hit; ttl=-1\r\n");
     assert_eq!(cache_status(Outcome::Hit, 472), "Cache-Status: weir; hit; ttl=-412\r\n");
 }
 

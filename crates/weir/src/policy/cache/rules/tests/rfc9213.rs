@@ -40,6 +40,7 @@ fn an_invalid_targeted_field_does_not_exist() {
         "a=(1 2",
         "a=@1",
         "max-age=600\r\nCDN-Cache-Control: ?",
+        "max-age=600\r\nCDN-Cache-Control:",
     ] {
         let fields = format!("Cache-Control: max-age=5\r\nCDN-Cache-Control: {value}\r\n");
         assert_eq!(terms(&fields).lifetime_ms, seconds(5), "{value}");

@@ -1,0 +1,281 @@
+"""gauge's generator against wrk, oha, hey and k6, on one nginx.
+
+1. Closed loop, 64 connections: requests per CPU-second of the generator, the two taking turns of one second; the median of the ratios.
+2. Open loop at half of what the closed loop reached: the generator's own lag.
+3. Open loop at three rates: p50 and p99 beside those of oha (--latency-correction), and of k6 (constant arrival rate) at rates that it reaches.
+
+The generator runs on one core and nginx on the other. CPU time is that of the whole process, from the kernel (RUSAGE_CHILDREN).
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+import rig
+
+CONF = """daemon off; worker_processes 1; pid nginx.pid; error_log stderr;
+events {{ worker_connections 4096; }}
+http {{ access_log off; keepalive_requests 100000000; client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
+  server {{ listen 127.0.0.1:{port} backlog=4096; default_type application/json; location / {{ return 200 '{{"id":7,"name":"weir","items":[1,2,3]}}'; }} }} }}
+"""
+K6 = """import http from 'k6/http';
+export const options = { discardResponseBodies: true, summaryTrendStats: ['med', 'p(99)', 'count'], scenarios: { load: SCENARIO } };
+export default function () { http.get('URL'); }
+export function handleSummary(data) { return { 'OUT': JSON.stringify(data) }; }
+"""
+LOAD_CORE, SERVER_CORE = "1", "0"
+
+
+def run(command: list[str], cwd: Path) -> tuple[str, float]:
+    """Standard output of a command on the generator's core, and its CPU seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = subprocess.run(
+        ["taskset", "-c", LOAD_CORE, *command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if result.returncode:
+        raise RuntimeError(f"{command[0]} ended with {result.returncode}: {result.stderr[-500:]}")
+    return result.stdout, (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+
+
+class Bench:
+    def __init__(self, gauge: str, folder: Path) -> None:
+        self.gauge, self.folder, self.port = gauge, folder, rig.free_port()
+        self.url = f"http://127.0.0.1:{self.port}/"
+        (folder / "nginx.conf").write_text(CONF.format(port=self.port))
+        self.server = subprocess.Popen(
+            ["taskset", "-c", SERVER_CORE, "nginx", "-p", str(folder), "-c", "nginx.conf", "-e", "stderr"],
+            stderr=subprocess.DEVNULL,
+        )
+        rig.wait_for(self.port)
+
+    def stop(self) -> None:
+        self.server.terminate()
+        self.server.wait()
+
+    def k6(self, scenario: str) -> tuple[dict, float]:
+        out = self.folder / "k6.json"
+        script = K6.replace("SCENARIO", scenario).replace("URL", self.url).replace("OUT", str(out))
+        (self.folder / "k6.js").write_text(script)
+        k6 = os.environ.get("K6", "k6")
+        _, cpu = run([k6, "run", "--quiet", "--no-usage-report", "k6.js"], self.folder)
+        return json.loads(out.read_text())["metrics"], cpu
+
+    def closed(self, tool: str, seconds: int) -> tuple[int, float]:
+        """Requests and CPU seconds of a closed loop with 64 connections."""
+        if tool == "gauge":
+            out, cpu = run(
+                [self.gauge, "load", self.url, "-c", "64", "-t", "1", "-d", f"{seconds}s", "-q", "--json", "-"],
+                self.folder,
+            )
+            total = json.loads(out)["total"]
+            if total["errors"]["total"]:
+                raise RuntimeError(f"errors: {total['errors']}")
+            return total["requests"]["answered"], cpu
+        if tool == "wrk":
+            out, cpu = run(["wrk", "-c", "64", "-t", "1", "-d", f"{seconds}s", self.url], self.folder)
+            return int(re.search(r"(\d+) requests in", out)[1]), cpu
+        if tool == "hey":
+            out, cpu = run(["hey", "-c", "64", "-z", f"{seconds}s", "-cpus", "1", self.url], self.folder)
+            return int(re.search(r"\[200\]\s+(\d+) responses", out)[1]), cpu
+        if tool == "oha":
+            out, cpu = run(
+                [
+                    os.environ.get("OHA", "oha"),
+                    "-c",
+                    "64",
+                    "-z",
+                    f"{seconds}s",
+                    "--no-tui",
+                    "--output-format",
+                    "json",
+                    self.url,
+                ],
+                self.folder,
+            )
+            return json.loads(out)["statusCodeDistribution"]["200"], cpu
+        metrics, cpu = self.k6(f"{{ executor: 'constant-vus', vus: 64, duration: '{seconds}s' }}")
+        return metrics["http_reqs"]["values"]["count"], cpu
+
+    def open(self, tool: str, rate: int, seconds: int, extra: tuple[str, ...] = ()) -> dict:
+        """p50 and p99 in microseconds at a fixed rate, and what came of the rate."""
+        if tool == "gauge":
+            command = [
+                self.gauge,
+                "load",
+                self.url,
+                "-c",
+                "64",
+                "-t",
+                "1",
+                "-r",
+                str(rate),
+                "-d",
+                f"{seconds}s",
+                "-q",
+                "--json",
+                "-",
+                *extra,
+            ]
+            out, cpu = run(command, self.folder)
+            total = json.loads(out)["total"]
+            lag = total["generator_lag"]
+            return {
+                "p50": total["latency"]["p50_ms"] * 1e3,
+                "p99": total["latency"]["p99_ms"] * 1e3,
+                "rate": total["rate"]["achieved"],
+                "dropped": total["requests"]["dropped"],
+                "lag_p50": lag["p50_ms"] * 1e3,
+                "lag_p99": lag["p99_ms"] * 1e3,
+                "lag_max": lag["max_ms"] * 1e3,
+                "cpu_us": cpu * 1e6 / total["requests"]["answered"],
+            }
+        if tool == "oha":
+            oha = os.environ.get("OHA", "oha")
+            out, cpu = run(
+                [
+                    oha,
+                    "-c",
+                    "64",
+                    "-q",
+                    str(rate),
+                    "-z",
+                    f"{seconds}s",
+                    "--latency-correction",
+                    "--no-tui",
+                    "--output-format",
+                    "json",
+                    self.url,
+                ],
+                self.folder,
+            )
+            result = json.loads(out)
+            percentiles, count = result["latencyPercentiles"], result["statusCodeDistribution"]["200"]
+            return {
+                "p50": percentiles["p50"] * 1e6,
+                "p99": percentiles["p99"] * 1e6,
+                "rate": count / seconds,
+                "cpu_us": cpu * 1e6 / count,
+            }
+        scenario = f"{{ executor: 'constant-arrival-rate', rate: {rate}, timeUnit: '1s', duration: '{seconds}s', preAllocatedVUs: 64, maxVUs: 64 }}"
+        metrics, cpu = self.k6(scenario)
+        values, count = metrics["http_req_duration"]["values"], metrics["http_reqs"]["values"]["count"]
+        return {
+            "p50": values["med"] * 1e3,
+            "p99": values["p(99)"] * 1e3,
+            "rate": count / seconds,
+            "cpu_us": cpu * 1e6 / count,
+        }
+
+
+def have(tool: str) -> bool:
+    return bool(shutil.which(os.environ.get(tool.upper(), tool)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gauge", required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--seconds", type=int, default=1)
+    parser.add_argument("--peers", default="wrk,oha,hey,k6")
+    parser.add_argument("--part", choices=["closed", "lag", "latency"], action="append")
+    options = parser.parse_args()
+    parts = options.part or ["closed", "lag", "latency"]
+    peers = [peer for peer in options.peers.split(",") if have(peer)]
+    lines, raw = (
+        [],
+        {
+            "host": os.uname().release,
+            "time": time.strftime("%FT%TZ", time.gmtime()),
+            "closed": {},
+            "lag": {},
+            "latency": [],
+        },
+    )
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+        lines.append(line)
+
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        bench = Bench(str(Path(options.gauge).resolve()), Path(name))
+        try:
+            capacity = bench.closed("gauge", 1)[0]
+            say(f"closed loop, 64 connections: {capacity}/s\n")
+            if "closed" in parts:
+                say(
+                    "| peer | gauge, requests per CPU-second | peer | median of ratios | least | most |\n|---|---|---|---|---|---|"
+                )
+                for peer in peers:
+                    # Starting k6 and hey costs CPU time of its own: a longer run makes it small.
+                    rounds, seconds = (
+                        (options.rounds, options.seconds)
+                        if peer in ("wrk", "oha")
+                        else (max(options.rounds // 4, 3), 4)
+                    )
+                    pairs = []
+                    for turn in range(rounds):
+                        order = ["gauge", peer] if turn % 2 else [peer, "gauge"]
+                        results = {tool: bench.closed(tool, seconds) for tool in order}
+                        pairs.append({tool: count / cpu for tool, (count, cpu) in results.items()})
+                    ratios = [pair["gauge"] / pair[peer] for pair in pairs]
+                    raw["closed"][peer] = pairs
+                    ours, theirs = (statistics.median(pair[tool] for pair in pairs) for tool in ("gauge", peer))
+                    say(
+                        f"| {peer} | {ours:.0f} | {theirs:.0f} | {statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f} |"
+                    )
+                say("")
+            if "lag" in parts:
+                say(
+                    "| at half of that | lag p50, us | lag p99, us | most, us | p99, us | own CPU, us/request |\n|---|---|---|---|---|---|"
+                )
+                for label, extra in (
+                    ("sleeping", ()),
+                    ("watching the clock for 100 us", ("--busy-poll", "100us")),
+                    ("always watching", ("--busy-poll", "1s")),
+                ):
+                    result = bench.open("gauge", capacity // 2, 5, extra)
+                    raw["lag"][label] = result
+                    say(
+                        f"| {label} | {result['lag_p50']:.1f} | {result['lag_p99']:.1f} | {result['lag_max']:.0f} | {result['p99']:.0f} | {result['cpu_us']:.1f} |"
+                    )
+                say("")
+            if "latency" in parts:
+                say("| rate | tool | reached | p50, us | p99, us |\n|---|---|---|---|---|")
+                for peer, rates in (("oha", [capacity // 20, capacity // 8, capacity // 4]), ("k6", [200, 500, 1000])):
+                    if peer not in peers:
+                        continue
+                    for rate in rates:
+                        rows = {"gauge": [], peer: []}
+                        for turn in range(4):
+                            for tool in ["gauge", peer] if turn % 2 else [peer, "gauge"]:
+                                rows[tool].append(bench.open(tool, rate, 3))
+                        for tool, results in rows.items():
+                            mid = {
+                                key: statistics.median(result[key] for result in results)
+                                for key in ("rate", "p50", "p99")
+                            }
+                            raw["latency"].append({"asked": rate, "tool": tool, "runs": results})
+                            say(f"| {rate} | {tool} | {mid['rate']:.0f} | {mid['p50']:.0f} | {mid['p99']:.0f} |")
+        finally:
+            bench.stop()
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "summary.md").write_text("\n".join(lines) + "\n")
+        (options.out / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::verbs;
+
+/// Wrong command line or input (EX_USAGE of sysexits.h).
+pub(crate) const BAD_INPUT: u8 = 64;
+/// A file that cannot be read (EX_NOINPUT).
+pub(crate) const UNREADABLE: u8 = 66;
+/// A program or a service that is needed is not there (EX_UNAVAILABLE).
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// The system refused something (EX_OSERR).
+pub(crate) const SYSTEM: u8 = 71;
+/// A file that cannot be written (EX_CANTCREAT).
+pub(crate) const UNWRITABLE: u8 = 73;
+/// Ended by Ctrl-C (128 + SIGINT).
+pub(crate) const INTERRUPTED: u8 = 130;
+
+const EXAMPLES: &str = "\
+Examples:
+  gauge load http://127.0.0.1:8080/ -c 64 -d 10s
+                                          64 users for ten seconds, each asks as soon as it was answered
+  gauge load http://127.0.0.1:8080/ -r 5000 -d 30s --json result.json
+                                          5,000 requests a second, whatever the server does; all figures as JSON
+
+Exit codes: 1 nothing was answered, 64 wrong command line or input, 66 unreadable file, 69 a program is missing, 71 the system
+refused something, 73 unwritable file, 130 interrupted (the part that ran is reported).";
+
+/// Instrument that evaluates API gateways and services.
+#[derive(Parser)]
+#[command(name = "gauge", version, about, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Load a server and say how it did.
+    Load(Box<verbs::load::Load>),
+    /// Print completions for a shell.
+    Completions {
+        /// Shell to complete for.
+        shell: Shell,
+    },
+}
+
+impl Cli {
+    /// Does what the command line says.
+    pub(crate) fn run(self) -> ExitCode {
+        match self.command {
+            Command::Load(load) => load.run(),
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Cli::command(), "gauge", &mut script);
+                print(&String::from_utf8_lossy(&script))
+            }
+        }
+    }
+}
+
+/// Reads the command line. Help and version end here, and so do mistakes.
+pub(crate) fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        // Nobody is left to tell if this fails.
+        let _ = error.print();
+        if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS }
+    })
+}
+
+/// Writes to standard output. A reader that has gone, as after `| head`, is no failure.
+pub(crate) fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gauge: cannot write to standard output: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! From what the threads counted to the report.
+
+use std::collections::BTreeMap;
+
+use super::recorder::{Cell, Failure, PhaseCells, Recorder};
+use crate::load::prepare::{Kind, Prepared};
+use crate::load::report::{
+    Bytes, Cpu, Errors, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report, Requests,
+    SAMPLES, Second,
+};
+use crate::load::workload::{Protocol, Rates};
+
+/// User and system time of this process in ticks of the kernel.
+pub(super) fn cpu_times() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program, in parentheses, may hold anything; utime and stime are the 14th and 15th field.
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().skip(11);
+    let mut next = || fields.next().and_then(|field| field.parse().ok()).unwrap_or(0);
+    (next(), next())
+}
+
+/// CPU time since then: the sum is `total_ns`, which is exact; the ticks say how it divides.
+pub(super) fn cpu_since(before: (u64, u64), total_ns: u64) -> Cpu {
+    let after = cpu_times();
+    let (user, system) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+    let total_s = total_ns as f64 / 1e9;
+    let share = if user + system == 0 { 0.5 } else { user as f64 / (user + system) as f64 };
+    Cpu { user_s: total_s * share, system_s: total_s * (1.0 - share) }
+}
+
+/// Adds the threads up.
+pub(super) fn report(prepared: &Prepared, recorders: Vec<Recorder<'_>>, start: u64) -> Report {
+    let mut report = Report::of("gauge");
+    report.generator.protocol = Some(match prepared.protocol {
+        Protocol::Http1 => "HTTP/1.1".to_owned(),
+        Protocol::Http2 { .. } => "HTTP/2".to_owned(),
+    });
+    report.generator.latency_from = Some(LatencyFrom::Due);
+    let mut threads: Vec<std::vec::IntoIter<PhaseCells>> = Vec::new();
+    for recorder in recorders {
+        for second in recorder.seconds {
+            add_second(&mut report.seconds, second);
+        }
+        threads.push(recorder.phases.into_iter());
+    }
+    for phase in &prepared.phases {
+        let parts: Vec<PhaseCells> = threads.iter_mut().filter_map(Iterator::next).collect();
+        // One that was never reached is not part of the report.
+        if parts.iter().any(|part| part.start > 0) {
+            report.phases.push(assemble_phase(prepared, phase, parts, start));
+        }
+    }
+    let measured: Vec<&Phase> = report.phases.iter().filter(|phase| phase.measured).collect();
+    if let Some((total, operations)) = add_phases(&measured) {
+        (report.total, report.operations) = (total, operations);
+    }
+    report
+}
+
+fn add_second(seconds: &mut Vec<Second>, cells: super::recorder::SecondCells) {
+    let mut histogram = Histogram::with_digits(2);
+    for (value, count) in cells.latency {
+        histogram.record_n(value, count);
+    }
+    let second = Second {
+        at_s: cells.at,
+        sent: Some(cells.sent),
+        answered: Some(cells.answered),
+        errors: Some(cells.errors),
+        dropped: Some(cells.dropped),
+        received_bytes: Some(cells.received_bytes),
+        latency: Latency::of(histogram),
+    };
+    match seconds.binary_search_by_key(&second.at_s, |known| known.at_s) {
+        Ok(index) => seconds[index].merge(&second),
+        Err(index) => seconds.insert(index, second),
+    }
+}
+
+fn assemble_phase(
+    prepared: &Prepared,
+    phase: &crate::load::prepare::Phase,
+    parts: Vec<PhaseCells>,
+    run_start: u64,
+) -> Phase {
+    let reached = || parts.iter().filter(|part| part.start > 0);
+    let start = reached().map(|part| part.start).min().unwrap_or(run_start);
+    let end = reached().map(|part| part.end).max().unwrap_or(start);
+    let duration_s = end.saturating_sub(start) as f64 / 1e9;
+    let (concurrency, requested) = match &phase.kind {
+        Kind::Closed(closed) => (closed.users.mean(), None),
+        Kind::Setup => (f64::from(prepared.slots()), None),
+        Kind::Open(open) => {
+            let rate = match open.rate {
+                Rates::Constant(rate) => rate,
+                Rates::Ramp { from, to } => (from + to) / 2.0,
+            };
+            (f64::from(open.connections), Some(rate))
+        }
+    };
+    let closed = matches!(phase.kind, Kind::Closed(_));
+    let connections = parts.iter().map(|part| part.connections).sum();
+    let mut connect = Histogram::default();
+    let mut hidden: Vec<Hidden> = Vec::new();
+    for part in &parts {
+        connect.add(&part.connect);
+        if closed {
+            hidden.push(Hidden::of(part, concurrency / parts.len() as f64, duration_s));
+        }
+    }
+    let mut threads: Vec<std::vec::IntoIter<Cell>> = parts.into_iter().map(|part| part.cells.into_iter()).collect();
+    let mut operations = Vec::new();
+    let mut total: Option<Measurement> = None;
+    for (index, operation) in prepared.operations.iter().enumerate() {
+        let cells: Vec<Cell> = threads.iter_mut().filter_map(Iterator::next).collect();
+        if !phase.choice.iter().any(|(chosen, _)| *chosen == index) {
+            continue;
+        }
+        let mut measurement = measure(cells, duration_s);
+        if closed {
+            measurement.corrected = corrected(&measurement, &hidden);
+        }
+        if requested.is_some() && duration_s > 0.0 {
+            measurement.rate.requested = measurement.requests.scheduled.map(|count| count as f64 / duration_s);
+        }
+        match &mut total {
+            Some(total) => total.add_counts(&measurement),
+            None => total = Some(measurement.clone()),
+        }
+        // Operations of one name are one in the report: many targets of a file.
+        match operations.iter_mut().find(|known: &&mut Operation| known.name == operation.id) {
+            Some(known) => {
+                let requested = sum(known.total.rate.requested, measurement.rate.requested);
+                known.total.add_counts(&measurement);
+                known.total.rate = Rate { requested, achieved: achieved(&known.total.requests, duration_s) };
+            }
+            None => operations.push(Operation { name: operation.id.clone(), total: measurement }),
+        }
+    }
+    let mut total = total.unwrap_or_default();
+    total.duration_s = Some(duration_s);
+    total.concurrency = Some(concurrency);
+    total.rate = Rate { requested, achieved: achieved(&total.requests, duration_s) };
+    total.connections_opened = Some(connections);
+    total.connect = Latency::of(connect);
+    Phase {
+        name: phase.name.clone(),
+        start_s: start.saturating_sub(run_start) as f64 / 1e9,
+        measured: phase.measured,
+        total,
+        operations,
+    }
+}
+
+fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    Some(a? + b?)
+}
+
+fn achieved(requests: &Requests, duration_s: f64) -> Option<f64> {
+    let in_time = requests.answered? - requests.answered_late.unwrap_or(0);
+    (duration_s > 0.0).then(|| in_time as f64 / duration_s)
+}
+
+fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
+    let mut requests = [0; 6];
+    let mut failures = [0; super::recorder::FAILURES];
+    let mut statuses = BTreeMap::new();
+    let (mut sent_bytes, mut received_bytes) = (0, 0);
+    let (mut latency, mut lag, mut generator_lag) = (Histogram::default(), Histogram::default(), Histogram::default());
+    let mut samples = Some(Vec::new());
+    for cell in cells {
+        let counts = [cell.scheduled, cell.sent, cell.answered, cell.late, cell.dropped, cell.unanswered];
+        requests.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        failures.iter_mut().zip(cell.failures).for_each(|(sum, count)| *sum += count);
+        for (status, count) in cell.statuses {
+            *statuses.entry(status).or_default() += count;
+        }
+        sent_bytes += cell.sent_bytes;
+        received_bytes += cell.received_bytes;
+        latency.add(&cell.latency);
+        lag.add(&cell.lag);
+        generator_lag.add(&cell.generator_lag);
+        samples = samples.filter(|_| cell.answered <= SAMPLES as u64).map(|mut all: Vec<u64>| {
+            all.extend(cell.samples);
+            all
+        });
+    }
+    let [scheduled, sent, answered, late, dropped, unanswered] = requests.map(Some);
+    let requests = Requests { scheduled, sent, answered, answered_late: late, dropped, unanswered };
+    let failure = |failure: Failure| Some(failures[failure as usize]);
+    Measurement {
+        duration_s: Some(duration_s),
+        concurrency: None,
+        requests,
+        rate: Rate { requested: None, achieved: achieved(&requests, duration_s) },
+        statuses: Some(statuses),
+        errors: Errors {
+            connect: failure(Failure::Connect),
+            reset: failure(Failure::Reset),
+            timeout: failure(Failure::Timeout),
+            status: failure(Failure::Status),
+            bad_reply: failure(Failure::BadReply),
+            total: Some(failures.iter().sum()),
+        },
+        bytes: Bytes { sent: Some(sent_bytes), received: Some(received_bytes) },
+        connections_opened: None,
+        latency: samples
+            .filter(|samples| samples.len() <= SAMPLES)
+            .map_or_else(|| Latency::of(latency), Latency::of_samples),
+        corrected: None,
+        lag: Latency::of(lag),
+        generator_lag: Latency::of(generator_lag),
+        connect: None,
+    }
+}
+
+/// What the silences of one thread hid in a closed loop; see [`Measurement::corrected`].
+struct Hidden {
+    answered: u64,
+    /// (length of the gap in nanoseconds, requests that were not sent in it).
+    gaps: Vec<(u64, u64)>,
+}
+
+impl Hidden {
+    fn of(part: &PhaseCells, users: f64, duration_s: f64) -> Self {
+        let answered: u64 = part.cells.iter().map(|cell| cell.answered).sum();
+        let rate_per_ns = if duration_s > 0.0 { answered as f64 / (duration_s * 1e9) } else { 0.0 };
+        let hidden = |gap: &u64| {
+            let missing = (*gap as f64 * rate_per_ns - users.max(1.0)).floor();
+            (missing >= 1.0).then_some((*gap, missing as u64))
+        };
+        Hidden { answered, gaps: part.gaps.iter().filter_map(hidden).collect() }
+    }
+}
+
+/// The measured latencies and those of the hidden requests, evenly spread over each gap. An operation gets its share of them.
+fn corrected(measurement: &Measurement, hidden: &[Hidden]) -> Option<Latency> {
+    let latency = measurement.latency.as_ref()?;
+    let answered: u64 = hidden.iter().map(|hidden| hidden.answered).sum();
+    let share = latency.count? as f64 / answered.max(1) as f64;
+    let mut histogram = latency.histogram.clone()?;
+    let mut owed = 0.0;
+    for (gap, missing) in hidden.iter().flat_map(|hidden| &hidden.gaps) {
+        for number in 1..=*missing {
+            owed += share;
+            if owed >= 1.0 {
+                owed -= 1.0;
+                histogram.record((*gap as f64 * number as f64 / (*missing + 1) as f64) as u64);
+            }
+        }
+    }
+    Latency::of(histogram)
+}
+
+/// Phases one after the other as one.
+fn add_phases(phases: &[&Phase]) -> Option<(Measurement, Vec<Operation>)> {
+    let (first, rest) = phases.split_first()?;
+    let mut total = first.total.clone();
+    let mut operations = first.operations.clone();
+    for phase in rest {
+        total.add_counts(&phase.total);
+        for (ours, theirs) in operations.iter_mut().zip(&phase.operations) {
+            ours.total.add_counts(&theirs.total);
+        }
+    }
+    let seconds = |phase: &Phase| phase.total.duration_s.unwrap_or(0.0);
+    let duration_s: f64 = phases.iter().map(|phase| seconds(phase)).sum();
+    let mean = |of: fn(&Measurement) -> Option<f64>| {
+        let sum: Option<f64> = phases.iter().map(|phase| Some(of(&phase.total)? * seconds(phase))).sum();
+        sum.filter(|_| duration_s > 0.0).map(|sum| sum / duration_s)
+    };
+    total.concurrency = mean(|total| total.concurrency);
+    total.rate =
+        Rate { requested: mean(|total| total.rate.requested), achieved: achieved(&total.requests, duration_s) };
+    total.duration_s = Some(duration_s);
+    for operation in &mut operations {
+        let total = &mut operation.total;
+        total.duration_s = Some(duration_s);
+        total.rate.achieved = achieved(&total.requests, duration_s);
+        total.rate.requested = match total.rate.requested {
+            Some(_) if duration_s > 0.0 => total.requests.scheduled.map(|count| count as f64 / duration_s),
+            _ => None,
+        };
+    }
+    Some((total, operations))
+}

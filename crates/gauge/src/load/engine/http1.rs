@@ -1,0 +1,244 @@
+//! HTTP/1.1 over epoll: one thread, one request at a time on a connection.
+//!
+//! A request costs one write and one read; epoll is asked once for as many answers as have come. Sockets are registered once,
+//! edge-triggered, for both directions: a read that does not fill the buffer has emptied the socket, so no second one is needed to hear that.
+
+mod connection;
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt::set_tcp_nodelay};
+
+use super::clock::{self, Timer};
+use super::pacer::Pacer;
+use super::recorder::Failure;
+use super::{Transport, TransportError};
+use connection::{Connection, Progress, Written};
+
+/// Marks the timer's events.
+const TIMER: u64 = u64::MAX;
+
+/// Bytes read at once.
+const READ: usize = 64 * 1024;
+
+/// Events taken at once.
+const EVENTS: usize = 256;
+
+/// The connections of one thread.
+pub(crate) struct Http1 {
+    epoll: std::os::fd::OwnedFd,
+    timer: Timer,
+    /// From so many nanoseconds before a request is due, the thread does not sleep.
+    spin: u64,
+    events: Vec<epoll::Event>,
+    /// One for each slot and authority: `slot * authorities + authority`.
+    connections: Vec<Connection>,
+    authorities: usize,
+    buffer: Box<[u8]>,
+    head: h1::ResponseHead,
+}
+
+impl Http1 {
+    pub(crate) fn new(slots: usize, authorities: usize, spin: u64) -> Result<Self, TransportError> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|error| TransportError::new("epoll", error))?;
+        let timer = Timer::new().map_err(|error| TransportError::new("timerfd", error))?;
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)
+            .map_err(|error| TransportError::new("epoll", error))?;
+        Ok(Http1 {
+            epoll,
+            timer,
+            spin,
+            events: Vec::with_capacity(EVENTS),
+            connections: (0..slots * authorities).map(|_| Connection::default()).collect(),
+            authorities,
+            buffer: vec![0; READ].into(),
+            head: h1::ResponseHead::default(),
+        })
+    }
+
+    fn slot_of(&self, connection: usize) -> u32 {
+        (connection / self.authorities) as u32
+    }
+
+    /// Begins to open a connection; the request goes out when it is open.
+    fn open(&mut self, pacer: &mut Pacer<'_>, index: usize) {
+        let slot = self.slot_of(index);
+        let address = pacer.prepared.authorities[index % self.authorities].address;
+        let begun = clock::now();
+        let attempt = || -> io::Result<TcpStream> {
+            let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let fd = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+            set_tcp_nodelay(&fd, true)?;
+            match connect(&fd, &address) {
+                Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(TcpStream::from(fd)),
+                Err(error) => Err(error.into()),
+            }
+        };
+        let registered = attempt().and_then(|stream| {
+            let data = self.connections[index].next_event_data(index);
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            epoll::add(&self.epoll, &stream, EventData::new_u64(data), flags)?;
+            Ok(stream)
+        });
+        match registered {
+            Ok(stream) => self.connections[index].opening(stream, begun),
+            Err(_) => {
+                self.connections[index].close();
+                pacer.failed(slot, Failure::Connect);
+            }
+        }
+    }
+
+    /// Sends the slot's request on an open connection.
+    fn send(&mut self, pacer: &mut Pacer<'_>, slot: u32, index: usize) {
+        let operation = pacer.operation(slot);
+        let connection = &mut self.connections[index];
+        connection.begin(operation, |out| pacer.write_http1(slot, out));
+        let at = if pacer.is_paced(slot) { clock::now() } else { pacer.slots[slot as usize].times.due };
+        pacer.sent(slot, at, connection.request_bytes(operation));
+        self.write(pacer, slot, index);
+    }
+
+    fn write(&mut self, pacer: &mut Pacer<'_>, slot: u32, index: usize) {
+        match self.connections[index].write(pacer.operation(slot)) {
+            Ok(Written::All | Written::Part) => {}
+            // Its answer may have come before the server closed; if not, the read says so.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.read(pacer, index, true),
+            Err(_) => self.fail(pacer, index, Failure::Reset),
+        }
+    }
+
+    fn fail(&mut self, pacer: &mut Pacer<'_>, index: usize, failure: Failure) {
+        self.connections[index].close();
+        pacer.failed(self.slot_of(index), failure);
+    }
+
+    fn ready(&mut self, pacer: &mut Pacer<'_>, data: u64, flags: EventFlags) {
+        let index = (data & u64::from(u32::MAX)) as usize;
+        if !self.connections[index].is_of(data) {
+            // Of a connection that was closed meanwhile.
+            return;
+        }
+        let slot = self.slot_of(index);
+        let closed = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        if self.connections[index].is_opening() {
+            if !flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
+                return;
+            }
+            match self.connections[index].opened() {
+                Ok(took) => {
+                    pacer.connected(slot, took);
+                    self.send(pacer, slot, index);
+                }
+                Err(_) => return self.fail(pacer, index, Failure::Connect),
+            }
+        } else if flags.contains(EventFlags::OUT) && self.connections[index].is_writing() {
+            self.write(pacer, slot, index);
+        }
+        if self.connections[index].is_of(data) && (closed || flags.contains(EventFlags::IN)) {
+            self.read(pacer, index, closed);
+        }
+    }
+
+    /// Reads what there is. `closed`: the server has sent its last byte, or all is lost.
+    fn read(&mut self, pacer: &mut Pacer<'_>, index: usize, closed: bool) {
+        let slot = self.slot_of(index);
+        loop {
+            let connection = &mut self.connections[index];
+            let Some(stream) = &mut connection.stream else { return };
+            let length = match stream.read(&mut self.buffer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) if !connection.is_active() => return connection.close(),
+                Err(_) => return self.fail(pacer, index, Failure::Reset),
+            };
+            if !connection.is_active() {
+                // Nothing was asked: the server closes an idle connection, or speaks out of turn.
+                return connection.close();
+            }
+            let operation = pacer.operation(slot);
+            let progress = if length == 0 {
+                connection.end_of_stream()
+            } else {
+                connection.feed(&self.buffer[..length], operation, &mut self.head)
+            };
+            match progress {
+                Progress::More if length == 0 => return self.fail(pacer, index, Failure::Reset),
+                Progress::More if length < READ && !closed => return,
+                Progress::More => {}
+                Progress::Bad => return self.fail(pacer, index, Failure::BadReply),
+                Progress::Done => {
+                    let done = clock::now();
+                    self.finish(pacer, index, done, closed || length == 0);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, pacer: &mut Pacer<'_>, index: usize, done: u64, closed: bool) {
+        let slot = self.slot_of(index);
+        let connection = &mut self.connections[index];
+        let (status, bytes) = (connection.status, connection.received);
+        if !pacer.operation(slot).captures.is_empty() {
+            connection.with_answer(|header, body| pacer.capture(slot, header, body));
+        }
+        if closed || !connection.may_persist() {
+            connection.close();
+        } else {
+            connection.rest();
+        }
+        if pacer.answered(slot, done, status, bytes) {
+            self.start(pacer, slot);
+        }
+    }
+}
+
+impl Transport for Http1 {
+    fn start(&mut self, pacer: &mut Pacer<'_>, slot: u32) {
+        let index = slot as usize * self.authorities + pacer.operation(slot).authority;
+        if self.connections[index].stream.is_some() {
+            self.send(pacer, slot, index);
+        } else {
+            self.open(pacer, index);
+        }
+    }
+
+    fn wait(&mut self, pacer: &mut Pacer<'_>, until: u64) -> Result<(), TransportError> {
+        let now = clock::now();
+        let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let timeout = if until <= now.saturating_add(self.spin) {
+            Some(&zero)
+        } else {
+            self.timer.arm(until - self.spin).map_err(|error| TransportError::new("timerfd", error))?;
+            None
+        };
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(TransportError::new("epoll", error)),
+        }
+        let events = std::mem::take(&mut self.events);
+        for event in &events {
+            let (data, flags) = (event.data.u64(), event.flags);
+            if data != TIMER {
+                self.ready(pacer, data, flags);
+            }
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    fn sweep(&mut self, pacer: &mut Pacer<'_>, now: u64) {
+        for slot in 0..pacer.slots.len() as u32 {
+            if pacer.has_timed_out(slot, now) {
+                let index = slot as usize * self.authorities + pacer.operation(slot).authority;
+                self.fail(pacer, index, Failure::Timeout);
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! HTTP/2 without TLS, with prior knowledge (RFC 9113 section 3.3), on the `h2` crate. A slot is a stream; so many of them share a
+//! connection. Bytes are counted as those of fields before compression, and of bodies.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Mutex, Notify};
+use tokio::task::{AbortHandle, LocalSet};
+
+use super::clock::{self, Timer};
+use super::pacer::Pacer;
+use super::recorder::Failure;
+use super::{Transport, TransportError};
+use crate::load::prepare::{Body, Operation, Prepared};
+use crate::load::template::Escape;
+
+/// Room for bodies: a stream's and a connection's window (RFC 9113 section 5.2). Large, so that the generator is never what holds a server up.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 256 << 20;
+
+/// Most bytes of an answer that are kept for captures.
+const KEEP: usize = 16 * 1024 * 1024;
+
+/// The streams of one thread.
+pub(crate) struct Http2 {
+    runtime: Runtime,
+    local: LocalSet,
+    timer: AsyncFd<Timer>,
+    spin: u64,
+    /// One for each group of slots and authority.
+    connections: Vec<Rc<Connection>>,
+    streams: u32,
+    authorities: usize,
+    tasks: Vec<Option<AbortHandle>>,
+    /// Counts a slot's requests, so that what an aborted one left behind is told apart.
+    generations: Vec<u32>,
+    inbox: Rc<Inbox>,
+    /// The bodies from files, by operation.
+    files: Vec<Option<Bytes>>,
+}
+
+/// What tasks tell the thread.
+#[derive(Debug, Default)]
+struct Inbox {
+    events: RefCell<VecDeque<(u32, u32, Event)>>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+enum Event {
+    /// A connection was opened; it took so long.
+    Connected(u64),
+    /// The request was handed over at this time and has so many bytes.
+    Sent(u64, u64),
+    Failed(Failure),
+    Answered(Box<Answered>),
+}
+
+#[derive(Debug)]
+struct Answered {
+    done: u64,
+    status: u16,
+    bytes: u64,
+    fields: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Inbox {
+    fn tell(&self, slot: u32, generation: u32, event: Event) {
+        self.events.borrow_mut().push_back((slot, generation, event));
+        self.news.notify_one();
+    }
+}
+
+#[derive(Debug)]
+struct Connection {
+    address: SocketAddr,
+    /// Held while it is being opened.
+    sender: Mutex<Option<SendRequest<Bytes>>>,
+}
+
+/// A request, made, and what to look at in its answer.
+struct Exchange {
+    slot: u32,
+    generation: u32,
+    request: Request<()>,
+    /// As counted: fields and body.
+    bytes: u64,
+    body: Option<Bytes>,
+    keep_body: bool,
+}
+
+impl Http2 {
+    pub(crate) fn new(prepared: &Prepared, slots: usize, streams: u32, spin: u64) -> Result<Self, TransportError> {
+        let failed = |error| TransportError::new("runtime", error);
+        let runtime = Builder::new_current_thread().enable_io().build().map_err(failed)?;
+        let timer = {
+            let _entered = runtime.enter();
+            let timer = Timer::new().map_err(|error| TransportError::new("timerfd", error))?;
+            #[expect(
+                deprecated,
+                reason = "its successor is unsafe for types that may replace their descriptor; this one never does"
+            )]
+            AsyncFd::with_interest(timer, tokio::io::Interest::READABLE).map_err(failed)?
+        };
+        let groups = slots.div_ceil(streams.max(1) as usize);
+        let connections = (0..groups * prepared.authorities.len()).map(|index| {
+            let address = prepared.authorities[index % prepared.authorities.len()].address;
+            Rc::new(Connection { address, sender: Mutex::new(None) })
+        });
+        let file = |operation: &Operation| operation.file().map(|file| Bytes::from_owner(Arc::clone(file)));
+        Ok(Http2 {
+            connections: connections.collect(),
+            runtime,
+            local: LocalSet::new(),
+            timer,
+            spin,
+            streams: streams.max(1),
+            authorities: prepared.authorities.len(),
+            tasks: vec![None; slots],
+            generations: vec![0; slots],
+            inbox: Rc::default(),
+            files: prepared.operations.iter().map(file).collect(),
+        })
+    }
+
+    fn handle(&mut self, pacer: &mut Pacer<'_>, slot: u32, event: Event) {
+        match event {
+            Event::Connected(took) => pacer.connected(slot, took),
+            Event::Sent(at, bytes) => pacer.sent(slot, at, bytes),
+            Event::Failed(failure) => {
+                self.tasks[slot as usize] = None;
+                pacer.failed(slot, failure);
+            }
+            Event::Answered(answer) => {
+                self.tasks[slot as usize] = None;
+                if !pacer.operation(slot).captures.is_empty() {
+                    let header = |name: &str| answer.fields.get(name).map(HeaderValue::as_bytes);
+                    pacer.capture(slot, header, &answer.body);
+                }
+                if pacer.answered(slot, answer.done, answer.status, answer.bytes) {
+                    self.start(pacer, slot);
+                }
+            }
+        }
+    }
+}
+
+impl Transport for Http2 {
+    fn start(&mut self, pacer: &mut Pacer<'_>, slot: u32) {
+        let operation = pacer.operation(slot);
+        let host = &pacer.prepared.authorities[operation.authority].name;
+        let number = pacer.slots[slot as usize].operation;
+        let generation = self.generations[slot as usize].wrapping_add(1);
+        self.generations[slot as usize] = generation;
+        let (request, text) = make(operation, host, pacer.draw(slot));
+        let body = text.map(Bytes::from).or_else(|| self.files[number].clone());
+        let head = operation.method_name.len() + request.uri().to_string().len() + field_bytes(request.headers());
+        let bytes = (head + body.as_ref().map_or(0, Bytes::len)) as u64;
+        let exchange = Exchange { slot, generation, request, bytes, body, keep_body: operation.wants_body };
+        let group = (slot / self.streams) as usize;
+        let connection = Rc::clone(&self.connections[group * self.authorities + operation.authority]);
+        let inbox = Rc::clone(&self.inbox);
+        let task = self.local.spawn_local(async move {
+            let (slot, generation) = (exchange.slot, exchange.generation);
+            let event = match converse(&connection, exchange, &inbox).await {
+                Ok(answer) => Event::Answered(Box::new(answer)),
+                Err(failure) => Event::Failed(failure),
+            };
+            inbox.tell(slot, generation, event);
+        });
+        self.tasks[slot as usize] = Some(task.abort_handle());
+    }
+
+    fn wait(&mut self, pacer: &mut Pacer<'_>, until: u64) -> Result<(), TransportError> {
+        let failed = |error| TransportError::new("timerfd", error);
+        let asleep = until.saturating_sub(self.spin);
+        let sleeps = asleep > clock::now();
+        if sleeps {
+            self.timer.get_mut().arm(asleep).map_err(failed)?;
+        }
+        let (timer, inbox) = (&self.timer, &self.inbox);
+        self.runtime.block_on(self.local.run_until(async {
+            if sleeps {
+                tokio::select! {
+                    biased;
+                    () = inbox.news.notified() => {}
+                    ready = timer.readable() => if let Ok(mut ready) = ready { ready.clear_ready() },
+                }
+            } else {
+                // Everything that can go on does, once.
+                tokio::task::yield_now().await;
+            }
+        }));
+        // Taken out: handling an event begins the next request, whose task may tell of it at once.
+        let events = std::mem::take(&mut *self.inbox.events.borrow_mut());
+        for (slot, generation, event) in events {
+            if self.generations[slot as usize] == generation {
+                self.handle(pacer, slot, event);
+            }
+        }
+        Ok(())
+    }
+
+    fn sweep(&mut self, pacer: &mut Pacer<'_>, now: u64) {
+        for slot in 0..pacer.slots.len() as u32 {
+            if pacer.has_timed_out(slot, now) {
+                if let Some(task) = self.tasks[slot as usize].take() {
+                    // The stream is reset when its handles are dropped.
+                    task.abort();
+                }
+                self.generations[slot as usize] = self.generations[slot as usize].wrapping_add(1);
+                pacer.failed(slot, Failure::Timeout);
+            }
+        }
+    }
+}
+
+/// Sends one request and reads its answer.
+async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) -> Result<Answered, Failure> {
+    let mut sender = ready(connection, &exchange, inbox).await?;
+    let at = clock::now();
+    let (response, mut stream) =
+        sender.send_request(exchange.request, exchange.body.is_none()).map_err(|error| kind(&error))?;
+    inbox.tell(exchange.slot, exchange.generation, Event::Sent(at, exchange.bytes));
+    let send = async {
+        if let Some(body) = exchange.body {
+            // A server may answer without having read all: then the answer counts.
+            let _ = send_body(&mut stream, body).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let receive = async {
+        let response = response.await.map_err(|error| kind(&error))?;
+        let status = response.status().as_u16();
+        let (head, mut stream) = response.into_parts();
+        let mut bytes = field_bytes(&head.headers) as u64;
+        let mut body = Vec::new();
+        while let Some(data) = stream.data().await {
+            let data = data.map_err(|error| kind(&error))?;
+            bytes += data.len() as u64;
+            let _ = stream.flow_control().release_capacity(data.len());
+            if exchange.keep_body && body.len() < KEEP {
+                body.extend_from_slice(&data);
+            }
+        }
+        let trailers = stream.trailers().await.map_err(|error| kind(&error))?;
+        bytes += trailers.as_ref().map_or(0, field_bytes) as u64;
+        Ok(Answered { done: clock::now(), status, bytes, fields: head.headers, body })
+    };
+    tokio::select! {
+        answer = receive => answer,
+        () = send => unreachable!("it waits for ever"),
+    }
+}
+
+/// A handle of an open connection that takes another stream.
+async fn ready(connection: &Connection, exchange: &Exchange, inbox: &Inbox) -> Result<SendRequest<Bytes>, Failure> {
+    let known = connection.sender.lock().await.clone();
+    if let Some(sender) = known
+        && let Ok(sender) = sender.ready().await
+    {
+        return Ok(sender);
+    }
+    let mut place = connection.sender.lock().await;
+    // Another stream of the group may have opened it meanwhile.
+    if let Some(sender) = place.clone()
+        && let Ok(sender) = sender.ready().await
+    {
+        return Ok(sender);
+    }
+    let begun = clock::now();
+    let socket = TcpStream::connect(connection.address).await.map_err(|_| Failure::Connect)?;
+    socket.set_nodelay(true).map_err(|_| Failure::Connect)?;
+    let (sender, driver) = h2::client::Builder::new()
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .enable_push(false)
+        .handshake::<_, Bytes>(socket)
+        .await
+        .map_err(|_| Failure::Connect)?;
+    tokio::task::spawn_local(async move {
+        // Its streams hear of the end themselves.
+        let _ = driver.await;
+    });
+    inbox.tell(exchange.slot, exchange.generation, Event::Connected(clock::now().saturating_sub(begun)));
+    *place = Some(sender.clone());
+    sender.ready().await.map_err(|_| Failure::Connect)
+}
+
+/// Sends a body as the windows allow.
+async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Bytes) -> Result<(), h2::Error> {
+    while !body.is_empty() {
+        stream.reserve_capacity(body.len());
+        let room = match std::future::poll_fn(|context| stream.poll_capacity(context)).await {
+            Some(room) => room?,
+            None => return Ok(()),
+        };
+        let piece = body.split_to(room.min(body.len()));
+        stream.send_data(piece, body.is_empty())?;
+    }
+    Ok(())
+}
+
+fn kind(error: &h2::Error) -> Failure {
+    if error.is_io() || error.is_remote() || error.is_go_away() { Failure::Reset } else { Failure::BadReply }
+}
+
+/// As counted in HPACK's terms, before compression: names and values.
+fn field_bytes(fields: &HeaderMap) -> usize {
+    fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+}
+
+/// Makes the request, and its body where that is text. What HTTP/2 has no place for is left out: the checks of preparation have
+/// refused what could not be written.
+fn make(operation: &Operation, host: &str, values: &[Vec<u8>]) -> (Request<()>, Option<Vec<u8>>) {
+    let mut target = b"http://".to_vec();
+    target.extend_from_slice(host.as_bytes());
+    operation.target.fill(&mut target, values, Escape::Percent);
+    let mut request = Request::new(());
+    *request.version_mut() = http::Version::HTTP_2;
+    *request.method_mut() = Method::from_bytes(operation.method_name.as_bytes()).unwrap_or(Method::GET);
+    *request.uri_mut() = Uri::try_from(target).unwrap_or_default();
+    for (name, value) in &operation.headers {
+        let mut text = Vec::new();
+        value.fill(&mut text, values, Escape::Field);
+        let field = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(&text));
+        if let (Ok(name), Ok(value)) = field
+            && name != http::header::HOST
+        {
+            request.headers_mut().append(name, value);
+        }
+    }
+    let text = match &operation.body {
+        Body::Text(text, json) => {
+            let mut body = Vec::new();
+            text.fill(&mut body, values, if *json { Escape::Json } else { Escape::None });
+            Some(body).filter(|body| !body.is_empty())
+        }
+        Body::None | Body::File(_) => None,
+    };
+    (request, text)
+}

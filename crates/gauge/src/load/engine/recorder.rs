@@ -1,0 +1,244 @@
+//! What one thread counts. Threads record apart and are added up at the end: nothing is shared while the load runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::load::report::{Histogram, SAMPLES};
+
+/// What went wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    Connect,
+    Reset,
+    Timeout,
+    /// A complete answer with an unexpected status; counted with the answer.
+    Status,
+    BadReply,
+}
+
+/// Kinds of [`Failure`].
+pub(crate) const FAILURES: usize = 5;
+
+/// What was counted of one operation in one phase.
+#[derive(Debug, Default)]
+pub(crate) struct Cell {
+    pub(crate) scheduled: u64,
+    pub(crate) sent: u64,
+    pub(crate) answered: u64,
+    pub(crate) late: u64,
+    pub(crate) dropped: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) failures: [u64; FAILURES],
+    /// A handful at most: the first is nearly always the one.
+    pub(crate) statuses: Vec<(u16, u64)>,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) latency: Histogram,
+    /// In the order of the answers; cut off when there are more than [`SAMPLES`].
+    pub(crate) samples: Vec<u64>,
+    pub(crate) lag: Histogram,
+    pub(crate) generator_lag: Histogram,
+}
+
+/// What was counted in one phase.
+#[derive(Debug)]
+pub(crate) struct PhaseCells {
+    /// When it began and ended on this thread; both 0 when it was never reached.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// By operation.
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) connections: u64,
+    pub(crate) connect: Histogram,
+    /// Times without any answer, from 5 ms on: where a closed loop may have hidden something.
+    pub(crate) gaps: Vec<u64>,
+    last_answer: u64,
+}
+
+/// Shorter silences hide nothing that matters.
+const GAP_NS: u64 = 5_000_000;
+
+/// One second.
+#[derive(Debug, Default)]
+pub(crate) struct SecondCells {
+    pub(crate) at: u32,
+    pub(crate) sent: u64,
+    pub(crate) answered: u64,
+    pub(crate) errors: u64,
+    pub(crate) dropped: u64,
+    pub(crate) received_bytes: u64,
+    /// Latencies as (nanoseconds, count): a fraction of a histogram's memory.
+    pub(crate) latency: Vec<(u64, u64)>,
+}
+
+/// What the progress bar shows.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) answered: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+}
+
+/// Counts for one thread.
+#[derive(Debug)]
+pub(crate) struct Recorder<'p> {
+    pub(crate) phases: Vec<PhaseCells>,
+    pub(crate) seconds: Vec<SecondCells>,
+    second: SecondCells,
+    second_latency: Histogram,
+    second_ends: u64,
+    start: u64,
+    live: &'p Live,
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+impl<'p> Recorder<'p> {
+    pub(crate) fn new(phases: usize, operations: usize, start: u64, live: &'p Live) -> Self {
+        let phase = || PhaseCells {
+            start: 0,
+            end: 0,
+            cells: (0..operations).map(|_| Cell::default()).collect(),
+            connections: 0,
+            connect: Histogram::default(),
+            gaps: Vec::new(),
+            last_answer: 0,
+        };
+        Recorder {
+            phases: (0..phases).map(|_| phase()).collect(),
+            seconds: Vec::new(),
+            second: SecondCells::default(),
+            second_latency: Histogram::with_digits(2),
+            second_ends: start + SECOND_NS,
+            start,
+            live,
+        }
+    }
+
+    /// A request was sent: when it was due, when it was due with a connection free, when the generator began with it, when its first
+    /// byte left, and how many bytes it has.
+    #[inline]
+    pub(crate) fn sent(&mut self, phase: usize, operation: usize, times: &SendTimes, bytes: u64) {
+        self.reach(times.sent);
+        self.second.sent += 1;
+        let cell = &mut self.phases[phase].cells[operation];
+        cell.sent += 1;
+        cell.sent_bytes += bytes;
+        if times.paced {
+            cell.lag.record(times.sent.saturating_sub(times.due));
+            cell.generator_lag.record(times.begun.saturating_sub(times.possible));
+        }
+    }
+
+    /// A complete answer came.
+    #[inline]
+    pub(crate) fn answered(&mut self, phase: usize, operation: usize, answer: &Answer) {
+        self.reach(answer.done);
+        let latency = answer.done.saturating_sub(answer.due);
+        self.second.answered += 1;
+        self.second.received_bytes += answer.bytes;
+        self.second_latency.record(latency);
+        let phase = &mut self.phases[phase];
+        let silence = answer.done.saturating_sub(phase.last_answer);
+        if silence >= GAP_NS && phase.last_answer > 0 {
+            phase.gaps.push(silence);
+        }
+        phase.last_answer = answer.done;
+        let cell = &mut phase.cells[operation];
+        cell.answered += 1;
+        cell.late += u64::from(phase.end > 0 && answer.done > phase.end);
+        cell.received_bytes += answer.bytes;
+        cell.latency.record(latency);
+        if cell.answered <= SAMPLES as u64 {
+            cell.samples.push(latency);
+        }
+        match cell.statuses.iter_mut().find(|(status, _)| *status == answer.status) {
+            Some((_, count)) => *count += 1,
+            None => cell.statuses.push((answer.status, 1)),
+        }
+        if !answer.expected {
+            cell.failures[Failure::Status as usize] += 1;
+            self.second.errors += 1;
+        }
+    }
+
+    /// A request went wrong without a complete answer.
+    pub(crate) fn failed(&mut self, phase: usize, operation: usize, failure: Failure, now: u64) {
+        self.reach(now);
+        self.second.errors += 1;
+        self.phases[phase].cells[operation].failures[failure as usize] += 1;
+    }
+
+    /// Requests were given up before they were sent.
+    pub(crate) fn dropped(&mut self, phase: usize, operation: usize, now: u64) {
+        self.reach(now);
+        self.second.dropped += 1;
+        self.phases[phase].cells[operation].dropped += 1;
+    }
+
+    /// A connection was opened.
+    pub(crate) fn connected(&mut self, phase: usize, took: u64) {
+        self.phases[phase].connections += 1;
+        self.phases[phase].connect.record(took);
+    }
+
+    /// Closes the seconds that are over.
+    #[inline]
+    fn reach(&mut self, now: u64) {
+        if now >= self.second_ends {
+            self.close_second();
+            let at = (now - self.start) / SECOND_NS;
+            self.second.at = at as u32;
+            self.second_ends = self.start + (at + 1) * SECOND_NS;
+        }
+    }
+
+    fn close_second(&mut self) {
+        let mut second = std::mem::take(&mut self.second);
+        if second.sent + second.answered + second.errors + second.dropped > 0 {
+            second.latency = self.second_latency.buckets().collect();
+            self.second_latency.clear();
+            self.seconds.push(second);
+        }
+    }
+
+    /// Counts so far, for the progress bar.
+    pub(crate) fn publish(&self) {
+        let cells = || self.phases.iter().flat_map(|phase| &phase.cells);
+        self.live.answered.store(cells().map(|cell| cell.answered).sum(), Ordering::Relaxed);
+        self.live.errors.store(cells().flat_map(|cell| &cell.failures).sum(), Ordering::Relaxed);
+        self.live.dropped.store(cells().map(|cell| cell.dropped).sum(), Ordering::Relaxed);
+    }
+
+    /// Closes the last second.
+    pub(crate) fn finish(&mut self) {
+        self.close_second();
+    }
+}
+
+/// When a request was sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SendTimes {
+    /// When it should have been sent.
+    pub(crate) due: u64,
+    /// When it was due and a connection was free.
+    pub(crate) possible: u64,
+    /// When the generator turned to it.
+    pub(crate) begun: u64,
+    /// When its first byte left.
+    pub(crate) sent: u64,
+    /// Whether a schedule or a think time said when; if not, lag means nothing.
+    pub(crate) paced: bool,
+}
+
+/// A complete answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    /// When its request should have been sent.
+    pub(crate) due: u64,
+    /// When its last byte came.
+    pub(crate) done: u64,
+    pub(crate) status: u16,
+    pub(crate) expected: bool,
+    /// Bytes of head and body.
+    pub(crate) bytes: u64,
+}

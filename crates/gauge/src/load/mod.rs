@@ -1,0 +1,18 @@
+//! The load generator: it sends requests at a stated pace and records what came back.
+//!
+//! [`workload`] says what to send; [`Prepared::new`] checks it and reads its files; [`Generator::run`] sends it and gives a [`Report`].
+
+mod engine;
+pub mod external;
+mod prepare;
+pub mod report;
+mod schedule;
+pub mod targets;
+mod template;
+pub mod units;
+pub mod workload;
+
+pub use engine::{Counts, Generator, Options, RunError, TransportError, Watch};
+pub use prepare::{PrepareError, Prepared, Url};
+pub use report::Report;
+pub use workload::Workload;

@@ -1,0 +1,310 @@
+//! From what a workload says to what the engines run: everything read, resolved and checked before the first request.
+
+mod operation;
+mod url;
+mod values;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::workload::{Closed, Load, Open, Order, Protocol, Span, Statuses, Workload};
+pub(crate) use operation::{Body, Capture, CaptureFrom, Operation};
+pub use url::Url;
+pub(crate) use values::{Table, Value};
+
+/// Why a workload cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// A URL that is none, or of a kind that is not supported.
+    #[error("{url}: {problem}")]
+    Url {
+        /// As written.
+        url: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// A name that does not resolve.
+    #[error("{host}: cannot find its address: {error}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A file that cannot be read.
+    #[error("{}: {error}", .file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// An operation that makes no sense.
+    #[error("operation `{operation}`: {problem}")]
+    Operation {
+        /// Its name.
+        operation: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// A load that makes no sense.
+    #[error("load{}: {problem}", .phase.as_ref().map(|phase| format!(", phase `{phase}`")).unwrap_or_default())]
+    Load {
+        /// Which phase, if there are phases.
+        phase: Option<String>,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+}
+
+/// A workload that is ready to run.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) authorities: Vec<Authority>,
+    /// Those of the workload, then those of its setup.
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) phases: Vec<Phase>,
+    /// CSV files.
+    pub(crate) tables: Vec<Table>,
+    /// Walks through ranges, lists and files, and counters: how many there are.
+    pub(crate) cursors: usize,
+    /// Values that answers may set: how many there are.
+    pub(crate) captures: usize,
+    pub(crate) protocol: Protocol,
+    pub(crate) timeout: Duration,
+    pub(crate) seed: u64,
+}
+
+/// Where requests go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Authority {
+    /// As in the Host field.
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+}
+
+/// A part of the load, with the operations that it chooses from.
+#[derive(Debug)]
+pub(crate) struct Phase {
+    pub(crate) name: String,
+    pub(crate) measured: bool,
+    pub(crate) kind: Kind,
+    /// Indices of operations with the sum of weights up to and including each.
+    pub(crate) choice: Vec<(usize, f64)>,
+    pub(crate) order: Order,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Closed(Closed),
+    Open(Open),
+    /// Each user does each operation once.
+    Setup,
+}
+
+impl Phase {
+    /// How long it takes by plan; `None` when its iterations say.
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        match &self.kind {
+            Kind::Closed(closed) if closed.iterations.is_some() => None,
+            Kind::Closed(closed) => closed.duration,
+            Kind::Open(open) => Some(open.duration),
+            Kind::Setup => None,
+        }
+    }
+}
+
+impl Prepared {
+    /// Reads the files, resolves the names, and checks everything.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn new(workload: &Workload) -> Result<Self, PrepareError> {
+        let mut builder = operation::Builder::new(workload)?;
+        let mut operations = Vec::with_capacity(workload.operations.len() + workload.setup.len());
+        for operation in workload.operations.iter().chain(&workload.setup) {
+            operations.push(builder.operation(operation)?);
+        }
+        let captures = builder.captures();
+        let mut phases = Vec::new();
+        if !workload.setup.is_empty() {
+            let choice = (workload.operations.len()..operations.len()).map(|index| (index, 0.0)).collect();
+            phases.push(Phase {
+                name: "setup".to_owned(),
+                measured: false,
+                kind: Kind::Setup,
+                choice,
+                order: Order::Sequence,
+            });
+        }
+        add_phases(workload, &mut phases)?;
+        if let Protocol::Http2 { streams: 0 } = workload.protocol {
+            return Err(PrepareError::Load {
+                phase: None,
+                problem: "a connection needs at least one stream".to_owned(),
+            });
+        }
+        if workload.timeout.is_zero() {
+            return Err(PrepareError::Load {
+                phase: None,
+                problem: "a timeout of 0 leaves no time for an answer".to_owned(),
+            });
+        }
+        Ok(Prepared {
+            authorities: builder.authorities,
+            operations,
+            phases,
+            tables: builder.values.tables,
+            cursors: builder.values.cursors,
+            captures,
+            protocol: workload.protocol,
+            timeout: workload.timeout,
+            seed: workload.seed,
+        })
+    }
+
+    /// Users and connections at the busiest time, of all threads together.
+    pub(crate) fn slots(&self) -> u32 {
+        let of = |phase: &Phase| match &phase.kind {
+            Kind::Closed(closed) => closed.users.most(),
+            Kind::Open(open) => open.connections,
+            Kind::Setup => 0,
+        };
+        self.phases.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// How long the load takes by plan, as far as that is known.
+    pub fn planned(&self) -> Option<Duration> {
+        self.phases.iter().filter(|phase| !matches!(phase.kind, Kind::Setup)).map(Phase::duration).sum()
+    }
+
+    /// How many requests the plan holds, where only their number ends it.
+    pub fn planned_requests(&self) -> Option<u64> {
+        let of = |phase: &Phase| match &phase.kind {
+            Kind::Closed(closed) => closed.iterations,
+            Kind::Open(_) | Kind::Setup => None,
+        };
+        self.phases.iter().filter(|phase| !matches!(phase.kind, Kind::Setup)).map(of).sum()
+    }
+}
+
+impl Span {
+    /// At the busiest time.
+    pub(crate) fn most(self) -> u32 {
+        match self {
+            Span::Constant(users) => users,
+            Span::Ramp { from, to } => from.max(to),
+        }
+    }
+
+    /// In the mean.
+    pub(crate) fn mean(self) -> f64 {
+        match self {
+            Span::Constant(users) => f64::from(users),
+            Span::Ramp { from, to } => (f64::from(from) + f64::from(to)) / 2.0,
+        }
+    }
+}
+
+/// Most users or connections: each is a file descriptor, and a process has a million at most on common systems.
+const MOST_SLOTS: u32 = 1_000_000;
+
+fn add_phases(workload: &Workload, phases: &mut Vec<Phase>) -> Result<(), PrepareError> {
+    let mut sum = 0.0;
+    let mut choice = Vec::new();
+    for (index, operation) in workload.operations.iter().enumerate() {
+        if !(operation.weight.is_finite() && operation.weight >= 0.0) {
+            let problem = format!("its weight is {}; a weight is 0 or more", operation.weight);
+            return Err(PrepareError::Operation { operation: operation.id.clone(), problem });
+        }
+        sum += operation.weight;
+        if operation.weight > 0.0 {
+            choice.push((index, sum));
+        }
+    }
+    if choice.is_empty() {
+        return Err(PrepareError::Load {
+            phase: None,
+            problem: "there is no operation with a weight above 0".to_owned(),
+        });
+    }
+    let mut add = |name: &str, phase: Option<&str>, measured: bool, kind: Kind| {
+        check(&kind).map_err(|problem| PrepareError::Load { phase: phase.map(str::to_owned), problem })?;
+        phases.push(Phase { name: name.to_owned(), measured, kind, choice: choice.clone(), order: workload.order });
+        Ok(())
+    };
+    match &workload.load {
+        Load::Closed(closed) => add("load", None, true, Kind::Closed(closed.clone()))?,
+        Load::Open(open) => add("load", None, true, Kind::Open(open.clone()))?,
+        Load::Phases(list) => {
+            for phase in list {
+                let name = Some(phase.name.as_str());
+                let kind = match (&phase.closed, &phase.open) {
+                    (Some(closed), None) => Kind::Closed(closed.clone()),
+                    (None, Some(open)) => Kind::Open(open.clone()),
+                    _ => {
+                        let problem = "it needs either `closed` or `open`".to_owned();
+                        return Err(PrepareError::Load { phase: Some(phase.name.clone()), problem });
+                    }
+                };
+                add(&phase.name, name, !phase.warmup, kind)?;
+            }
+            let measured = list.iter().any(|phase| !phase.warmup);
+            let mut names: Vec<&str> = list.iter().map(|phase| phase.name.as_str()).collect();
+            names.sort_unstable();
+            let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+            let problem = match twice {
+                Some(pair) => format!("two phases are called `{}`", pair[0]),
+                None if !measured => "no phase is measured: all are warm-up".to_owned(),
+                None => return Ok(()),
+            };
+            return Err(PrepareError::Load { phase: None, problem });
+        }
+    }
+    Ok(())
+}
+
+fn check(kind: &Kind) -> Result<(), String> {
+    match kind {
+        Kind::Setup => {}
+        Kind::Closed(closed) => {
+            let users = closed.users.most();
+            if users == 0 || users > MOST_SLOTS {
+                return Err(format!("{users} users; there must be between 1 and {MOST_SLOTS}"));
+            }
+            match (closed.iterations, closed.duration) {
+                (None, None) => {
+                    return Err("it says neither `iterations` nor `duration`: it would never end".to_owned());
+                }
+                (Some(0), _) => return Err("0 iterations are no load".to_owned()),
+                (_, Some(duration)) if duration.is_zero() => return Err("a duration of 0 is no load".to_owned()),
+                (Some(_), _) if matches!(closed.users, Span::Ramp { .. }) => {
+                    return Err("a changing number of users needs a duration, not iterations".to_owned());
+                }
+                _ => {}
+            }
+        }
+        Kind::Open(open) => {
+            if open.duration.is_zero() {
+                return Err("a duration of 0 is no load".to_owned());
+            }
+            if open.connections == 0 || open.connections > MOST_SLOTS {
+                return Err(format!("{} connections; there must be between 1 and {MOST_SLOTS}", open.connections));
+            }
+            let (super::workload::Rates::Constant(most) | super::workload::Rates::Ramp { to: most, .. }) = open.rate;
+            let from = if let super::workload::Rates::Ramp { from, .. } = open.rate { from } else { most };
+            if most.max(from) <= 0.0 {
+                return Err("a rate of 0 is no load".to_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What counts as expected when an operation does not say.
+const DEFAULT_EXPECT: [Statuses; 2] = [Statuses::Class(2), Statuses::Class(3)];
+
+#[cfg(test)]
+mod tests;

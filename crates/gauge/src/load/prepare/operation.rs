@@ -1,0 +1,315 @@
+//! Operations, ready to be sent.
+
+use std::sync::Arc;
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+
+use super::values::{PrepareOr, Value, Values};
+use super::{Authority, DEFAULT_EXPECT, PrepareError, Url};
+use crate::load::template::Template;
+use crate::load::workload::{self, Protocol, Scope, Statuses, Workload};
+
+/// An operation, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) id: String,
+    pub(crate) method: h1::Method,
+    pub(crate) method_name: String,
+    /// Index of the authority.
+    pub(crate) authority: usize,
+    pub(crate) target: Template,
+    /// Names as written; the values may hold values.
+    pub(crate) headers: Vec<(String, Template)>,
+    pub(crate) body: Body,
+    /// One for each name that a template uses.
+    pub(crate) values: Vec<Value>,
+    /// The bytes of the HTTP/1.1 request where they are always the same: the head, and the body unless that is a file.
+    pub(crate) fixed: Option<Arc<[u8]>>,
+    pub(crate) expect: Expect,
+    pub(crate) captures: Vec<Capture>,
+    /// Whether an answer's body must be kept.
+    pub(crate) wants_body: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    None,
+    /// `true`: a JSON body.
+    Text(Template, bool),
+    File(Arc<[u8]>),
+}
+
+/// A set of statuses.
+#[derive(Debug, Clone)]
+pub(crate) struct Expect([u64; 16]);
+
+impl Expect {
+    fn new(statuses: &[Statuses]) -> Self {
+        let mut set = [0; 16];
+        for status in (100_u16..1000).filter(|&status| statuses.iter().any(|one| one.contains(status))) {
+            set[usize::from(status) / 64] |= 1 << (status % 64);
+        }
+        Expect(set)
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, status: u16) -> bool {
+        self.0.get(usize::from(status) / 64).is_some_and(|word| word >> (status % 64) & 1 == 1)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Capture {
+    pub(crate) index: usize,
+    pub(crate) from: CaptureFrom,
+    pub(crate) plus: Option<f64>,
+    pub(crate) scope: Scope,
+}
+
+#[derive(Debug)]
+pub(crate) enum CaptureFrom {
+    /// A JSON pointer.
+    Json(String),
+    /// A field's name.
+    Header(String),
+}
+
+/// Collects what operations share.
+pub(super) struct Builder {
+    base: Url,
+    protocol: Protocol,
+    pub(super) authorities: Vec<Authority>,
+    /// As written, beside each authority.
+    urls: Vec<Url>,
+    pub(super) values: Values,
+    captures: Vec<String>,
+}
+
+impl Builder {
+    pub(super) fn new(workload: &Workload) -> Result<Self, PrepareError> {
+        let base = Url::parse(&workload.base)?;
+        if base.path.contains('?') {
+            let problem = "a base has no query; give it to the operations".to_owned();
+            return Err(PrepareError::Url { url: workload.base.clone(), problem });
+        }
+        let captures = workload
+            .operations
+            .iter()
+            .chain(&workload.setup)
+            .flat_map(|operation| operation.capture.iter().map(|capture| capture.name.clone()))
+            .fold(Vec::new(), |mut names, name| {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+                names
+            });
+        let values = Values::default();
+        Ok(Builder { base, protocol: workload.protocol, authorities: Vec::new(), urls: Vec::new(), values, captures })
+    }
+
+    fn authority(&mut self, url: &Url) -> Result<usize, PrepareError> {
+        if let Some(index) = self.urls.iter().position(|known| known.authority == url.authority) {
+            return Ok(index);
+        }
+        self.authorities.push(url.resolve()?);
+        self.urls.push(url.clone());
+        Ok(self.urls.len() - 1)
+    }
+
+    pub(super) fn operation(&mut self, operation: &workload::Operation) -> Result<Operation, PrepareError> {
+        let fail = |problem: String| PrepareError::Operation { operation: operation.id.clone(), problem };
+        let base = match &operation.base {
+            Some(base) => Url::parse(base)?,
+            None => self.base.clone(),
+        };
+        let authority = self.authority(&base)?;
+        check_method(&operation.method).map_err(fail)?;
+        if !operation.path.starts_with('/') || !operation.path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(fail(format!(
+                "its path `{}` must begin with / and hold neither spaces nor characters beyond ASCII",
+                operation.path
+            )));
+        }
+        let path = format!("{}{}", base.path.trim_end_matches('/'), operation.path);
+        if let Some(name) = Template::names(&path).find(|name| !operation.params.contains_key(*name)) {
+            return Err(fail(format!(
+                "its path holds {{{name}}}, and params has no `{name}`; add it, such as {name}: {{int: [1, 9]}}"
+            )));
+        }
+
+        // Values are dealt out in the order in which templates use them; what nothing uses is a mistake worth telling.
+        let mut names: Vec<&str> = Vec::new();
+        let mut template = |text: &str| {
+            Template::parse(text, |name| {
+                let (name, _) = operation.params.get_key_value(name)?;
+                Some(names.iter().position(|known| known == name).unwrap_or_else(|| {
+                    names.push(name);
+                    names.len() - 1
+                }))
+            })
+        };
+        let target = template(&path);
+        let mut headers = Vec::new();
+        for (name, value) in &operation.headers {
+            check_header(name, value).map_err(fail)?;
+            headers.push((name.clone(), template(value)));
+        }
+        let body = match &operation.body {
+            None => Body::None,
+            Some(workload::Body::Text(text)) => Body::Text(template(text), is_json(operation, text)),
+            Some(workload::Body::Base64(text)) => {
+                let decoded = BASE64_STANDARD.decode(text);
+                Body::File(decoded.map_err(|error| fail(format!("its body is no base64: {error}")))?.into())
+            }
+            Some(workload::Body::File(file)) => {
+                let bytes = std::fs::read(file).map_err(|error| PrepareError::File { file: file.clone(), error })?;
+                Body::File(bytes.into())
+            }
+        };
+        if let Some(unused) = operation.params.keys().find(|name| !names.contains(&name.as_str())) {
+            return Err(fail(format!("params has `{unused}`, and neither path, headers nor body holds {{{unused}}}")));
+        }
+        let mut values = Vec::with_capacity(names.len());
+        for name in names {
+            values.push(self.values.value(&operation.params[name]).map_err(|error| match error {
+                PrepareOr::Problem(problem) => fail(format!("param `{name}`: {problem}")),
+                PrepareOr::Error(error) => error,
+            })?);
+        }
+        for value in &mut values {
+            if let Value::Captured { name, index, .. } = value {
+                *index = self.captures.iter().position(|known| known == name).ok_or_else(|| {
+                    fail(format!("nothing captures `{name}`; an operation (or setup) needs capture: [{{name: {name}, json: /...}}]"))
+                })?;
+            }
+        }
+        let captures: Vec<Capture> = operation
+            .capture
+            .iter()
+            .map(|capture| self.capture(capture))
+            .collect::<Result<_, String>>()
+            .map_err(fail)?;
+        let expect = if operation.expect.is_empty() { &DEFAULT_EXPECT[..] } else { &operation.expect };
+        let mut prepared = Operation {
+            id: operation.id.clone(),
+            method: h1::Method::of(operation.method.as_bytes()),
+            method_name: operation.method.clone(),
+            authority,
+            target,
+            headers,
+            body,
+            values,
+            fixed: None,
+            expect: Expect::new(expect),
+            wants_body: captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))),
+            captures,
+        };
+        if self.protocol == Protocol::Http1 && prepared.values.is_empty() {
+            let mut bytes = Vec::new();
+            prepared.write_http1(&mut bytes, &self.authorities[authority].name, &[], &mut Vec::new());
+            prepared.fixed = Some(bytes.into());
+        }
+        Ok(prepared)
+    }
+
+    fn capture(&self, capture: &workload::Capture) -> Result<Capture, String> {
+        let name = &capture.name;
+        let from = match (&capture.json, &capture.header) {
+            (Some(pointer), None) if pointer.is_empty() || pointer.starts_with('/') => {
+                CaptureFrom::Json(pointer.clone())
+            }
+            (Some(pointer), None) => {
+                return Err(format!("capture `{name}`: `{pointer}` is no JSON pointer; it begins with /"));
+            }
+            (None, Some(header)) => CaptureFrom::Header(header.clone()),
+            _ => return Err(format!("capture `{name}` needs either json or header")),
+        };
+        let index = self.captures.iter().position(|known| known == name).unwrap_or(0);
+        Ok(Capture { index, from, plus: capture.plus, scope: capture.scope })
+    }
+
+    /// How many values answers may set.
+    pub(super) fn captures(&self) -> usize {
+        self.captures.len()
+    }
+}
+
+impl Operation {
+    /// Appends the HTTP/1.1 request: head, and body unless that is a file. `scratch` is for the body's text.
+    pub(crate) fn write_http1(&self, out: &mut Vec<u8>, host: &str, values: &[Vec<u8>], scratch: &mut Vec<u8>) {
+        use crate::load::template::Escape;
+        out.extend_from_slice(self.method_name.as_bytes());
+        out.push(b' ');
+        self.target.fill(out, values, Escape::Percent);
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        let has = |name: &str| self.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        if !has("host") {
+            h1::encode::field(out, b"Host", host.as_bytes());
+        }
+        for (name, value) in &self.headers {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            value.fill(out, values, Escape::Field);
+            out.extend_from_slice(b"\r\n");
+        }
+        match &self.body {
+            Body::None => {
+                // RFC 9110 section 8.6: a method that has a body says that it is empty.
+                if matches!(self.method, h1::Method::Post | h1::Method::Put | h1::Method::Patch) {
+                    h1::encode::content_length(out, 0);
+                }
+                out.extend_from_slice(b"\r\n");
+            }
+            Body::File(bytes) => {
+                h1::encode::content_length(out, bytes.len() as u64);
+                out.extend_from_slice(b"\r\n");
+            }
+            Body::Text(text, json) => {
+                scratch.clear();
+                text.fill(scratch, values, if *json { Escape::Json } else { Escape::None });
+                h1::encode::content_length(out, scratch.len() as u64);
+                out.extend_from_slice(b"\r\n");
+                out.extend_from_slice(scratch);
+            }
+        }
+    }
+
+    /// The file to send after the head.
+    pub(crate) fn file(&self) -> Option<&Arc<[u8]>> {
+        match &self.body {
+            Body::File(bytes) if !bytes.is_empty() => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+fn check_method(method: &str) -> Result<(), String> {
+    let token = !method.is_empty()
+        && method.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    if !token || method == "CONNECT" { Err(format!("`{method}` is no method to load a server with")) } else { Ok(()) }
+}
+
+fn check_header(name: &str, value: &str) -> Result<(), String> {
+    let token =
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    if !token {
+        return Err(format!("`{name}` is no name of a header field"));
+    }
+    if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        return Err(format!("the value of header `{name}` holds a line end"));
+    }
+    for framing in ["content-length", "transfer-encoding", "connection"] {
+        if name.eq_ignore_ascii_case(framing) {
+            return Err(format!("`{name}` is written by the generator, from the body; leave it out"));
+        }
+    }
+    Ok(())
+}
+
+/// By its Content-Type, or by its first character where there is none.
+fn is_json(operation: &workload::Operation, text: &str) -> bool {
+    match operation.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+        Some((_, value)) => value.contains("json"),
+        None => text.trim_start().starts_with(['{', '[']),
+    }
+}

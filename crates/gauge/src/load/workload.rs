@@ -1,0 +1,387 @@
+//! What a user asks the generator to do: operations, the values in them, and the load. As it is written in an evaluation file;
+//! [`super::prepare`] turns it into what the engines run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::de::{self, MapAccess, value::MapAccessDeserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::units;
+
+/// A workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Where requests go, unless an operation says otherwise: `http://host:port`, with a path in front of all others if need be.
+    pub base: String,
+    /// What is asked for.
+    pub operations: Vec<Operation>,
+    /// What every user does once, one after the other, before the load begins (a login). Recorded apart, as the phase `setup`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<Operation>,
+    /// How the next operation is chosen.
+    #[serde(default)]
+    pub order: Order,
+    /// How much load.
+    pub load: Load,
+    /// HTTP version.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// How long a request may take from its send to its last byte, connecting included (default 30 s). Also how long an open loop
+    /// keeps a request that finds no free connection before it drops it.
+    #[serde(default = "default_timeout", with = "units::serde_duration")]
+    pub timeout: Duration,
+    /// Seed of everything random; the same seed makes the same requests (per number of threads).
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// 30 s.
+pub fn default_timeout() -> Duration {
+    Duration::from_secs(30)
+}
+
+/// How the next operation is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// At random, by weight.
+    #[default]
+    Weighted,
+    /// One after the other, as they are listed; each user for itself in a closed loop, all together in an open one.
+    Sequence,
+}
+
+/// HTTP version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Protocol {
+    /// HTTP/1.1, one request at a time on a connection, connections kept alive.
+    #[default]
+    #[serde(rename = "http1")]
+    Http1,
+    /// HTTP/2 without TLS, with prior knowledge (RFC 9113 section 3.3). A user is a stream.
+    #[serde(rename = "http2")]
+    Http2 {
+        /// Streams that share a connection.
+        streams: u32,
+    },
+}
+
+/// One kind of request.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// Its name in reports.
+    pub id: String,
+    /// Share among the operations, when they are chosen by weight (default 1).
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// Method (default GET).
+    #[serde(default = "get")]
+    pub method: String,
+    /// Path and query with `{name}` where a value goes; values are percent-encoded.
+    pub path: String,
+    /// `http://host:port` where this operation goes instead of the workload's base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// Header fields; `{name}` in a value is replaced.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Body>,
+    /// Where the values of `{name}` come from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, Source>,
+    /// Statuses that are no error: numbers and classes such as `2xx` (default 2xx and 3xx).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expect: Vec<Statuses>,
+    /// What to keep of an answer for later requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capture: Vec<Capture>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+impl Operation {
+    /// A plain GET.
+    pub fn get(id: &str, path: &str) -> Self {
+        Operation { id: id.to_owned(), weight: 1.0, method: get(), path: path.to_owned(), ..Operation::default() }
+    }
+}
+
+/// A request's body.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Body {
+    /// Text in which `{name}` is replaced where a param has that name; in a JSON body values are escaped as JSON strings are.
+    Text(String),
+    /// A file, sent as it is. It is read once and never copied per request.
+    File(PathBuf),
+    /// Bytes in base64, sent as they are.
+    Base64(String),
+}
+
+/// Where a value comes from. In a file: a plain value, or one of `{int: [1, 400]}`, `{list: [a, b]}`,
+/// `{csv: users.csv, column: name}`, `{counter: 1}`, `{captured: token, else: x}`; `order: sequence` walks through a range, list or
+/// CSV file instead of choosing at random.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// Always the same.
+    Fixed(String),
+    /// An integer from a range, both ends included.
+    Int {
+        /// Smallest.
+        from: i64,
+        /// Largest.
+        to: i64,
+        /// How the next is chosen.
+        pick: Pick,
+    },
+    /// One of these.
+    List {
+        /// What there is.
+        values: Vec<String>,
+        /// How the next is chosen.
+        pick: Pick,
+    },
+    /// A column of a CSV file whose first line names the columns. All columns of one file in one request come from one line.
+    Csv {
+        /// The file.
+        file: PathBuf,
+        /// Name of the column.
+        column: String,
+        /// How the next line is chosen.
+        pick: Pick,
+    },
+    /// A number that is never used twice in a run: from this one on.
+    Counter(i64),
+    /// What a [`Capture`] of this name kept.
+    Captured {
+        /// Its name.
+        name: String,
+        /// What to use until there is one.
+        or: Option<String>,
+    },
+}
+
+/// How the next value is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    /// At random, each as likely as any other.
+    #[default]
+    Random,
+    /// One after the other, over the whole run; then from the beginning.
+    Sequence,
+}
+
+/// What to keep of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capture {
+    /// Name for [`Source::Captured`].
+    pub name: String,
+    /// JSON pointer (RFC 6901) into the body: `/data/token`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+    /// Name of a header field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// Added to the value, which must then be a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plus: Option<f64>,
+    /// Who may use it.
+    #[serde(default)]
+    pub scope: Scope,
+}
+
+/// Who may use a captured value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The user (closed loop) or connection (open loop) that captured it.
+    #[default]
+    User,
+    /// Everybody.
+    Run,
+}
+
+/// A status, or a class of statuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statuses {
+    /// This one.
+    One(u16),
+    /// 100 times this and the 99 after it.
+    Class(u16),
+}
+
+impl Statuses {
+    /// Whether it holds this status.
+    pub fn contains(self, status: u16) -> bool {
+        match self {
+            Statuses::One(one) => one == status,
+            Statuses::Class(class) => status / 100 == class,
+        }
+    }
+}
+
+impl std::str::FromStr for Statuses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no status; write 404 or 2xx");
+        match text.as_bytes() {
+            [class @ b'1'..=b'9', b'x' | b'X', b'x' | b'X'] => Ok(Statuses::Class(u16::from(class - b'0'))),
+            _ => match text.parse() {
+                Ok(status @ 100..=999) => Ok(Statuses::One(status)),
+                _ => Err(wrong()),
+            },
+        }
+    }
+}
+
+/// How much load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// Users who wait for each answer before they ask again.
+    Closed(Closed),
+    /// Requests at times that do not depend on the answers.
+    Open(Open),
+    /// Several, one after the other.
+    Phases(Vec<Phase>),
+}
+
+/// A part of the load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Its name in reports.
+    pub name: String,
+    /// Not part of the total.
+    #[serde(default)]
+    pub warmup: bool,
+    /// Users; either this or `open`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Closed>,
+    /// Arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<Open>,
+}
+
+/// Users who wait for each answer before they ask again, each on a connection of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Closed {
+    /// How many, or `{from: 1, to: 100}`, which changes evenly over the duration.
+    pub users: Span,
+    /// Requests of all users together; dealt out evenly, so that each of 50 users sends one of 50. Ends the phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u64>,
+    /// How long. With `iterations`, whichever ends first.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "units::serde_duration::option")]
+    pub duration: Option<Duration>,
+    /// Pause between an answer and the next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
+}
+
+/// Users, constant or changing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Span {
+    /// The same all the time.
+    Constant(u32),
+    /// Evenly from one to the other.
+    Ramp {
+        /// At the beginning.
+        from: u32,
+        /// At the end.
+        to: u32,
+    },
+}
+
+/// Pause between an answer and the next request.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub struct Think {
+    /// Mean length.
+    #[serde(with = "units::serde_duration")]
+    pub mean: Duration,
+    /// How it varies.
+    #[serde(default)]
+    pub vary: Vary,
+}
+
+/// How think times vary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vary {
+    /// All the same.
+    #[default]
+    None,
+    /// Evenly between nothing and twice the mean.
+    Uniform,
+    /// Exponentially.
+    Exponential,
+}
+
+/// Requests at times that do not depend on the answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    /// Requests per second (`500/s`), or `{from: 10/s, to: 500/s}`, which changes evenly over the duration.
+    pub rate: Rates,
+    /// How long.
+    #[serde(with = "units::serde_duration")]
+    pub duration: Duration,
+    /// When exactly.
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Most connections (HTTP/2: streams) at once (default 256); opened when they are needed. A request that finds none free waits, and
+    /// its waiting counts.
+    #[serde(default = "default_connections")]
+    pub connections: u32,
+}
+
+/// 256.
+pub fn default_connections() -> u32 {
+    256
+}
+
+/// When requests of an open loop are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// At even intervals.
+    #[default]
+    Constant,
+    /// At random, independent of each other, as those of many users are (a Poisson process).
+    Poisson,
+}
+
+/// A rate, constant or changing, in requests per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rates {
+    /// The same all the time.
+    Constant(f64),
+    /// Evenly from one to the other.
+    Ramp {
+        /// At the beginning.
+        from: f64,
+        /// At the end.
+        to: f64,
+    },
+}
+
+mod files;

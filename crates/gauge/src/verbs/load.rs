@@ -1,0 +1,312 @@
+//! `gauge load`
+
+mod progress;
+mod summary;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use gauge::load::external::{self, ExternalError, Tool};
+use gauge::load::workload::{
+    self, Arrivals, Body, Closed, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, Workload,
+};
+use gauge::load::{Generator, Options, PrepareError, Prepared, Report, Url, targets, units};
+
+use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNAVAILABLE, UNREADABLE, UNWRITABLE, print};
+
+const EXAMPLES: &str = "\
+Examples:
+  gauge load http://127.0.0.1:8080/ -c 64 -d 10s          closed loop: 64 users, each waits for its answer
+  gauge load http://127.0.0.1:8080/ -r 5000 -d 30s        open loop: 5,000/s; latency counts from when a request was due
+  gauge load http://127.0.0.1:8080/ -r 500 --poisson      arrivals at random, as those of many users are
+  gauge load http://127.0.0.1:8080/upload -m POST -b @image.png -H 'Content-Type: image/png' -n 50 -c 5
+                                                          50 uploads of a file, five at a time
+  gauge load --targets targets.txt -r 200                 a targets file of vegeta, in its order
+  gauge load --workload workload.yaml                     weighted operations, values, captures, phases
+
+In a closed loop a server that stalls hides it: users who wait send nothing. The line \"corrected\" has what the stalls hid.";
+
+/// Loads a server and says how it did.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Load {
+    /// Where requests go: http://host:port/path
+    #[arg(required_unless_present_any = ["targets", "workload"])]
+    url: Option<String>,
+    /// Users of a closed loop; with --rate the most connections at once [default: 64; with --rate 256]
+    #[arg(short, long, value_name = "NUMBER")]
+    connections: Option<u32>,
+    /// How long [default: 10s, without --requests]
+    #[arg(short, long, value_parser = units::duration)]
+    duration: Option<Duration>,
+    /// How many requests, dealt out evenly to the connections
+    #[arg(short = 'n', long, value_name = "NUMBER", conflicts_with = "rate")]
+    requests: Option<u64>,
+    /// Open loop: requests per second (5000, 2k/s, 120/min), whether they are answered or not
+    #[arg(short, long, value_parser = units::rate)]
+    rate: Option<f64>,
+    /// With --rate: arrivals at random (Poisson) instead of at even intervals
+    #[arg(long, requires = "rate")]
+    poisson: bool,
+    /// Threads that send [default: one per core]
+    #[arg(short, long, value_name = "NUMBER")]
+    threads: Option<u32>,
+    /// Method [default: GET, or POST with a body]
+    #[arg(short, long)]
+    method: Option<String>,
+    /// Header field, as often as needed
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// Body: text, or @FILE
+    #[arg(short, long, value_name = "TEXT|@FILE")]
+    body: Option<String>,
+    /// Status that is no error, or a class of them (404, 2xx), as often as needed [default: 2xx and 3xx]
+    #[arg(long, value_name = "STATUS")]
+    expect: Vec<Statuses>,
+    /// HTTP/2 without TLS, with prior knowledge
+    #[arg(long)]
+    h2: bool,
+    /// With --h2: streams that share a connection
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, requires = "h2")]
+    streams: u32,
+    /// Time for one request, connecting included
+    #[arg(long, value_parser = units::duration, default_value = "30s")]
+    timeout: Duration,
+    /// Time before the measured part that is thrown away
+    #[arg(long, value_parser = units::duration)]
+    warmup: Option<Duration>,
+    /// Targets file of vegeta (its http or json format) instead of a URL
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "workload", "method", "body"])]
+    targets: Option<PathBuf>,
+    /// Workload file (YAML or JSON) instead of a URL and the options above
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "duration", "requests", "rate", "method", "headers", "body", "expect", "h2", "warmup"])]
+    workload: Option<PathBuf>,
+    /// Let another generator send: wrk, hey, k6 or jmeter; its figures are read back
+    #[arg(long, value_name = "NAME", value_parser = tool)]
+    tool: Option<Tool>,
+    /// With --tool: a k6 script or JMeter plan (.jmx) of your own; it gets URL, HOST and PORT
+    #[arg(long, value_name = "FILE", requires = "tool")]
+    script: Option<PathBuf>,
+    /// Watch the clock for so long before each request is due, instead of sleeping: more punctual, at the price of CPU time
+    #[arg(long, value_parser = units::duration, value_name = "TIME", default_value = "0s")]
+    busy_poll: Duration,
+    /// Seed of everything random
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write all figures as JSON; - is standard output, and nothing else is then printed there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// No progress bar
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn tool(name: &str) -> Result<Tool, String> {
+    Tool::named(name).ok_or_else(|| "there is wrk, hey, k6 and jmeter".to_owned())
+}
+
+/// Why there is no workload.
+enum Refusal {
+    Input(String),
+    Unreadable(String),
+}
+
+impl Refusal {
+    fn of(error: &PrepareError) -> Self {
+        match error {
+            PrepareError::File { .. } => Refusal::Unreadable(error.to_string()),
+            error => Refusal::Input(error.to_string()),
+        }
+    }
+
+    fn unreadable(file: &Path, error: &std::io::Error) -> Self {
+        Refusal::Unreadable(format!("{}: {error}", file.display()))
+    }
+
+    fn report(self) -> ExitCode {
+        let (text, code) = match self {
+            Refusal::Input(text) => (text, BAD_INPUT),
+            Refusal::Unreadable(text) => (text, UNREADABLE),
+        };
+        eprintln!("gauge: {text}");
+        ExitCode::from(code)
+    }
+}
+
+impl Load {
+    pub(crate) fn run(self) -> ExitCode {
+        let workload = match self.read_workload() {
+            Ok(workload) => workload,
+            Err(refusal) => return refusal.report(),
+        };
+        if let Some(tool) = self.tool {
+            return self.run_tool(tool, &workload);
+        }
+        let prepared = match Prepared::new(&workload) {
+            Ok(prepared) => prepared,
+            Err(error) => return Refusal::of(&error).report(),
+        };
+        let options = Options { threads: self.threads, busy_poll: self.busy_poll };
+        let generator = Generator::new(prepared, options);
+        let report = match progress::run(&generator, self.quiet) {
+            Ok(report) => report,
+            Err(error) => {
+                eprintln!("gauge: {error}");
+                return ExitCode::from(SYSTEM);
+            }
+        };
+        self.show(&workload, &report)
+    }
+
+    fn run_tool(&self, tool: Tool, workload: &Workload) -> ExitCode {
+        let options = external::Options { threads: self.threads, script: self.script.clone() };
+        let outcome = external::folder().and_then(|folder| tool.run(workload, &options, folder.path()));
+        match outcome {
+            Ok(report) => self.show(workload, &report),
+            Err(error) => {
+                eprintln!("gauge: {error}");
+                ExitCode::from(match error {
+                    ExternalError::Missing { .. } | ExternalError::Failed { .. } | ExternalError::Result { .. } => {
+                        UNAVAILABLE
+                    }
+                    ExternalError::Unsupported { .. } | ExternalError::Url(_) => BAD_INPUT,
+                    ExternalError::File { .. } => UNREADABLE,
+                })
+            }
+        }
+    }
+
+    fn show(&self, workload: &Workload, report: &Report) -> ExitCode {
+        let mut summary = Some(summary::text(workload, report));
+        if let Some(file) = &self.json {
+            let json = match report.to_json() {
+                Ok(json) => json + "\n",
+                Err(error) => {
+                    eprintln!("gauge: cannot write the report as JSON: {error}");
+                    return ExitCode::from(SYSTEM);
+                }
+            };
+            if file.as_os_str() == "-" {
+                summary = Some(json);
+            } else if let Err(error) = std::fs::write(file, json) {
+                eprintln!("gauge: {}: {error}", file.display());
+                // The figures are not lost.
+                print(&summary.unwrap_or_default());
+                return ExitCode::from(UNWRITABLE);
+            }
+        }
+        let printed = print(&summary.unwrap_or_default());
+        if report.truncated.is_some() {
+            return ExitCode::from(INTERRUPTED);
+        }
+        match report.total.requests.answered {
+            Some(0) => ExitCode::FAILURE,
+            _ => printed,
+        }
+    }
+
+    fn read_workload(&self) -> Result<Workload, Refusal> {
+        let mut workload = match (&self.workload, &self.targets, &self.url) {
+            (Some(file), ..) => {
+                let text = std::fs::read_to_string(file).map_err(|error| Refusal::unreadable(file, &error))?;
+                let mut workload: Workload = serde_saphyr::from_str(&text)
+                    .map_err(|error| Refusal::Input(format!("{}: {error}", file.display())))?;
+                workload.seed = self.seed.unwrap_or(workload.seed);
+                return Ok(workload);
+            }
+            (None, Some(file), _) => {
+                let text = std::fs::read_to_string(file).map_err(|error| Refusal::unreadable(file, &error))?;
+                let folder = file.parent().unwrap_or(Path::new(""));
+                let operations = targets::parse(&text, folder)
+                    .map_err(|error| Refusal::Input(format!("{}: {error}", file.display())))?;
+                self.with(operations, Order::Sequence)
+            }
+            (None, None, url) => {
+                let url = Url::parse(url.as_deref().unwrap_or_default()).map_err(|error| Refusal::of(&error))?;
+                self.with(vec![self.operation(&url)], Order::Weighted)
+            }
+        };
+        let headers = self.header_fields().map_err(Refusal::Input)?;
+        for operation in &mut workload.operations {
+            operation.headers.extend(headers.clone());
+            if operation.expect.is_empty() {
+                operation.expect.clone_from(&self.expect);
+            }
+        }
+        Ok(workload)
+    }
+
+    fn operation(&self, url: &Url) -> Operation {
+        let body = self.body.as_ref().map(|body| match body.strip_prefix('@') {
+            Some(file) => Body::File(file.into()),
+            None => Body::Text(body.clone()),
+        });
+        let method = self.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.to_owned());
+        Operation {
+            method: method.clone(),
+            base: Some(format!("http://{}", url.authority)),
+            body,
+            ..Operation::get(&format!("{method} {}", url.path), &url.path)
+        }
+    }
+
+    fn header_fields(&self) -> Result<BTreeMap<String, String>, String> {
+        let field = |text: &String| {
+            let (name, value) =
+                text.split_once(':').ok_or_else(|| format!("`{text}` is no header field; write 'X-Tier: gold'"))?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        };
+        self.headers.iter().map(field).collect()
+    }
+
+    fn with(&self, operations: Vec<Operation>, order: Order) -> Workload {
+        let duration = match (self.duration, self.requests) {
+            (None, None) => Some(Duration::from_secs(10)),
+            (duration, _) => duration,
+        };
+        let part = |duration: Option<Duration>, requests: Option<u64>| match self.rate {
+            Some(rate) => workload::Load::Open(Open {
+                rate: Rates::Constant(rate),
+                duration: duration.unwrap_or(Duration::from_secs(10)),
+                arrivals: if self.poisson { Arrivals::Poisson } else { Arrivals::Constant },
+                connections: self.connections.unwrap_or_else(workload::default_connections),
+            }),
+            None => workload::Load::Closed(Closed {
+                users: Span::Constant(self.connections.unwrap_or(64)),
+                iterations: requests,
+                duration,
+                think: None,
+            }),
+        };
+        let load = part(duration, self.requests);
+        let load = match self.warmup {
+            None => load,
+            Some(warmup) => workload::Load::Phases(vec![
+                phase("warm-up", true, part(Some(warmup), None)),
+                phase("load", false, load),
+            ]),
+        };
+        Workload {
+            base: operations.first().and_then(|first| first.base.clone()).unwrap_or_default(),
+            operations,
+            setup: Vec::new(),
+            order,
+            load,
+            protocol: if self.h2 { Protocol::Http2 { streams: self.streams } } else { Protocol::Http1 },
+            timeout: self.timeout,
+            seed: self.seed.unwrap_or(0),
+        }
+    }
+}
+
+fn phase(name: &str, warmup: bool, load: workload::Load) -> Phase {
+    let (closed, open) = match load {
+        workload::Load::Closed(closed) => (Some(closed), None),
+        workload::Load::Open(open) => (None, Some(open)),
+        workload::Load::Phases(_) => (None, None),
+    };
+    Phase { name: name.to_owned(), warmup, closed, open }
+}

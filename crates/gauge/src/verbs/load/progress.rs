@@ -1,0 +1,74 @@
+//! A run with a progress bar, and with Ctrl-C.
+
+use std::io::IsTerminal;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use gauge::load::{Generator, Report, RunError, Watch};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Runs the load. The first SIGINT or SIGTERM ends it early, with a report of what was; the second one ends the program.
+pub(super) fn run(generator: &Generator, quiet: bool) -> Result<Report, RunError> {
+    listen(generator.watch());
+    let bar = if quiet || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { bar(generator) };
+    let watch = generator.watch();
+    let (done, is_done) = channel::<()>();
+    std::thread::scope(|scope| {
+        let shown = &bar;
+        let planned = generator.prepared().planned();
+        scope.spawn(move || {
+            let begun = Instant::now();
+            while is_done.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+                let counts = watch.counts();
+                let elapsed = begun.elapsed();
+                shown.set_position(match planned {
+                    Some(planned) => elapsed.min(planned).as_millis() as u64,
+                    None => counts.answered + counts.errors,
+                });
+                let rate = counts.answered as f64 / elapsed.as_secs_f64().max(0.001);
+                let trouble = match (counts.errors, counts.dropped) {
+                    (0, 0) => String::new(),
+                    (errors, dropped) => format!(", {errors} errors, {dropped} dropped"),
+                };
+                shown.set_message(format!("{} answers, {rate:.0}/s{trouble}", counts.answered));
+            }
+        });
+        let report = generator.run();
+        drop(done);
+        bar.finish_and_clear();
+        report
+    })
+}
+
+fn bar(generator: &Generator) -> ProgressBar {
+    let prepared = generator.prepared();
+    let length = prepared.planned().map(|planned| planned.as_millis() as u64).or_else(|| prepared.planned_requests());
+    let (bar, template) = match length {
+        Some(length) => (ProgressBar::new(length), "{bar:30} {percent:>3}%  {msg}  ({eta} left)"),
+        None => (ProgressBar::new_spinner(), "{spinner} {msg}"),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// Turns signals into a stop, on a thread of its own that ends with the program.
+fn listen(watch: Watch) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let follow = async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+        else {
+            return;
+        };
+        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
+        watch.stop();
+        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
+        std::process::exit(i32::from(crate::cli::INTERRUPTED));
+    };
+    std::thread::spawn(move || {
+        if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() {
+            runtime.block_on(follow);
+        }
+    });
+}

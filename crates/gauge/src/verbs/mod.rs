@@ -1,0 +1,3 @@
+//! What `gauge` can be told to do, one file each.
+
+pub(crate) mod load;

@@ -1,0 +1,120 @@
+//! Other generators, run for real where they are installed. `scripts/suites/50-gauge-tools.sh` installs them and asks for all of them with
+//! GAUGE_TOOLS=all; otherwise a tool that is missing is left out.
+
+use gauge::load::external::{self, ExternalError, Options, Tool};
+use gauge::load::{Report, Workload};
+use testkit::{Upstream, answer};
+
+fn here(tool: Tool) -> bool {
+    match tool.command() {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(std::env::var_os("GAUGE_TOOLS").is_none_or(|tools| tools != "all"), "{error}");
+            false
+        }
+    }
+}
+
+fn run(tool: Tool, yaml: &str) -> Result<Report, ExternalError> {
+    let workload: Workload = serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{yaml}\n{error}"));
+    let folder = external::folder().expect("a folder");
+    tool.run(&workload, &Options::default(), folder.path())
+}
+
+const LOAD: &str = "operations:\n  - {id: a, path: '/a/{n}', weight: 3, params: {n: {int: [1, 5]}}}\n  - {id: b, method: POST, path: /b, headers: {X-A: '1'}, body: {text: '{\"x\":1}'}}\n";
+
+#[test]
+fn wrk_runs_and_is_read() {
+    if here(Tool::Wrk) {
+        let upstream = Upstream::start(answer::ok("hello"));
+        let report =
+            run(Tool::Wrk, &format!("base: {}\n{LOAD}load: {{closed: {{users: 4, duration: 1s}}}}\n", upstream.url()))
+                .expect("a report");
+        check(&report, &upstream);
+    }
+}
+
+#[test]
+fn hey_runs_and_is_read() {
+    if here(Tool::Hey) {
+        let upstream = Upstream::start(answer::ok("hello"));
+        let yaml = format!(
+            "base: {}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 4, iterations: 200}}}}\n",
+            upstream.url()
+        );
+        let report = run(Tool::Hey, &yaml).expect("a report");
+        assert_eq!(report.total.requests.answered, Some(200));
+        assert_eq!(upstream.request_count(), 200);
+    }
+}
+
+#[test]
+fn k6_runs_and_is_read() {
+    if here(Tool::K6) {
+        let upstream = Upstream::start(answer::ok("{\"last\":4}"));
+        let yaml = format!(
+            "base: {}\n{LOAD}  - {{id: c, path: '/c/{{x}}', params: {{x: {{captured: x, else: 1}}}}, capture: [{{name: x, json: /last, plus: 1}}]}}\nload: {{open: {{rate: 100/s, duration: 2s, connections: 8}}}}\n",
+            upstream.url()
+        );
+        let report = run(Tool::K6, &yaml).expect("a report");
+        check(&report, &upstream);
+        assert!(report.total.requests.answered >= Some(190), "{:?}", report.total.requests);
+        assert_eq!(report.total.rate.requested, Some(100.0));
+        let targets: Vec<String> = upstream.requests().iter().map(|request| request.head.target().to_owned()).collect();
+        assert!(targets.iter().any(|target| target == "/c/5"), "captured: {targets:?}");
+    }
+}
+
+#[test]
+fn jmeter_runs_and_is_read() {
+    if here(Tool::Jmeter) {
+        let upstream = Upstream::start(answer::ok("hello"));
+        let yaml = format!("base: {}\n{LOAD}load: {{closed: {{users: 4, iterations: 100}}}}\n", upstream.url());
+        let report = run(Tool::Jmeter, &yaml).expect("a report");
+        check(&report, &upstream);
+        assert_eq!(report.total.requests.answered, Some(100));
+        assert_eq!(report.operations.len(), 2);
+    }
+}
+
+/// Both operations were sent as the workload has them, and the report counts what the server saw.
+fn check(report: &Report, upstream: &Upstream) {
+    let answered = report.total.requests.answered.expect("counted");
+    let seen = upstream.request_count() as u64;
+    // What was in flight at the end may have been cut off.
+    assert!(answered > 0 && answered <= seen && seen - answered <= 8, "{answered} of {seen}");
+    assert!(report.total.latency.as_ref().is_some_and(|latency| latency.mean_ms > Some(0.0)), "{report:?}");
+    assert_eq!(report.total.errors.total, Some(0), "{report:?}");
+    let requests = upstream.requests();
+    let posts = requests.iter().filter(|request| request.head.method() == "POST");
+    assert!(posts.clone().count() > 0);
+    for post in posts {
+        assert_eq!((post.head.target(), post.head.field("x-a")), ("/b", Some("1")));
+        assert_eq!(String::from_utf8_lossy(&post.body), "{\"x\":1}");
+    }
+    let gets: Vec<&str> =
+        requests.iter().map(|request| request.head.target()).filter(|target| target.starts_with("/a/")).collect();
+    assert!(
+        !gets.is_empty() && gets.iter().all(|target| ["1", "2", "3", "4", "5"].contains(&&target[3..])),
+        "{gets:?}"
+    );
+    assert!(upstream.errors().len() <= 8, "{:?}", upstream.errors());
+}
+
+#[test]
+fn a_dead_server_is_no_crash() {
+    let port = testkit::ports::Port::free();
+    let yaml = format!(
+        "base: http://{}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 2, duration: 1s}}}}\n",
+        port.address()
+    );
+    if here(Tool::Wrk) {
+        let error = run(Tool::Wrk, &yaml).expect_err("wrk says that it cannot connect").to_string();
+        assert!(error.contains("Connection refused"), "{error}");
+    }
+    if here(Tool::Hey) {
+        let report = run(Tool::Hey, &yaml).expect("a report");
+        assert_eq!(report.total.requests.answered, Some(0));
+        assert!(report.total.errors.connect > Some(0));
+    }
+}

@@ -1,0 +1,107 @@
+//! Classes of bytes, and searches for them a block at a time.
+
+mod blocks;
+#[cfg(test)]
+mod tests;
+
+/// A table that says of each byte whether it matches a pattern.
+macro_rules! class {
+    ($($pattern:tt)*) => {{
+        let mut table = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            table[byte] = matches!(byte as u8, $($pattern)*);
+            byte += 1;
+        }
+        table
+    }};
+}
+pub(crate) use class;
+
+/// `tchar` (RFC 9110 section 5.6.2).
+static TOKEN: [bool; 256] = class!(
+    b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_'
+        | b'`' | b'|' | b'~'
+);
+
+/// Whether it is a `tchar` (RFC 9110 section 5.6.2).
+#[inline]
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    TOKEN[usize::from(byte)]
+}
+
+/// Whether all bytes are `tchar`, and there is one.
+#[inline]
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
+}
+
+/// Whether it may stand in a field value or a reason phrase: HTAB, SP, visible ASCII, or a byte beyond ASCII (RFC 9110 section 5.5).
+#[inline]
+pub(crate) fn is_text_byte(byte: u8) -> bool {
+    matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
+}
+
+/// Whether it may stand in a request target: visible ASCII without `#`, which is no part of one (RFC 9112 section 3.2).
+#[inline]
+pub(crate) fn is_target_byte(byte: u8) -> bool {
+    matches!(byte, 0x21..=0x7e) && byte != b'#'
+}
+
+/// Without spaces and tabs around it (OWS).
+#[inline]
+pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = text {
+        text = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
+}
+
+/// Index of the first byte from `at` on that is no [text](is_text_byte); the length where there is none.
+#[inline]
+pub(crate) fn find_control(bytes: &[u8], at: usize) -> usize {
+    find(bytes, at, blocks::controls, |byte| !is_text_byte(byte))
+}
+
+/// Index of the first byte from `at` on that is `?` or does not belong in a request target; the length where there is none.
+#[inline]
+pub(crate) fn find_target_stop(bytes: &[u8], at: usize) -> usize {
+    find(bytes, at, blocks::target_stops, |byte| byte == b'?' || !is_target_byte(byte))
+}
+
+#[inline(always)]
+fn find(bytes: &[u8], mut at: usize, stops: impl Fn(&[u8; 16]) -> u32, is_stop: impl Fn(u8) -> bool) -> usize {
+    let mut rest = bytes.get(at..).unwrap_or_default();
+    while let Some((block, behind)) = rest.split_first_chunk() {
+        let mask = stops(block);
+        if mask != 0 {
+            return at + mask.trailing_zeros() as usize;
+        }
+        at += block.len();
+        rest = behind;
+    }
+    at + rest.iter().position(|&byte| is_stop(byte)).unwrap_or(rest.len())
+}
+
+/// Length of the field name that `bytes` begin with: as many token bytes as there are before the first other one.
+#[inline]
+pub(crate) fn name_length(bytes: &[u8]) -> usize {
+    if let Some(block) = bytes.first_chunk() {
+        // Nearly all names are shorter than a block and made of letters, digits and hyphens.
+        let (colons, plain) = blocks::name_bytes(block);
+        let before_colon = colons.wrapping_sub(1) & !colons;
+        if colons != 0 && plain & before_colon == before_colon {
+            return colons.trailing_zeros() as usize;
+        }
+    }
+    bytes.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(bytes.len())
+}
+
+/// Where among 64 bytes the line feeds are, and where the carriage returns.
+#[inline]
+pub(crate) fn line_ends(block: &[u8; 64]) -> (u64, u64) {
+    blocks::line_ends(block)
+}

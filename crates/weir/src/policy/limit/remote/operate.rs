@@ -1,0 +1,116 @@
+//! What an operator asks about keys in Redis, and does about them. It is asked on the control thread and done by a worker, which has the
+//! connection.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+
+use super::super::explain::{BadQuestion, Question};
+use super::super::{Key, Limit, Limits};
+use super::Remote;
+use super::call::{self, Answer, Call};
+use crate::config::LimitStore;
+use crate::redis::Failure;
+use crate::server::shared::{Message, Shared};
+
+impl Limits {
+    /// Puts what Redis knows of a key into the answer of [`Limits::explain`], in place of what the process itself knows.
+    pub async fn explain_remote(&self, shared: &Shared, question: &Question, answer: &mut Value) {
+        for (limit, key) in self.remote_keys(question) {
+            let name = limit.spec.name.clone();
+            let found = on_worker(shared, async move |remote| remote.look(&limit, key).await).await;
+            let Some(list) = answer["limits"].as_array_mut() else { return };
+            let Some(entry) = list.iter_mut().find(|entry| entry["name"] == *name) else { continue };
+            match found {
+                Ok((answer, limit)) => {
+                    let decision = answer.decision(limit, 0);
+                    entry["state"] = json!({
+                        "in_use": decision.remaining < limit,
+                        "remaining": decision.remaining,
+                        "allowed": decision.allowed,
+                        "retry_seconds": decision.retry_ns as f64 / 1e9,
+                    });
+                }
+                Err(failure) => entry["note"] = format!("{failure}: this is what the gateway itself counts").into(),
+            }
+        }
+    }
+
+    /// Forgets in Redis what was charged to a key, and has all workers ask again; other replicas do so when its window ends. Adds the
+    /// names of limits that had something to forget.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn reset_remote(
+        &self,
+        shared: &Shared,
+        question: &Question,
+        names: &mut Vec<String>,
+    ) -> Result<(), BadQuestion> {
+        for (limit, key) in self.remote_keys(question) {
+            let name = limit.spec.name.to_string();
+            let had = on_worker(shared, async move |remote| remote.reset(&limit, key).await).await;
+            let had = had.map_err(|failure| BadQuestion::from(format!("`{name}` was not reset: {failure}")))?;
+            if had && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        shared.tell_all(|| {
+            Message::Run(Box::new(|worker| {
+                if let Some(remote) = &worker.snapshot.borrow().limits.remote {
+                    remote.forget();
+                }
+            }))
+        });
+        Ok(())
+    }
+
+    /// The keys in Redis that a question is about; what is wrong with it was said already.
+    fn remote_keys(&self, question: &Question) -> Vec<(Arc<Limit>, Key)> {
+        let asked = self.iter().filter(|(_, limit)| {
+            limit.spec.store == LimitStore::Redis
+                && question.limit.as_ref().is_none_or(|name| *limit.spec.name == **name)
+        });
+        asked
+            .filter_map(|(_, limit)| Some((limit.clone(), self.key_of(limit, &question.key).ok().flatten()?)))
+            .collect()
+    }
+}
+
+impl Remote {
+    async fn look(&self, limit: &Limit, key: Key) -> Result<(Answer, u64), Failure> {
+        let question =
+            call::Question { name: call::name(limit, key), definition: call::definition(limit), cost: 1, wanted: 0 };
+        let mut call = Call::default();
+        let first = call.add(&[question]);
+        let answers = call.send(&self.client).await?;
+        Ok((answers.from(first)[0], limit.algorithm.limit()))
+    }
+
+    async fn reset(&self, limit: &Limit, key: Key) -> Result<bool, Failure> {
+        self.client.delete(&call::name(limit, key)).await
+    }
+}
+
+/// Has the first worker do something with its connection.
+async fn on_worker<T: Send + 'static>(
+    shared: &Shared,
+    job: impl AsyncFnOnce(Rc<Remote>) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let (sender, receiver) = oneshot::channel();
+    let message = Message::Run(Box::new(move |worker| {
+        if let Some(remote) = worker.snapshot.borrow().limits.remote.clone() {
+            spawn_local(async move {
+                let _ = sender.send(job(remote).await);
+            });
+        }
+    }));
+    let told = shared.workers().first().map(|worker| worker.tell(message).is_ok());
+    if told != Some(true) {
+        return Err(Failure::Unavailable);
+    }
+    receiver.await.unwrap_or(Err(Failure::Unavailable))
+}

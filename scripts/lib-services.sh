@@ -1,0 +1,107 @@
+# Sourced after lib.sh by suites that start services: they run in the background on free ports, and end with the suite.
+tmp=$(mktemp -d)
+started=()
+stop_services() {
+  local pid
+  for pid in "${started[@]}"; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null || true; done
+  rm -rf "$tmp"
+}
+trap stop_services EXIT
+
+# start NAME WHICH COMMAND...: in the background, on a free port (PORT=0); the address that it prints is then in $url, that which it prints
+# followed by " (WHICH)" when WHICH is not empty.
+start() {
+  local name=$1 which=${2:+ \\($2\\)}
+  shift 2
+  PORT=0 "$@" >"$tmp/$name.out" 2>&1 &
+  started+=($!)
+  address "$name" "$which"
+}
+
+# another WHICH: the address of the service that was started last, for another of its ports.
+another() { address "$last" " \\($1\\)"; }
+
+address() {
+  last=$1
+  local out=$tmp/$1.out
+  for _ in $(seq 600); do
+    url=$(sed -nE "s/^listening on (http:[^ ]+)$2\$/\\1/p" "$out" | head -n 1)
+    [ -z "$url" ] || return 0
+    kill -0 "${started[-1]}" 2>/dev/null || break
+    sleep 0.1
+  done
+  die "$1 did not start: $(tail -n 20 "$out")"
+}
+
+# start_redis: a Redis of our own, empty; its Unix socket is then in $redis, its port in $redis_port.
+start_redis() {
+  redis=$tmp/redis.sock
+  redis_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  redis-server --bind 127.0.0.1 --port "$redis_port" --unixsocket "$redis" --save '' --appendonly no --dir "$tmp" >"$tmp/redis.out" 2>&1 &
+  started+=($!)
+  for _ in $(seq 300); do
+    if redis-cli -s "$redis" ping >/dev/null 2>&1; then return 0; fi
+    sleep 0.1
+  done
+  die "redis-server did not start: $(cat "$tmp/redis.out")"
+}
+
+# step NAME COMMAND...: runs it and adds up what it counted: the lines of go test, and closing lines "N passed, N failed, N skipped".
+# Cases that the contract suite leaves out through a gateway, by their tag, are not counted: they are meant for the service alone.
+passed=0 failed=0 skipped=0 code=0
+step() {
+  local name=$1 log=$WEIR_CACHE/logs/$suite-$1.log p f s bad=0
+  mkdir -p "$WEIR_CACHE/logs"
+  shift
+  say "-- $name"
+  "$@" >"$log" 2>&1 || bad=1
+  read -r p f s < <(awk '
+    /^ *--- PASS/ {p++} /^ *--- FAIL/ {f++} /^ *--- SKIP/ {s++}
+    /^[0-9]+ passed, [0-9]+ failed/ {p += $1; f += $3}
+    END {print p + 0, f + 0, s + 0}' "$log")
+  [ "$bad" = 0 ] || { grep -vE '^(passed|skipped) ' "$log" || true; code=1; [ "$f" -gt 0 ] || f=1; }
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  say "   $(count_line "$p" "$f" "$s")"
+}
+
+# one NAME COMMAND...: one test, which passes when the command does.
+one() {
+  local name=$1 log=$WEIR_CACHE/logs/$suite-$1.log
+  mkdir -p "$WEIR_CACHE/logs"
+  shift
+  if "$@" >"$log" 2>&1; then
+    say "-- $name: passed"
+    passed=$((passed + 1))
+  else
+    say "-- $name: FAILED"
+    cat "$log"
+    failed=$((failed + 1)) code=1
+  fi
+}
+
+# refused TEXT COMMAND...: succeeds when the command fails and says TEXT.
+refused() {
+  local text=$1 said
+  shift
+  if said=$("$@" 2>&1); then say "$said" "it should have failed"; return 1; fi
+  grep -qF "$text" <<<"$said" || { say "$said" "it should have said: $text"; return 1; }
+}
+
+# built FEATURE: whether the gateway ($weir) has limits or caches yet.
+built() {
+  local said file=$tmp/built-$1.yaml
+  printf 'listen: 127.0.0.1:0\nupstreams: {u: {targets: ["http://127.0.0.1:1"]}}\nroutes: [{match: {path: /*}, upstream: u}]\n' >"$file"
+  case $1 in
+    limits) printf 'limits: {l: {algorithm: token_bucket, key: client_ip, rate: 20/s, burst: 40}}\n' >>"$file" ;;
+    caches) printf 'caches: {c: {mode: ttl, ttl: 300s}}\n' >>"$file" ;;
+  esac
+  if said=$("$weir" check "$file" 2>&1); then return 0; fi
+  grep -q 'not supported yet' <<<"$said" || die "weir check $file: $said"
+  return 1
+}
+
+# skip NAME WHY
+skip() {
+  say "-- $1: skipped, $2"
+  skipped=$((skipped + 1))
+}

@@ -1,0 +1,102 @@
+// Event ingestion over gRPC: grpc-go and pgx. The rules are in services/producer/README.md.
+package main
+
+//go:generate sh generate.sh
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"example.com/weir/producer/go-core"
+	"example.com/weir/producer/go-grpc/eventpb"
+)
+
+const service = "producer-go-grpc"
+
+// healthInterval is how often grpc.health.v1 looks at the database.
+const healthInterval = time.Second
+
+func main() { core.Main(run) }
+
+func run(ctx context.Context) error {
+	settings, err := core.SettingsFromEnv("GRPC_SERVER_PORT", 9092, 9192)
+	if err != nil {
+		return err
+	}
+	core.StartLog(settings)
+	store, err := core.NewStore(settings, service)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	metrics := core.NewMetrics(store)
+
+	metricsListener, err := core.Listen(settings, settings.MetricsPort, "metrics")
+	if err != nil {
+		return err
+	}
+	routes := http.NewServeMux()
+	routes.Handle("GET /metrics", metrics.Handler())
+	metricsServer := http.Server{Handler: routes, ReadHeaderTimeout: 30 * time.Second}
+	go metricsServer.Serve(metricsListener)
+	defer metricsServer.Close()
+
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(settings.MaxBodyBytes), grpc.UnaryInterceptor(recoverPanic))
+	eventpb.RegisterEventServiceServer(server, &eventService{store: store, metrics: metrics, maxEntities: settings.MaxEntities})
+	standard := health.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, standard)
+	reflection.Register(server)
+	report(standard, store.IsUp(ctx))
+	go watchDatabase(ctx, standard, store)
+
+	listener, err := core.Listen(settings, settings.Port, "grpc")
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		slog.Info("stopping")
+	}
+	standard.Shutdown()
+	impatient := time.AfterFunc(settings.ShutdownTimeout, func() {
+		slog.Warn("calls in flight did not end in time")
+		server.Stop()
+	})
+	defer impatient.Stop()
+	server.GracefulStop()
+	return nil
+}
+
+func watchDatabase(ctx context.Context, standard *health.Server, store *core.Store) {
+	ticks := time.NewTicker(healthInterval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			report(standard, store.IsUp(ctx))
+		}
+	}
+}
+
+// report says how the database is; after a shutdown it changes nothing any more.
+func report(standard *health.Server, up bool) {
+	status := grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	if up {
+		status = grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	standard.SetServingStatus("", status)
+	standard.SetServingStatus(eventpb.EventService_ServiceDesc.ServiceName, status)
+}

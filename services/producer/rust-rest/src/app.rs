@@ -1,0 +1,293 @@
+//! Routes and answers.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    Json, Router,
+    body::{Body, HttpBody},
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use http_body_util::BodyExt;
+use producer_core::{
+    HEALTHY, INTERNAL, STORED, UNAVAILABLE,
+    check::{Field, Submitted, check},
+    metrics::{Fate, Metrics},
+    settings::Settings,
+    store::{Store, StoreError},
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::body::{self, Malformed, Parsed};
+
+/// What every request needs.
+#[derive(Debug)]
+pub(crate) struct App {
+    /// The database.
+    pub(crate) store: Store,
+    /// Counters.
+    pub(crate) metrics: Metrics,
+    /// Limits.
+    pub(crate) settings: Settings,
+}
+
+/// The routes of the contract, and `/metrics`.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let metrics = app.metrics.router(&app.store);
+    Router::new()
+        .route("/api/v1/events", post(process_event))
+        .route("/api/v1/events/bulk", post(process_events))
+        .route("/api/v1/events/health", get(health))
+        .method_not_allowed_fallback(|| async {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed").into_response()
+        })
+        .with_state(app)
+        .merge(metrics)
+        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "Not found").into_response() })
+}
+
+/// Any answer that is not a success.
+#[derive(Debug, Serialize)]
+struct Problem {
+    error: String,
+    status: u16,
+}
+
+impl Problem {
+    fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { error: error.into(), status: status.as_u16() }
+    }
+
+    fn content(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(self)).into_response()
+    }
+}
+
+impl From<Malformed> for Problem {
+    fn from(malformed: Malformed) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            match malformed {
+                Malformed::Json => "Malformed JSON",
+                Malformed::Depth => "JSON must not be nested deeper than 256 levels",
+            },
+        )
+    }
+}
+
+#[derive(Serialize)]
+struct Stored {
+    success: bool,
+    message: &'static str,
+}
+
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+    message: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bulk {
+    success: bool,
+    message: String,
+    processed_count: usize,
+    failed_count: usize,
+    batch_id: Uuid,
+    processing_time_ms: u128,
+    errors: Vec<BulkError>,
+}
+
+#[derive(Serialize)]
+struct BulkError {
+    index: usize,
+    error: String,
+}
+
+/// Gives a request its answer and counts it.
+async fn answer<T: IntoResponse>(
+    app: &App,
+    operation: &'static str,
+    work: impl Future<Output = Result<T, Problem>>,
+) -> Response {
+    let start = Instant::now();
+    let response = work.await.into_response();
+    app.metrics.answered(operation, response.status().as_str(), start.elapsed());
+    response
+}
+
+async fn process_event(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    let work = async {
+        let bytes = read(&app, &headers, body).await?;
+        let Parsed { value, scan_attributes } = body::event(&bytes)?;
+        apply(&app, value, scan_attributes).await.map_err(|failure| match failure {
+            Failure::Refused(error) => Problem::content(error),
+            Failure::Unavailable => Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE),
+            Failure::Internal => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL),
+        })?;
+        Ok(Json(Stored { success: true, message: STORED }))
+    };
+    answer(&app, "process_event", work).await
+}
+
+async fn process_events(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    let work = async {
+        let start = Instant::now();
+        let bytes = read(&app, &headers, body).await?;
+        let Parsed { value, scan_attributes } = body::events(&bytes)?;
+        let Field::Is(events) = value else {
+            return Err(Problem::content("Request body must be an array of events"));
+        };
+        if events.is_empty() {
+            return Err(Problem::content("Request body must contain at least one event"));
+        }
+        if events.len() > app.settings.max_events {
+            return Err(Problem::content(format!(
+                "Request body must not contain more than {} events",
+                app.settings.max_events
+            )));
+        }
+        let count = events.len();
+        let (errors, database_away) = apply_all(&app, events, scan_attributes).await;
+        if errors.len() == count && database_away {
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE));
+        }
+        Ok(Json(Bulk {
+            success: errors.is_empty(),
+            message: if errors.is_empty() {
+                "All events processed successfully".to_owned()
+            } else {
+                format!("{} of {count} events failed", errors.len())
+            },
+            processed_count: count - errors.len(),
+            failed_count: errors.len(),
+            batch_id: Uuid::new_v4(),
+            processing_time_ms: start.elapsed().as_micros().div_ceil(1000),
+            errors,
+        }))
+    };
+    answer(&app, "process_events", work).await
+}
+
+/// Applies events one after the other, so that a later one wins where two name the same attribute. Once the database is
+/// away the rest is not tried: each would only wait for the same answer.
+async fn apply_all(app: &App, events: Vec<Field<Submitted<'_>>>, scan_attributes: bool) -> (Vec<BulkError>, bool) {
+    let (mut errors, mut database_away) = (Vec::new(), false);
+    for (index, event) in events.into_iter().enumerate() {
+        let result = if database_away {
+            app.metrics.event(Fate::Failed);
+            Err(Failure::Unavailable)
+        } else {
+            apply(app, event, scan_attributes).await
+        };
+        let error = match result {
+            Ok(()) => continue,
+            Err(Failure::Refused(error)) => error,
+            Err(Failure::Unavailable) => {
+                database_away = true;
+                UNAVAILABLE.to_owned()
+            }
+            Err(Failure::Internal) => INTERNAL.to_owned(),
+        };
+        errors.push(BulkError { index, error });
+    }
+    (errors, database_away)
+}
+
+/// Why one event was not stored.
+enum Failure {
+    Refused(String),
+    Unavailable,
+    Internal,
+}
+
+async fn apply(app: &App, event: Field<Submitted<'_>>, scan_attributes: bool) -> Result<(), Failure> {
+    let checked = match event {
+        Field::Is(event) => {
+            check(event, app.settings.max_entities, scan_attributes).map_err(|refusal| refusal.to_string())
+        }
+        Field::Absent | Field::Other => Err("Event must be an object".to_owned()),
+    };
+    let result = match checked {
+        Err(refusal) => Err(Failure::Refused(refusal)),
+        Ok(event) => match app.store.store(&event).await {
+            Ok(()) => Ok(event.ids.len()),
+            Err(StoreError::Refused(_)) => Err(Failure::Refused("Attributes cannot be stored as JSON".to_owned())),
+            Err(error @ StoreError::Unavailable(_)) => {
+                tracing::warn!(%error, "event not stored");
+                Err(Failure::Unavailable)
+            }
+            Err(error @ StoreError::Failed(_)) => {
+                tracing::error!(%error, "event not stored");
+                Err(Failure::Internal)
+            }
+        },
+    };
+    app.metrics.event(match &result {
+        Ok(entities) => Fate::Stored(*entities),
+        Err(Failure::Refused(_)) => Fate::Refused,
+        Err(_) => Fate::Failed,
+    });
+    result.map(drop)
+}
+
+/// How many times the limit is read, and dropped, of a body that is too large, before the connection is given up.
+const PATIENCE: usize = 8;
+
+/// Reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used: an
+/// answer while the body is still on its way is one that a client may never see.
+async fn read(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Problem> {
+    let limit = app.settings.max_body_bytes;
+    let declared = body.size_hint().exact().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let mut bytes = Vec::with_capacity(declared.min(limit));
+    let mut seen = 0;
+    while seen <= limit.saturating_mul(PATIENCE)
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame.map_err(|_| Problem::from(Malformed::Json))?;
+        let Ok(data) = frame.into_data() else { continue };
+        seen += data.len();
+        if seen <= limit {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    if seen > limit {
+        let error = format!("Request body must not be larger than {limit} bytes");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, error));
+    }
+    if !is_json(headers) {
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
+    }
+    Ok(bytes)
+}
+
+/// `application/json`, `application/*+json`, with or without parameters, or no type at all.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        return true;
+    };
+    let essence = value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+async fn health(State(app): State<Arc<App>>) -> Response {
+    let work = async {
+        Ok(if app.store.is_up().await {
+            (StatusCode::OK, Json(Health { status: "healthy", message: HEALTHY }))
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "unhealthy", message: UNAVAILABLE }))
+        })
+    };
+    answer(&app, "health", work).await
+}

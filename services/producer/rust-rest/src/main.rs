@@ -1,0 +1,41 @@
+//! Event ingestion over REST: Axum and sqlx. The rules are in `services/producer/README.md`.
+
+mod app;
+mod body;
+
+use std::{process::ExitCode, sync::Arc};
+
+use axum::serve::ListenerExt;
+use producer_core::{
+    metrics::Metrics,
+    process::{self, Fatal},
+    settings::Settings,
+    store::Store,
+};
+
+const SERVICE: &str = "producer-rust-rest";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    process::exit(run().await)
+}
+
+async fn run() -> Result<(), Fatal> {
+    let settings = Settings::from_env("SERVER_PORT", 8082, 0).map_err(|e| Fatal::Setting(e.to_string()))?;
+    process::start_log(&settings)?;
+    let store =
+        Store::new(&settings, SERVICE).map_err(|e| Fatal::Setting(format!("DATABASE_URL cannot be used: {e}")))?;
+    let listener = process::listen(&settings, settings.port, "rest").await?.tap_io(|stream| {
+        // A socket that went away says so at its next read.
+        let _ = stream.set_nodelay(true);
+    });
+    let app = app::router(Arc::new(app::App {
+        store: store.clone(),
+        metrics: Metrics::default(),
+        settings: settings.clone(),
+    }));
+    let serve = |stop| async move {
+        axum::serve(listener, app).with_graceful_shutdown(stop).await.map_err(|e| Fatal::Serve(e.to_string()))
+    };
+    process::until_stopped(&settings, &store, serve).await
+}
