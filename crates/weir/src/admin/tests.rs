@@ -171,7 +171,7 @@ fn the_index_names_every_page() {
     let pages =
         index.text().lines().filter_map(|line| line.split_ascii_whitespace().nth(1).filter(|p| p.starts_with('/')));
     let pages: Vec<&str> = pages.collect();
-    assert_eq!(pages.len(), 8);
+    assert_eq!(pages.len(), 9);
     for page in pages {
         let expected = match page {
             "/reload" => 405,
