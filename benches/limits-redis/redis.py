@@ -15,7 +15,6 @@ import os
 import platform
 import re
 import statistics
-import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -179,7 +178,9 @@ def main():
     (arguments.out / "summary.md").write_text(text)
     print(text)
     missed = [row["workload"] for row in results if row["ratio"] < row["bar"]]
-    missed += [row["workload"] for row in results if row["workload"] == "over" and row["weir"]["commands_per_request"] > 0.02]
+    missed += [
+        row["workload"] for row in results if row["workload"] == "over" and row["weir"]["commands_per_request"] > 0.02
+    ]
     if missed:
         sys.exit(f"bars missed: {', '.join(missed)}")
 
