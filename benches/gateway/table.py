@@ -8,10 +8,7 @@ Run it on an idle machine: the load generator and the upstream have one core, th
 """
 
 import argparse
-import json
 import math
-import os
-import platform
 import re
 import signal
 import socket
@@ -19,11 +16,11 @@ import statistics
 import subprocess
 import sys
 import time
-from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from rig import ROOT, Missing, Rig, cpu_us, need, output, rss_kib, say, wrk
+from record import environment, save
+from rig import Missing, Rig, cpu_us, need, output, rss_kib, say, wrk
 
 # name, path, script, connections, peers with their bars
 CPU_ROWS = {
@@ -222,30 +219,6 @@ def memory(rig, connections=10_000):
     }
 
 
-def environment(weir, bench="gateway"):
-    """Where and how a result was made. What scripts/bench itself adds is not part of the command."""
-    given = [
-        word for before, word in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False) if "--weir" not in (word, before)
-    ]
-    given = [word for before, word in zip(["", *given], given, strict=False) if "--out" not in (word, before)]
-    info = {
-        line.split(":")[0].strip(): line.split(":", 1)[1].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if ":" in line
-    }
-    return {
-        "date": date.today().isoformat(),
-        "host": platform.node(),
-        "kernel": platform.release(),
-        "cpu": info.get("model name"),
-        "cores": os.cpu_count(),
-        "commit": output(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]),
-        "weir": output([weir, "--version"]),
-        "nginx": output(["nginx", "-v"]),
-        "command": " ".join(["scripts/bench", bench, *given]),
-    }
-
-
 def summary(results):
     """The table as Markdown."""
     lines = ["# Gateway: the table of bars", ""]
@@ -303,7 +276,7 @@ def main():
     arguments = parser.parse_args()
     rows = arguments.rows.split(",")
     rig = Rig(arguments.weir)
-    results = {"environment": environment(arguments.weir)}
+    results = {"environment": environment(output([arguments.weir, "--version"]), output(["nginx", "-v"]))}
     try:
         rig.upstream()
         results["cpu"] = cpu_rows(rig, [row for row in CPU_ROWS if row in rows], arguments.rounds)
@@ -319,12 +292,7 @@ def main():
             results["binary_bytes"] = stripped.stat().st_size
     finally:
         rig.close()
-    text = summary(results)
-    print(text)
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-        (arguments.out / "summary.md").write_text(text)
+    save(arguments.out, results, summary(results))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 import rig
+from record import environment, save
 
 CONF = """daemon off; worker_processes 1; pid nginx.pid; error_log stderr;
 events {{ worker_connections 4096; }}
@@ -193,19 +193,10 @@ def main() -> None:
     options = parser.parse_args()
     parts = options.part or ["closed", "lag", "latency"]
     peers = [peer for peer in options.peers.split(",") if have(peer)]
-    lines, raw = (
-        [],
-        {
-            "host": os.uname().release,
-            "time": time.strftime("%FT%TZ", time.gmtime()),
-            "closed": {},
-            "lag": {},
-            "latency": [],
-        },
-    )
+    lines, raw = ["# The load generator, against others", ""], {"closed": {}, "lag": {}, "latency": []}
 
     def say(line: str) -> None:
-        print(line, flush=True)
+        rig.say(line)
         lines.append(line)
 
     with tempfile.TemporaryDirectory() as name:
@@ -271,10 +262,7 @@ def main() -> None:
                             say(f"| {rate} | {tool} | {mid['rate']:.0f} | {mid['p50']:.0f} | {mid['p99']:.0f} |")
         finally:
             bench.stop()
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "summary.md").write_text("\n".join(lines) + "\n")
-        (options.out / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
+    save(options.out, {"environment": environment(), **raw}, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

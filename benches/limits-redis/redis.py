@@ -10,17 +10,14 @@ other.
 """
 
 import argparse
-import json
 import os
-import platform
 import re
 import statistics
-import subprocess
 import sys
-from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gateway"))
+from record import environment, save
 from rig import GATEWAY_CORE, LOAD_CORE, ROOT, Rig, cpu_us, free_port, need, output, say
 
 HERE = Path(__file__).resolve().parent
@@ -133,15 +130,14 @@ def compare(rig, workload, rounds, seconds, app):
     }
 
 
-def summary(results, arguments):
+def summary(results, where, arguments):
     lines = [
         "# Limits in Redis against the original design",
         "",
-        f"Made by `scripts/bench limits-redis` at commit {output(['git', 'rev-parse', '--short', 'HEAD'])} on {platform.node()}, "
-        f"{date.today()}: {arguments.rounds} rounds of {arguments.seconds:g} s, 64 connections, 20 keys. "
+        f"Made by `{where['command']}` at commit {where['commit']} on {where['host']}, {where['date']}: {arguments.rounds} rounds of {arguments.seconds:g} s, 64 connections, 20 keys. "
         f"Gateway and Redis on one core, load (wrk) and application on the other.",
         "",
-        f"{output([arguments.weir, '--version'])}; {output(['redis-server', '--version']).split(' sha')[0]}; limiter-fiber of this commit.",
+        f"{'; '.join(where['versions'])}; limiter-fiber of this commit.",
         "",
         "| workload | requests per CPU-second, weir | limiter-fiber | ratio (spread) | bar | CPU us per request, gateway + Redis: weir | limiter-fiber "
         "| Redis commands per request: weir | limiter-fiber |",
@@ -173,13 +169,12 @@ def main():
         results = [compare(rig, name, arguments.rounds, arguments.seconds, rig.upstream_port) for name in names]
     finally:
         rig.close()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "raw.json").write_text(json.dumps(results, indent=1) + "\n")
-    text = summary(results, arguments)
-    (arguments.out / "summary.md").write_text(text)
-    print(text)
+    where = environment(output([arguments.weir, "--version"]), output(["redis-server", "--version"]).split(" sha")[0])
+    save(arguments.out, {"environment": where, "rows": results}, summary(results, where, arguments))
     missed = [row["workload"] for row in results if row["ratio"] < row["bar"]]
-    missed += [row["workload"] for row in results if row["workload"] == "over" and row["weir"]["commands_per_request"] > 0.02]
+    missed += [
+        row["workload"] for row in results if row["workload"] == "over" and row["weir"]["commands_per_request"] > 0.02
+    ]
     if missed:
         sys.exit(f"bars missed: {', '.join(missed)}")
 

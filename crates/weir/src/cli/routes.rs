@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use weir::config::{Action, Config, HostPattern, Rewrite, Route, RouteId, load_file, process_environment};
-use weir::route::{Described, Found, Lookup, Table, describe, path, rewrite};
+use weir::route::{Described, Found, Lookup, Table, path, rewrite};
 
 use super::{BAD_CONFIGURATION, print, refuse};
 
@@ -49,9 +49,11 @@ impl Routes {
 fn list(config: &Config) -> String {
     let mut rows = vec![["NAME", "METHODS", "HOST", "PATH", "HEADERS", "GOES TO"].map(str::to_owned)];
     let any = |text: String| if text.is_empty() { "any".to_owned() } else { text };
-    for route in describe(config) {
-        let headers = route.headers_text();
-        rows.push([route.name, any(route.methods.join(",")), any(route.host), route.path, headers, route.to]);
+    for route in &config.routes {
+        let told = Described::of(config, route);
+        let headers =
+            Some(route.matcher.headers_text()).filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
+        rows.push([told.name, any(told.methods.join(",")), any(told.host), told.path, headers, told.to]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
@@ -205,8 +207,7 @@ fn why_not(route: &Route, request: &Request, path: &[u8]) -> Option<String> {
     }
     probe.matcher.headers = headers_wanted;
     if !matches(&probe) {
-        let wanted: Vec<_> = probe.matcher.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        return Some(format!("it wants {}", wanted.join(",")));
+        return Some(format!("it wants {}", probe.matcher.headers_text()));
     }
     Some(format!("{} comes after", probe.matcher.path))
 }

@@ -40,12 +40,6 @@ impl Described {
             to: destination(config, &route.action),
         }
     }
-
-    /// The header fields in one word: `x-tier=gold,x-b=c`, or `-`.
-    pub fn headers_text(&self) -> String {
-        let pairs: Vec<String> = self.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        if pairs.is_empty() { "-".to_owned() } else { pairs.join(",") }
-    }
 }
 
 /// What an action does, in a few words.

@@ -40,6 +40,14 @@ pub struct Matcher {
     pub headers: Vec<(Arc<str>, Arc<str>)>,
 }
 
+impl Matcher {
+    /// The header matches in one word, `x-tier=gold,x-b=c`; empty without any.
+    pub fn headers_text(&self) -> String {
+        let pairs: Vec<String> = self.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        pairs.join(",")
+    }
+}
+
 /// Host part of a match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {
