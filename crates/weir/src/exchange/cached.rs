@@ -30,13 +30,13 @@ use crate::policy::cache::lead::Lead;
 use crate::policy::cache::lookup::{Found, url};
 use crate::policy::cache::purge::{Event, Which};
 use crate::policy::cache::rules::delivery::{Delivery as Choice, choose};
-use crate::policy::cache::rules::key::BodyDigest;
+use crate::policy::cache::rules::key::{BodyDigest, set_class, url_of};
 use crate::policy::cache::rules::request::{Incoming, admit};
 use crate::policy::cache::rules::reuse::{self, Reuse, assess, may_replace_error};
 use crate::policy::cache::rules::status::{self, Outcome};
-use crate::policy::cache::rules::update::Freshened;
+use crate::policy::cache::rules::update::{Freshened, HeadEffect};
 use crate::policy::cache::rules::{
-    Admission, Asked, Bypass, Class, Fwd, LiveLines, Terms, Times, coalesce, head, storable, update,
+    Admission, Asked, Bypass, Class, Fwd, LiveLines, StoredLines, Terms, Times, coalesce, head, storable, update,
 };
 use crate::policy::cache::store::Slot;
 use crate::policy::cache::wire::Stored;
@@ -161,15 +161,17 @@ pub async fn run<C: ClientIo>(
 fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Step {
     let now_ms = clock::unix_ms();
     loop {
+        let mut beside = None;
         let (stored, fwd, alone) = match look_up(x, cache, asked) {
             Found::Answer(entry) => {
                 let terms = cache.cache.terms(&entry);
                 match assess(&terms, asked, now_ms) {
                     Reuse::Fresh | Reuse::StaleAsAsked => return Step::Serve(entry, terms),
                     Reuse::WhileRevalidating => return Step::ServeAndRefresh(entry, terms),
-                    // The answer to HEAD says nothing that could be filed under GET.
+                    // The answer to HEAD is filed under HEAD; what it says of the one to GET is seen when it is here.
                     Reuse::Validate(fwd) if asked.class == Class::Head && entry.head.class == Class::Get => {
                         x.scratch.key.set_class(Class::Head);
+                        beside = Some(entry);
                         (None, fwd, false)
                     }
                     Reuse::Validate(fwd) => (Some(entry), fwd, false),
@@ -200,6 +202,7 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
             }
         };
         lead.stored = stored;
+        lead.beside = beside;
         return Step::Lead(Box::new(lead));
     }
 }
@@ -362,7 +365,7 @@ async fn lead<C: ClientIo>(
                 x.log.error = Some(error);
                 count_stand_in(x, cache);
                 lead.stand_in(entry.clone());
-                x.cache.serve = Some((entry, Outcome::Hit));
+                x.cache.serve = Some((entry, Outcome::Rescued { status: None }));
             }
             _ => {
                 // What the leader's client did is no news for those who wait.
@@ -427,6 +430,10 @@ pub(super) fn receive<C: ClientIo>(
     };
     let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
     let is_error = reuse::is_error(reply.status);
+    if let Some(get) = lead.beside.take() {
+        head_says(x, cache, snapshot, route, (&lead, &get), buf);
+    }
+    let reply = &x.scratch.response;
     if let Some(stored) = lead.stored.clone() {
         let terms = cache.cache.terms(&stored);
         if reply.status == 304 {
@@ -443,22 +450,32 @@ pub(super) fn receive<C: ClientIo>(
                 Freshened::NotStored(terms, _) => (terms, false),
             };
             let edits = &snapshot.config().routes[route.0].headers.response;
-            let head = stored.head.renewed(terms, fields, lead.sent_ms, edits, &cache.cache.settings.tags);
+            // The 304 may name other fields in `Vary` than the stored answer did.
+            let filed = kept.then(|| {
+                let mut names = Vec::new();
+                let _ = rules::vary::write_names(StoredLines(&fields), &mut names);
+                lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole())
+            });
+            let tags = &cache.cache.settings.tags;
+            let head = stored.head.renewed(terms, fields, filed, lead.sent_ms, edits, tags);
             let entry = Arc::new(Entry::new(Arc::new(head), stored.body.clone()));
             cache.metrics.revalidated();
             x.log.cache = Some("revalidated");
             let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
             if kept {
                 cache.remember(&lead.primary(), &entry);
+            } else {
+                replaced(cache, &stored);
             }
             lead.confirmed(entry.clone(), kept);
             x.cache.serve = Some((entry, outcome));
             return Received::Replaced;
         }
         if is_error && may_replace_error(&terms, &lead.asked, times.received_ms) {
+            let status = Some(reply.status);
             count_stand_in(x, cache);
             lead.stand_in(stored.clone());
-            x.cache.serve = Some((stored, Outcome::Hit));
+            x.cache.serve = Some((stored, Outcome::Rescued { status }));
             return Received::Replaced;
         }
     }
@@ -471,11 +488,16 @@ pub(super) fn receive<C: ClientIo>(
     };
     let has_room = lead.asked.class == Class::Head || lead.has_room(length.unwrap_or(0));
     let considered = storable::consider(policy, &lead.asked, reply.status, lines, times);
-    // What stands in for the first choice is not what the route wants to be known for; a part is not the whole.
+    // A part that says it is the whole must have the length of the whole.
+    let is_whole = reply.status != 206 || (length.is_some() && length == rules::range::whole_length(lines));
+    // What stands in for the first choice is not what the route wants to be known for.
     let terms = match considered {
-        Ok(terms) if has_room && x.log.slot <= 1 && reply.status != 206 => terms,
+        Ok(terms) if has_room && x.log.slot <= 1 && is_whole => terms,
         _ => {
             cache.metrics.uncacheable();
+            if let (Some(stored), false) = (&lead.stored, is_error) {
+                replaced(cache, stored);
+            }
             lead.apart(is_error);
             return if x.cache.is_background { Received::Unwanted } else { Received::Forward };
         }
@@ -508,6 +530,55 @@ pub(super) fn receive<C: ClientIo>(
     Received::Keep(Box::new(Keeping { lead, head, intake, delivery, upstream_due: 0, client_due: 0, due: 0 }))
 }
 
+/// What the answer to a forwarded HEAD says of a stored answer to GET (RFC 9111 section 4.3.5): it is confirmed, or another answer by now.
+/// In mode `ttl` it says nothing: there the time decides.
+fn head_says<C: ClientIo>(
+    x: &Exchange<'_, C>,
+    cache: &Rc<RouteCache>,
+    snapshot: &Snapshot,
+    route: RouteId,
+    (lead, get): (&Lead, &Arc<Entry>),
+    buf: &[u8],
+) {
+    let reply = &x.scratch.response;
+    let (policy, lines) = (&cache.policy, LiveLines::new(&reply.fields, buf));
+    let terms = cache.cache.terms(get);
+    if !policy.is_http() {
+        return;
+    }
+    match update::head_effect(&terms, get.head.fields(), get.body.len() as u64, reply.status, lines) {
+        HeadEffect::None => {}
+        HeadEffect::Invalidate => {
+            // All that were asked for until then; what this HEAD brings was asked for later.
+            let until_ms = lead.sent_ms.saturating_sub(1).max(get.head.asked_ms);
+            change(cache, url_of(&get.head.key), until_ms);
+        }
+        HeadEffect::Freshen => {
+            let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
+            let asked = Asked { class: Class::Get, ..lead.asked };
+            let mut fields = Vec::with_capacity(get.head.fields.len());
+            let fresh = update::freshen(policy, &asked, &terms, &get.head.fields, lines, times, &mut fields);
+            let mut names = Vec::new();
+            let _ = rules::vary::write_names(StoredLines(&fields), &mut names);
+            let same = names == get.head.varies.as_ref().map_or(&[][..], |varies| &varies.names);
+            let Freshened::Stored(terms) = fresh else { return replaced(cache, get) };
+            if !same {
+                return replaced(cache, get);
+            }
+            let edits = &snapshot.config().routes[route.0].headers.response;
+            let tags = &cache.cache.settings.tags;
+            let head = get.head.renewed(terms, fields, None, lead.sent_ms, edits, tags);
+            let entry = Arc::new(Entry::new(Arc::new(head), get.body.clone()));
+            cache.metrics.revalidated();
+            if lead.store(&entry) {
+                let mut primary = lead.primary().to_vec();
+                set_class(&mut primary, Class::Get);
+                cache.remember(&primary, &entry);
+            }
+        }
+    }
+}
+
 /// What an unsafe method changed is not answered from the cache any more (RFC 9111 section 4.4).
 fn invalidate<C>(x: &Exchange<'_, C>, cache: &RouteCache, status: u16, reply: LiveLines<'_>) {
     let request = &x.scratch.request;
@@ -515,13 +586,24 @@ fn invalidate<C>(x: &Exchange<'_, C>, cache: &RouteCache, status: u16, reply: Li
         let trusted = x.down.client.peer_is_trusted;
         let url = url((request, x.down.buffer.whole()), &x.scratch.path, trusted);
         let now_ms = clock::unix_ms();
-        rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| {
-            cache.cache.state.invalidated.note(url, now_ms);
-            if cache.remote.is_some() {
-                let which = Which::Url(String::from_utf8_lossy(url).into_owned());
-                cache.announce(&Event { which, soft: false, is_change: true, at_ms: now_ms });
-            }
-        });
+        rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| change(cache, url, now_ms));
+    }
+}
+
+/// The origin has another answer by now, which is not kept: what is stored, in a farther level too, is not used as it is.
+fn replaced(cache: &RouteCache, stored: &Entry) {
+    cache.cache.state.memory.remove(&stored.head.key);
+    if cache.remote.is_some() {
+        change(cache, url_of(&stored.head.key), stored.head.asked_ms);
+    }
+}
+
+/// What is stored of a URL and was asked for until then must be confirmed, here and in every gateway that shares the store.
+fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
+    cache.cache.state.invalidated.note(url, until_ms);
+    if cache.remote.is_some() {
+        let which = Which::Url(String::from_utf8_lossy(url).into_owned());
+        cache.announce(&Event { which, soft: false, is_change: true, at_ms: until_ms });
     }
 }
 
@@ -576,7 +658,7 @@ async fn follow<C: ClientIo>(
             }
             cache.metrics.miss();
             count_stand_in(x, cache);
-            serve(x, cache, asked, &entry, &terms, Outcome::Hit).await?;
+            serve(x, cache, asked, &entry, &terms, Outcome::Rescued { status: None }).await?;
             Ok(Followed::Served)
         }
         Progress::Found(entry) => {

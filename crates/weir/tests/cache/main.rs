@@ -6,6 +6,7 @@ mod keys;
 mod limits;
 mod operate;
 mod redis;
+mod rfc;
 mod ttl;
 
 use std::time::Duration;

@@ -50,16 +50,17 @@ impl Head {
         Head { terms, class, fields: fields.into(), edited, length, key, varies, asked_ms, tags }
     }
 
-    /// The same answer on other terms, with other fields.
+    /// The same answer on other terms, with other fields; `filed` if it is under another key now.
     pub fn renewed(
         &self,
         terms: Terms,
         fields: Vec<u8>,
+        filed: Option<Filed>,
         asked_ms: u64,
         edits: &Edits,
         tag_fields: &[Arc<str>],
     ) -> Self {
-        let filed = (self.key.clone(), self.varies.clone());
+        let filed = filed.unwrap_or_else(|| (self.key.clone(), self.varies.clone()));
         Head::new((terms, self.class), fields, self.length, filed, asked_ms, edits, tag_fields)
     }
 
@@ -181,7 +182,7 @@ pub(crate) mod tests {
             remove: vec!["x-old".into(), "date".into()],
             ..Edits::default()
         };
-        let edited = plain.renewed(plain.terms, plain.fields.to_vec(), 0, &edits, &[]);
+        let edited = plain.renewed(plain.terms, plain.fields.to_vec(), None, 0, &edits, &[]);
         assert_eq!(edited.lines(), b"Cache-Tag: a, b\r\nX-New: 2\r\n");
         assert!(edited.tags.is_empty());
     }

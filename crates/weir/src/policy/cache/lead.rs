@@ -39,6 +39,8 @@ pub struct Lead {
     pub fwd: Fwd,
     /// What is kept and must be confirmed by the origin, if there is something.
     pub stored: Option<Arc<Entry>>,
+    /// The stored answer to GET that this HEAD could not use, and may say something about.
+    pub beside: Option<Arc<Entry>>,
     /// How often the cache was purged when the fetch began.
     purges: u64,
     /// Milliseconds since the Unix epoch when the origin is asked.
@@ -79,6 +81,7 @@ impl Lead {
             asked,
             fwd,
             stored: None,
+            beside: None,
             purges: cache.state.purges(),
             sent_ms: clock::unix_ms(),
             is_settled: false,
@@ -183,10 +186,11 @@ impl Lead {
 
     /// The origin confirmed the stored answer: it goes on as `entry`, which is stored if it may be.
     pub fn confirmed(mut self, entry: Arc<Entry>, store: bool) {
+        if let Some(stored) = self.stored.take_if(|stored| !store || stored.head.key != entry.head.key) {
+            self.state().memory.remove(&stored.head.key);
+        }
         if store {
             self.store(&entry);
-        } else {
-            self.state().memory.remove(&entry.head.key);
         }
         self.settle();
         self.fill.complete(entry);
@@ -198,7 +202,8 @@ impl Lead {
         self.fill.stand_in(entry);
     }
 
-    fn store(&self, entry: &Arc<Entry>) -> bool {
+    /// Keeps an answer, if nothing was purged since the origin was asked. Returns whether it did, or would if there were a memory store.
+    pub fn store(&self, entry: &Arc<Entry>) -> bool {
         // What was purged meanwhile must not come back.
         let is_wanted = self.state().purges() == self.purges;
         if is_wanted && self.cache.has_memory() {
@@ -210,10 +215,6 @@ impl Lead {
     /// The answer is for this client only, or cannot be kept: those who wait ask for themselves, and for a while nobody waits.
     pub fn apart(mut self, is_error: bool) {
         self.pass(if is_error { PASS_AFTER_ERROR_NS } else { PASS_NS });
-        // The origin has another answer now. After an error the old one may still stand in.
-        if let (Some(stored), false) = (&self.stored, is_error) {
-            self.state().memory.remove(&stored.head.key);
-        }
         self.settle();
         self.fill.apart();
     }
