@@ -149,7 +149,8 @@ impl Fill {
     /// Adds a reader, from the start of the answer; `None` when it began to forget already.
     pub fn read(self: &Arc<Self>) -> Option<Reader> {
         let mut state = self.lock();
-        if state.dropped > 0 || state.oversize {
+        let is_whole = matches!(state.phase, Phase::Whole(_));
+        if !is_whole && (state.dropped > 0 || state.oversize) {
             return None;
         }
         let free = state.readers.iter().position(Option::is_none);

@@ -186,11 +186,10 @@ impl Lead {
 
     /// The origin confirmed the stored answer: it goes on as `entry`, which is stored if it may be.
     pub fn confirmed(mut self, entry: Arc<Entry>, store: bool) {
-        if let Some(stored) = self.stored.take_if(|stored| !store || stored.head.key != entry.head.key) {
-            self.state().memory.remove(&stored.head.key);
-        }
         if store {
             self.store(&entry);
+        } else {
+            self.state().memory.remove(&entry.head.key);
         }
         self.settle();
         self.fill.complete(entry);
