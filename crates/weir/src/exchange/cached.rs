@@ -134,16 +134,17 @@ pub async fn run<C: ClientIo>(
         is_upgrade: request.upgrade && !action.upgrade.is_empty(),
         lines: LiveLines::new(&request.fields, buf),
     };
-    let asked = match admit(&cache.policy, incoming) {
-        Admission::Use(asked) => asked,
-        Admission::Bypass(why) => return Box::pin(around(x, snapshot, route, action, cache, why)).await,
+    let admission = match admit(&cache.policy, incoming) {
+        Admission::Use(asked) if asked.class == Class::Post => Box::pin(body_digest(x)).await?.map_or(
+            Err(Bypass::NotJson),
+            |digest| Ok((asked, Some(digest))),
+        ),
+        Admission::Use(asked) => Ok((asked, None)),
+        Admission::Bypass(why) => Err(why),
     };
-    let digest = match asked.class {
-        Class::Post => match Box::pin(body_digest(x)).await? {
-            Some(digest) => Some(digest),
-            None => return Box::pin(around(x, snapshot, route, action, cache, Bypass::NotJson)).await,
-        },
-        Class::Get | Class::Head => None,
+    let (asked, digest) = match admission {
+        Ok(admitted) => admitted,
+        Err(why) => return around(x, snapshot, route, action, cache, why).await,
     };
     let head = (&x.scratch.request, x.down.buffer.whole());
     let trusted = x.down.client.peer_is_trusted;
