@@ -135,10 +135,9 @@ pub async fn run<C: ClientIo>(
         lines: LiveLines::new(&request.fields, buf),
     };
     let admission = match admit(&cache.policy, incoming) {
-        Admission::Use(asked) if asked.class == Class::Post => Box::pin(body_digest(x)).await?.map_or(
-            Err(Bypass::NotJson),
-            |digest| Ok((asked, Some(digest))),
-        ),
+        Admission::Use(asked) if asked.class == Class::Post => {
+            Box::pin(body_digest(x)).await?.map_or(Err(Bypass::NotJson), |digest| Ok((asked, Some(digest))))
+        }
         Admission::Use(asked) => Ok((asked, None)),
         Admission::Bypass(why) => Err(why),
     };

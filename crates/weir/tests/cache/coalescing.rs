@@ -24,10 +24,7 @@ fn asking(weir: &testkit::Weir, many: usize, target: &str, fields: &[(&str, &str
 fn a_thousand_misses_are_one_fetch_and_all_answers_are_equal() {
     let gate = Gate::new();
     let body: Arc<Vec<u8>> = Arc::new((0..100_000u32).flat_map(u32::to_be_bytes).collect());
-    let origin = {
-        let body = body.clone();
-        Upstream::start(answer::gated(&gate, answer::ok((*body).clone())))
-    };
+    let origin = Upstream::start(answer::gated(&gate, answer::ok((*body).clone())));
     let weir = gateway(&origin, TTL);
     let clients = asking(&weir, 1000, "/same", &[]);
     origin.wait_for_requests(1);

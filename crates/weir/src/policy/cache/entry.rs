@@ -174,7 +174,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_head_has_its_tags_and_the_routes_edits() {
-        let plain = entry("").head.clone();
+        let plain = entry("").head;
         assert_eq!(plain.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), [b"a", b"b"]);
         assert_eq!(plain.lines(), &*plain.fields);
         let edits = Edits {

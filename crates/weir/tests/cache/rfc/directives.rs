@@ -67,7 +67,9 @@ fn s5_2_2_field_lists_leave_the_fields_out_of_what_is_reused() {
     let rig = Rig::http();
     for directive in ["no-cache", "private"] {
         let path = rig.path();
-        let reply = format!("200|Cache-Control: max-age=9, {directive}=\"X-Mine, Set-Cookie\"|X-Mine: m|X-Ours: o|Set-Cookie: a=b");
+        let reply = format!(
+            "200|Cache-Control: max-age=9, {directive}=\"X-Mine, Set-Cookie\"|X-Mine: m|X-Ours: o|Set-Cookie: a=b"
+        );
         rig.get(&path, &reply, &[]);
         let hit = rig.get(&path, &reply, &[]);
         assert_eq!(x_cache(&hit), Some("HIT"), "{directive}");
@@ -131,6 +133,9 @@ fn rfc9213_a_targeted_field_replaces_the_others() {
     let path = rig.path();
     for _ in 0..2 {
         let reply = rig.get(&path, "200|CDN-Cache-Control: max-age=9|Cache-Control: max-age=1", &[]);
-        assert_eq!((reply.field("cdn-cache-control"), reply.field("cache-control")), (Some("max-age=9"), Some("max-age=1")));
+        assert_eq!(
+            (reply.field("cdn-cache-control"), reply.field("cache-control")),
+            (Some("max-age=9"), Some("max-age=1"))
+        );
     }
 }

@@ -159,7 +159,11 @@ fn rfc5861_4_stale_if_error_has_a_window_and_four_statuses() {
     }
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=0|ETag: \"a\"|=old", &[]);
-    assert_eq!(rig.get(&path, "500", &[("Cache-Control", "stale-if-error=100")]).text(), "old", "asked for by the client");
+    assert_eq!(
+        rig.get(&path, "500", &[("Cache-Control", "stale-if-error=100")]).text(),
+        "old",
+        "asked for by the client"
+    );
 }
 
 #[test]

@@ -121,7 +121,10 @@ fn s3_4_a_part_that_is_everything_is_the_whole() {
     let whole = "206|Cache-Control: max-age=9|Content-Range: bytes 0-9/10|=0123456789";
     rig.get(&path, whole, &[("Range", "bytes=0-")]);
     let hit = rig.get(&path, "500", &[]);
-    assert_eq!((hit.status(), hit.text(), x_cache(&hit), hit.field("content-range")), (200, "0123456789", Some("HIT"), None));
+    assert_eq!(
+        (hit.status(), hit.text(), x_cache(&hit), hit.field("content-range")),
+        (200, "0123456789", Some("HIT"), None)
+    );
     // One whose length does not fit what it says is a part that lies.
     assert!(!rig.stores("206|Cache-Control: max-age=9|Content-Range: bytes 0-99/100|=0123456789"));
 }

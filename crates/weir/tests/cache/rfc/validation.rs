@@ -10,7 +10,8 @@ fn s4_3_1_validation_sends_the_stored_validators_and_none_of_the_clients() {
     let rig = Rig::http();
     let (path, modified) = (rig.path(), http_date(-1000));
     rig.get(&path, &format!("200|Cache-Control: no-cache|ETag: W/\"a\"|Last-Modified: {modified}"), &[]);
-    let theirs = [("If-None-Match", "\"mine\""), ("If-Modified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"), ("Range", "bytes=0-1")];
+    let theirs =
+        [("If-None-Match", "\"mine\""), ("If-Modified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"), ("Range", "bytes=0-1")];
     rig.get(&path, "200|Cache-Control: no-cache", &theirs);
     let seen = rig.seen();
     assert_eq!(seen.head.all("if-none-match"), ["W/\"a\""]);
@@ -22,7 +23,9 @@ fn s4_3_1_validation_sends_the_stored_validators_and_none_of_the_clients() {
 fn s4_3_2_conditions_are_evaluated_against_the_store() {
     let rig = Rig::http();
     let (path, modified) = (rig.path(), http_date(-1000));
-    let reply = format!("200|Cache-Control: max-age=100|ETag: \"a\"|Last-Modified: {modified}|Expires: @+100|Vary: X-V|X-Other: o|Content-Type: text/plain");
+    let reply = format!(
+        "200|Cache-Control: max-age=100|ETag: \"a\"|Last-Modified: {modified}|Expires: @+100|Vary: X-V|X-Other: o|Content-Type: text/plain"
+    );
     rig.get(&path, &reply, &[]);
     let earlier = http_date(-2000);
     for (name, value, status) in [
@@ -81,8 +84,11 @@ fn s4_3_4_a_304_updates_the_stored_fields_and_makes_the_answer_young() {
     let rig = Rig::http();
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=5|Age: 5|ETag: \"a\"|X-A: 1|X-B: 1|Content-Type: text/plain|=body", &[]);
-    let confirmed =
-        rig.get(&path, "304|Cache-Control: max-age=100|ETag: \"a\"|X-B: 2|X-C: 2|Content-Type: text/html|Content-Encoding: gzip", &[]);
+    let confirmed = rig.get(
+        &path,
+        "304|Cache-Control: max-age=100|ETag: \"a\"|X-B: 2|X-C: 2|Content-Type: text/html|Content-Encoding: gzip",
+        &[],
+    );
     assert!(cache_status(&confirmed).contains("fwd=stale; fwd-status=304; stored"));
     let hit = rig.get(&path, "500", &[]);
     for reply in [&confirmed, &hit] {
@@ -99,9 +105,12 @@ fn s4_3_4_a_304_updates_the_stored_fields_and_makes_the_answer_young() {
 #[test]
 fn s4_3_4_a_304_with_another_strong_validator_is_about_something_else() {
     let rig = Rig::http();
-    for (stored, told, confirms) in
-        [("\"a\"", "ETag: \"b\"", false), ("W/\"a\"", "ETag: W/\"a\"", true), ("\"a\"", "X-None: 0", true), ("\"a\"", "ETag: \"a\"", true)]
-    {
+    for (stored, told, confirms) in [
+        ("\"a\"", "ETag: \"b\"", false),
+        ("W/\"a\"", "ETag: W/\"a\"", true),
+        ("\"a\"", "X-None: 0", true),
+        ("\"a\"", "ETag: \"a\"", true),
+    ] {
         let path = rig.path();
         rig.get(&path, &format!("200|Cache-Control: no-cache|ETag: {stored}|=body"), &[]);
         let before = rig.origin.request_count();
@@ -134,7 +143,11 @@ fn s4_3_4_a_304_may_change_what_the_answer_varies_on() {
         assert_eq!(ask("304|ETag: \"a\"|Vary: X-V|Cache-Control: max-age=100", "1").text(), "one");
         assert_eq!(x_cache(&ask("500", "1")), Some("HIT"));
         let other = ask("200|Cache-Control: max-age=100|Vary: X-V|=two", "2");
-        assert_eq!((other.text(), x_cache(&other)), ("two", Some("MISS")), "another variant is not answered with the first");
+        assert_eq!(
+            (other.text(), x_cache(&other)),
+            ("two", Some("MISS")),
+            "another variant is not answered with the first"
+        );
         assert_eq!((ask("500", "1").text(), ask("500", "2").text()), ("one", "two"));
     }
 }
@@ -179,7 +192,9 @@ fn ranges_follow_if_range() {
     let rig = Rig::http();
     let (path, modified) = (rig.path(), http_date(-1000));
     rig.get(&path, &format!("200|Cache-Control: max-age=100|ETag: \"a\"|Last-Modified: {modified}|=0123456789"), &[]);
-    for (if_range, status) in [("\"a\"", 206), ("\"b\"", 200), ("W/\"a\"", 200), (&*modified, 206), (&*http_date(-900), 200)] {
+    for (if_range, status) in
+        [("\"a\"", 206), ("\"b\"", 200), ("W/\"a\"", 200), (&*modified, 206), (&*http_date(-900), 200)]
+    {
         let reply = rig.get(&path, "500", &[("Range", "bytes=2-3"), ("If-Range", if_range)]);
         assert_eq!((reply.status(), x_cache(&reply)), (status, Some("HIT")), "{if_range}");
         assert_eq!(reply.text(), if status == 206 { "23" } else { "0123456789" });
@@ -194,6 +209,10 @@ fn a_condition_of_a_client_that_finds_nothing_goes_on_to_the_origin() {
     });
     let weir = gateway(&origin, "{mode: http}");
     assert_eq!(weir.request("GET", "/", &[("If-None-Match", "\"a\"")], "").status(), 304);
-    assert_eq!(weir.request("GET", "/", &[("If-None-Match", "\"b\"")], "").text(), "whole", "and is stored when it is whole");
+    assert_eq!(
+        weir.request("GET", "/", &[("If-None-Match", "\"b\"")], "").text(),
+        "whole",
+        "and is stored when it is whole"
+    );
     assert_eq!(x_cache(&weir.get("/")), Some("HIT"));
 }

@@ -37,7 +37,7 @@ fn readers_go_at_their_own_pace_and_end_on_the_whole() {
     let budget = Budget::new(100);
     let fill = Fill::new(100, budget.clone());
     let (first, second) = (fill.read().unwrap(), fill.read().unwrap());
-    fill.begin(entry("").head.clone());
+    fill.begin(entry("").head);
     fill.push(piece("ab"));
     assert_eq!(read(&first), "ab");
     fill.push(piece("cd"));
@@ -45,7 +45,7 @@ fn readers_go_at_their_own_pace_and_end_on_the_whole() {
     assert!(!budget.has_room(97));
     let body = fill.body().unwrap();
     assert_eq!(body, "abcd");
-    fill.complete(Arc::new(Entry::new(entry("").head.clone(), body)));
+    fill.complete(Arc::new(Entry::new(entry("").head, body)));
     assert_eq!((read(&first), read(&second)), (".".into(), "abcd.".into()));
     assert!(budget.has_room(100), "what is stored counts elsewhere");
     assert!(matches!(fill.read().unwrap().poll_progress(None), Poll::Ready(Progress::Whole(_))));
@@ -59,7 +59,7 @@ fn those_who_wait_are_woken_and_only_once() {
     let cx = Context::from_waker(&waker);
     assert!(reader.poll_progress(Some(&cx)).is_pending());
     assert!(reader.poll_progress(Some(&cx)).is_pending());
-    fill.begin(entry("").head.clone());
+    fill.begin(entry("").head);
     assert!(matches!(reader.poll_progress(Some(&cx)), Poll::Ready(Progress::Begun(_))));
     fill.push(piece("a"));
     assert_eq!(count.0.load(Ordering::Relaxed), 1, "who does not wait is not woken");
