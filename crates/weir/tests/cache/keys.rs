@@ -2,7 +2,7 @@
 
 use testkit::{Upstream, Weir};
 
-use crate::{count, counting, gateway, x_cache};
+use crate::{count, counting, gateway, gateway_with, x_cache};
 
 /// An origin that answers with what the request says in these fields.
 fn echoing(names: &'static [&'static str], vary: &'static str) -> Upstream {
@@ -71,6 +71,23 @@ fn hosts_paths_and_queries_are_kept_apart() {
     // One name, one path, written in other ways.
     for (host, target) in [("A", "/x"), ("a:80", "/x"), ("a", "/y/../x"), ("a", "/%78")] {
         assert_eq!(ask(&weir, target, &[("Host", host)]).1.as_deref(), Some("HIT"), "{host} {target}");
+    }
+}
+
+#[test]
+fn the_scheme_is_the_clients_and_is_believed_of_trusted_proxies_alone() {
+    for (trusted, shared) in [("[]", true), ("[127.0.0.0/8]", false)] {
+        let origin = Upstream::start(|conn, request| {
+            let proto = request.head.field("x-forwarded-proto").unwrap_or("-").to_owned();
+            conn.respond(200, &[], proto)
+        });
+        let weir = gateway_with(&origin, "{mode: ttl}", &format!("trusted_proxies: {trusted}"), "");
+        let (first, _) = ask(&weir, "/", &[("X-Forwarded-Proto", "https")]);
+        let (second, state) = ask(&weir, "/", &[("X-Forwarded-Proto", "http")]);
+        assert_eq!((first == second, state.as_deref() == Some("HIT")), (shared, shared), "{trusted}");
+        // What an origin makes of the host that a trusted proxy names is kept apart as well.
+        let (_, state) = ask(&weir, "/", &[("X-Forwarded-Proto", "http"), ("X-Forwarded-Host", "other")]);
+        assert_eq!(state.as_deref() == Some("HIT"), shared, "{trusted}");
     }
 }
 

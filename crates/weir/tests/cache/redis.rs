@@ -6,11 +6,14 @@ use crate::{DEADLINE, count, counting, x_cache};
 
 fn gateway(origin: &Upstream, redis: &Redis, cache: &str) -> Weir {
     // No machine is too slow for this timeout: a slow moment must not look like a failure.
+    gateway_with(origin, &format!("url: '{}', timeout: 10s", redis.url()), cache)
+}
+
+fn gateway_with(origin: &Upstream, redis: &str, cache: &str) -> Weir {
     let yaml = format!(
-        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 2\nredis: {{url: '{}', timeout: 10s}}\n\
+        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 2\nredis: {{{redis}}}\n\
          upstreams: {{u: {{targets: [{}], retry: {{extra_attempts: 0}}}}}}\ncaches:\n  c: {cache}\n\
          routes:\n  - match: {{path: /*}}\n    upstream: u\n    cache: c\n",
-        redis.url(),
         origin.url()
     );
     Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
@@ -97,6 +100,61 @@ fn a_redis_that_is_away_is_no_reason_to_fail() {
     assert!(count(&weir, "store_errors") > 0);
     redis.restart();
     wait::until(DEADLINE, "hits again", || text(&weir, "/a").1.as_deref() == Some("HIT"));
+}
+
+#[test]
+fn a_redis_that_does_not_answer_is_no_reason_to_wait_or_fail() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    // The timeout is the one that is there when nothing is configured.
+    let weir = gateway_with(&origin, &format!("url: '{}'", redis.url()), "{mode: ttl, store: redis}");
+    wait::until(DEADLINE, "a hit", || text(&weir, "/a").1.as_deref() == Some("HIT"));
+    let errors = count(&weir, "store_errors");
+    redis.cli(["CLIENT", "PAUSE", "600000", "ALL"]);
+    for _ in 0..50 {
+        let reply = weir.get("/a");
+        assert_eq!((reply.status(), x_cache(&reply)), (200, Some("MISS")));
+    }
+    assert!(count(&weir, "store_errors") > errors);
+    // Gone and back, with nothing in it.
+    redis.restart();
+    wait::until(DEADLINE, "hits again", || text(&weir, "/a").1.as_deref() == Some("HIT"));
+}
+
+#[test]
+fn memory_goes_on_answering_when_redis_is_away() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, &redis, "{mode: ttl, store: [memory, redis]}");
+    text(&weir, "/a");
+    redis.cli(["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(text(&weir, "/a"), hit("answer 1"));
+    assert_eq!(text(&weir, "/b").0, "answer 2");
+    assert_eq!(text(&weir, "/b"), hit("answer 2"));
+}
+
+#[test]
+fn a_confirmed_answer_is_confirmed_for_every_gateway() {
+    let redis = Redis::start();
+    let origin = Upstream::start(|conn, request| {
+        let fields = [("Cache-Control", "max-age=100"), ("ETag", "\"a\"")];
+        match request.head.field("if-none-match") {
+            Some("\"a\"") => conn.respond(304, &fields, ""),
+            _ => conn.respond(200, &[fields[0], fields[1], ("Age", "200")], "body"),
+        }
+    });
+    let (first, second) = (
+        gateway(&origin, &redis, "{mode: http, store: redis}"),
+        gateway(&origin, &redis, "{mode: http, store: redis}"),
+    );
+    // Stale when it comes.
+    assert_eq!(text(&first, "/").0, "body");
+    wait_for_keys(&redis, 1);
+    let confirmed = second.get("/");
+    assert!(confirmed.field("cache-status").unwrap().contains("fwd-status=304"), "{confirmed:?}");
+    assert_eq!(confirmed.text(), "body");
+    wait::until(DEADLINE, "the other to find it fresh", || text(&first, "/") == hit("body"));
+    assert_eq!(origin.requests().iter().filter(|request| request.head.field("if-none-match").is_none()).count(), 1);
 }
 
 #[test]

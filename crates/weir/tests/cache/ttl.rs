@@ -100,16 +100,34 @@ fn requests_with_credentials_or_no_store_go_around_it() {
 
 #[test]
 fn a_header_that_a_limit_keys_on_goes_around_unless_it_partitions() {
-    let origin = Upstream::start(counting(&[]));
-    let weir = gateway_with(&origin, "{mode: ttl, partition_by: ['header:X-Tenant']}", "", "");
-    let mut client = weir.connect();
-    let mut ask = |tenant: &str| {
-        client.request("GET", "/", &[("X-Tenant", tenant)], "");
-        client.read_response().text().to_owned()
-    };
-    let (a, b) = (ask("a"), ask("b"));
-    assert_ne!(a, b);
-    assert_eq!((ask("a"), ask("b")), (a, b));
+    let limits = "limits: {t: {key: 'header:X-Tenant', rate: 1000/s, burst: 1000, missing_key: skip}}";
+    let route = "    limits: [t]\n";
+    for partitions in [false, true] {
+        let origin = Upstream::start(counting(&[]));
+        let by = if partitions { ", partition_by: ['header:X-Tenant']" } else { "" };
+        let weir = gateway_with(&origin, &format!("{{mode: ttl{by}}}"), limits, route);
+        let mut client = weir.connect();
+        let mut ask = |tenant: &str| {
+            let fields = [("X-Tenant", tenant)];
+            client.request("GET", "/", if tenant.is_empty() { &[] } else { &fields }, "");
+            let reply = client.read_response();
+            (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
+        };
+        let (nobody, a, b) = (ask("").0, ask("a"), ask("b"));
+        assert!(nobody != a.0 && a.0 != b.0);
+        assert_eq!(
+            ask(""),
+            (nobody, Some("HIT".to_owned())),
+            "who names no tenant shares with those who do not either"
+        );
+        let (again_a, again_b) = (ask("a"), ask("b"));
+        if partitions {
+            assert_eq!((again_a, again_b), ((a.0, Some("HIT".to_owned())), (b.0, Some("HIT".to_owned()))));
+        } else {
+            assert_eq!((a.1, again_a.1), (None, None));
+            assert_ne!(again_a.0, a.0, "it went to the origin");
+        }
+    }
 }
 
 #[test]

@@ -86,6 +86,10 @@ pub fn read(value: Vec<u8>, key: &[u8], edits: &Edits, tag_fields: &[Arc<str>]) 
     let names = take_sized(&mut rest)?;
     let varies = (born != 0).then(|| Arc::new(Varies { names: names.into(), born }));
     let fields = take_sized(&mut rest)?.to_vec();
+    // What is written out as it is must at least be an answer.
+    if !(200..600).contains(&terms.status) || !(fields.is_empty() || fields.ends_with(b"\r\n")) {
+        return None;
+    }
     let at = value.len() - rest.len();
     let head = Head::new((terms, class), fields, length, (key.into(), varies), asked_ms, edits, tag_fields);
     // The body stays where it is.
@@ -105,3 +109,6 @@ fn take_sized<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 fn take_u64(rest: &mut &[u8]) -> Option<u64> {
     rest.split_off(..8)?.try_into().map(u64::from_be_bytes).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,3 +64,23 @@ fn threads_that_fill_and_read_at_once_do_not_block_for_ever() {
     });
     assert!(memory.bytes() <= 8 << 20);
 }
+
+/// An earlier gateway's store locked up for ever when it first reached its cap.
+#[test]
+fn the_cap_of_ten_thousand_reached_many_times_over_blocks_nobody() {
+    let memory = Memory::new(256 << 20, 10_000, 1 << 20);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let memory = &memory;
+            scope.spawn(move || {
+                for number in 0..30_000 {
+                    put(memory, &format!("{thread}/{number}"), "small");
+                    if number % 1000 == 0 {
+                        assert!(memory.entries() <= 10_000);
+                    }
+                }
+            });
+        }
+    });
+    assert!(memory.entries() <= 10_000 && memory.evictions() >= 100_000, "{} {}", memory.entries(), memory.evictions());
+}
