@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """Gateways against direct: a Hono service by itself, behind Fiber and behind Weir, and what each gateway answers by itself.
 
-    scripts/bench direct [--rounds 8] [--seconds 2] [--threads 1] [--connections 200]
+    scripts/bench direct [--rounds 8] [--seconds 2] [--threads 1] [--connections 200] [--awake]
 
 wrk and Hono have one core in every lane, the gateway the other. Every round runs every lane once, in rotating order; ratios are taken round by
 round and their median is quoted with its spread. A window with anything but 200 is void.
+
+A gateway that has nothing to do lets its core sleep, and a virtual core that sleeps is given back to the host: whoever wakes it, here wrk and Hono, pays
+for that with their own core's time. --awake keeps both cores from sleeping, in every lane, by a program of the lowest priority (SCHED_IDLE) that
+yields to everything at once, as a busy machine or `idle=poll` would.
 
 wrk reports latency after a correction for coordinated omission (stats_correct in its main.c), which adds samples that no request had. So rate x mean
 comes out above the number of connections, which Little's law forbids of real latencies. The true mean of a closed loop is connections / rate; the
@@ -12,6 +16,7 @@ table has both, and says by how much wrk's is too high.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import statistics
@@ -34,6 +39,7 @@ class Lane:
     system: System
     path: str
     gateway: System | None  # whose CPU time is counted
+    beside: str | None = None  # a Python program that has the gateway's core meanwhile
 
 
 @dataclass
@@ -47,6 +53,35 @@ class Window:
     per_cpu_second: float | None
     cpu_share: float | None
     in_flight: float
+
+
+# Half of the gateway's core, for nothing: what the service loses to the mere fact that the machine's other core works too.
+HALF_BUSY = """
+import time
+while True:
+    end = time.perf_counter() + 5e-4
+    while time.perf_counter() < end: pass
+    time.sleep(5e-4)
+"""
+
+
+def keep_awake(rig: Rig) -> None:
+    for core in (SERVICE_CORE, GATEWAY_CORE):
+        command = ["taskset", "-c", core, "chrt", "--idle", "0", "sh", "-c", "while :; do :; done"]
+        rig.systems.append(System(f"awake-{core}", 0, subprocess.Popen(command, start_new_session=True)))
+
+
+@contextlib.contextmanager
+def running(program: str | None):
+    if program is None:
+        yield
+        return
+    process = subprocess.Popen(["taskset", "-c", GATEWAY_CORE, sys.executable, "-c", program])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def milliseconds(number: str, unit: str) -> float:
@@ -63,7 +98,8 @@ def window(lane: Lane, threads: int, connections: int, seconds: float) -> Window
     """One window, or None when it is void."""
     pids = lane.gateway.pids if lane.gateway else []
     before = cpu_us(pids)
-    text = wrk(lane, threads, connections, seconds)
+    with running(lane.beside):
+        text = wrk(lane, threads, connections, seconds)
     used = (cpu_us(pids) - before) / 1e6
     count = re.search(r"(\d+) requests in ([\d.]+)(m?s)", text)
     bad = re.findall(r"Non-2xx or 3xx responses: \d+|Socket errors: [^\n]*", text)
@@ -131,6 +167,7 @@ def start(rig: Rig, weir: str) -> list[Lane]:
         Lane("auth through Weir", gateway, "/api/auth/sample", gateway),
         Lane("auth through a TCP relay", relay, "/api/auth/sample", relay),
         Lane("auth direct", hono, "/api/auth/sample", None),
+        Lane("auth direct, other core half busy", hono, "/api/auth/sample", None, HALF_BUSY),
         Lane("/gates of Fiber", fiber, "/gates", fiber),
         Lane("/gates of Weir", gateway, "/gates", gateway),
         Lane("messages direct", said, "/api/messages/sample", None),
@@ -150,6 +187,20 @@ RATIOS = [
     ("throughput kept: through Weir / direct", "auth through Weir", "auth direct", "rate", 0.85),
     ("throughput kept: through Fiber / direct", "auth through Fiber", "auth direct", "rate", None),
     ("throughput kept: through a TCP relay / direct", "auth through a TCP relay", "auth direct", "rate", None),
+    (
+        "throughput kept: direct with the other core half busy / direct",
+        "auth direct, other core half busy",
+        "auth direct",
+        "rate",
+        None,
+    ),
+    (
+        "throughput: Weir / direct with the other core half busy",
+        "auth through Weir",
+        "auth direct, other core half busy",
+        "rate",
+        None,
+    ),
     ("throughput: Weir / TCP relay", "auth through Weir", "auth through a TCP relay", "rate", None),
 ]
 
@@ -188,7 +239,7 @@ def summary(results: dict) -> str:
         "",
         f"{about['date']}, {about['host']}: {about['cpu']}, {about['cores']} cores, Linux {about['kernel']}; commit {about['commit']}.",
         f"{', '.join(about['versions'])}. wrk with {about['threads']} threads and {about['connections']} connections, {about['rounds']} rounds of {about['seconds']:g} s a lane; "
-        "wrk and Hono on one core, the gateway on the other. Medians of the rounds. "
+        f"wrk and Hono on one core, the gateway on the other{', both kept from sleeping (SCHED_IDLE)' if about['awake'] else ''}. Medians of the rounds. "
         f"In {about['steady_rounds']} of them the direct lane was within 10 % of its median.",
         "",
         "| lane | requests/s | mean ms (connections / rate) | mean ms of wrk | p50 ms of wrk | p99 ms of wrk | rate x mean of wrk | gateway's CPU | requests per CPU-second |",
@@ -224,6 +275,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--threads", type=int, default=1, help="of wrk, on one core (1)")
     parser.add_argument("--connections", type=int, default=200)
+    parser.add_argument("--awake", action="store_true", help="keep both cores from sleeping")
     parser.add_argument("--out", type=Path, help="folder for results.json and summary.md")
     arguments = parser.parse_args()
     rig = Rig(arguments.weir)
@@ -231,6 +283,8 @@ def main() -> int:
         lanes = start(rig, arguments.weir)
         for lane in lanes:
             wrk(lane, arguments.threads, arguments.connections, 1)
+        if arguments.awake:
+            keep_awake(rig)
         rounds = []
         for number in range(arguments.rounds):
             turn = number % len(lanes)
@@ -251,7 +305,7 @@ def main() -> int:
         calm = steady(rounds)
         results = {
             "environment": environment(*(lane.system.version for lane in lanes))
-            | {key: getattr(arguments, key) for key in ("threads", "connections", "rounds", "seconds")}
+            | {key: getattr(arguments, key) for key in ("threads", "connections", "rounds", "seconds", "awake")}
             | {"steady_rounds": calm},
             "lanes": [
                 {"lane": lane.title, **{figure: middle(rounds, lane.title, figure) for figure in figures}}

@@ -1,0 +1,351 @@
+//! What a campaign saw: the model that verdicts, scores and reports read, and that is stored.
+//!
+//! A campaign is rounds; in each round every system (each gateway, its twin, and the lane without a gateway, `direct`) runs every
+//! workload once, in an order that rotates. A [`Run`] is one system under one workload in one round, with what the generator measured
+//! ([`crate::load::Report`]) and what was seen of the processes meanwhile ([`Observed`]).
+//!
+//! On disk: `raw/campaign.json` is [`Results`] with `runs` empty, and each run is a file of its own, `raw/ID.json`, written once and never
+//! changed, so that a killed campaign loses none that ended. `results.json` is all of it in one document, with the judgement that was made
+//! of it; that can be made again from `raw/` alone.
+//!
+//! What was not measured is `null`, never 0. Times end in `_s`, `_ms` or `_unix_ms`, sizes in `_bytes`, and shares run from 0 to 1.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::load::Report;
+
+/// Version of the JSON. It changes when a field changes its meaning; a new field does not change it.
+pub const FORMAT: u32 = 1;
+
+/// A campaign and all that it measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Name of the evaluation.
+    pub name: String,
+    /// What it is about, in the evaluation's own words.
+    pub description: Option<String>,
+    /// Version of the program that measured.
+    pub gauge: String,
+    /// The command line that does it again.
+    pub command: String,
+    /// The evaluation file as it was read.
+    pub evaluation: String,
+    /// When the campaign began.
+    pub started_unix_ms: u64,
+    /// When it ended; null while it runs, and when it was killed.
+    pub ended_unix_ms: Option<u64>,
+    /// A first look (`--quick`): fewer and shorter rounds than the evaluation asks for.
+    pub quick: bool,
+    /// Rounds that the plan holds.
+    pub rounds: u32,
+    /// What must hold for a rate to count as carried.
+    pub slo: Option<Slo>,
+    /// Where it was measured.
+    pub environment: Environment,
+    /// The systems, in the order of the evaluation.
+    pub systems: Vec<System>,
+    /// The workloads, in the order of the evaluation.
+    pub workloads: Vec<WorkloadPlan>,
+    /// Every run, in the order in which they were made.
+    pub runs: Vec<Run>,
+    /// Highest rates that met the SLO, one for each system and searched workload.
+    pub searches: Vec<Search>,
+}
+
+/// A service level objective.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slo {
+    /// Half of the answers come within this.
+    pub p50_ms: Option<f64>,
+    /// 95 % of the answers come within this.
+    pub p95_ms: Option<f64>,
+    /// 99 % of the answers come within this.
+    pub p99_ms: Option<f64>,
+    /// Largest share of requests that may go wrong.
+    pub errors: Option<f64>,
+}
+
+/// Where and on what a campaign ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Name of the host.
+    pub host: Option<String>,
+    /// Operating system and kernel.
+    pub system: Option<String>,
+    /// Name of the processor.
+    pub processor: Option<String>,
+    /// Logical processors of the machine.
+    pub cpus: Option<u32>,
+    /// Memory of the machine.
+    pub memory_bytes: Option<u64>,
+    /// Which processors each part was given: `system`, `upstream`, `generator`; empty when nothing was pinned.
+    pub pinned: BTreeMap<String, Vec<u32>>,
+    /// How the caps of `hardware` were enforced: `cgroup`, `affinity`, `none`.
+    pub caps: Option<String>,
+    /// Processors and memory that `hardware` gives to a system.
+    pub hardware_cpus: Option<u32>,
+    /// See `hardware_cpus`.
+    pub hardware_memory_bytes: Option<u64>,
+    /// Where systems ran: `local`, `ssh user@host`.
+    pub deploy: String,
+    /// Versions of what took part besides the systems: generators, the backend.
+    pub versions: BTreeMap<String, String>,
+    /// Commit of the checkout, when there is one.
+    pub commit: Option<String>,
+}
+
+/// One thing that is compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct System {
+    /// Unique: `direct`, a gateway's name, or a name that the evaluation gives (a variant of a gateway).
+    pub name: String,
+    /// What it is compared as.
+    pub role: Role,
+    /// Name of the gateway adapter; null for `direct`.
+    pub gateway: Option<String>,
+    /// Version as the program says it.
+    pub version: Option<String>,
+    /// Whether it could be measured.
+    pub state: SystemState,
+    /// The configuration files made for it.
+    pub configuration: Vec<ConfigurationFile>,
+    /// The command that started it.
+    pub command: Vec<String>,
+    /// Whether it answered as the lane without a gateway does.
+    pub attestation: Option<Attestation>,
+}
+
+/// What a system is compared as.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The upstream itself, without a gateway.
+    Direct,
+    /// A gateway.
+    Gateway,
+    /// The named system once more: what differs between the two is no difference. Never ranked.
+    TwinOf(String),
+}
+
+/// Whether a system could be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemState {
+    /// It was measured (its runs say how that went).
+    Ready,
+    /// Its program is not on the machine: configured, not run here.
+    NotHere(String),
+    /// Its configuration could not be made or it did not start; why.
+    Failed(String),
+    /// It does not do what the description asks for: shown with the differences, not ranked.
+    NotAttested,
+}
+
+/// A file of a system's configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigurationFile {
+    /// Below the system's directory.
+    pub path: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// Comparison of a system's answers with those of `direct`, before the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attestation {
+    /// Operations compared.
+    pub operations: Vec<String>,
+    /// What differs; empty when the system passes.
+    pub differences: Vec<Difference>,
+}
+
+/// Something that a system does otherwise than it must.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Which operation, or `unknown path`.
+    pub operation: String,
+    /// `status`, `header NAME`, `body POINTER`, `forwarded NAME`, `treatment`.
+    pub what: String,
+    /// What `direct` answered, or what is required.
+    pub expected: String,
+    /// What the system answered.
+    pub found: String,
+}
+
+/// A workload as it was planned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadPlan {
+    /// Unique in the evaluation.
+    pub name: String,
+    /// Names of its operations.
+    pub operations: Vec<String>,
+    /// `gauge`, `wrk`, `hey`, `k6`, `jmeter`.
+    pub generator: String,
+    /// The load: users and iterations, or a rate and a duration, as in the evaluation.
+    pub load: String,
+    /// Weight in the score; all weights together need not be 1.
+    pub weight: f64,
+    /// What must be seen of the treatment for the run to count, such as a cache that is on in one lane and off in the other.
+    pub treatment: Option<Treatment>,
+}
+
+/// What a workload is meant to bring about in a system, and how that is seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Treatment {
+    /// In words: `cache on`.
+    pub name: String,
+    /// The header of the answers that shows it: `x-cache`.
+    pub header: Option<String>,
+    /// The value that it must have: `HIT`.
+    pub value: Option<String>,
+    /// Least share of the answers that must show it.
+    pub at_least: Option<f64>,
+    /// Largest share of the answers that may show it.
+    pub at_most: Option<f64>,
+}
+
+/// One system under one workload in one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Unique, and a file name: `r03-weir-retrieve`.
+    pub id: String,
+    /// From 1.
+    pub round: u32,
+    /// Its place in the round's order, from 0.
+    pub place: u32,
+    /// [`System::name`].
+    pub system: String,
+    /// [`WorkloadPlan::name`].
+    pub workload: String,
+    /// How it ended.
+    pub state: RunState,
+    /// When it began.
+    pub started_unix_ms: Option<u64>,
+    /// What the generator measured.
+    pub report: Option<Report>,
+    /// What was seen of the machine and the processes from the first to the last measured request.
+    pub observed: Option<Observed>,
+    /// Share of answers that showed the treatment.
+    pub treated: Option<f64>,
+}
+
+/// The states of a run. It goes from `planned` through `starting`, `warming` and `measuring` to one of the other three.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Not begun.
+    Planned,
+    /// The system is being started.
+    Starting,
+    /// Load that does not count.
+    Warming,
+    /// Load that counts.
+    Measuring,
+    /// It ran to its end. Whether its figures may be believed is the verdicts' business.
+    Done,
+    /// The system or the generator failed; why.
+    Failed(String),
+    /// It was stopped from outside (Ctrl-C, a killed process); why.
+    Aborted(String),
+}
+
+/// What was seen while a run was measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// Seconds observed.
+    pub duration_s: f64,
+    /// All processes of the system under test; null for `direct`.
+    pub system: Option<Usage>,
+    /// All processes of the upstream.
+    pub upstream: Option<Usage>,
+    /// The generator's process.
+    pub generator: Option<Usage>,
+    /// The machine.
+    pub machine: Machine,
+}
+
+/// What processes used, all of a part together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user_s: Option<f64>,
+    /// CPU time in the kernel.
+    pub system_s: Option<f64>,
+    /// Resident memory at its highest.
+    pub rss_peak_bytes: Option<u64>,
+    /// Resident memory, mean over the samples.
+    pub rss_mean_bytes: Option<u64>,
+    /// Context switches because the process waited.
+    pub voluntary_switches: Option<u64>,
+    /// Context switches because its time was up.
+    pub involuntary_switches: Option<u64>,
+    /// Processes, the most seen.
+    pub processes: Option<u32>,
+    /// Threads, the most seen.
+    pub threads: Option<u32>,
+    /// Open file descriptors, the most seen.
+    pub descriptors: Option<u32>,
+    /// Processors it could use.
+    pub cpus: Option<u32>,
+    /// One sample a second, or so.
+    pub samples: Vec<Sample>,
+}
+
+/// A part's use at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the measuring began.
+    pub at_s: f64,
+    /// CPU time since the sample before, over the time since then: 1 is one processor.
+    pub cpu: f64,
+    /// Resident memory.
+    pub rss_bytes: u64,
+}
+
+/// The machine during a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Share of the processors' time that the host gave to others.
+    pub steal: Option<f64>,
+    /// Share of the processors' time that was used by anything.
+    pub busy: Option<f64>,
+    /// Load average of the last minute at the end.
+    pub load1: Option<f64>,
+}
+
+/// A search for the highest rate that meets the SLO.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// [`System::name`].
+    pub system: String,
+    /// [`WorkloadPlan::name`].
+    pub workload: String,
+    /// From 1: a search is repeated as runs are.
+    pub round: u32,
+    /// What was tried, in order.
+    pub points: Vec<Point>,
+    /// The highest rate that met the SLO when it was confirmed, requests per second.
+    pub highest: Option<f64>,
+    /// Why there is no `highest`.
+    pub failed: Option<String>,
+}
+
+/// One rate of a search or of a curve of latency against rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Requests per second asked for.
+    pub rate: f64,
+    /// Whether the SLO was met.
+    pub met: bool,
+    /// A second look at a rate that had met it.
+    pub confirmation: bool,
+    /// What was measured.
+    pub report: Report,
+    /// CPU time of the system per answered request, seconds.
+    pub cpu_per_request_s: Option<f64>,
+}
