@@ -111,6 +111,9 @@ async fn run(worker: Rc<Worker>, refetch: Refetch) {
             x.cache.lead = Some(lead);
             // What failed stays stale; the next request tries again.
             let _ = proxy::run(&mut x, &snapshot, route, action).await;
+            if x.cache.must_fetch_whole {
+                let _ = proxy::run(&mut x, &snapshot, route, action).await;
+            }
         }
     }
     worker.take_scratch(scratch);

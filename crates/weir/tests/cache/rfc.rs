@@ -60,15 +60,16 @@ impl Rig {
         self.origin.requests().pop().expect("a request")
     }
 
-    /// Whether the origin is not asked a second time, when a request with `first` and then one with `second` come for what it answers so.
+    /// Whether, of what the origin answers so, a request with `second` is served what a request with `first` fetched.
     fn serves(&self, reply: &str, first: &[(&str, &str)], second: &[(&str, &str)]) -> bool {
         let path = self.path();
         let fetched = self.get(&path, reply, first);
         let before = self.origin.request_count();
         let again = self.get(&path, reply, second);
-        let is_served = self.origin.request_count() == before;
-        assert_eq!(is_served, x_cache(&again) == Some("HIT"), "{reply}: {again:?}");
+        let is_served = x_cache(&again) == Some("HIT");
+        // Bodies are numbered. Behind the back of one that was served stale the origin may be asked.
         assert!(!is_served || again.body == fetched.body, "{reply}: {again:?}");
+        assert!(is_served || self.origin.request_count() == before + 1, "{reply}: {again:?}");
         is_served
     }
 

@@ -8,7 +8,7 @@ use super::entry::{Entry, Head};
 use super::fill::{Fill, Reader};
 use super::flights::Joined;
 use super::lookup::{KeyScratch, Varies};
-use super::rules::{Asked, Fwd, update};
+use super::rules::{Asked, Class, Fwd, update};
 use super::store::Slot;
 use super::{Cache, State};
 use crate::error::Error;
@@ -41,6 +41,8 @@ pub struct Lead {
     pub stored: Option<Arc<Entry>>,
     /// The stored answer to GET that this HEAD could not use, and may say something about.
     pub beside: Option<Arc<Entry>>,
+    /// Whether the origin was asked to confirm it: else a 304 is the answer to a condition of the client's own.
+    pub is_conditional: bool,
     /// How often the cache was purged when the fetch began.
     purges: u64,
     /// Milliseconds since the Unix epoch when the origin is asked.
@@ -82,6 +84,7 @@ impl Lead {
             fwd,
             stored: None,
             beside: None,
+            is_conditional: false,
             purges: cache.state.purges(),
             sent_ms: clock::unix_ms(),
             is_settled: false,
@@ -105,7 +108,13 @@ impl Lead {
     /// The origin is asked now: lines by which the stored answer is confirmed, if there is one that can be.
     pub fn conditions(&mut self) -> Option<Vec<u8>> {
         self.sent_ms = clock::unix_ms();
+        self.is_conditional = false;
+        // To a POST a tag that matches means 412 (RFC 9110 section 13.1.2).
         let stored = self.stored.as_ref().filter(|stored| stored.head.terms.has_validator)?;
+        if self.asked.class == Class::Post {
+            return None;
+        }
+        self.is_conditional = true;
         let mut lines = Vec::with_capacity(128);
         update::write_conditions(stored.head.fields(), &mut lines);
         Some(lines)

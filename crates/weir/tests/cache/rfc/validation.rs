@@ -216,3 +216,45 @@ fn a_condition_of_a_client_that_finds_nothing_goes_on_to_the_origin() {
     );
     assert_eq!(x_cache(&weir.get("/")), Some("HIT"));
 }
+
+#[test]
+fn a_304_to_a_clients_own_condition_confirms_nothing_that_is_stored() {
+    let rig = Rig::http();
+    let path = rig.path();
+    // Stale when it comes, without a validator, and of use to those who take stale answers.
+    rig.get(&path, "200|Cache-Control: max-age=0, stale-if-error=100|=stored", &[]);
+    let theirs = [("If-None-Match", "\"theirs\"")];
+    let reply = rig.get(&path, "304|Cache-Control: max-age=100|ETag: \"theirs\"", &theirs);
+    assert_eq!((reply.status(), rig.seen().head.field("if-none-match")), (304, Some("\"theirs\"")));
+    let whole = rig.get(&path, "200|Cache-Control: max-age=100|=new", &[]);
+    assert_eq!((whole.text(), x_cache(&whole)), ("new", Some("MISS")));
+}
+
+#[test]
+fn a_post_is_never_asked_for_on_condition() {
+    let rig = Rig::new("{mode: http, post: json}");
+    let fields = [
+        ("Content-Type", "application/json"),
+        ("X-Reply", "200|Cache-Control: max-age=0, stale-if-error=9|ETag: \"a\""),
+    ];
+    for _ in 0..2 {
+        assert_eq!(rig.weir.request("POST", "/", &fields, "{}").status(), 200);
+        assert_eq!(rig.seen().head.field("if-none-match"), None);
+    }
+    assert_eq!(rig.origin.request_count(), 2);
+}
+
+#[test]
+fn a_background_fetch_that_is_told_of_another_answer_fetches_that_whole() {
+    let origin = Upstream::start(|conn, request| match request.head.field("if-none-match") {
+        Some(_) => conn.respond(304, &[("ETag", "\"b\"")], ""),
+        None => {
+            conn.respond(200, &[("ETag", "\"a\""), ("Cache-Control", "max-age=0, stale-while-revalidate=100")], "whole")
+        }
+    });
+    let weir = gateway(&origin, "{mode: http}");
+    weir.get("/");
+    assert_eq!(x_cache(&weir.get("/")), Some("HIT"));
+    testkit::wait::until(crate::DEADLINE, "both fetches", || origin.request_count() >= 3);
+    assert_eq!(weir.get("/").text(), "whole");
+}
