@@ -11,7 +11,7 @@ use crate::server::shared::lock;
 
 const SHARDS: usize = 32;
 
-type Map = HashMap<Box<[u8]>, Arc<Fill>, RandomState>;
+type Map = HashMap<Arc<[u8]>, Arc<Fill>, RandomState>;
 
 /// Fetches by key. Touched by misses only.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub struct Flights {
 /// What a miss finds.
 #[derive(Debug)]
 pub enum Joined {
-    /// Nobody fetches it: the caller does.
-    Lead(Arc<Fill>),
+    /// Nobody fetches it: the caller does, and leaves the key when it is done.
+    Lead(Arc<Fill>, Arc<[u8]>),
     /// Somebody does.
     Follow(Reader),
 }
@@ -48,16 +48,17 @@ impl Flights {
             return Joined::Follow(reader);
         }
         let fill = Fill::new(limit, budget.clone());
-        map.insert(key.into(), fill.clone());
-        Joined::Lead(fill)
+        let key: Arc<[u8]> = key.into();
+        map.insert(key.clone(), fill.clone());
+        Joined::Lead(fill, key)
     }
 
     /// Makes a fetch known under another key too, unless somebody fetches that already.
-    pub fn add(&self, key: &[u8], fill: &Arc<Fill>) -> bool {
+    pub fn add(&self, key: &Arc<[u8]>, fill: &Arc<Fill>) -> bool {
         let mut map = lock(self.shard(key));
         let is_free = !map.contains_key(key);
         if is_free {
-            map.insert(key.into(), fill.clone());
+            map.insert(key.clone(), fill.clone());
         }
         is_free
     }

@@ -31,8 +31,10 @@ pub struct Lead {
     primary: Arc<[u8]>,
     /// What the answer is filed under, as far as is known.
     key: Arc<[u8]>,
-    /// Keys under which others find the fetch; none when nobody does.
-    flights: Vec<Arc<[u8]>>,
+    /// Key under which others find the fetch; none when nobody does.
+    flight: Option<Arc<[u8]>>,
+    /// The same for the variant that it turned out to be.
+    variant_flight: Option<Arc<[u8]>>,
     /// What the request asked of the cache.
     pub asked: Asked,
     /// Why the cache has no answer.
@@ -59,9 +61,9 @@ impl Lead {
         let limit = cache.settings.max_body_bytes;
         match cache.state.flights.join(keys.whole(), limit, &cache.state.budget) {
             Joined::Follow(reader) => Err(reader),
-            Joined::Lead(fill) => {
-                let mut lead = Lead::new(cache, fill, keys, asked, fwd);
-                lead.flights.push(lead.key.clone());
+            Joined::Lead(fill, key) => {
+                let mut lead = Lead::new(cache, fill, key.clone(), keys, asked, fwd);
+                lead.flight = Some(key);
                 Ok(lead)
             }
         }
@@ -70,16 +72,17 @@ impl Lead {
     /// The leader of a fetch that nobody else may join.
     pub fn alone(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
         let fill = Fill::new(cache.settings.max_body_bytes, cache.state.budget.clone());
-        Lead::new(cache, fill, keys, asked, fwd)
+        Lead::new(cache, fill, keys.whole().into(), keys, asked, fwd)
     }
 
-    fn new(cache: &Arc<Cache>, fill: Arc<Fill>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
+    fn new(cache: &Arc<Cache>, fill: Arc<Fill>, key: Arc<[u8]>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
         Lead {
             cache: cache.clone(),
             fill,
-            primary: keys.primary().into(),
-            key: keys.whole().into(),
-            flights: Vec::new(),
+            primary: if keys.is_variant() { keys.primary().into() } else { key.clone() },
+            key,
+            flight: None,
+            variant_flight: None,
             asked,
             fwd,
             stored: None,
@@ -154,8 +157,8 @@ impl Lead {
         keys.select(&varies, head, buf);
         if *keys.whole() != *self.key {
             self.key = keys.whole().into();
-            if !self.flights.is_empty() && self.state().flights.add(&self.key, &self.fill) {
-                self.flights.push(self.key.clone());
+            if self.flight.is_some() && self.state().flights.add(&self.key, &self.fill) {
+                self.variant_flight = Some(self.key.clone());
             }
         }
         (self.key.clone(), Some(varies))
@@ -229,7 +232,7 @@ impl Lead {
 
     fn pass(&self, for_ns: u64) {
         // What is kept is worth more than the mark.
-        if self.stored.is_none() && !self.flights.is_empty() {
+        if self.stored.is_none() && self.flight.is_some() {
             self.state().memory.put(self.key.clone(), Slot::Pass(clock::turn_ns() + for_ns));
         }
     }
@@ -242,7 +245,7 @@ impl Lead {
 
     /// Nobody joins any more.
     fn settle(&mut self) {
-        for key in self.flights.drain(..) {
+        for key in self.flight.take().into_iter().chain(self.variant_flight.take()) {
             self.cache.state.flights.leave(&key, &self.fill);
         }
         self.is_settled = true;
