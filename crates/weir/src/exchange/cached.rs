@@ -113,7 +113,7 @@ pub async fn run<C: ClientIo>(
             count_hit(x, cache, &terms);
             serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await
         }
-        step => Box::pin(fetch(x, snapshot, route, action, cache, asked, step)).await,
+        step => fetch(x, snapshot, route, action, cache, asked, step).await,
     }
 }
 
@@ -288,7 +288,7 @@ async fn lead<C: ClientIo>(
 ) -> Result<(), Error> {
     let asked = lead.asked;
     if cache.remote.is_some()
-        && let Some(entry) = recall(x, cache, &asked).await
+        && let Some(entry) = Box::pin(recall(x, cache, &asked)).await
     {
         let terms = cache.cache.terms(&entry);
         match assess(&terms, &asked, clock::unix_ms()) {

@@ -93,20 +93,10 @@ impl Delivery {
                 out.extend_from_slice(b"\r\n");
             }
             match piece {
-                Piece::Bytes(bytes) => {
-                    self.bytes += bytes.len() as u64;
-                    let is_small = bytes.len() <= COPIED;
-                    match (self.chunks, is_small) {
-                        (true, true) => encode::chunk(out, &bytes),
-                        (false, true) => out.extend_from_slice(&bytes),
-                        (true, false) => {
-                            encode::chunk_size(out, bytes.len());
-                            self.owes_line_end = true;
-                            self.piece = bytes;
-                        }
-                        (false, false) => self.piece = bytes,
-                    }
-                }
+                Piece::Bytes(bytes) if bytes.len() <= COPIED => self.copy(&bytes, out),
+                Piece::Rest(entry, at) if entry.body.len() - at <= COPIED => self.copy(&entry.body[at..], out),
+                Piece::Bytes(bytes) => self.hand_on(bytes, out),
+                Piece::Rest(entry, at) => self.hand_on(entry.body.slice(at..), out),
                 Piece::End => {
                     self.ended = true;
                     if self.chunks {
@@ -117,5 +107,24 @@ impl Delivery {
             }
         }
         None
+    }
+
+    fn copy(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        self.bytes += bytes.len() as u64;
+        if self.chunks {
+            encode::chunk(out, bytes);
+        } else {
+            out.extend_from_slice(bytes);
+        }
+    }
+
+    /// To be written as it lies.
+    fn hand_on(&mut self, bytes: Bytes, out: &mut Vec<u8>) {
+        self.bytes += bytes.len() as u64;
+        if self.chunks {
+            encode::chunk_size(out, bytes.len());
+            self.owes_line_end = true;
+        }
+        self.piece = bytes;
     }
 }

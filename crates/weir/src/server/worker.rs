@@ -64,6 +64,8 @@ pub struct Scratch {
     pub request_id: Vec<u8>,
     /// Key in a cache.
     pub key: KeyScratch,
+    /// Field lines on their way into a cache.
+    pub fields: Vec<u8>,
     /// Address of the target that was asked last, for the access log; empty without one.
     pub logged_target: String,
     /// Lines that policies put into the head of the answer, whatever answers.

@@ -107,7 +107,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole())
             });
             let tags = &cache.cache.settings.tags;
-            let head = stored.head.renewed(terms, fields, filed, lead.sent_ms, edits, tags);
+            let head = stored.head.renewed(terms, &fields, filed, lead.sent_ms, edits, tags);
             let entry = Arc::new(Entry::new(Arc::new(head), stored.body.clone()));
             cache.metrics.revalidated();
             x.log.cache = Some("revalidated");
@@ -157,8 +157,9 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     // What cannot be told apart was not considered fit.
     let _ = rules::vary::write_names(lines, &mut names);
     let (key, varies) = lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole());
-    let mut fields = Vec::with_capacity(reply.end);
-    head::store(policy, lines, times.received_ms, &mut fields);
+    let fields = &mut x.scratch.fields;
+    fields.clear();
+    head::store(policy, lines, times.received_ms, fields);
     let edits = &snapshot.config().routes[route.0].headers.response;
     let head = Head::new(
         (terms, lead.asked.class),
@@ -218,7 +219,7 @@ fn head_says<C: ClientIo>(
             }
             let edits = &snapshot.config().routes[route.0].headers.response;
             let tags = &cache.cache.settings.tags;
-            let head = get.head.renewed(terms, fields, None, lead.sent_ms, edits, tags);
+            let head = get.head.renewed(terms, &fields, None, lead.sent_ms, edits, tags);
             let entry = Arc::new(Entry::new(Arc::new(head), get.body.clone()));
             cache.metrics.revalidated();
             if lead.store(&entry) {

@@ -38,15 +38,15 @@ impl Head {
     /// The head of an answer with these stored `fields`; it is put together once as clients get it.
     pub fn new(
         (terms, class): (Terms, Class),
-        fields: Vec<u8>,
+        fields: &[u8],
         length: Option<u64>,
         (key, varies): Filed,
         asked_ms: u64,
         edits: &Edits,
         tag_fields: &[Arc<str>],
     ) -> Self {
-        let edited = (*edits != Edits::default()).then(|| edit(&fields, edits));
-        let tags = tags(StoredLines(&fields), tag_fields);
+        let edited = (*edits != Edits::default()).then(|| edit(fields, edits));
+        let tags = tags(StoredLines(fields), tag_fields);
         Head { terms, class, fields: fields.into(), edited, length, key, varies, asked_ms, tags }
     }
 
@@ -54,7 +54,7 @@ impl Head {
     pub fn renewed(
         &self,
         terms: Terms,
-        fields: Vec<u8>,
+        fields: &[u8],
         filed: Option<Filed>,
         asked_ms: u64,
         edits: &Edits,
@@ -167,7 +167,7 @@ pub(crate) mod tests {
             has_validator: false,
         };
         let filed: Filed = (Arc::from(&b"key"[..]), None);
-        let fields = b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nCache-Tag: a, b\r\nX-Old: 1\r\n".to_vec();
+        let fields = b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nCache-Tag: a, b\r\nX-Old: 1\r\n";
         let head = Head::new((terms, Class::Get), fields, None, filed, 0, &Edits::default(), &["cache-tag".into()]);
         Entry::new(Arc::new(head), Bytes::copy_from_slice(body.as_bytes()))
     }
@@ -182,7 +182,7 @@ pub(crate) mod tests {
             remove: vec!["x-old".into(), "date".into()],
             ..Edits::default()
         };
-        let edited = plain.renewed(plain.terms, plain.fields.to_vec(), None, 0, &edits, &[]);
+        let edited = plain.renewed(plain.terms, &plain.fields, None, 0, &edits, &[]);
         assert_eq!(edited.lines(), b"Cache-Tag: a, b\r\nX-New: 2\r\n");
         assert!(edited.tags.is_empty());
     }

@@ -130,6 +130,8 @@ pub enum Progress {
 pub enum Piece {
     /// Bytes, at least one.
     Bytes(Bytes),
+    /// All the rest: the body of a whole answer from this position on, at least one byte.
+    Rest(Arc<Entry>, usize),
     /// There is no more.
     End,
     /// The rest will never come.
@@ -213,14 +215,16 @@ impl Fill {
         Poll::Pending
     }
 
-    /// The body is whole: returns it, if it can be kept. [`complete`](Self::complete) or [`end`](Self::end) follows.
-    pub fn body(&self) -> Option<Bytes> {
-        let state = self.lock();
+    /// The body is whole: takes it, if it can be kept. [`complete`](Self::complete) follows, or [`end`](Self::end) if there is none.
+    pub fn take_body(&self) -> Option<Bytes> {
+        let mut state = self.lock();
         if state.oversize {
             return None;
         }
         match state.pieces.len() {
             0 => Some(Bytes::new()),
+            // Not cloned: bytes that have one owner need no count. Nobody has them yet, and all go on from the entry.
+            1 if state.readers.iter().flatten().all(|reader| reader.piece == 0) => state.pieces.pop_front(),
             1 => Some(state.pieces[0].clone()),
             _ => {
                 let mut body = Vec::with_capacity(usize::try_from(state.bytes).unwrap_or(0));
@@ -339,7 +343,7 @@ impl Reader {
         if let Phase::Whole(entry) = &state.phase {
             let at = usize::try_from(position.bytes).unwrap_or(usize::MAX);
             position.bytes = entry.body.len() as u64;
-            return Poll::Ready(if at < entry.body.len() { Piece::Bytes(entry.body.slice(at..)) } else { Piece::End });
+            return Poll::Ready(if at < entry.body.len() { Piece::Rest(entry.clone(), at) } else { Piece::End });
         }
         if let Some(piece) = state.pieces.get(position.piece - state.dropped) {
             let piece = piece.clone();

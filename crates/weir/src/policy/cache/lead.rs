@@ -171,7 +171,7 @@ impl Lead {
 
     /// The whole body is here. Returns the answer if it was stored.
     pub fn finish(mut self, head: Arc<Head>) -> Option<Arc<Entry>> {
-        let Some(body) = self.fill.body() else {
+        let Some(body) = self.fill.take_body() else {
             self.pass(PASS_NS);
             self.settle();
             self.fill.end();

@@ -54,15 +54,25 @@ impl Weighter<Arc<[u8]>, Slot> for Weigh {
 #[derive(Debug, Clone)]
 struct Evictions(Arc<AtomicU64>);
 
+/// What one call evicts: one entry, mostly.
+#[derive(Default)]
+struct Evicted {
+    first: Option<(Arc<[u8]>, Slot)>,
+    more: Vec<(Arc<[u8]>, Slot)>,
+}
+
 impl Lifecycle<Arc<[u8]>, Slot> for Evictions {
-    type RequestState = Vec<(Arc<[u8]>, Slot)>;
+    type RequestState = Evicted;
 
     fn before_evict(&self, _: &mut Self::RequestState, _: &Arc<[u8]>, _: &mut Slot) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     fn on_evict(&self, state: &mut Self::RequestState, key: Arc<[u8]>, slot: Slot) {
-        state.push((key, slot));
+        match state.first {
+            None => state.first = Some((key, slot)),
+            Some(_) => state.more.push((key, slot)),
+        }
     }
 }
 

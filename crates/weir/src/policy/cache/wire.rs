@@ -85,7 +85,7 @@ pub fn read(value: Vec<u8>, key: &[u8], edits: &Edits, tag_fields: &[Arc<str>]) 
     let born = take_u64(&mut rest)?;
     let names = take_sized(&mut rest)?;
     let varies = (born != 0).then(|| Arc::new(Varies { names: names.into(), born }));
-    let fields = take_sized(&mut rest)?.to_vec();
+    let fields = take_sized(&mut rest)?;
     // What is written out as it is must at least be an answer.
     if !(200..600).contains(&terms.status) || !(fields.is_empty() || fields.ends_with(b"\r\n")) {
         return None;

@@ -25,6 +25,7 @@ fn read(reader: &Reader) -> String {
     loop {
         match reader.poll_piece(None) {
             Poll::Ready(Piece::Bytes(bytes)) => text += std::str::from_utf8(&bytes).unwrap(),
+            Poll::Ready(Piece::Rest(entry, at)) => text += std::str::from_utf8(&entry.body[at..]).unwrap(),
             Poll::Ready(Piece::End) => return text + ".",
             Poll::Ready(Piece::Broken) => return text + "!",
             Poll::Pending => return text,
@@ -43,12 +44,25 @@ fn readers_go_at_their_own_pace_and_end_on_the_whole() {
     fill.push(piece("cd"));
     assert_eq!(read(&first), "cd");
     assert!(!budget.has_room(97));
-    let body = fill.body().unwrap();
+    let body = fill.take_body().unwrap();
     assert_eq!(body, "abcd");
     fill.complete(Arc::new(Entry::new(entry("").head, body)));
     assert_eq!((read(&first), read(&second)), (".".into(), "abcd.".into()));
     assert!(budget.has_room(100), "what is stored counts elsewhere");
     assert!(matches!(fill.read().unwrap().poll_progress(None), Poll::Ready(Progress::Whole(_))));
+}
+
+#[test]
+fn a_body_of_one_piece_that_nobody_has_is_handed_over_and_nobody_misses_it() {
+    let fill = Fill::new(100, Budget::new(100));
+    let first = fill.read().unwrap();
+    fill.begin(entry("").head);
+    fill.push(piece("ab"));
+    let body = fill.take_body().unwrap();
+    let second = fill.read().expect("it may still be joined");
+    assert_eq!((read(&first), read(&second)), (String::new(), String::new()));
+    fill.complete(Arc::new(Entry::new(entry("").head, body)));
+    assert_eq!((read(&first), read(&second)), ("ab.".into(), "ab.".into()));
 }
 
 #[test]
@@ -80,7 +94,7 @@ fn what_is_too_large_is_passed_on_in_a_window_that_the_slowest_reader_moves() {
     fill.push(piece("abcd"));
     assert!(!fill.is_oversize());
     fill.push(large.clone());
-    assert!(fill.is_oversize() && fill.body().is_none());
+    assert!(fill.is_oversize() && fill.take_body().is_none());
     assert!(fill.read().is_none(), "who comes now would miss the beginning");
     read(&fast);
     assert!(fill.poll_room(&mut cx).is_pending());
