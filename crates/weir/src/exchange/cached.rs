@@ -19,6 +19,7 @@ mod serve;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use h1::BodyKind;
@@ -120,7 +121,9 @@ pub async fn run<C: ClientIo>(
 /// Looks what there is for the request, and decides.
 fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Step {
     let now_ms = clock::unix_ms();
+    let stores = &cache.cache.state.stores;
     loop {
+        let seen = stores.load(Ordering::Acquire);
         let mut beside = None;
         let (stored, fwd, alone) = match look_up(x, cache, asked) {
             Found::Answer(entry) => {
@@ -150,13 +153,12 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
             Lead::alone(&cache.cache, keys, *asked, fwd)
         } else {
             match Lead::join(&cache.cache, keys, *asked, fwd) {
-                Ok(lead) => {
-                    // The fetch before may have ended between look-up and now.
-                    match look_up(x, cache, asked) {
-                        Found::Answer(entry) if !is_known(&entry, stored.as_ref(), asked) => continue,
-                        _ => lead,
-                    }
-                }
+                // The fetch before may have ended between look-up and now.
+                Ok(lead) if stores.load(Ordering::Acquire) == seen => lead,
+                Ok(lead) => match look_up(x, cache, asked) {
+                    Found::Answer(entry) if !is_known(&entry, stored.as_ref(), asked) => continue,
+                    _ => lead,
+                },
                 Err(reader) if coalesce::may_wait(asked) => return Step::Follow(reader),
                 Err(_) => Lead::alone(&cache.cache, keys, *asked, fwd),
             }

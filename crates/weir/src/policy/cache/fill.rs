@@ -12,12 +12,12 @@
 //!    `--fail---> broken                            readers have sent nothing yet: one of them leads the next attempt
 //! ```
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::entry::{Entry, Head};
 use crate::error::Error;
@@ -74,8 +74,8 @@ pub struct Fill {
 struct State {
     phase: Phase,
     head: Option<Arc<Head>>,
-    /// What came and is still held.
-    pieces: VecDeque<Bytes>,
+    /// What came and is still held. Most answers come in one piece, for one reader.
+    pieces: SmallVec<[Bytes; 1]>,
     /// How many pieces came before the first that is held.
     dropped: usize,
     /// Bytes of all pieces that came.
@@ -84,7 +84,7 @@ struct State {
     charged: u64,
     /// It will not be kept: pieces go when every reader has them.
     oversize: bool,
-    readers: Vec<Option<Position>>,
+    readers: SmallVec<[Option<Position>; 1]>,
     leader: Option<Waker>,
 }
 
@@ -195,7 +195,7 @@ impl Fill {
                 state.charged += length;
             }
         }
-        state.pieces.push_back(piece);
+        state.pieces.push(piece);
         state.forget_read();
         wake(state);
     }
@@ -224,7 +224,7 @@ impl Fill {
         match state.pieces.len() {
             0 => Some(Bytes::new()),
             // Not cloned: bytes that have one owner need no count. Nobody has them yet, and all go on from the entry.
-            1 if state.readers.iter().flatten().all(|reader| reader.piece == 0) => state.pieces.pop_front(),
+            1 if state.readers.iter().flatten().all(|reader| reader.piece == 0) => state.pieces.pop(),
             1 => Some(state.pieces[0].clone()),
             _ => {
                 let mut body = Vec::with_capacity(usize::try_from(state.bytes).unwrap_or(0));
@@ -296,9 +296,9 @@ impl State {
         }
         let slowest = self.readers.iter().flatten().map(|reader| reader.piece).min();
         let slowest = slowest.unwrap_or(self.dropped + self.pieces.len());
-        while self.dropped < slowest && self.pieces.pop_front().is_some() {
-            self.dropped += 1;
-        }
+        let count = slowest.saturating_sub(self.dropped).min(self.pieces.len());
+        self.pieces.drain(..count);
+        self.dropped += count;
     }
 }
 

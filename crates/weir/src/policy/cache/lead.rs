@@ -1,6 +1,7 @@
 //! What the exchange that asks the origin does for the cache, and for those who wait.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use h1::RequestHead;
 
@@ -219,6 +220,7 @@ impl Lead {
         let is_wanted = self.state().purges() == self.purges;
         if is_wanted && self.cache.has_memory() {
             self.state().memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
+            self.state().stores.fetch_add(1, Ordering::Release);
         }
         is_wanted
     }

@@ -65,6 +65,8 @@ pub struct State {
     pub events: Events,
     /// How often something was purged. A fetch that began before a purge must not bring back what was purged.
     purges: AtomicU64,
+    /// How often something was stored: who finds that nothing was need not look twice.
+    pub stores: AtomicU64,
 }
 
 /// Of the bound of bytes, the part (one of so many) that fetches under way may hold besides what is kept.
@@ -115,6 +117,7 @@ impl State {
             invalidated: Invalidated::default(),
             events: Events::default(),
             purges: AtomicU64::new(0),
+            stores: AtomicU64::new(0),
         }
     }
 
