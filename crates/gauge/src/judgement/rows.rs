@@ -1,0 +1,1 @@
+//! The rows of a judgement: a system under a workload, all rounds together.
