@@ -4,7 +4,11 @@
 //! Ratios are of costs or rates of one system over those of another in the same round; intervals hold 95 %. What could not be
 //! said is `null` or left out, with the reason in [`Row::verdicts`], [`Unranked::why`] or [`Judgement::notes`].
 
+mod age;
+mod compare;
 mod judge;
+mod ranking;
+mod rounds;
 mod rows;
 
 use serde::{Deserialize, Serialize};
@@ -123,7 +127,8 @@ pub struct Row {
     pub rate: Option<Estimate>,
     /// Rate that was asked for, in an open loop.
     pub requested_rate: Option<f64>,
-    /// Response times of all rounds together, without the histogram; percentiles only where samples suffice.
+    /// Response times of all rounds together, without the histogram; percentiles only where samples suffice. Of generators that keep no
+    /// histogram: the medians over the rounds.
     pub latency: Option<Latency>,
     /// The highest percentile that every round has the samples for.
     pub tail: Option<Tail>,

@@ -26,6 +26,7 @@ Examples:
                                           64 users for ten seconds, each asks as soon as it was answered
   gauge load http://127.0.0.1:8080/ -r 5000 -d 30s --json result.json
                                           5,000 requests a second, whatever the server does; all figures as JSON
+  gauge lint result.json                  can this result be believed?
 
 Exit codes: 1 nothing was answered, 64 wrong command line or input, 66 unreadable file, 69 a program is missing, 71 the system
 refused something, 73 unwritable file, 130 interrupted (the part that ran is reported).";
@@ -40,8 +41,14 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Say whether results can be believed: one verdict a line, with its evidence.
+    ///
+    /// Exit codes: 0 clean, 1 something was found, 2 a file could not be read.
+    Lint(Box<verbs::lint::Lint>),
     /// Load a server and say how it did.
     Load(Box<verbs::load::Load>),
+    /// Make the report of a campaign again from its raw data.
+    Recompute(verbs::recompute::Recompute),
     /// Print completions for a shell.
     Completions {
         /// Shell to complete for.
@@ -53,7 +60,9 @@ impl Cli {
     /// Does what the command line says.
     pub(crate) fn run(self) -> ExitCode {
         match self.command {
+            Command::Lint(lint) => lint.run(),
             Command::Load(load) => load.run(),
+            Command::Recompute(recompute) => recompute.run(),
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Cli::command(), "gauge", &mut script);

@@ -1,32 +1,10 @@
-//! Scores: AGE's, and Gauge's own.
+//! Scores: AGE's in two variants ([`age`]), and Gauge's own ([`gauge`]).
 
-use serde::{Deserialize, Serialize};
+pub mod age;
+pub mod gauge;
 
-/// A part of Gauge's score.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Part {
-    /// Highest rate that met the SLO.
-    SloRate,
-    /// What the gateway adds to the response time.
-    AddedLatency,
-    /// CPU time per request.
-    CpuPerRequest,
-    /// Resident memory.
-    Memory,
-}
+pub use age::{AgeEndpoint, AgeScore, AgeScores};
+pub use gauge::{Cell, Costs, Part, Weight};
 
-/// A part's weight.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Weight {
-    /// Which part.
-    pub part: Part,
-    /// As it is when every part was measured; all together are 1.
-    pub planned: f64,
-    /// As it was used.
-    pub used: f64,
-}
-
-/// AGE's scores, in both variants.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct AgeScores {}
+#[cfg(test)]
+mod tests;

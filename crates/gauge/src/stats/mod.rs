@@ -1,6 +1,26 @@
-//! Statistics over rounds.
+//! Statistics over rounds. Campaigns have few rounds (ten), noise with heavy tails, and machines that drift; so everything here is by ranks and by drawing
+//! again, nothing assumes a shape, and all ratios are of two systems in the same round.
+//!
+//! - A figure is the median over rounds, its interval the 2.5th to the 97.5th percentile of the medians of 2,000 draws of the rounds with
+//!   replacement (the percentile bootstrap; Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13).
+//! - A difference is declared by [`compare`], which is built so that it is wrong in no more than 5 % of the cases also for few rounds.
+//! - Random numbers come from a fixed seed and a generator of our own: the same rounds give the same figures for ever.
+
+mod draw;
+mod paired;
+mod signed_rank;
 
 use serde::{Deserialize, Serialize};
+
+pub use draw::{Draws, Random};
+pub use paired::{MIN_ROUNDS, SIGNIFICANCE, compare, false_declarations, guard};
+pub use signed_rank::signed_rank_p;
+
+/// Draws behind an interval: its ends then move by less than a tenth of its width from seed to seed.
+pub const DRAWS: usize = 2_000;
+
+/// Seed of everything drawn.
+pub const SEED: u64 = 0x5eed_0f61_7567_6531;
 
 /// A figure over rounds: the median, with an interval that holds 95 %.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -11,7 +31,7 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Rounds.
+    /// Rounds. With one, both ends are the median: nothing is known of its spread.
     pub rounds: u32,
 }
 
@@ -27,3 +47,57 @@ pub struct Comparison {
     /// Whether there is a difference.
     pub declared: bool,
 }
+
+impl Estimate {
+    /// Of one value for each round; null for none, or for values that are no numbers.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let middle = median(values)?;
+        let mut medians: Vec<f64> = Vec::with_capacity(DRAWS);
+        let mut drawn = Vec::with_capacity(values.len());
+        for draw in Draws::new(values.len(), DRAWS, SEED) {
+            drawn.clear();
+            drawn.extend(draw.into_iter().map(|index| values[index]));
+            medians.extend(median_in(&mut drawn));
+        }
+        let (low, high) = interval(&mut medians)?;
+        Some(Estimate { median: middle, low, high, rounds: u32::try_from(values.len()).unwrap_or(u32::MAX) })
+    }
+
+    /// The same on another scale; `scale` must not fall, or the ends change places.
+    #[must_use]
+    pub fn map(self, scale: impl Fn(f64) -> f64) -> Self {
+        let (median, low, high) = (scale(self.median), scale(self.low), scale(self.high));
+        Estimate { median, low: low.min(high), high: low.max(high), rounds: self.rounds }
+    }
+}
+
+/// The middle value, or the mean of the two in the middle; null for none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    median_in(&mut values.to_vec())
+}
+
+/// [`median`] of values that may be put in order.
+fn median_in(values: &mut [f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    values.sort_unstable_by(f64::total_cmp);
+    let half = values.len() / 2;
+    Some(if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 })
+}
+
+/// The 2.5th and the 97.5th percentile of drawn statistics.
+pub fn interval(drawn: &mut [f64]) -> Option<(f64, f64)> {
+    if drawn.is_empty() {
+        return None;
+    }
+    drawn.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| drawn[((share * drawn.len() as f64).ceil() as usize).clamp(1, drawn.len()) - 1];
+    Some((at(0.025), at(0.975)))
+}
+
+#[cfg(test)]
+mod tests;

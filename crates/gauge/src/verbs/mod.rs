@@ -1,3 +1,5 @@
 //! What `gauge` can be told to do, one file each.
 
+pub(crate) mod lint;
 pub(crate) mod load;
+pub(crate) mod recompute;
