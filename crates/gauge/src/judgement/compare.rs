@@ -66,7 +66,9 @@ pub(super) fn comparisons(case: &Case<'_>, scored: &Scored) -> Vec<Comparison> {
     compare(None, Figure::Score, &costs, scored.guard);
     for workload in &case.results.workloads {
         for figure in FIGURES {
-            let of = |system: &str| case.figures.get(&(workload.name.as_str(), system)).map(|own| series(own, figure).clone());
+            let of = |system: &str| {
+                case.figures.get(&(workload.name.as_str(), system)).map(|own| series(own, figure).clone())
+            };
             compare(Some(&workload.name), figure, &of, guard(case, &workload.name, figure));
         }
     }

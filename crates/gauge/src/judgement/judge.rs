@@ -25,7 +25,8 @@ pub(super) struct Case<'r> {
 impl<'r> Case<'r> {
     fn of(results: &'r Results) -> Self {
         let runs = Runs::of(results);
-        let named = results.reference.as_deref().filter(|name| results.systems.iter().any(|system| system.name == **name));
+        let named =
+            results.reference.as_deref().filter(|name| results.systems.iter().any(|system| system.name == **name));
         let reference = named.or(runs.direct);
         let mut figures = BTreeMap::new();
         let mut all = Vec::new();
@@ -113,7 +114,9 @@ fn notes(case: &Case<'_>) -> Vec<String> {
     if let Some(name) = results.reference.as_deref()
         && case.reference != Some(name)
     {
-        notes.push(format!("The reference `{name}` is no system of this campaign; the lane without a gateway stands in."));
+        notes.push(format!(
+            "The reference `{name}` is no system of this campaign; the lane without a gateway stands in."
+        ));
     }
     if !results.systems.iter().any(|system| matches!(system.role, Role::TwinOf(_))) {
         notes.push("No system was entered twice, so what equal systems differ by was not measured.".to_owned());

@@ -80,7 +80,8 @@ fn costs(case: &Case<'_>, weights: &BTreeMap<(String, Part), f64>, system: &str)
     let cells = weights
         .iter()
         .map(|((workload, part), weight)| {
-            let unit = case.figures.get(&(workload.as_str(), reference)).map(|figures| of_reference(case, figures, *part));
+            let unit =
+                case.figures.get(&(workload.as_str(), reference)).map(|figures| of_reference(case, figures, *part));
             let own = case.figures.get(&(workload.as_str(), system)).map(|figures| of_system(figures, *part));
             let mut logs = BTreeMap::new();
             if let (Some(unit), Some(own)) = (unit, own) {
@@ -177,12 +178,15 @@ pub(super) fn rank(case: &Case<'_>) -> Scored {
     let mut notes = Vec::new();
     for part in Part::ALL {
         if !weights.is_empty() && !weights.keys().any(|(_, measured)| *measured == part) {
-            notes.push(format!("The score is without {}, which was not measured; the other parts weigh more instead.", part.as_str()));
+            notes.push(format!(
+                "The score is without {}, which was not measured; the other parts weigh more instead.",
+                part.as_str()
+            ));
         }
     }
     let used = |part: Part| weights.iter().filter(|((_, own), _)| *own == part).map(|(_, weight)| weight).sum();
     Scored {
-        sensitivity: sensitivity(case, &all, &ranking),
+        sensitivity: sensitivity(&all, &ranking),
         ranking,
         unranked,
         weights: Part::ALL.into_iter().map(|part| Weight { part, planned: part.weight(), used: used(part) }).collect(),
@@ -211,12 +215,7 @@ pub(super) fn pairs(a: &Series, b: &Series) -> Vec<(f64, f64)> {
     a.iter().filter_map(|(round, a)| Some((*a, *b.get(round)?))).collect()
 }
 
-fn places(
-    case: &Case<'_>,
-    all: &BTreeMap<String, Costs>,
-    gateways: &[(String, Estimate)],
-    guard: f64,
-) -> Vec<Place> {
+fn places(case: &Case<'_>, all: &BTreeMap<String, Costs>, gateways: &[(String, Estimate)], guard: f64) -> Vec<Place> {
     let costs: Vec<&Costs> = gateways.iter().map(|(name, _)| &all[name]).collect();
     let by_round: Vec<Series> = costs.iter().map(|costs| costs.by_round()).collect();
     let first = probability_of_first(&costs, case.rounds);
@@ -251,7 +250,7 @@ fn places(
 }
 
 /// The order when each part counts double, and when it does not count.
-fn sensitivity(case: &Case<'_>, all: &BTreeMap<String, Costs>, ranking: &[Place]) -> Vec<Sensitivity> {
+fn sensitivity(all: &BTreeMap<String, Costs>, ranking: &[Place]) -> Vec<Sensitivity> {
     let measured = |part: &Part| ranking.iter().any(|place| place.parts.iter().any(|score| score.part == *part));
     let parts: Vec<Part> = Part::ALL.into_iter().filter(measured).collect();
     let mut changes = Vec::new();
@@ -266,7 +265,7 @@ fn sensitivity(case: &Case<'_>, all: &BTreeMap<String, Costs>, ranking: &[Place]
         .map(|(part, factor, change)| {
             let score = |place: &Place| {
                 let weight = |cell: &Cell| cell.weight * if cell.part == part { factor } else { 1.0 };
-                Some((place.system.clone(), all.get(&place.system)?.score_with(case.rounds, weight)?))
+                Some((place.system.clone(), all.get(&place.system)?.score_with(weight)?))
             };
             let mut order: Vec<(String, f64)> = ranking.iter().filter_map(score).collect();
             order.sort_by(|(a_name, a), (b_name, b)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));

@@ -35,7 +35,8 @@ pub(super) struct Runs<'r> {
 impl<'r> Runs<'r> {
     /// Looks at every run.
     pub(super) fn of(results: &'r Results) -> Self {
-        let direct = results.systems.iter().find(|system| system.role == Role::Direct).map(|system| system.name.as_str());
+        let direct =
+            results.systems.iter().find(|system| system.role == Role::Direct).map(|system| system.name.as_str());
         let mut controls: BTreeMap<(&str, u32), &Run> = BTreeMap::new();
         for run in &results.runs {
             if Some(run.system.as_str()) == direct && run.state == RunState::Done && run.report.is_some() {
@@ -89,7 +90,11 @@ fn judge_run<'r>(results: &'r Results, run: &'r Run, control: Option<&'r Run>, n
         }
     };
     let Some(report) = run.report.as_ref() else {
-        return Judged { run, verdicts: Vec::new(), left_out: state.or_else(|| Some("nothing was measured".to_owned())) };
+        return Judged {
+            run,
+            verdicts: Vec::new(),
+            left_out: state.or_else(|| Some("nothing was measured".to_owned())),
+        };
     };
     let plan = results.workloads.iter().find(|workload| workload.name == run.workload);
     let mut verdicts = verdict::look(report, &context(results, plan, run, control));
@@ -133,7 +138,5 @@ fn context<'r>(
 
 /// The rounds of a row that do not count.
 pub(super) fn left_out(runs: &[&Judged<'_>]) -> Vec<LeftOut> {
-    runs.iter()
-        .filter_map(|judged| Some(LeftOut { round: judged.run.round, why: judged.left_out.clone()? }))
-        .collect()
+    runs.iter().filter_map(|judged| Some(LeftOut { round: judged.run.round, why: judged.left_out.clone()? })).collect()
 }

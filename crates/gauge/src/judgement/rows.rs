@@ -264,15 +264,15 @@ fn verdicts(runs: &[&Judged<'_>], total: &Pool, first: Option<&Report>) -> Vec<V
             let mut pooled = Report::of(first.map_or("gauge", |report| &report.generator.name));
             pooled.total.latency.clone_from(&total.latency);
             verdicts.extend(
-                verdict::look(&pooled, &Context::default()).into_iter().filter(|verdict| verdict.name == Name::FewSamples),
+                verdict::look(&pooled, &Context::default())
+                    .into_iter()
+                    .filter(|verdict| verdict.name == Name::FewSamples),
             );
             continue;
         }
         let with: Vec<(u32, &Verdict)> = judged
             .iter()
-            .filter_map(|judged| {
-                Some((judged.run.round, judged.verdicts.iter().find(|verdict| verdict.name == name)?))
-            })
+            .filter_map(|judged| Some((judged.run.round, judged.verdicts.iter().find(|verdict| verdict.name == name)?)))
             .collect();
         // What voids a run, and errors, are told of however few; that a limit was near in a few rounds is not what the row is about.
         let few = !name.voids_run() && !matches!(name, Name::Errors | Name::ErrorsUnmeasured);
@@ -284,13 +284,7 @@ fn verdicts(runs: &[&Judged<'_>], total: &Pool, first: Option<&Report>) -> Vec<V
             example.evidence.clone()
         } else {
             let rounds: Vec<String> = with.iter().map(|(round, _)| number(f64::from(*round))).collect();
-            format!(
-                "in {} of {} rounds ({}), first: {}",
-                with.len(),
-                judged.len(),
-                rounds.join(", "),
-                example.evidence
-            )
+            format!("in {} of {} rounds ({}), first: {}", with.len(), judged.len(), rounds.join(", "), example.evidence)
         };
         verdicts.push(Verdict { name, evidence });
     }

@@ -51,7 +51,8 @@ pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
         let system = observed.and_then(|observed| observed.system.as_ref());
         let cpu = |usage: Option<&Usage>| usage.and_then(|usage| Some(usage.user_s? + usage.system_s?));
         let answered = total.and_then(|total| total.requests.answered);
-        let per_request = cpu(system).zip(answered.filter(|answered| *answered > 0)).map(|(s, count)| s * 1e6 / count as f64);
+        let per_request =
+            cpu(system).zip(answered.filter(|answered| *answered > 0)).map(|(s, count)| s * 1e6 / count as f64);
         let verdicts: Vec<&str> = judged.verdicts.iter().map(|verdict| verdict.name.as_str()).collect();
         let _ = writer.write_record([
             run.id.clone(),

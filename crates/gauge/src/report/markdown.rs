@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::view::{added, date, headline, interval, number, or_dash, part, percent, place, row, shown, size, time, us, version};
+use super::view::{
+    added, date, headline, interval, number, or_dash, part, percent, place, row, shown, size, time, us, version,
+};
 use crate::campaign::Results;
 use crate::judgement::Judgement;
 
@@ -27,13 +29,15 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
         let _ = writeln!(text, "| gateway | paper | as coded |\n|---|---|---|");
         for score in &age.paper {
             let coded = age.coded.iter().find(|(name, _)| *name == score.system).map(|(_, score)| *score);
-            let _ = writeln!(text, "| {} | {} | {} |", cell(&score.system), number(score.score), or_dash(coded, number));
+            let _ =
+                writeln!(text, "| {} | {} | {} |", cell(&score.system), number(score.score), or_dash(coded, number));
         }
         text.push('\n');
     }
     let environment = &results.environment;
     let _ = writeln!(text, "## How it was measured\n");
-    let _ = writeln!(text, "- {} rounds, begun {}, gauge {}", results.rounds, date(results.started_unix_ms), results.gauge);
+    let _ =
+        writeln!(text, "- {} rounds, begun {}, gauge {}", results.rounds, date(results.started_unix_ms), results.gauge);
     for (name, value) in [
         ("host", environment.host.clone()),
         ("system", environment.system.clone()),
@@ -56,7 +60,10 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
 fn ranking(text: &mut String, judgement: &Judgement) {
     if !judgement.ranking.is_empty() {
         let reference = judgement.reference.as_deref().unwrap_or("direct");
-        let _ = writeln!(text, "## Ranking\n\nScore: 100 is as costly as `{reference}`; twice the score is half the cost. Intervals hold 95 %.\n");
+        let _ = writeln!(
+            text,
+            "## Ranking\n\nScore: 100 is as costly as `{reference}`; twice the score is half the cost. Intervals hold 95 %.\n"
+        );
         let _ = writeln!(text, "| place | gateway | score | first in | tied with |\n|---|---|---|---|---|");
         for place in &judgement.ranking {
             let _ = writeln!(
@@ -69,11 +76,8 @@ fn ranking(text: &mut String, judgement: &Judgement) {
                 cell(&place.tied_with.join(", ")),
             );
         }
-        let weights: Vec<String> = judgement
-            .weights
-            .iter()
-            .map(|weight| format!("{} {}", part(weight.part), percent(weight.used)))
-            .collect();
+        let weights: Vec<String> =
+            judgement.weights.iter().map(|weight| format!("{} {}", part(weight.part), percent(weight.used))).collect();
         let _ = writeln!(text, "\nWeights: {}.\n", weights.join(", "));
     }
     if !judgement.unranked.is_empty() {
@@ -114,12 +118,16 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
 }
 
 fn verdicts(text: &mut String, judgement: &Judgement) {
-    let all: Vec<_> = judgement.rows.iter().flat_map(|row| row.verdicts.iter().map(move |verdict| (row, verdict))).collect();
+    let all: Vec<_> =
+        judgement.rows.iter().flat_map(|row| row.verdicts.iter().map(move |verdict| (row, verdict))).collect();
     if all.is_empty() {
         let _ = writeln!(text, "Nothing was found to be wrong with any row.\n");
         return;
     }
-    let _ = writeln!(text, "## What is wrong with what was measured\n\n| system | workload | verdict | evidence |\n|---|---|---|---|");
+    let _ = writeln!(
+        text,
+        "## What is wrong with what was measured\n\n| system | workload | verdict | evidence |\n|---|---|---|---|"
+    );
     for (row, verdict) in all {
         let _ = writeln!(
             text,

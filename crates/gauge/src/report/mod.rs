@@ -39,8 +39,7 @@ pub fn write(dir: &Path, results: &Results, judgement: &Judgement) -> Result<(),
     let csv = csv::table(results, judgement);
     let json = to_json(results, judgement);
     for (name, text) in [("report.html", html), ("report.md", markdown), ("results.csv", csv), ("results.json", json)] {
-        put(dir, name, text.as_bytes())
-            .map_err(|error| WriteError { path: dir.join(name), error })?;
+        put(dir, name, text.as_bytes()).map_err(|error| WriteError { path: dir.join(name), error })?;
     }
     Ok(())
 }
@@ -58,7 +57,8 @@ pub fn to_json(results: &Results, judgement: &Judgement) -> String {
 /// # Errors
 /// What is wrong, with line and column; also for a later format.
 pub fn from_json(text: &str) -> Result<Results, String> {
-    let results: Results = serde_json::from_str(text).map_err(|error| format!("these are no results of a campaign: {error}"))?;
+    let results: Results =
+        serde_json::from_str(text).map_err(|error| format!("these are no results of a campaign: {error}"))?;
     if results.format > FORMAT {
         return Err(format!(
             "the results have format {}, and this gauge reads formats up to {FORMAT}: use a later gauge",

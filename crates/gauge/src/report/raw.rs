@@ -35,8 +35,8 @@ pub enum RawError {
 pub fn read_raw(dir: &Path) -> Result<Results, RawError> {
     let raw = dir.join("raw");
     let campaign = raw.join("campaign.json");
-    let mut results = super::from_json(&text(&campaign)?)
-        .map_err(|problem| RawError::Content { path: campaign.clone(), problem })?;
+    let mut results =
+        super::from_json(&text(&campaign)?).map_err(|problem| RawError::Content { path: campaign.clone(), problem })?;
     results.runs.clear();
     let entries = fs::read_dir(&raw).map_err(|error| RawError::Read { path: raw.clone(), error })?;
     for entry in entries {
@@ -47,8 +47,10 @@ pub fn read_raw(dir: &Path) -> Result<Results, RawError> {
         if !is_json || hidden || path == campaign || path.is_dir() {
             continue;
         }
-        let run: Run = serde_json::from_str(&text(&path)?)
-            .map_err(|error| RawError::Content { path: path.clone(), problem: format!("this is no run of a campaign: {error}") })?;
+        let run: Run = serde_json::from_str(&text(&path)?).map_err(|error| RawError::Content {
+            path: path.clone(),
+            problem: format!("this is no run of a campaign: {error}"),
+        })?;
         results.runs.push(run);
     }
     results.runs.sort_by(|a, b| (a.round, a.place, &a.id).cmp(&(b.round, b.place, &b.id)));

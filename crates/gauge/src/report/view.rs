@@ -82,7 +82,9 @@ pub(super) fn figure(figure: Figure) -> &'static str {
 /// What a system is and which version.
 pub(super) fn version(system: &System) -> String {
     match (&system.gateway, &system.version) {
-        (Some(gateway), Some(version)) if version.contains(gateway.as_str()) || *gateway == system.name => version.clone(),
+        (Some(gateway), Some(version)) if version.contains(gateway.as_str()) || *gateway == system.name => {
+            version.clone()
+        }
         (Some(gateway), Some(version)) => format!("{gateway} {version}"),
         (Some(gateway), None) if *gateway != system.name => gateway.clone(),
         (None, _) if system.role == Role::Direct => "no gateway".to_owned(),

@@ -19,7 +19,8 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     report.generator.latency_from = Some(LatencyFrom::Sent);
     // A gRPC script has no http_* metrics: its calls are counted by nobody but its iterations, and what failed by nobody at all.
     let grpc = metric("http_reqs").is_none() && metric("grpc_req_duration").is_some();
-    let (requests, durations) = if grpc { ("iterations", "grpc_req_duration") } else { ("http_reqs", "http_req_duration") };
+    let (requests, durations) =
+        if grpc { ("iterations", "grpc_req_duration") } else { ("http_reqs", "http_req_duration") };
     let ended = count(requests, "count").ok_or_else(|| Format::K6.broken(format!("it has no metric {requests}")))?;
     let rate = number(requests, "rate");
     let total = &mut report.total;

@@ -68,7 +68,8 @@ fn ratios(
     metric: impl Fn(&Metrics) -> Option<f64>,
     best: fn(&[f64]) -> Vec<f64>,
 ) -> Option<Vec<f64>> {
-    let values: Option<Vec<f64>> = gateways.iter().map(|gateway| metric(gateway).filter(|value| value.is_finite())).collect();
+    let values: Option<Vec<f64>> =
+        gateways.iter().map(|gateway| metric(gateway).filter(|value| value.is_finite())).collect();
     values.map(|values| best(&values))
 }
 

@@ -91,22 +91,15 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// The weighted sum of the logarithms, each the median over the rounds given (a round may be given several times). A part that has none of these
-    /// rounds takes the median over all of its own. Null when a part has no round at all.
-    fn log_cost(&self, rounds: &[u32], weight: impl Fn(&Cell) -> f64) -> Option<f64> {
-        let mut sum = 0.0;
-        for cell in &self.cells {
-            let drawn: Vec<f64> = rounds.iter().filter_map(|round| cell.logs.get(round).copied()).collect();
-            let own = || stats::median(&cell.logs.values().copied().collect::<Vec<_>>());
-            sum += weight(cell) * stats::median(&drawn).or_else(own)?;
-        }
-        (!self.cells.is_empty()).then_some(sum)
+    /// The weighted sum of the logarithms, each the median over its rounds. Null when a part has no round at all.
+    fn log_cost(&self, weight: impl Fn(&Cell) -> f64) -> Option<f64> {
+        let of = |cell: &Cell| Some(weight(cell) * stats::median(&cell.logs.values().copied().collect::<Vec<_>>())?);
+        if self.cells.is_empty() { None } else { self.cells.iter().map(of).sum() }
     }
 
     /// The score, with its interval by drawing the rounds 1 to `rounds` again; null when a part has no figure.
     pub fn score(&self, rounds: u32) -> Option<Estimate> {
-        let all: Vec<u32> = (1..=rounds).collect();
-        let middle = self.log_cost(&all, |cell| cell.weight)?;
+        let middle = self.log_cost(|cell| cell.weight)?;
         let mut drawn = self.drawn(rounds);
         let (low, high) = stats::interval(&mut drawn)?;
         let fewest = self.cells.iter().map(|cell| cell.logs.len()).min().unwrap_or(0);
@@ -115,18 +108,36 @@ impl Costs {
     }
 
     /// The score with other weights; they need not add up to 1.
-    pub fn score_with(&self, rounds: u32, weight: impl Fn(&Cell) -> f64) -> Option<f64> {
-        let all: Vec<u32> = (1..=rounds).collect();
+    pub fn score_with(&self, weight: impl Fn(&Cell) -> f64) -> Option<f64> {
         let sum: f64 = self.cells.iter().map(&weight).sum();
-        (sum > 0.0).then(|| self.log_cost(&all, |cell| weight(cell) / sum)).flatten().map(score_of)
+        (sum > 0.0).then(|| self.log_cost(|cell| weight(cell) / sum)).flatten().map(score_of)
     }
 
-    /// Logarithms of the cost in draws of the rounds: the same draws for every gateway.
+    /// Logarithms of the cost when the rounds 1 to `rounds` are drawn again: the same draws for every gateway. A part of which a draw has no round takes
+    /// the median over all of its own. None when a part has no figure.
     pub fn drawn(&self, rounds: u32) -> Vec<f64> {
+        let mut parts = Vec::with_capacity(self.cells.len());
+        for cell in &self.cells {
+            let mut sorted: Vec<(f64, u32)> = cell.logs.iter().map(|(round, log)| (*log, *round)).collect();
+            sorted.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+            let Some(own) = stats::median_of_counted(sorted.iter().map(|(log, _)| (*log, 1))) else {
+                return Vec::new();
+            };
+            parts.push((cell.weight, own, sorted));
+        }
+        let mut times = vec![0; rounds as usize + 1];
         Draws::new(rounds as usize, stats::DRAWS, stats::SEED)
-            .filter_map(|draw| {
-                let rounds: Vec<u32> = draw.into_iter().map(|index| index as u32 + 1).collect();
-                self.log_cost(&rounds, |cell| cell.weight)
+            .map(|draw| {
+                times.fill(0);
+                draw.into_iter().for_each(|index| times[index + 1] += 1);
+                let of = |round: u32| times.get(round as usize).copied().unwrap_or(0);
+                parts
+                    .iter()
+                    .map(|(weight, own, sorted)| {
+                        let drawn = stats::median_of_counted(sorted.iter().map(|(log, round)| (*log, of(*round))));
+                        weight * drawn.unwrap_or(*own)
+                    })
+                    .sum()
             })
             .collect()
     }

@@ -55,13 +55,18 @@ impl Estimate {
             return None;
         }
         let middle = median(values)?;
-        let mut medians: Vec<f64> = Vec::with_capacity(DRAWS);
-        let mut drawn = Vec::with_capacity(values.len());
-        for draw in Draws::new(values.len(), DRAWS, SEED) {
-            drawn.clear();
-            drawn.extend(draw.into_iter().map(|index| values[index]));
-            medians.extend(median_in(&mut drawn));
-        }
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let mut random = Random::new(SEED);
+        let mut times = vec![0; sorted.len()];
+        let draw = |_| {
+            times.fill(0);
+            for _ in 0..sorted.len() {
+                times[random.below(sorted.len())] += 1;
+            }
+            median_of_counted(sorted.iter().copied().zip(times.iter().copied()))
+        };
+        let mut medians: Vec<f64> = (0..DRAWS).filter_map(draw).collect();
         let (low, high) = interval(&mut medians)?;
         Some(Estimate { median: middle, low, high, rounds: u32::try_from(values.len()).unwrap_or(u32::MAX) })
     }
@@ -76,17 +81,26 @@ impl Estimate {
 
 /// The middle value, or the mean of the two in the middle; null for none.
 pub fn median(values: &[f64]) -> Option<f64> {
-    median_in(&mut values.to_vec())
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    median_of_counted(sorted.into_iter().map(|value| (value, 1)))
 }
 
-/// [`median`] of values that may be put in order.
-fn median_in(values: &mut [f64]) -> Option<f64> {
-    if values.is_empty() {
-        return None;
+/// [`median`] of values in ascending order, each with how often it is there. Draws are taken so: to count is quicker than to sort.
+pub fn median_of_counted(counted: impl Iterator<Item = (f64, u32)> + Clone) -> Option<f64> {
+    let total: u32 = counted.clone().map(|(_, times)| times).sum();
+    let mut passed = 0;
+    let mut lower = None;
+    for (value, times) in counted {
+        passed += times;
+        if lower.is_none() && passed * 2 >= total && passed > 0 {
+            lower = Some(value);
+        }
+        if passed * 2 > total {
+            return lower.map(|lower| (lower + value) / 2.0);
+        }
     }
-    values.sort_unstable_by(f64::total_cmp);
-    let half = values.len() / 2;
-    Some(if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 })
+    None
 }
 
 /// The 2.5th and the 97.5th percentile of drawn statistics.

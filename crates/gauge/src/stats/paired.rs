@@ -27,7 +27,8 @@ pub fn compare(pairs: &[(f64, f64)], guard: f64) -> Option<Comparison> {
 
 /// What [`compare`] declares without a guard; the interval, which takes most of the time, is drawn only when the rest holds.
 pub(super) fn declares(pairs: &[(f64, f64)]) -> bool {
-    signed_rank_p(&log_ratios(pairs)) <= SIGNIFICANCE && compare(pairs, 1.0).is_some_and(|comparison| comparison.declared)
+    signed_rank_p(&log_ratios(pairs)) <= SIGNIFICANCE
+        && compare(pairs, 1.0).is_some_and(|comparison| comparison.declared)
 }
 
 fn log_ratios(pairs: &[(f64, f64)]) -> Vec<f64> {

@@ -86,7 +86,10 @@ impl Lint {
             None => None,
             Some((_, Ok(Content::Report(report)))) => Some(report),
             Some((path, Ok(Content::Campaign(_)))) => {
-                eprintln!("gauge: {}: a campaign has its own lane without a gateway; --direct takes one run's results", path.display());
+                eprintln!(
+                    "gauge: {}: a campaign has its own lane without a gateway; --direct takes one run's results",
+                    path.display()
+                );
                 return ExitCode::from(UNREADABLE);
             }
             Some((path, Err(error))) => {

@@ -19,7 +19,10 @@ pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
     .filter_map(|(name, count)| count.map(|_| name))
     .collect();
     Some(if partly.is_empty() {
-        format!("the results of {} do not say how many requests went wrong: that is unknown, and not none", report.generator.name)
+        format!(
+            "the results of {} do not say how many requests went wrong: that is unknown, and not none",
+            report.generator.name
+        )
     } else {
         format!(
             "the results of {} count {} and leave out what went wrong otherwise",

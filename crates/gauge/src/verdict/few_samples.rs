@@ -21,14 +21,17 @@ pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
         if report.generator.name == "wrk" {
             return None;
         }
-        let mean = latency.mean_ms.map_or(String::new(), |mean| format!("; a mean of {} says nothing of the slowest", time(mean)));
+        let mean = latency
+            .mean_ms
+            .map_or(String::new(), |mean| format!("; a mean of {} says nothing of the slowest", time(mean)));
         return Some(format!("the results hold no p90, p95 or p99{mean}"));
     }
     let count = latency.count.or(report.total.requests.answered)?;
     // p99.9 is in every report of ours and is printed only where it means something; the others are what tables are made of.
-    let (percentile, value) = [(99.0, latency.p99_ms), (95.0, latency.p95_ms), (90.0, latency.p90_ms), (50.0, latency.p50_ms)]
-        .into_iter()
-        .find_map(|(percentile, value)| Some((percentile, value?)))?;
+    let (percentile, value) =
+        [(99.0, latency.p99_ms), (95.0, latency.p95_ms), (90.0, latency.p90_ms), (50.0, latency.p50_ms)]
+            .into_iter()
+            .find_map(|(percentile, value)| Some((percentile, value?)))?;
     let needed = needed(percentile);
     (count < needed).then(|| {
         format!(

@@ -56,7 +56,12 @@ fn own_cpu(context: &Context<'_>) -> Option<String> {
     let cpus = f64::from(observed.generator.as_ref()?.cpus?);
     let used = processors_used(observed.generator.as_ref(), observed)?;
     (cpus > 0.0 && used >= BUSY * cpus).then(|| {
-        format!("the generator used {} of the {} processors that it had ({})", number(used), number(cpus), percent(used / cpus))
+        format!(
+            "the generator used {} of the {} processors that it had ({})",
+            number(used),
+            number(cpus),
+            percent(used / cpus)
+        )
     })
 }
 
@@ -161,10 +166,18 @@ pub(super) fn limit(direct: &Observed, context: &Context<'_>) -> Limit {
         _ => true,
     };
     if upstream >= BUSY * upstream_cpus && generator < BUSY * generator_cpus * 0.5 {
-        return Limit::Upstream(format!("there the upstream used {} of its {} processors", number(upstream), number(upstream_cpus)));
+        return Limit::Upstream(format!(
+            "there the upstream used {} of its {} processors",
+            number(upstream),
+            number(upstream_cpus)
+        ));
     }
     if generator >= BUSY * generator_cpus {
-        return Limit::Generator(format!("there the generator used {} of its {} processors", number(generator), number(generator_cpus)));
+        return Limit::Generator(format!(
+            "there the generator used {} of its {} processors",
+            number(generator),
+            number(generator_cpus)
+        ));
     }
     if shared && generator + upstream >= BUSY * generator_cpus.max(upstream_cpus) {
         return Limit::Generator(format!(
@@ -174,7 +187,11 @@ pub(super) fn limit(direct: &Observed, context: &Context<'_>) -> Limit {
         ));
     }
     if upstream >= BUSY * upstream_cpus {
-        return Limit::Upstream(format!("there the upstream used {} of its {} processors", number(upstream), number(upstream_cpus)));
+        return Limit::Upstream(format!(
+            "there the upstream used {} of its {} processors",
+            number(upstream),
+            number(upstream_cpus)
+        ));
     }
     Limit::Nobody
 }

@@ -157,9 +157,7 @@ pub fn look(report: &Report, context: &Context<'_>) -> Vec<Verdict> {
         (Name::TreatmentNotApplied, treatment_not_applied::look),
         (Name::Steal, steal::look),
     ];
-    all.into_iter()
-        .filter_map(|(name, look)| Some(Verdict { name, evidence: look(report, context)? }))
-        .collect()
+    all.into_iter().filter_map(|(name, look)| Some(Verdict { name, evidence: look(report, context)? })).collect()
 }
 
 /// Users or connections, as the report or the plan says.

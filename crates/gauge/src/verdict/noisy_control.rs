@@ -27,10 +27,16 @@ pub struct Control<'a> {
 pub fn noisy_rounds(controls: &[Control<'_>]) -> Vec<(u32, String)> {
     let open = controls.iter().any(|control| control.total.rate.requested.is_some());
     let figure = |control: &Control<'_>| {
-        if open { control.total.latency.as_ref().and_then(|latency| latency.p50_ms) } else { control.total.rate.achieved }
+        if open {
+            control.total.latency.as_ref().and_then(|latency| latency.p50_ms)
+        } else {
+            control.total.rate.achieved
+        }
     };
-    let values: Vec<(u32, f64)> =
-        controls.iter().filter_map(|control| Some((control.round, figure(control).filter(|value| *value > 0.0)?))).collect();
+    let values: Vec<(u32, f64)> = controls
+        .iter()
+        .filter_map(|control| Some((control.round, figure(control).filter(|value| *value > 0.0)?)))
+        .collect();
     let all: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
     let Some(middle) = median(&all).filter(|_| all.len() >= ROUNDS) else {
         return Vec::new();

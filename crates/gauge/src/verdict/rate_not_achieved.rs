@@ -21,7 +21,8 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     let planned = requested * total.duration_s.unwrap_or(f64::INFINITY);
     let slack = (1.0 - REACHED).max(DEVIATIONS / planned.max(1.0).sqrt());
     if achieved < requested * (1.0 - slack) {
-        let dropped = dropped.map_or(String::new(), |dropped| format!("; {} of the requests were never sent", percent(dropped)));
+        let dropped =
+            dropped.map_or(String::new(), |dropped| format!("; {} of the requests were never sent", percent(dropped)));
         return Some(format!(
             "{} requests/s were asked for and {} answered, {}{dropped}",
             number(requested),

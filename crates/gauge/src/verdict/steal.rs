@@ -9,5 +9,9 @@ const STOLEN: f64 = 0.01;
 
 pub(super) fn look(_report: &Report, context: &Context<'_>) -> Option<String> {
     let stolen = context.observed?.machine.steal.filter(|stolen| *stolen > STOLEN)?;
-    Some(format!("the host gave {} of the processors' time to others meanwhile (at most {} is allowed)", percent(stolen), percent(STOLEN)))
+    Some(format!(
+        "the host gave {} of the processors' time to others meanwhile (at most {} is allowed)",
+        percent(stolen),
+        percent(STOLEN)
+    ))
 }

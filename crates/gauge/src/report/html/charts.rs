@@ -142,7 +142,8 @@ pub(super) fn lines(label: &str, lines: &[Line], axes: &Axes<'_>) -> String {
     svg.push('\n');
     for line in lines {
         let _ = write!(svg, "<g class=\"{}\">", line.series.class());
-        let path: Vec<String> = line.points.iter().map(|(px, py, _)| format!("{} {}", xy(x.at(*px)), xy(y.at(*py)))).collect();
+        let path: Vec<String> =
+            line.points.iter().map(|(px, py, _)| format!("{} {}", xy(x.at(*px)), xy(y.at(*py)))).collect();
         let _ = write!(svg, "<path class=\"line\"{} d=\"M{}\"/>", dash(line.series.index), path.join("L"));
         for (px, py, kind) in &line.points {
             let class = match kind {

@@ -38,7 +38,9 @@ fn validity(html: &mut String, page: &Page<'_>) {
              samples suffice, the lane without a gateway stood still.</p>\n",
         );
     } else {
-        html.push_str("<p>✕ keeps a gateway out of the ranking; ! leaves rounds out, or limits what the figures say.</p>\n");
+        html.push_str(
+            "<p>✕ keeps a gateway out of the ranking; ! leaves rounds out, or limits what the figures say.</p>\n",
+        );
         html.push_str(&table("", &["system", "workload", "verdict", "evidence"], &rows));
     }
     let unfinished: Vec<Vec<String>> = page
@@ -70,7 +72,12 @@ fn left_out(html: &mut String, page: &Page<'_>) {
         .iter()
         .flat_map(|row| {
             row.left_out.iter().map(move |left_out| {
-                vec![escape(&row.system), words(&escape(&row.workload)), left_out.round.to_string(), words(&escape(&left_out.why))]
+                vec![
+                    escape(&row.system),
+                    words(&escape(&row.workload)),
+                    left_out.round.to_string(),
+                    words(&escape(&left_out.why)),
+                ]
             })
         })
         .collect();
@@ -99,7 +106,12 @@ fn twins(html: &mut String, page: &Page<'_>) {
                 words(&twin.workload.as_deref().map_or("all".to_owned(), escape)),
                 words(view::figure(twin.figure)),
                 with_interval(Some(&twin.result.ratio), view::times),
-                if twin.result.declared { "<span class=\"badge bad\">✕ declared</span>" } else { "<span class=\"badge good\">✓ none</span>" }.to_owned(),
+                if twin.result.declared {
+                    "<span class=\"badge bad\">✕ declared</span>"
+                } else {
+                    "<span class=\"badge good\">✓ none</span>"
+                }
+                .to_owned(),
                 view::or_dash(twin.false_declarations, view::percent),
             ]
         })
@@ -186,7 +198,11 @@ fn other_scores(html: &mut String, page: &Page<'_>) {
          gateways are present, counts no processors and no memory, and weighs the same distribution eight times.</p>",
         age.metrics
     );
-    let endpoints: Vec<&str> = age.paper.first().map(|score| score.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect()).unwrap_or_default();
+    let endpoints: Vec<&str> = age
+        .paper
+        .first()
+        .map(|score| score.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect())
+        .unwrap_or_default();
     let mut head = vec!["gateway", "as in the paper", "as coded"];
     head.extend(&endpoints);
     let rows: Vec<Vec<String>> = age
@@ -223,7 +239,8 @@ fn environment(html: &mut String, page: &Page<'_>) {
         ("Memory", environment.memory_bytes.map(|bytes| view::size(bytes as f64))),
         ("Deployed", Some(environment.deploy.clone()).filter(|deploy| !deploy.is_empty())),
         ("Given to a system", {
-            let cpus = environment.hardware_cpus.map(|cpus| format!("{cpus} processor{}", if cpus == 1 { "" } else { "s" }));
+            let cpus =
+                environment.hardware_cpus.map(|cpus| format!("{cpus} processor{}", if cpus == 1 { "" } else { "s" }));
             let memory = environment.hardware_memory_bytes.map(|bytes| view::size(bytes as f64));
             let both: Vec<String> = [cpus, memory].into_iter().flatten().collect();
             Some(both.join(", ")).filter(|both| !both.is_empty())

@@ -37,7 +37,8 @@ impl<'p> Page<'p> {
     /// A system's name, colour and shape: by its place in the evaluation, so that they stay from report to report.
     fn series(&self, system: &str) -> Series {
         let gateways = self.results.systems.iter().filter(|system| system.role == Role::Gateway);
-        let index = gateways.map(|system| system.name.as_str()).position(|name| name == system).map_or(0, |index| index + 1);
+        let index =
+            gateways.map(|system| system.name.as_str()).position(|name| name == system).map_or(0, |index| index + 1);
         Series { name: system.to_owned(), index }
     }
 }
@@ -158,7 +159,11 @@ fn badges(verdicts: &[crate::verdict::Verdict]) -> String {
         .iter()
         .map(|verdict| {
             let (class, sign) = if verdict.name.bars_ranking() { ("bad", "✕") } else { ("warn", "!") };
-            format!("<span class=\"badge {class}\" title=\"{}\">{sign} {}</span>", escape(&verdict.evidence), verdict.name)
+            format!(
+                "<span class=\"badge {class}\" title=\"{}\">{sign} {}</span>",
+                escape(&verdict.evidence),
+                verdict.name
+            )
         })
         .collect()
 }

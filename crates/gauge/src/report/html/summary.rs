@@ -10,7 +10,11 @@ use crate::stats::Estimate;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     let judgement = page.judgement;
-    let _ = writeln!(html, "<h2 id=\"ranking\">Ranking</h2>\n<p class=\"answer\">{}</p>", escape(&view::headline(judgement)));
+    let _ = writeln!(
+        html,
+        "<h2 id=\"ranking\">Ranking</h2>\n<p class=\"answer\">{}</p>",
+        escape(&view::headline(judgement))
+    );
     for note in &judgement.notes {
         let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(note));
     }
@@ -51,14 +55,23 @@ fn forest(page: &Page<'_>) -> String {
         .ranking
         .iter()
         .map(|place| {
-            let verdicts: Vec<_> =
-                page.judgement.rows.iter().filter(|row| row.system == place.system).flat_map(|row| row.verdicts.clone()).collect();
+            let verdicts: Vec<_> = page
+                .judgement
+                .rows
+                .iter()
+                .filter(|row| row.system == place.system)
+                .flat_map(|row| row.verdicts.clone())
+                .collect();
             vec![
                 escape(&place.system),
                 place.place.to_string(),
                 super::with_interval(Some(&place.score), view::number),
                 view::percent(place.first),
-                words(&if place.tied_with.is_empty() { "nobody".to_owned() } else { escape(&place.tied_with.join(", ")) }),
+                words(&if place.tied_with.is_empty() {
+                    "nobody".to_owned()
+                } else {
+                    escape(&place.tied_with.join(", "))
+                }),
                 words(&badges(&dedup(verdicts))),
             ]
         })
@@ -128,7 +141,12 @@ fn card(html: &mut String, page: &Page<'_>, place: &Place) {
 
 fn weights(html: &mut String, page: &Page<'_>) {
     let without_gateway = page.judgement.reference.as_deref()
-        == page.results.systems.iter().find(|system| system.role == crate::campaign::results::Role::Direct).map(|system| system.name.as_str());
+        == page
+            .results
+            .systems
+            .iter()
+            .find(|system| system.role == crate::campaign::results::Role::Direct)
+            .map(|system| system.name.as_str());
     let unit = |part: Part| match (part, without_gateway) {
         (Part::SloRate | Part::AddedLatency, true) => "the same without a gateway",
         (Part::CpuPerRequest | Part::Memory, true) => "what the upstream itself uses without a gateway",
@@ -162,14 +180,20 @@ fn sensitivity(html: &mut String, page: &Page<'_>) {
         1 => "Once: with one of the other weights below, gateways that differ change places.".to_owned(),
         count => format!("With {count} of the other weights below, gateways that differ change places."),
     };
-    let _ = writeln!(html, "<h3>Would other weights change the order?</h3>\n<p>{words_of}</p>\n<details><summary>Other weights</summary>");
+    let _ = writeln!(
+        html,
+        "<h3>Would other weights change the order?</h3>\n<p>{words_of}</p>\n<details><summary>Other weights</summary>"
+    );
     let rows: Vec<Vec<String>> = page
         .judgement
         .sensitivity
         .iter()
         .map(|change| {
-            let order: Vec<String> =
-                change.order.iter().map(|(system, score)| format!("{} {}", escape(system), view::number(*score))).collect();
+            let order: Vec<String> = change
+                .order
+                .iter()
+                .map(|(system, score)| format!("{} {}", escape(system), view::number(*score)))
+                .collect();
             let same = if change.same_order { "the same" } else { "another" };
             vec![change.change.clone(), same.to_owned(), words(&order.join(" · "))]
         })

@@ -65,7 +65,8 @@ impl Scale {
             let steps: &[f64] = if self.high / self.low > 2_000.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
             let mut power = 10_f64.powf(self.low.log10().floor());
             while power <= self.high {
-                ticks.extend(steps.iter().map(|step| step * power).filter(|tick| (self.low..=self.high).contains(tick)));
+                ticks
+                    .extend(steps.iter().map(|step| step * power).filter(|tick| (self.low..=self.high).contains(tick)));
                 power *= 10.0;
             }
             return ticks;
@@ -76,7 +77,10 @@ impl Scale {
         let step = step.unwrap_or(span);
         let first = (self.low / step).ceil();
         // A multiple, not a sum, so that nothing adds up.
-        (0..20).map(|index| (first + f64::from(index)) * step).take_while(|tick| *tick <= self.high * (1.0 + 1e-9)).collect()
+        (0..20)
+            .map(|index| (first + f64::from(index)) * step)
+            .take_while(|tick| *tick <= self.high * (1.0 + 1e-9))
+            .collect()
     }
 }
 
@@ -106,8 +110,18 @@ pub(super) fn mark(series: usize, x: f64, y: f64, class: &str, title: &str) -> S
         3 => &[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)],
         4 => &[(0.0, 1.15), (1.1, -0.85), (-1.1, -0.85)],
         _ => &[
-            (-0.4, -1.15), (0.4, -1.15), (0.4, -0.4), (1.15, -0.4), (1.15, 0.4), (0.4, 0.4), (0.4, 1.15), (-0.4, 1.15), (-0.4, 0.4), (-1.15, 0.4),
-            (-1.15, -0.4), (-0.4, -0.4),
+            (-0.4, -1.15),
+            (0.4, -1.15),
+            (0.4, -0.4),
+            (1.15, -0.4),
+            (1.15, 0.4),
+            (0.4, 0.4),
+            (0.4, 1.15),
+            (-0.4, 1.15),
+            (-0.4, 0.4),
+            (-1.15, 0.4),
+            (-1.15, -0.4),
+            (-0.4, -0.4),
         ],
     };
     format!("<polygon class=\"{class}\" points=\"{}\">{title}</polygon>", points(shape))

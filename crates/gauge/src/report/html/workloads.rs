@@ -93,7 +93,8 @@ impl Part<'_> {
                 cells
             })
             .collect();
-        let caption = "Medians over the rounds that count, with intervals that hold 95 %; p50 over all of their answers.";
+        let caption =
+            "Medians over the rounds that count, with intervals that hold 95 %; p50 over all of their answers.";
         html.push_str(&table(caption, &head, &cells));
     }
 
@@ -110,7 +111,9 @@ impl Part<'_> {
             .runs
             .iter()
             .zip(judged)
-            .filter(move |(run, _)| run.system == system && run.workload == self.workload.name && run.state == RunState::Done)
+            .filter(move |(run, _)| {
+                run.system == system && run.workload == self.workload.name && run.state == RunState::Done
+            })
             .map(|(run, judged)| (run, judged.used))
     }
 
@@ -131,7 +134,8 @@ impl Part<'_> {
                 // Ten samples beyond the last one.
                 let most = (histogram.count() as f64 / 10.0).log10().min(3.0);
                 let steps = (0..=60).map(|step| f64::from(step) * 0.05);
-                let mut places: Vec<f64> = steps.chain(marked).filter(|place| *place >= 0.3 && *place <= most + 1e-9).collect();
+                let mut places: Vec<f64> =
+                    steps.chain(marked).filter(|place| *place >= 0.3 && *place <= most + 1e-9).collect();
                 places.sort_by(f64::total_cmp);
                 places.dedup_by(|a, b| (*a - *b).abs() < 1e-6);
                 let point = |place: f64| {
@@ -143,7 +147,9 @@ impl Part<'_> {
             }
             None => {
                 let Some(latency) = &row.latency else { return Vec::new() };
-                let points = TICKS.iter().filter_map(|(percentile, of)| Some((nines(percentile / 100.0), of(latency)?, Mark::Full)));
+                let points = TICKS
+                    .iter()
+                    .filter_map(|(percentile, of)| Some((nines(percentile / 100.0), of(latency)?, Mark::Full)));
                 points.collect()
             }
         }
@@ -243,7 +249,11 @@ impl Part<'_> {
         let svg = charts::lines("Response time against rate", &lines, &axes);
         let head = ["system", "round", "rate", name, "CPU/request", "objective"];
         html.push_str("<h3>Response time against rate</h3>\n");
-        html.push_str(&charts::figure("Hollow marks are rates at which the objective was not met.", &svg, &table("", &head, &cells)));
+        html.push_str(&charts::figure(
+            "Hollow marks are rates at which the objective was not met.",
+            &svg,
+            &table("", &head, &cells),
+        ));
     }
 
     fn resources(&self, html: &mut String) {
@@ -257,7 +267,12 @@ impl Part<'_> {
                 |row| row.cpu_us_per_request,
                 view::us,
             ),
-            ("Memory", "Resident memory of all processes at its highest; lower is better.", |row| row.rss_peak_bytes, view::size),
+            (
+                "Memory",
+                "Resident memory of all processes at its highest; lower is better.",
+                |row| row.rss_peak_bytes,
+                view::size,
+            ),
         ];
         for (name, caption, of, words_of) in all {
             let mut rows: Vec<(Series, Estimate)> =
@@ -270,11 +285,21 @@ impl Part<'_> {
             let cells: Vec<Vec<String>> = rows
                 .iter()
                 .map(|(series, estimate)| {
-                    vec![escape(&series.name), words_of(estimate.median), words_of(estimate.low), words_of(estimate.high), estimate.rounds.to_string()]
+                    vec![
+                        escape(&series.name),
+                        words_of(estimate.median),
+                        words_of(estimate.low),
+                        words_of(estimate.high),
+                        estimate.rounds.to_string(),
+                    ]
                 })
                 .collect();
             let _ = writeln!(html, "<h3>{name}</h3>");
-            html.push_str(&charts::figure(caption, &svg, &table("", &["system", "median", "low", "high", "rounds"], &cells)));
+            html.push_str(&charts::figure(
+                caption,
+                &svg,
+                &table("", &["system", "median", "low", "high", "rounds"], &cells),
+            ));
         }
     }
 
@@ -307,9 +332,9 @@ impl Part<'_> {
                 .rows()
                 .into_iter()
                 .map(|(series, _)| {
-                    let rounds = self.all(&series.name).filter_map(|(run, used)| {
-                        Some((run.round, of(run).filter(|value| *value > 0.0)?, used))
-                    });
+                    let rounds = self
+                        .all(&series.name)
+                        .filter_map(|(run, used)| Some((run.round, of(run).filter(|value| *value > 0.0)?, used)));
                     Strip { rounds: rounds.collect(), series: series.clone() }
                 })
                 .filter(|strip| !strip.rounds.is_empty())
@@ -318,7 +343,8 @@ impl Part<'_> {
                 continue;
             }
             let svg = charts::strips(&name, &strips, &words_of);
-            let mut numbers: Vec<u32> = strips.iter().flat_map(|strip| strip.rounds.iter().map(|round| round.0)).collect();
+            let mut numbers: Vec<u32> =
+                strips.iter().flat_map(|strip| strip.rounds.iter().map(|round| round.0)).collect();
             numbers.sort_unstable();
             numbers.dedup();
             let names: Vec<String> = numbers.iter().map(|round| format!("round {round}")).collect();
@@ -346,7 +372,21 @@ impl Part<'_> {
             return;
         }
         html.push_str("<h3>Operation by operation</h3>\n");
-        let head = ["system", "answers/s", "errors", "min", "mean", "p50", "p75", "p90", "p95", "p99", "p99.9", "max", "samples"];
+        let head = [
+            "system",
+            "answers/s",
+            "errors",
+            "min",
+            "mean",
+            "p50",
+            "p75",
+            "p90",
+            "p95",
+            "p99",
+            "p99.9",
+            "max",
+            "samples",
+        ];
         for operation in &self.workload.operations {
             let cells: Vec<Vec<String>> = rows
                 .iter()
