@@ -34,7 +34,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
-/// `0.98 ms`, `45 us`, `1.2 s`.
+/// `0.98 ms`, `45.0 us`, `1.2 s`.
 pub(crate) fn time(ms: f64) -> String {
     match ms.abs() {
         size if size >= 10_000.0 => format!("{:.1} s", ms / 1e3),
@@ -43,7 +43,7 @@ pub(crate) fn time(ms: f64) -> String {
         size if size >= 10.0 => format!("{ms:.1} ms"),
         size if size >= 0.1 => format!("{ms:.2} ms"),
         0.0 => "0 ms".to_owned(),
-        _ => format!("{:.0} us", ms * 1e3),
+        _ => format!("{:.1} us", ms * 1e3),
     }
 }
 

@@ -63,7 +63,7 @@ impl Part<'_> {
         let searched = rows.iter().any(|(_, row)| row.highest_rate.is_some() || row.search_failed.is_some());
         let tail = self.tail_name();
         let added = format!("{tail} added");
-        let mut head = vec!["system", "answers/s", "errors", "p50", &tail, &added, "CPU/request", "peak memory"];
+        let mut head = vec!["system", "answers/s", "errors", "p50", &tail, &added, "CPU/request", "memory"];
         if searched {
             head.push("highest rate");
         }
@@ -159,7 +159,7 @@ impl Part<'_> {
         let lines: Vec<Line> = self
             .rows()
             .into_iter()
-            .map(|(series, row)| Line { points: self.curve(&series.name, row), series })
+            .map(|(series, row)| Line { points: self.curve(&series.name, row), beside: Vec::new(), series })
             .filter(|line| line.points.iter().any(|point| point.1 > 0.0))
             .collect();
         if lines.is_empty() {
@@ -212,11 +212,13 @@ impl Part<'_> {
             _ => objective.p99_ms,
         };
         for system in &self.page.systems {
-            let mut points: Vec<(f64, f64, Mark)> = Vec::new();
+            // The search that tried most makes the line; what others tried are marks beside it.
+            let mut curves: Vec<Vec<(f64, f64, Mark)>> = Vec::new();
             for search in &self.page.results.searches {
                 if search.system != system.name || search.workload != self.workload.name {
                     continue;
                 }
+                let mut points = Vec::new();
                 for point in &search.points {
                     let Some(ms) = point.report.total.latency.as_ref().and_then(figure) else { continue };
                     points.push((point.rate, ms, if point.met { Mark::Full } else { Mark::Hollow }));
@@ -229,10 +231,13 @@ impl Part<'_> {
                         if point.met { "met" } else { "not met" }.to_owned(),
                     ]);
                 }
+                points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+                curves.push(points);
             }
-            points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-            if !points.is_empty() {
-                lines.push(Line { series: self.page.series(&system.name), points });
+            let longest = curves.iter().enumerate().max_by_key(|(index, points)| (points.len(), usize::MAX - index));
+            if let Some(longest) = longest.map(|(index, _)| index).filter(|index| !curves[*index].is_empty()) {
+                let points = curves.remove(longest);
+                lines.push(Line { series: self.page.series(&system.name), points, beside: curves.concat() });
             }
         }
         if lines.is_empty() {
@@ -267,11 +272,12 @@ impl Part<'_> {
                 |row| row.cpu_us_per_request,
                 view::us,
             ),
+            // In mebibytes, so that the ticks are round.
             (
                 "Memory",
                 "Resident memory of all processes at its highest; lower is better.",
-                |row| row.rss_peak_bytes,
-                view::size,
+                |row| row.rss_peak_bytes.map(|bytes| bytes.map(|bytes| bytes / MIB)),
+                |mebibytes| view::size(mebibytes * MIB),
             ),
         ];
         for (name, caption, of, words_of) in all {
@@ -319,7 +325,11 @@ impl Part<'_> {
             let answered = run.report.as_ref()?.total.requests.answered.filter(|answered| *answered > 0)?;
             Some((usage.user_s? + usage.system_s?) * 1e6 / answered as f64)
         };
-        let rate = |run: &Run| run.report.as_ref()?.total.rate.achieved;
+        // In an open loop the rate is given.
+        let rate = |run: &Run| {
+            let rate = run.report.as_ref()?.total.rate;
+            rate.achieved.filter(|_| rate.requested.is_none())
+        };
         type Of<'a> = &'a dyn Fn(&Run) -> Option<f64>;
         let all: [(String, Of<'_>, fn(f64) -> String); 3] = [
             (format!("{} of each round", self.tail_name()), &tail, view::time),
@@ -407,6 +417,8 @@ impl Part<'_> {
         }
     }
 }
+
+const MIB: f64 = 1024.0 * 1024.0;
 
 type Percentile = fn(&Latency) -> Option<f64>;
 
