@@ -12,6 +12,7 @@ table has both, and says by how much wrk's is too high.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import statistics
@@ -34,6 +35,7 @@ class Lane:
     system: System
     path: str
     gateway: System | None  # whose CPU time is counted
+    beside: str | None = None  # a Python program that has the gateway's core meanwhile
 
 
 @dataclass
@@ -47,6 +49,29 @@ class Window:
     per_cpu_second: float | None
     cpu_share: float | None
     in_flight: float
+
+
+# Half of the gateway's core, for nothing: what the service loses to the mere fact that the machine's other core works too.
+HALF_BUSY = """
+import time
+while True:
+    end = time.perf_counter() + 5e-4
+    while time.perf_counter() < end: pass
+    time.sleep(5e-4)
+"""
+
+
+@contextlib.contextmanager
+def running(program: str | None):
+    if program is None:
+        yield
+        return
+    process = subprocess.Popen(["taskset", "-c", GATEWAY_CORE, sys.executable, "-c", program])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def milliseconds(number: str, unit: str) -> float:
@@ -63,7 +88,8 @@ def window(lane: Lane, threads: int, connections: int, seconds: float) -> Window
     """One window, or None when it is void."""
     pids = lane.gateway.pids if lane.gateway else []
     before = cpu_us(pids)
-    text = wrk(lane, threads, connections, seconds)
+    with running(lane.beside):
+        text = wrk(lane, threads, connections, seconds)
     used = (cpu_us(pids) - before) / 1e6
     count = re.search(r"(\d+) requests in ([\d.]+)(m?s)", text)
     bad = re.findall(r"Non-2xx or 3xx responses: \d+|Socket errors: [^\n]*", text)
@@ -131,6 +157,7 @@ def start(rig: Rig, weir: str) -> list[Lane]:
         Lane("auth through Weir", gateway, "/api/auth/sample", gateway),
         Lane("auth through a TCP relay", relay, "/api/auth/sample", relay),
         Lane("auth direct", hono, "/api/auth/sample", None),
+        Lane("auth direct, other core half busy", hono, "/api/auth/sample", None, HALF_BUSY),
         Lane("/gates of Fiber", fiber, "/gates", fiber),
         Lane("/gates of Weir", gateway, "/gates", gateway),
         Lane("messages direct", said, "/api/messages/sample", None),
@@ -150,6 +177,20 @@ RATIOS = [
     ("throughput kept: through Weir / direct", "auth through Weir", "auth direct", "rate", 0.85),
     ("throughput kept: through Fiber / direct", "auth through Fiber", "auth direct", "rate", None),
     ("throughput kept: through a TCP relay / direct", "auth through a TCP relay", "auth direct", "rate", None),
+    (
+        "throughput kept: direct with the other core half busy / direct",
+        "auth direct, other core half busy",
+        "auth direct",
+        "rate",
+        None,
+    ),
+    (
+        "throughput: Weir / direct with the other core half busy",
+        "auth through Weir",
+        "auth direct, other core half busy",
+        "rate",
+        None,
+    ),
     ("throughput: Weir / TCP relay", "auth through Weir", "auth through a TCP relay", "rate", None),
 ]
 

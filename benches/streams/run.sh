@@ -1,4 +1,5 @@
 # Streams of events: time to the first byte, and 512 streams at once. The program is crates/weir/benches/streams.rs.
+need_apt nginx-light
 mkdir -p "$out"
 {
   printf '# Streams of events\n\nMade by `scripts/bench streams` at commit %s.\n\n' "$(git rev-parse --short HEAD)"

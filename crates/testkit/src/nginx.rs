@@ -31,10 +31,16 @@ impl Nginx {
     /// Starts it with this text inside of its `server { … }`, and waits until it serves. Relative paths lie in [`Nginx::dir`].
     #[track_caller]
     pub fn start(server: &str) -> Self {
+        Self::start_beside("", server)
+    }
+
+    /// The same, with `http` beside the server: an `upstream u { … }` that the server's `proxy_pass http://u` names.
+    #[track_caller]
+    pub fn start_beside(http: &str, server: &str) -> Self {
         let setup = Setup { port: Port::free(), dir: dirs::temporary("nginx") };
         // The worker is not root and must reach its files.
         fs::set_permissions(setup.dir.path(), fs::Permissions::from_mode(0o755)).expect("our own directory");
-        setup.configure(server);
+        setup.configure(http, server);
         Self { service: Service::new(setup.launch()), setup }
     }
 
@@ -56,7 +62,7 @@ impl Nginx {
     /// Another text for its `server { … }`, from the next restart on, or at once with `process().signal(Signal::HUP)`.
     #[track_caller]
     pub fn configure(&self, server: &str) {
-        self.setup.configure(server);
+        self.setup.configure("", server);
     }
 
     /// Kills it if it runs, starts it on the same port and waits until it serves.
@@ -68,12 +74,12 @@ impl Nginx {
 
 impl Setup {
     #[track_caller]
-    fn configure(&self, server: &str) {
+    fn configure(&self, http: &str, server: &str) {
         // Temporary files of bodies lie in the test's own directory.
         let parts = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
         let paths: String = parts.iter().map(|part| format!("  {part}_temp_path {part};\n")).collect();
         let config = format!(
-            "daemon off;\nworker_processes 1;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\n{paths}  access_log off;\n\
+            "daemon off;\nworker_processes 1;\npid nginx.pid;\nerror_log stderr;\nevents {{ worker_connections 16384; }}\nhttp {{\n{paths}  access_log off;\n{http}\n\
              server {{\nlisten {};\n{server}\n}}\n}}\n",
             self.port.address()
         );

@@ -2,15 +2,21 @@
 //! `cargo bench -p weir --bench streams`, or `scripts/bench streams`, which keeps the result.
 //!
 //! The gateway has core 0 to itself; the upstream and the clients, which share this process and its clock, have core 1. Every piece
-//! carries the moment when it was sent, so that a late generator is not taken for a late gateway. The same streams without the gateway
-//! are measured beside it.
+//! carries the moment when it was sent, so that a late generator is not taken for a late gateway. The same streams without the gateway,
+//! through nginx (`proxy_buffering off`, keep-alive to the upstream), and through a relay that copies bytes and knows no HTTP, are measured
+//! beside it, turn by turn. What the relay adds is the price of a second process on a second core: no gateway can be below it.
+//!
+//! One stream at a time leaves both cores idle between any two steps, and a virtual core that idles is given back to the host: each of the
+//! four times that a request wakes the other core then costs what the host takes to bring that core back, whatever the gateway does.
+//! The first table shows that. For the second a program of the lowest priority (SCHED_IDLE, which yields to everything at once) keeps each core
+//! awake, as `idle=poll` or other work would.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, Method, ResponseHead};
-use testkit::Weir;
+use testkit::{Nginx, Process, Weir};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -27,7 +33,13 @@ const PACE: Duration = Duration::from_millis(20);
 /// A piece that takes longer is late.
 const LATE: Duration = Duration::from_millis(200);
 
+/// When this is set the program is a relay to the address that it holds.
+const RELAY: &str = "RELAY_TO";
+
 fn main() {
+    if let Some(address) = std::env::var_os(RELAY) {
+        return relay(address.to_str().and_then(|address| address.parse().ok()).expect("an address"));
+    }
     let start = Instant::now();
     pin(std::process::id(), "1");
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -48,29 +60,38 @@ fn main() {
             "listen: 127.0.0.1:0\nworkers: 1\nupstreams: {{u: {{targets: [http://{direct}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n"
         ))
         .start();
-    pin(weir.pid(), "0");
+    let nginx = Nginx::start_beside(
+        &format!(
+            "upstream u {{ server {direct}; keepalive 1024; keepalive_requests 1000000000; }} keepalive_requests 1000000000;"
+        ),
+        "location / { proxy_pass http://u; proxy_buffering off; proxy_http_version 1.1; proxy_set_header Connection \"\";\n\
+         proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header X-Request-Id $request_id; }",
+    );
+    let program = std::env::current_exe().expect("the program's own path");
+    let copier = Process::builder(program).env(RELAY, direct.to_string()).start();
+    let relayed = copier.wait_for_line("its address", |line| line.strip_prefix("relay on ")?.parse().ok());
+    for process in [weir.pid(), nginx.process().pid(), copier.pid()] {
+        pin(process, "0");
+    }
+    let lanes = [
+        ("direct", direct),
+        ("through weir", weir.addr()),
+        ("through nginx", nginx.address()),
+        ("through a relay", relayed),
+    ];
 
     let runtime = runtime();
-    let (mut without, mut with) = (Vec::new(), Vec::new());
-    runtime.block_on(async {
-        let mut direct = Client::connect(direct).await;
-        let mut through = Client::connect(weir.addr()).await;
-        for _ in 0..FIRST_BYTES {
-            without.push(direct.first_byte().await);
-            with.push(through.first_byte().await);
-        }
-    });
-    let (without, with) = (Spread::of(without), Spread::of(with));
-    println!("| time to first byte, us | p50 | p99 |\n|---|---|---|");
-    println!("| direct | {:.0} | {:.0} |", without.p50, without.p99);
-    println!("| through weir | {:.0} | {:.0} |", with.p50, with.p99);
-    println!("| added | {:.0} | {:.0} |\n", with.p50 - without.p50, with.p99 - without.p99);
+    println!("| time to first byte, us | p50 | added | p99 | added |\n|---|---|---|---|---|");
+    runtime.block_on(first_bytes(&lanes, "cores that may sleep"));
+    let awake: Vec<Process> = ["0", "1"].map(keep_awake).into();
+    runtime.block_on(first_bytes(&lanes, "cores kept awake"));
+    drop(awake);
 
     println!(
-        "| {STREAMS} streams, a piece per {PACE:?} | pieces | lost | late (> {LATE:?}) | p50 us | p99 us | most us |"
+        "\n| {STREAMS} streams, a piece per {PACE:?} | pieces | lost | late (> {LATE:?}) | p50 us | p99 us | most us |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (name, address) in [("direct", direct), ("through weir", weir.addr())] {
+    for (name, address) in lanes {
         let delays = runtime.block_on(streams(address, start));
         let lost = STREAMS * PIECES as usize - delays.len();
         let late = delays.iter().filter(|&&delay| delay > LATE.as_secs_f64() * 1e6).count();
@@ -82,13 +103,55 @@ fn main() {
     }
 }
 
+/// One stream at a time through each lane in turn.
+async fn first_bytes(lanes: &[(&str, SocketAddr)], cores: &str) {
+    let mut clients = Vec::new();
+    for &(_, address) in lanes {
+        clients.push((Client::connect(address).await, Vec::with_capacity(FIRST_BYTES)));
+    }
+    for _ in 0..FIRST_BYTES {
+        for (client, times) in &mut clients {
+            times.push(client.first_byte().await);
+        }
+    }
+    let spreads: Vec<Spread> = clients.into_iter().map(|(_, times)| Spread::of(times)).collect();
+    for ((name, _), spread) in lanes.iter().zip(&spreads) {
+        let (p50, p99) = (spread.p50 - spreads[0].p50, spread.p99 - spreads[0].p99);
+        println!("| {name}, {cores} | {:.0} | {p50:.0} | {:.0} | {p99:.0} |", spread.p50, spread.p99);
+    }
+}
+
+/// Work for a core that has none. It ends with this process.
+fn keep_awake(core: &str) -> Process {
+    let builder = Process::builder("taskset").hint("util-linux").args(["-c", core, "chrt", "--idle", "0"]);
+    builder.args(["sh", "-c", "while :; do :; done"]).start()
+}
+
+/// Copies bytes both ways between whoever connects and `to`, until it is killed.
+fn relay(to: SocketAddr) {
+    runtime().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        println!("relay on {}", listener.local_addr().expect("an address"));
+        while let Ok((mut near, _)) = listener.accept().await {
+            let Ok(mut far) = TcpStream::connect(to).await else { continue };
+            let _ = (near.set_nodelay(true), far.set_nodelay(true));
+            tokio::task::spawn(async move { tokio::io::copy_bidirectional(&mut near, &mut far).await });
+        }
+    });
+}
+
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
+/// Gives a process and its children one core.
 fn pin(pid: u32, core: &str) {
     let done = std::process::Command::new("taskset").args(["-apc", core, &pid.to_string()]).output();
     assert!(done.is_ok_and(|done| done.status.success()), "taskset could not pin process {pid} to core {core}");
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+        pin(child, core);
+    }
 }
 
 /// The upstream: `/first` is one event and its end, `/stream` is many, each sent when it is due.
