@@ -74,9 +74,13 @@ impl<'r> Runs<'r> {
         runs
     }
 
-    /// Systems with runs.
+    /// Systems with runs or searches.
     pub(super) fn systems(&self) -> impl Iterator<Item = &'r System> + '_ {
-        self.results.systems.iter().filter(|system| self.all.iter().any(|judged| judged.run.system == system.name))
+        let searches = &self.results.searches;
+        self.results.systems.iter().filter(|system| {
+            self.all.iter().any(|judged| judged.run.system == system.name)
+                || searches.iter().any(|search| search.system == system.name)
+        })
     }
 }
 
@@ -124,7 +128,7 @@ fn context<'r>(
     if planned.concurrency.is_some() && planned.think_s.is_none() {
         planned.think_s = Some(0.0);
     }
-    let treatment = plan.and_then(|plan| plan.treatment.as_ref());
+    let treatment = run.treatment.as_ref().or_else(|| plan.and_then(|plan| plan.treatment.as_ref()));
     Context {
         planned,
         direct: control.and_then(|control| control.report.as_ref()).map(|report| &report.total),

@@ -13,7 +13,12 @@ pub(super) fn shown<'r>(results: &'r Results, judgement: &Judgement) -> Vec<&'r 
         .systems
         .iter()
         .filter(|system| !matches!(system.role, Role::TwinOf(_)))
-        .filter(|system| judgement.rows.iter().any(|row| row.system == system.name && row.answered > 0))
+        .filter(|system| {
+            judgement
+                .rows
+                .iter()
+                .any(|row| row.system == system.name && (row.answered > 0 || row.highest_rate.is_some()))
+        })
         .collect()
 }
 

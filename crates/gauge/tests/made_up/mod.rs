@@ -249,6 +249,7 @@ pub(crate) fn campaign() -> Results {
                     started_unix_ms: Some(1_795_000_000_000 + u64::from(round) * 60_000 + u64::from(place) * 3_000),
                     report: (!failed).then_some(report),
                     observed: (!failed).then_some(observed),
+                    treatment: None,
                     treated: None,
                 });
                 place += 1;

@@ -46,7 +46,7 @@ impl Part<'_> {
                 let row = view::row(self.page.judgement, &system.name, &self.workload.name)?;
                 Some((self.page.series(&system.name), row))
             })
-            .filter(|(_, row)| row.answered > 0)
+            .filter(|(_, row)| row.answered > 0 || row.highest_rate.is_some() || row.search_failed.is_some())
             .collect()
     }
 
@@ -331,7 +331,8 @@ impl Part<'_> {
             rate.achieved.filter(|_| rate.requested.is_none())
         };
         type Of<'a> = &'a dyn Fn(&Run) -> Option<f64>;
-        let all: [(String, Of<'_>, fn(f64) -> String); 3] = [
+        type Words = fn(f64) -> String;
+        let all: [(String, Of<'_>, Words); 3] = [
             (format!("{} of each round", self.tail_name()), &tail, view::time),
             ("answers per second of each round".to_owned(), &rate, view::number),
             ("CPU time per request of each round".to_owned(), &cpu, view::us),
