@@ -31,11 +31,13 @@ pub(super) fn age(case: &Case<'_>) -> Option<AgeScores> {
         .iter()
         .filter(|system| system.role == Role::Gateway && system.state == SystemState::Ready)
         .map(|system| system.name.as_str())
-        .filter(|name| case.rows_of(name).any(|row| row.answered > 0))
+        .filter(|name| case.rows_of(name).any(|row| !row.rounds.is_empty()))
         .collect();
     // A workload that is only searched has no endpoint.
     let answered = |workload: &&WorkloadPlan| {
-        gateways.iter().all(|name| case.rows_of(name).any(|row| row.workload == workload.name && row.answered > 0))
+        gateways
+            .iter()
+            .all(|name| case.rows_of(name).any(|row| row.workload == workload.name && !row.rounds.is_empty()))
     };
     let workloads: Vec<&WorkloadPlan> = case.results.workloads.iter().filter(answered).collect();
     if gateways.len() < 2 || workloads.is_empty() {

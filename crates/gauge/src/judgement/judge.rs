@@ -82,6 +82,7 @@ pub fn judge(results: &Results) -> Judgement {
             .map(|judged| RunJudgement {
                 id: judged.run.id.clone(),
                 used: judged.used().is_some(),
+                cpu_used: judged.cpu_used().is_some(),
                 verdicts: judged.verdicts.clone(),
             })
             .collect(),
@@ -106,6 +107,20 @@ fn notes(case: &Case<'_>) -> Vec<String> {
             "With {} rounds no difference can be declared: that takes {}. Systems are in the order of their medians, and all are tied.",
             case.rounds,
             crate::stats::MIN_ROUNDS
+        ));
+    }
+    let unreadable: Vec<&str> = case
+        .results
+        .workloads
+        .iter()
+        .map(|workload| workload.name.as_str())
+        .filter(|name| case.rows.iter().any(|row| row.workload == *name && !row.unreadable.is_empty()))
+        .collect();
+    if !unreadable.is_empty() {
+        notes.push(format!(
+            "The machine was restless: of {} most rounds would have to be left out, so they count, and response times and rates are no better than the \
+             comparison within each round makes them.",
+            unreadable.join(", ")
         ));
     }
     if case.runs.direct.is_none() {

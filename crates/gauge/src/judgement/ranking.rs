@@ -185,7 +185,9 @@ pub(super) fn rank(case: &Case<'_>) -> Scored {
             ));
         }
     }
-    let used = |part: Part| weights.iter().filter(|((_, own), _)| *own == part).map(|(_, weight)| weight).sum();
+    let used = |part: Part| {
+        weights.iter().filter(|((_, own), _)| *own == part).map(|(_, weight)| weight).sum::<f64>().max(0.0)
+    };
     Scored {
         sensitivity: sensitivity(&all, &ranking),
         ranking,

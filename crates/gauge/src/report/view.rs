@@ -139,7 +139,7 @@ pub(super) fn date(unix_ms: u64) -> String {
 /// The headline: who is first, and whether that is more than chance.
 pub(super) fn headline(judgement: &Judgement) -> String {
     let Some(first) = judgement.ranking.first() else {
-        return "No gateway passed the gates, so none is ranked.".to_owned();
+        return "No gateway is ranked; why is said of each below.".to_owned();
     };
     let top: Vec<&str> =
         judgement.ranking.iter().filter(|place| place.place == 1).map(|place| place.system.as_str()).collect();

@@ -24,7 +24,8 @@ pub(crate) fn number(value: f64) -> String {
 
 /// `12.3 %` of a share of 1.
 pub(crate) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
+    // A sum of nothing is -0.
+    let percent = share * 100.0 + 0.0;
     let digits = match percent.abs() {
         size if size >= 10.0 || size == 0.0 => 0,
         size if size >= 1.0 => 1,

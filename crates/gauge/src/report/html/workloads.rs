@@ -6,7 +6,7 @@ use super::charts::{self, Axes, Line, Mark, Series, Strip};
 use super::svg::escape;
 use super::{Page, badges, table, view, with_interval, words};
 use crate::campaign::results::{Run, RunState, Slo, WorkloadPlan};
-use crate::judgement::{Row, Tail};
+use crate::judgement::{Row, RunJudgement, Tail};
 use crate::load::report::{Histogram, Latency};
 use crate::stats::Estimate;
 
@@ -100,21 +100,15 @@ impl Part<'_> {
 
     /// The runs of a system that count.
     fn used(&self, system: &str) -> impl Iterator<Item = &Run> {
-        self.all(system).filter_map(|(run, used)| used.then_some(run))
+        self.all(system).filter_map(|(run, judged)| judged.used.then_some(run))
     }
 
     /// The runs of a system that were measured, and whether they count.
-    fn all(&self, system: &str) -> impl Iterator<Item = (&Run, bool)> {
+    fn all(&self, system: &str) -> impl Iterator<Item = (&Run, &RunJudgement)> {
         let judged = &self.page.judgement.runs;
-        self.page
-            .results
-            .runs
-            .iter()
-            .zip(judged)
-            .filter(move |(run, _)| {
-                run.system == system && run.workload == self.workload.name && run.state == RunState::Done
-            })
-            .map(|(run, judged)| (run, judged.used))
+        self.page.results.runs.iter().zip(judged).filter(move |(run, _)| {
+            run.system == system && run.workload == self.workload.name && run.state == RunState::Done
+        })
     }
 
     /// The curve of a system: places are -log10(1 - share), so that each nine takes the same room.
@@ -332,20 +326,21 @@ impl Part<'_> {
         };
         type Of<'a> = &'a dyn Fn(&Run) -> Option<f64>;
         type Words = fn(f64) -> String;
-        let all: [(String, Of<'_>, Words); 3] = [
-            (format!("{} of each round", self.tail_name()), &tail, view::time),
-            ("answers per second of each round".to_owned(), &rate, view::number),
-            ("CPU time per request of each round".to_owned(), &cpu, view::us),
+        type Counts = fn(&RunJudgement) -> bool;
+        let all: [(String, Of<'_>, Words, Counts); 3] = [
+            (format!("{} of each round", self.tail_name()), &tail, view::time, |judged| judged.used),
+            ("answers per second of each round".to_owned(), &rate, view::number, |judged| judged.used),
+            ("CPU time per request of each round".to_owned(), &cpu, view::us, |judged| judged.cpu_used),
         ];
         html.push_str("<details open><summary>Round by round</summary>\n");
-        for (name, of, words_of) in all {
+        for (name, of, words_of, counts) in all {
             let strips: Vec<Strip> = self
                 .rows()
                 .into_iter()
                 .map(|(series, _)| {
-                    let rounds = self
-                        .all(&series.name)
-                        .filter_map(|(run, used)| Some((run.round, of(run).filter(|value| *value > 0.0)?, used)));
+                    let rounds = self.all(&series.name).filter_map(|(run, judged)| {
+                        Some((run.round, of(run).filter(|value| *value > 0.0)?, counts(judged)))
+                    });
                     Strip { rounds: rounds.collect(), series: series.clone() }
                 })
                 .filter(|strip| !strip.rounds.is_empty())
