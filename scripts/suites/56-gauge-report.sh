@@ -46,7 +46,11 @@ check 'dark' shot dark --blink-settings=preferredColorScheme=0
 check 'narrow' shot narrow --window-size=420,9000
 differ() { ! cmp -s "$shots/gauge-report-light.png" "$shots/gauge-report-dark.png"; }
 check 'light and dark differ' differ
-valid() { tidy -errors -quiet --drop-empty-elements no --mute-id yes "$tmp/campaign/report.html" 2>&1 | grep -vE 'PROPRIETARY|trimming' | (! grep -E 'Error|Warning'); }
+valid() {
+  # Its exit code says less than its words do.
+  tidy -errors -quiet --drop-empty-elements no --mute-id yes "$tmp/campaign/report.html" >"$tmp/tidy" 2>&1 || true
+  ! grep -E 'Error|Warning' "$tmp/tidy"
+}
 check 'valid HTML' valid
 say "screenshots: $shots/gauge-report-*.png"
 count_line "$passed" "$failed"

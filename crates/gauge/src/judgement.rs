@@ -201,6 +201,20 @@ pub enum Figure {
     Score,
 }
 
+impl Figure {
+    /// As it is printed: `cpu-per-request`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Figure::Rate => "rate",
+            Figure::Latency => "latency",
+            Figure::CpuPerRequest => "cpu-per-request",
+            Figure::Memory => "memory",
+            Figure::SloRate => "slo-rate",
+            Figure::Score => "score",
+        }
+    }
+}
+
 /// Two systems in the same rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {

@@ -62,13 +62,23 @@ pub fn judge(results: &Results) -> Judgement {
     let case = Case::of(results);
     let scored = super::ranking::rank(&case);
     let comparisons = comparisons(&case, &scored);
+    let twins = twins(&case, &scored);
     let mut notes = notes(&case);
     notes.extend(scored.notes.iter().cloned());
+    notes.extend(twins.iter().filter(|twin| twin.result.declared).map(|twin| {
+        format!(
+            "{} and its twin {}, which are the same, differed in {}{} by more than chance explains; smaller differences are not declared there.",
+            twin.system,
+            twin.twin,
+            twin.figure.as_str(),
+            twin.workload.as_ref().map_or(String::new(), |workload| format!(" under {workload}")),
+        )
+    }));
     Judgement {
         format: FORMAT,
         gauge: env!("CARGO_PKG_VERSION").to_owned(),
         reference: case.reference.map(str::to_owned),
-        twins: twins(&case, &scored),
+        twins,
         weights: scored.weights,
         sensitivity: scored.sensitivity,
         ranking: scored.ranking,
