@@ -4,5 +4,6 @@
 //! runs systems beside each other, round by round.
 
 pub mod campaign;
+pub mod gateway;
 pub mod load;
 pub mod results;
