@@ -16,10 +16,19 @@
 //! assert_eq!(written.files[0].path, "nginx.conf");
 //! ```
 
+mod caddy;
+mod envoy;
+mod fiber;
+mod haproxy;
+mod kong;
+mod krakend;
 mod model;
 mod nginx;
 mod paths;
+mod spring;
 mod text;
+mod traefik;
+mod tyk;
 mod weir;
 
 use std::net::SocketAddr;
@@ -243,13 +252,39 @@ pub trait Gateway: Sync {
 /// All gateways, in the order of reports.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Gateway] {
-    &[&weir::Weir, &nginx::Nginx]
+    &[
+        &weir::Weir,
+        &nginx::Nginx,
+        &haproxy::Haproxy,
+        &envoy::Envoy,
+        &traefik::Traefik,
+        &caddy::Caddy,
+        &fiber::Fiber,
+        &kong::Kong,
+        &krakend::Krakend,
+        &tyk::Tyk,
+        &spring::Spring,
+    ]
 }
 
 /// The gateway of this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static dyn Gateway> {
     all().iter().copied().find(|gateway| gateway.name() == name)
+}
+
+/// What every program written in Go is told: its cores, and a memory limit that its collector heeds.
+fn go(command: Command, place: &Place) -> Command {
+    let command = command.with_env("GOMAXPROCS", place.cpus);
+    match place.memory {
+        Some(bytes) => command.with_env("GOMEMLIMIT", soft(bytes)),
+        None => command,
+    }
+}
+
+/// Nine tenths of a cap: what is left is for what the runtime does not count.
+fn soft(bytes: u64) -> u64 {
+    bytes / 10 * 9
 }
 
 fn is_file(path: &Path) -> bool {

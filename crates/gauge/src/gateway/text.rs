@@ -2,13 +2,20 @@
 
 use std::fmt::Write as _;
 
-/// Percent-encodes what a path segment cannot hold as it is (RFC 3986, section 3.3); a `%XX` that is there already stays.
+/// A literal as it stands in a request in normal form (RFC 3986, sections 3.3 and 6.2.2): what a path segment cannot hold is
+/// percent-encoded, what it can is not, in upper case.
 pub(super) fn encoded(segment: &str) -> String {
     let bytes = segment.as_bytes();
     let mut out = String::with_capacity(segment.len());
-    for (i, &byte) in bytes.iter().enumerate() {
-        let escape = byte == b'%' && bytes.get(i + 1..i + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
-        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) || escape {
+    let mut i = 0;
+    while i < bytes.len() {
+        let escape = if bytes[i] == b'%' { escape(segment, i) } else { None };
+        i += if escape.is_some() { 3 } else { 1 };
+        let byte = escape.unwrap_or(bytes[i - 1]);
+        let unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        // `%2B` and `+` are not the same to everyone: of these an escape stays one.
+        let plain = escape.is_none() && b"!$&'()*+,;=:@".contains(&byte);
+        if unreserved || plain {
             out.push(char::from(byte));
         } else {
             let _ = write!(out, "%{byte:02X}");
@@ -23,8 +30,7 @@ pub(super) fn decoded(segment: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
     while i < bytes.len() {
-        let hex = (bytes[i] == b'%').then(|| segment.get(i + 1..i + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+        match if bytes[i] == b'%' { escape(segment, i) } else { None } {
             Some(byte) => {
                 out.push(byte);
                 i += 3;
@@ -53,4 +59,16 @@ pub(super) fn regex(text: &str) -> String {
         out.push(c);
     }
     out
+}
+
+/// JSON on many lines, with a newline at its end.
+pub(super) fn json(value: &impl serde::Serialize) -> String {
+    // A value of maps with text for keys can always be written.
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// The byte that two hexadecimal digits behind a `%` at `i` stand for.
+fn escape(segment: &str, i: usize) -> Option<u8> {
+    let hex = segment[i..].strip_prefix('%')?.get(..2)?;
+    hex.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u8::from_str_radix(hex, 16).ok())?
 }
