@@ -26,6 +26,9 @@ Examples:
                                           64 users for ten seconds, each asks as soon as it was answered
   gauge load http://127.0.0.1:8080/ -r 5000 -d 30s --json result.json
                                           5,000 requests a second, whatever the server does; all figures as JSON
+  gauge describe api.yaml                 what an API description says: OpenAPI, Swagger, RAML, API Blueprint
+  gauge convert api.yaml --to nginx,kong -o gateways
+                                          the configuration of gateways for it
 
 Exit codes: 1 nothing was answered, 64 wrong command line or input, 66 unreadable file, 69 a program is missing, 71 the system
 refused something, 73 unwritable file, 130 interrupted (the part that ran is reported).";
@@ -42,6 +45,10 @@ pub(crate) struct Cli {
 enum Command {
     /// Load a server and say how it did.
     Load(Box<verbs::load::Load>),
+    /// Read an API description and write what is in it.
+    Describe(verbs::describe::Describe),
+    /// Write the configuration of gateways for an API.
+    Convert(verbs::convert::Convert),
     /// Print completions for a shell.
     Completions {
         /// Shell to complete for.
@@ -54,6 +61,8 @@ impl Cli {
     pub(crate) fn run(self) -> ExitCode {
         match self.command {
             Command::Load(load) => load.run(),
+            Command::Describe(describe) => describe.run(),
+            Command::Convert(convert) => convert.run(),
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Cli::command(), "gauge", &mut script);

@@ -1,3 +1,5 @@
 //! What `gauge` can be told to do, one file each.
 
+pub(crate) mod convert;
+pub(crate) mod describe;
 pub(crate) mod load;
