@@ -87,7 +87,7 @@ impl Gateway for Fiber {
 
     fn read_version(&self, output: &str) -> String {
         let fiber = output.lines().find(|line| line.contains("github.com/gofiber/fiber/"));
-        fiber.and_then(|line| line.split_whitespace().nth(2)).unwrap_or("2.52").trim_start_matches('v').to_owned()
+        fiber.and_then(|line| line.split_whitespace().nth(2)).unwrap_or_default().trim_start_matches('v').to_owned()
     }
 }
 
@@ -98,7 +98,7 @@ fn can(segment: &Segment) -> bool {
         _ => true,
     });
     let plain = segment.parts.iter().all(|part| match part {
-        Part::Literal(text) => !text.contains(['*', '$']),
+        Part::Literal(text) => !text.contains('*'),
         Part::Parameter(_) => true,
     });
     ends && plain

@@ -80,7 +80,6 @@ fn head(place: &Place) -> String {
     format!(
         "global
     nbthread {}
-    maxconn 16384
 
 defaults
     mode http

@@ -75,10 +75,10 @@ fn head(place: &Place) -> String {
     format!(
         "daemon off;
 worker_processes {};
-worker_rlimit_nofile 65536;
+worker_rlimit_nofile 16384;
 pid nginx.pid;
 error_log stderr error;
-events {{ worker_connections 16384; }}
+events {{ worker_connections 8192; }}
 http {{
     access_log off;
     server_tokens off;
@@ -107,10 +107,13 @@ http {{
     )
 }
 
+fn scheme(upstream: &Upstream) -> &'static str {
+    if upstream.https { "https" } else { "http" }
+}
+
 /// What passes a request on: included by the locations of the upstream, since a location that sets a header inherits none.
 fn pass(upstream: &Upstream) -> String {
-    let scheme = if upstream.https { "https" } else { "http" };
-    let mut text = format!("proxy_pass {scheme}://{};\n", upstream.name);
+    let mut text = format!("proxy_pass {}://{};\n", scheme(upstream), upstream.name);
     text.push_str(&headers(&upstream.authority()));
     if upstream.https {
         text.push_str(&tls(&upstream.host));
@@ -144,11 +147,11 @@ proxy_ssl_trusted_certificate /etc/ssl/certs/ca-certificates.crt;
 /// For a path whose methods go to several upstreams: where, and as which host.
 fn maps(model: &Model, path: &PathEntry, i: usize) -> String {
     let mut text = String::new();
-    let values: [(&str, fn(&Upstream) -> String); 3] = [
-        ("pass", |upstream| format!("{}://{}", if upstream.https { "https" } else { "http" }, upstream.name)),
-        ("host", Upstream::authority),
-        ("name", |upstream| upstream.host.clone()),
-    ];
+    let mut values: Vec<(&str, fn(&Upstream) -> String)> =
+        vec![("pass", |upstream| format!("{}://{}", scheme(upstream), upstream.name)), ("host", Upstream::authority)];
+    if path.targets.iter().any(|target| model.upstreams[target.upstream].https) {
+        values.push(("name", |upstream| upstream.host.clone()));
+    }
     for (name, value) in values {
         let _ = writeln!(text, "    map $request_method ${name}_{i} {{");
         for target in &path.targets {

@@ -40,11 +40,11 @@ impl Gateway for Spring {
                 let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
                 let _ = write!(
                     text,
-                    "        - id: r{i}_{j}
-          uri: {}
-          predicates:
-            - {{name: Path, args: {{patterns: [{}], matchTrailingSlash: false}}}}
-            - {{name: Method, args: {{methods: [{}]}}}}
+                    "      - id: r{i}_{j}
+        uri: {}
+        predicates:
+          - {{name: Path, args: {{patterns: [{}], matchTrailingSlash: false}}}}
+          - {{name: Method, args: {{methods: [{}]}}}}
 ",
                     quoted(&model.upstreams[target.upstream].url()),
                     quoted(&template(&path.segments)),
@@ -69,14 +69,7 @@ impl Gateway for Spring {
     }
 
     fn version_command(&self, program: &Program) -> Command {
-        Command { argv: vec!["unzip".into(), "-l".into(), program.argument()], env: Vec::new() }
-    }
-
-    /// By the name of the library in the archive.
-    fn read_version(&self, output: &str) -> String {
-        let name = "spring-cloud-gateway-server-";
-        let found = output.split_whitespace().find_map(|word| word.rsplit('/').next()?.strip_prefix(name));
-        found.and_then(|rest| rest.strip_suffix(".jar")).unwrap_or_default().to_owned()
+        Command { argv: vec!["java".into(), "-jar".into(), program.argument(), "--version".into()], env: Vec::new() }
     }
 
     fn ready(&self, place: &Place) -> Ready {
@@ -90,15 +83,17 @@ fn head(place: &Place) -> String {
   address: {}
   port: {}
   netty: {{connection-timeout: 10s, idle-timeout: 75s}}
+logging.level.root: ERROR
 spring:
-  main: {{banner-mode: off}}
-  cloud:
-    gateway:
-      httpclient:
-        connect-timeout: 2000
-        response-timeout: 60s
-        pool: {{type: ELASTIC, max-idle-time: 60s}}
-      routes:
+  main: {{banner-mode: \"off\"}}
+  cloud.gateway.server.webflux:
+    # Without it the X-Forwarded fields are neither written nor passed on.
+    trusted-proxies: \".*\"
+    httpclient:
+      connect-timeout: 2000
+      response-timeout: 60s
+      pool: {{type: ELASTIC, max-idle-time: 60s}}
+    routes:
 ",
         quoted(&place.listen.ip().to_string()),
         place.listen.port()

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::paths::{pattern, widened};
-use super::text::{quoted, regex};
-use super::{Command, File, Gateway, Locator, Model, Place, Program, Ready, Segment, Unsupported, Written};
+use super::paths::pattern;
+use super::text::{decoded, quoted, regex};
+use super::{Command, File, Gateway, Locator, Model, Place, Program, Ready, Unsupported, Written};
 
 pub(super) struct Traefik;
 
@@ -25,19 +25,16 @@ impl Gateway for Traefik {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
-        // The path is compared when half of its escapes are decoded, which half differs from version to version.
-        let plain = |segment: &Segment| segment.literal().is_none_or(|literal| !literal.contains('%'));
-        let (paths, notes) = widened(model, plain).map_err(|why| Unsupported { gateway: self.name(), why })?;
         let mut text = String::from("http:\n  routers:\n");
         let _ = write!(
             text,
             "    ready:\n      rule: \"Path(`{READY}`)\"\n      service: ping@internal\n      priority: {}\n",
-            paths.len() + 1
+            model.paths.len() + 1
         );
-        for (i, path) in paths.iter().enumerate() {
+        for (i, path) in model.paths.iter().enumerate() {
             let matcher = match path.literal() {
-                Some(literal) => format!("Path(`{literal}`)"),
-                None => format!("PathRegexp(`^{}$`)", pattern(&path.segments, regex)),
+                Some(literal) => format!("Path(`{}`)", routing(&literal)),
+                None => format!("PathRegexp(`^{}$`)", pattern(&path.segments, |text| regex(&routing(text)))),
             };
             for (j, target) in path.targets.iter().enumerate() {
                 let methods: Vec<String> = target.methods.iter().map(|method| format!("Method(`{method}`)")).collect();
@@ -47,7 +44,7 @@ impl Gateway for Traefik {
                     "    r{i}_{j}:\n      rule: {}\n      service: {}\n      priority: {}\n",
                     quoted(&format!("{matcher} && {methods}")),
                     model.upstreams[target.upstream].name,
-                    paths.len() - i
+                    model.paths.len() - i
                 );
             }
         }
@@ -68,7 +65,10 @@ impl Gateway for Traefik {
       forwardingTimeouts: {dialTimeout: 2s, responseHeaderTimeout: 60s, idleConnTimeout: 60s}
 ",
         );
-        Ok(Written { files: vec![File::new("traefik.yaml", install(place)), File::new("routes.yaml", text)], notes })
+        Ok(Written {
+            files: vec![File::new("traefik.yaml", install(place)), File::new("routes.yaml", text)],
+            notes: Vec::new(),
+        })
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -100,4 +100,23 @@ providers:
 ",
         quoted(&place.listen.to_string())
     )
+}
+
+/// A literal as Traefik compares it: decoded, but for what is reserved (RFC 3986, section 2.2) and the percent sign; and without the
+/// backtick, which ends a rule's text.
+fn routing(literal: &str) -> String {
+    let mut out = String::new();
+    for (i, piece) in literal.split('%').enumerate() {
+        // `encoded` leaves no percent sign without its two digits.
+        let kept = i > 0
+            && piece
+                .get(..2)
+                .and_then(|hex| u8::from_str_radix(hex, 16).ok())
+                .is_some_and(|byte| b"!#$&'()*+,/:;=?@[]%`".contains(&byte));
+        if i > 0 {
+            out.push_str(if kept { "\u{0}" } else { "%" });
+        }
+        out.push_str(piece);
+    }
+    decoded(&out).replace('\u{0}', "%")
 }

@@ -43,13 +43,15 @@ impl Gateway for Weir {
         for path in &paths {
             let template = paths::plain_template(&path.segments, |name| format!("{{{name}}}"));
             for target in &path.targets {
+                let upstream = &model.upstreams[target.upstream];
                 let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
                 let _ = writeln!(
                     text,
-                    "  - match: {{path: {}, methods: [{}]}}\n    upstream: {}",
+                    "  - match: {{path: {}, methods: [{}]}}\n    upstream: {}\n    rewrite: {{host: {}}}",
                     quoted(&template),
                     methods.join(", "),
-                    model.upstreams[target.upstream].name
+                    upstream.name,
+                    quoted(&upstream.authority())
                 );
             }
         }
