@@ -34,10 +34,15 @@ impl Gateway for Tyk {
             let id = if name.is_empty() { "api".to_owned() } else { format!("api-{}", plain(&name)) };
             files.push(File::new(&format!("apps/{id}.json"), pretty(&application(model, &id, &listen_path, &paths))));
         }
-        let notes = vec![
+        let mut notes = vec![
             "it needs a Redis, by default at 127.0.0.1:6379; TYK_GW_STORAGE_HOST and TYK_GW_STORAGE_PORT say where else"
                 .to_owned(),
         ];
+        for (listen_path, paths) in applications(model) {
+            if listen_path != "/" && paths.iter().any(|path| path.literal().as_deref() == Some(&listen_path)) {
+                notes.push(format!("{listen_path}/ is let through as {listen_path} is"));
+            }
+        }
         Ok(Written { files, notes })
     }
 
@@ -122,8 +127,7 @@ fn application(model: &Model, id: &str, listen_path: &str, paths: &[&PathEntry])
     let mut allowed = Vec::new();
     let mut rewrites = Vec::new();
     for path in paths {
-        // It compares with the decoded path without the listen path, then with the whole one.
-        let expression = format!("^{}$", pattern(&path.segments, |text| regex(&decoded(text))));
+        let expression = expression(listen_path, path);
         let mut actions = Map::new();
         for target in &path.targets {
             for method in &target.methods {
@@ -171,6 +175,17 @@ fn application(model: &Model, id: &str, listen_path: &str, paths: &[&PathEntry])
             "disable_strip_slash": true
         }
     })
+}
+
+/// What decoded paths are compared with: with the whole one in one place, and without the listen path in another, as versions differ.
+fn expression(listen_path: &str, path: &PathEntry) -> String {
+    let whole = pattern(&path.segments, |text| regex(&decoded(text)));
+    let prefix = regex(listen_path);
+    match whole.strip_prefix(&prefix) {
+        Some("") => format!("^(?:{prefix}|/)$"),
+        Some(rest) if rest.starts_with('/') && listen_path != "/" => format!("^(?:{prefix})?{rest}$"),
+        _ => format!("^{whole}$"),
+    }
 }
 
 fn plain(name: &str) -> String {
