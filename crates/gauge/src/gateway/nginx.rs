@@ -147,12 +147,13 @@ proxy_ssl_trusted_certificate /etc/ssl/certs/ca-certificates.crt;
 /// For a path whose methods go to several upstreams: where, and as which host.
 fn maps(model: &Model, path: &PathEntry, i: usize) -> String {
     let mut text = String::new();
-    let mut values: Vec<(&str, fn(&Upstream) -> String)> =
-        vec![("pass", |upstream| format!("{}://{}", scheme(upstream), upstream.name)), ("host", Upstream::authority)];
-    if path.targets.iter().any(|target| model.upstreams[target.upstream].https) {
-        values.push(("name", |upstream| upstream.host.clone()));
-    }
-    for (name, value) in values {
+    let tls = path.targets.iter().any(|target| model.upstreams[target.upstream].https);
+    for name in ["pass", "host", "name"].into_iter().filter(|name| tls || *name != "name") {
+        let value = |upstream: &Upstream| match name {
+            "pass" => format!("{}://{}", scheme(upstream), upstream.name),
+            "host" => upstream.authority(),
+            _ => upstream.host.clone(),
+        };
         let _ = writeln!(text, "    map $request_method ${name}_{i} {{");
         for target in &path.targets {
             for method in &target.methods {

@@ -1,6 +1,7 @@
 //! Tyk 5: a gateway without dashboard and its applications as files. It keeps its state in a Redis, which has to be there.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 
 use serde_json::{Map, Value, json};
 
@@ -67,9 +68,8 @@ fn conf(place: &Place) -> Value {
     json!({
         "listen_address": place.listen.ip().to_string(),
         "listen_port": place.listen.port(),
-        // Of the control API, which nobody uses here: it must not be guessed.
-        "secret": "",
-        "node_secret": "",
+        // Of the control API, which is on the same port: whoever knows it may change everything, and an empty one lets everybody in.
+        "secret": secret(),
         "template_path": "templates",
         "app_path": "apps",
         "use_db_app_configs": false,
@@ -186,6 +186,12 @@ fn expression(listen_path: &str, path: &PathEntry) -> String {
         Some(rest) if rest.starts_with('/') && listen_path != "/" => format!("^(?:{prefix})?{rest}$"),
         _ => format!("^{whole}$"),
     }
+}
+
+/// 128 bits from the operating system's source of random numbers, which keys every `RandomState`.
+fn secret() -> String {
+    let half = || RandomState::new().hash_one(std::time::SystemTime::now());
+    format!("{:016x}{:016x}", half(), half())
 }
 
 fn plain(name: &str) -> String {
