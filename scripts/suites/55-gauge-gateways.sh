@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What Gauge writes for each gateway, given to the gateway itself: its own check, then real requests through it to real upstreams. Kong, which
-# has no package here, is held against its own converter; KrakenD and Tyk against the JSON schemas that they publish.
+# has no package here, is held against its own converter. Kong, KrakenD and Tyk are run too where their programs are found.
 source "$(dirname "$0")/../lib.sh"
 need_apt nginx-light haproxy openjdk-17-jdk-headless maven
 need_program go "Go 1.26 or newer builds the Fiber gateway: https://go.dev/doc/install"
