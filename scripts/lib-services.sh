@@ -87,13 +87,12 @@ refused() {
   grep -qF "$text" <<<"$said" || { say "$said" "it should have said: $text"; return 1; }
 }
 
-# built FEATURE: whether the gateway ($weir) has limits or caches yet.
+# built FEATURE: whether the gateway ($weir) has limits yet.
 built() {
   local said file=$tmp/built-$1.yaml
   printf 'listen: 127.0.0.1:0\nupstreams: {u: {targets: ["http://127.0.0.1:1"]}}\nroutes: [{match: {path: /*}, upstream: u}]\n' >"$file"
   case $1 in
     limits) printf 'limits: {l: {algorithm: token_bucket, key: client_ip, rate: 20/s, burst: 40}}\n' >>"$file" ;;
-    caches) printf 'caches: {c: {mode: ttl, ttl: 300s}}\n' >>"$file" ;;
   esac
   if said=$("$weir" check "$file" 2>&1); then return 0; fi
   grep -q 'not supported yet' <<<"$said" || die "weir check $file: $said"

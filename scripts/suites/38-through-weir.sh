@@ -25,8 +25,8 @@ start auction users env USERS_PORT=0 ACTIVE_PORT=0 DESCRIPTIONS_PORT=0 DATA_DIR=
 another active; active=$url
 another descriptions; descriptions=$url
 
-# The environment-only mode: in front of the services, and of what it plays itself. The limits would refuse what the cases send at once.
-export RATE_LIMIT_ENABLED=false CACHE_ENABLED=false
+# The environment-only mode with its cache: in front of the services, and of what it plays itself. The limits would refuse what the cases send at once.
+export RATE_LIMIT_ENABLED=false
 for service in python node; do
   step "infer-$service" through inference --through "weir-$service" --start "$weir" --env "PY_SERVICE_URL=$python" --env "NODE_SERVICE_URL=$node"
   step "demo-$service" through inference --through "weir-$service" --start "$weir"

@@ -5,6 +5,7 @@
 //! which differences are real, [`score`] who is better by how much; [`report`] shows it.
 
 pub mod campaign;
+pub mod gateway;
 pub mod judgement;
 pub mod load;
 pub mod report;

@@ -97,6 +97,8 @@ reasons! {
     BodyTruncated: Upstream, 502, "body_truncated", "The upstream's answer broke off";
     /// The reply's body stalled.
     IdleTimeout: Upstream, 504, "idle_timeout", "The upstream's answer stalled";
+    /// The client wants an answer from the cache or none (RFC 9111 section 5.2.1.7).
+    NotCached: Client, 504, "not_cached", "The cache has no answer to this request";
     /// The whole exchange took too long.
     TotalTimeout: Upstream, 504, "total_timeout", "The exchange took too long";
     /// Every target is unhealthy, ejected or behind an open breaker.

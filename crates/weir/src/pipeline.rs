@@ -2,10 +2,11 @@
 //!
 //! Nothing else composes the steps. Each is a call by name; a step that answers the request ends the pipeline.
 
+use crate::admin::{Cachez, write_cachez};
 use crate::config::{Action, Builtin, RouteId};
 use crate::error::{Error, Reason};
 use crate::exchange::downstream::{ClientIo, Downstream};
-use crate::exchange::{Exchange, Next, proxy, reply};
+use crate::exchange::{Exchange, Next, cached, proxy, reply};
 use crate::policy::cors;
 use crate::route::path::Target;
 use crate::route::rewrite::location as location_of;
@@ -47,7 +48,11 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
     x.check_body_length()?;
 
     match &snapshot.config().routes[route.0].action {
-        Action::Proxy(action) => proxy::run(x, &snapshot, route, action).await,
+        // Behind the limits, which count every request; before the upstream, which a stored answer spares.
+        Action::Proxy(action) => match &snapshot.routes[route.0].cache {
+            Some(cache) => cached::run(x, &snapshot, route, action, cache).await,
+            None => proxy::run(x, &snapshot, route, action).await,
+        },
         Action::Respond(_) => respond(x, route).await,
         Action::Redirect(redirect) => {
             let mut location = Vec::new();
@@ -60,12 +65,20 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
         Action::Builtin(builtin) => {
             let body = match builtin {
                 Builtin::Healthz => x.worker.shared.healthz(),
-                // There is no cache yet, and so no count of it.
-                Builtin::Cachez => return Err(Reason::NotFound.into()),
+                Builtin::Cachez => match x.worker.shared.cachez() {
+                    Some(counts) => cachez(&counts),
+                    None => return Err(Error::new(Reason::NotFound, "no cache is configured")),
+                },
             };
             x.answer(&reply::Prepared::new(200, Some("application/json"), b"", &body)).await
         }
     }
+}
+
+fn cachez(counts: &Cachez) -> Vec<u8> {
+    let mut document = Vec::new();
+    write_cachez(&mut document, counts);
+    document
 }
 
 fn find_route<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<Found, Reason> {

@@ -1,4 +1,4 @@
-//! In steady state a proxied request allocates nothing, with rate limits on, and neither does one that they refuse: the process has made
+//! In steady state a proxied request allocates nothing, with rate limits on, and neither does one that they refuse or a cache answers: the process has made
 //! as many allocations after 11,000 requests as after 1,000.
 //!
 //! The gateway runs inside the test's process, whose allocator counts. Client and upstream use fixed buffers.
@@ -33,7 +33,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello";
+const REPLY: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nVary: Accept-Encoding\r\nContent-Length: 5\r\n\r\nhello";
 const GET: &[u8] = b"GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
 const POST: &[u8] =
     b"POST /a HTTP/1.1\r\nHost: example.com\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello";
@@ -65,6 +66,13 @@ limits:
 ";
 const REFUSED: &[u8] = b"GET /refused?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n";
 
+/// Answered from a cache, all but the first.
+const KEPT: &[u8] =
+    b"GET /kept?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\nAccept-Encoding: gzip, br\r\n\r\n";
+
+/// Goes around a cache: a limit counts by a field of it.
+const AROUND: &[u8] = b"GET /around HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n";
+
 fn exchange(stream: &mut TcpStream, request: &[u8], buffer: &mut [u8]) {
     stream.write_all(request).unwrap();
     let mut length = 0;
@@ -79,7 +87,7 @@ fn exchange(stream: &mut TcpStream, request: &[u8], buffer: &mut [u8]) {
 }
 
 #[test]
-fn neither_a_proxied_nor_a_refused_request_allocates_in_steady_state() {
+fn no_proxied_refused_or_cached_request_allocates_in_steady_state() {
     let upstream = upstream();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("weir.yaml");
@@ -88,7 +96,7 @@ fn neither_a_proxied_nor_a_refused_request_allocates_in_steady_state() {
         probe.local_addr().unwrap().port()
     };
     let yaml = format!(
-        "listen: [127.0.0.1:{port}]\nworkers: 1\nupstreams: {{u: {{targets: [http://{upstream}]}}}}\n{LIMITS}defaults: {{limits: [client, agent, flight]}}\nroutes:\n  - {{match: {{path: /*}}, upstream: u}}\n  - {{match: {{path: /refused}}, upstream: u, limits: [once]}}\n"
+        "listen: [127.0.0.1:{port}]\nworkers: 1\nupstreams: {{u: {{targets: [http://{upstream}]}}}}\n{LIMITS}caches: {{kept: {{mode: ttl, query: sorted, partition_by: ['header:User-Agent']}}, around: {{mode: ttl}}}}\ndefaults: {{limits: [client, agent, flight]}}\nroutes:\n  - {{match: {{path: /*}}, upstream: u}}\n  - {{match: {{path: /refused}}, upstream: u, limits: [once]}}\n  - {{match: {{path: /kept}}, upstream: u, cache: kept}}\n  - {{match: {{path: /around}}, upstream: u, cache: around}}\n"
     );
     std::fs::write(&path, yaml).unwrap();
     std::thread::spawn(move || weir::server::serve(weir::server::Source::File(path)).unwrap());
@@ -107,7 +115,7 @@ fn neither_a_proxied_nor_a_refused_request_allocates_in_steady_state() {
     assert!(stream.read(&mut buffer).unwrap() > 0);
     let mut round = |count: u32| {
         for number in 0..count {
-            exchange(&mut stream, [GET, POST, REFUSED][number as usize % 3], &mut buffer);
+            exchange(&mut stream, [GET, POST, REFUSED, KEPT, AROUND][number as usize % 5], &mut buffer);
         }
         ALLOCATIONS.load(Ordering::Relaxed)
     };
@@ -116,4 +124,6 @@ fn neither_a_proxied_nor_a_refused_request_allocates_in_steady_state() {
     // Twice a second or so a thread that looks after the process may allocate; nothing does so per request.
     let background = after_11_000 - after_1_000;
     assert!(background < 10, "{background} allocations in 10,000 requests");
+    exchange(&mut stream, KEPT, &mut buffer);
+    assert!(buffer.windows(12).any(|window| window == b"X-Cache: HIT"), "{}", String::from_utf8_lossy(&buffer));
 }

@@ -27,6 +27,9 @@ Examples:
   gauge load http://127.0.0.1:8080/ -r 5000 -d 30s --json result.json
                                           5,000 requests a second, whatever the server does; all figures as JSON
   gauge lint result.json                  can this result be believed?
+  gauge describe api.yaml                 what an API description says: OpenAPI, Swagger, RAML, API Blueprint
+  gauge convert api.yaml --to nginx,kong -o gateways
+                                          the configuration of gateways for it
 
 Exit codes: 1 nothing was answered, 64 wrong command line or input, 66 unreadable file, 69 a program is missing, 71 the system
 refused something, 73 unwritable file, 130 interrupted (the part that ran is reported).";
@@ -49,6 +52,10 @@ enum Command {
     Load(Box<verbs::load::Load>),
     /// Make the report of a campaign again from its raw data.
     Recompute(verbs::recompute::Recompute),
+    /// Read an API description and write what is in it.
+    Describe(verbs::describe::Describe),
+    /// Write the configuration of gateways for an API.
+    Convert(verbs::convert::Convert),
     /// Print completions for a shell.
     Completions {
         /// Shell to complete for.
@@ -63,6 +70,8 @@ impl Cli {
             Command::Lint(lint) => lint.run(),
             Command::Load(load) => load.run(),
             Command::Recompute(recompute) => recompute.run(),
+            Command::Describe(describe) => describe.run(),
+            Command::Convert(convert) => convert.run(),
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Cli::command(), "gauge", &mut script);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use h1::Method;
-use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore};
+use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, Edits};
 use weir::policy::cache::rules::cache_control::{RequestControl, ResponseControl};
 use weir::policy::cache::rules::delivery::{self, Delivery};
 use weir::policy::cache::rules::key::{self, Url};
@@ -15,6 +15,7 @@ use weir::policy::cache::rules::{
     Admission, Class, Lines, Policy, StoredLines, Terms, Times, date, head, invalidate, json, list, query, range, sf,
     storable, update, vary,
 };
+use weir::policy::cache::wire::{self, Stored};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT.
 const NOW: u64 = 784_111_777_000;
@@ -117,6 +118,20 @@ pub fn heads(bytes: &[u8]) {
     let mut merged = Vec::new();
     update::freshen(&policy, &asked, &terms, &stored, request, times, &mut merged);
     let _ = update::head_effect(&terms, StoredLines(&stored), 10, status, request);
+}
+
+/// A value of the level in Redis: what is read is what would be written.
+pub fn wire(bytes: &[u8]) {
+    let mut value = vec![1];
+    value.extend_from_slice(&bytes[..bytes.len().min(1)]);
+    value.extend_from_slice(&[0, 0, 0, 3, b'k', b'e', b'y']);
+    value.extend_from_slice(bytes.get(1..).unwrap_or_default());
+    if let Some(Stored::Answer(entry)) = wire::read(value, b"key", &Edits::default(), &["cache-tag".into()]) {
+        let mut out = Vec::new();
+        head::write_fields(entry.head.lines(), Delivery::NotModified, 0, &mut out);
+        let again = wire::answer(&entry);
+        assert!(matches!(wire::read(again, b"key", &Edits::default(), &[]), Some(Stored::Answer(_))));
+    }
 }
 
 fn policy(selector: u8) -> Policy {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use crate::observe::CacheTotals;
 use crate::redis::{Purpose, Redis};
 use crate::upstream::{Health, TargetSnapshot, UpstreamSnapshot};
 
@@ -84,19 +85,23 @@ struct Several {
 }
 
 /// What `/cachez` says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cachez {
-    /// Requests answered from the cache.
-    pub hits: u64,
-    /// Requests that it could have answered and did not.
-    pub misses: u64,
-    /// `memory` or `redis`.
+    /// Counts of all caches.
+    pub totals: CacheTotals,
+    /// Farthest level of the first cache: `memory` or `redis`.
     pub backend: &'static str,
-    /// Life of an entry; none when the origin decides.
+    /// Life of an entry of the first cache; none when the origin decides.
     pub ttl: Option<Duration>,
+    /// Bytes kept in this process.
+    pub bytes: u64,
+    /// Answers kept in this process.
+    pub entries: u64,
+    /// Answers that had to leave for others.
+    pub evictions: u64,
 }
 
-/// Appends the document of `/cachez`: `{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s"}`. Before
+/// Appends the document of `/cachez`: `{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s",...}`. Before
 /// the first request the ratio is 0: its readers calculate with it, and the counts beside it tell the difference.
 pub fn write_cachez(out: &mut Vec<u8>, cache: &Cachez) {
     #[derive(Serialize)]
@@ -106,14 +111,22 @@ pub fn write_cachez(out: &mut Vec<u8>, cache: &Cachez) {
         hit_ratio: f64,
         backend: &'static str,
         ttl: Option<String>,
+        bytes: u64,
+        entries: u64,
+        evictions: u64,
+        coalesced: u64,
+        stale: u64,
+        store_errors: u64,
     }
-    let &Cachez { hits, misses, backend, ttl } = cache;
+    let &Cachez { totals, backend, ttl, bytes, entries, evictions } = cache;
+    let CacheTotals { hits, misses, coalesced, stale, store_errors } = totals;
     let requests = hits as f64 + misses as f64;
     let ttl = ttl.map(|ttl| match ttl.subsec_millis() {
         0 => format!("{}s", ttl.as_secs()),
         _ => format!("{}ms", ttl.as_millis()),
     });
     let hit_ratio = if requests > 0.0 { hits as f64 / requests } else { 0.0 };
-    serde_json::to_writer(out, &Document { hits, misses, hit_ratio, backend, ttl })
-        .expect("a Vec takes what is written");
+    let document =
+        Document { hits, misses, hit_ratio, backend, ttl, bytes, entries, evictions, coalesced, stale, store_errors };
+    serde_json::to_writer(out, &document).expect("a Vec takes what is written");
 }

@@ -9,11 +9,11 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
-use super::{Control, ReloadError, guard, problem, write_cachez, write_healthz};
+use super::{Control, ReloadError, guard, problem, purge, write_cachez, write_healthz};
 use crate::observe::metrics::Format;
 use crate::policy::limit::{BadQuestion, Question};
 
-type Shared = State<Arc<dyn Control>>;
+pub(super) type Shared = State<Arc<dyn Control>>;
 
 const INDEX: &str = "\
 weir, admin listener
@@ -25,6 +25,7 @@ GET  /config     the configuration in force, as YAML, secrets blanked
 GET  /limits     rate limits; with ?key=VALUE (and &limit=NAME) what that key has left. DELETE forgets what it was charged
 GET  /healthz    whether this process takes requests, and the health of its targets
 GET  /cachez     counts of the cache
+POST /cache/purge  take answers out of the caches, by url, prefix, tag or all, as a JSON body says
 POST /reload     read the configuration again; the one in force stays when it is wrong
 ";
 
@@ -38,6 +39,7 @@ pub(super) fn router(control: Arc<dyn Control>) -> Router {
         .route("/limits", get(limits).delete(reset_limits))
         .route("/healthz", get(healthz))
         .route("/cachez", get(cachez))
+        .route("/cache/purge", post(purge::purge))
         .route("/reload", post(reload))
         .fallback(async || problem::of(StatusCode::NOT_FOUND, "There is no such page; / lists what there is."))
         .method_not_allowed_fallback(async || {
@@ -58,7 +60,7 @@ async fn harden(request: Request, next: Next) -> Response {
     response
 }
 
-fn json(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
+pub(super) fn json(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 

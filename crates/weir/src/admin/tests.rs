@@ -9,7 +9,9 @@ use testkit::{Message, RawClient};
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::observe::CacheTotals;
 use crate::observe::metrics::tests::targets;
+use crate::policy::cache::purge::Which;
 use crate::upstream::{Clock, Upstreams};
 
 /// The rest of the process.
@@ -17,6 +19,7 @@ struct Process {
     metrics: Metrics,
     upstreams: Upstreams,
     cache: Mutex<Option<Cachez>>,
+    purged: Mutex<Option<Purge>>,
     draining: AtomicBool,
     reload: Mutex<Result<Reloaded, ReloadError>>,
     /// A reload waits while somebody holds this.
@@ -43,6 +46,13 @@ impl Control for Process {
 
     fn cachez(&self) -> Option<Cachez> {
         *self.cache.lock().unwrap()
+    }
+
+    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, String>> + Send + '_>> {
+        let known = purge.cache.as_deref().is_none_or(|name| name == "answers");
+        let text = format!("{:?}", purge.which);
+        *self.purged.lock().unwrap() = Some(purge);
+        Box::pin(async move { if known { Ok(text.len() as u64) } else { Err("there is no such cache".into()) } })
     }
 
     fn limits(&self, question: Question) -> Pin<Box<dyn Future<Output = Result<Value, BadQuestion>> + Send + '_>> {
@@ -92,6 +102,7 @@ impl Admin {
             metrics: Metrics::new(),
             upstreams: targets::upstreams(upstreams, Clock::start()),
             cache: Mutex::new(None),
+            purged: Mutex::new(None),
             draining: AtomicBool::new(false),
             reload: Mutex::new(Ok(Reloaded::default())),
             hold: tokio::sync::Mutex::default(),
@@ -116,6 +127,10 @@ impl Admin {
     }
 
     fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Message {
+        self.ask_with(method, target, fields, "")
+    }
+
+    fn ask_with(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &str) -> Message {
         let host = self.address.to_string();
         let mut all = vec![("Host", &*host)];
         all.extend(fields.iter().filter(|(name, _)| *name != "Host"));
@@ -123,7 +138,7 @@ impl Admin {
             all[0] = *other;
         }
         let mut client = RawClient::connect(self.address);
-        client.request(method, target, &all, "");
+        client.request(method, target, &all, body);
         client.read_response_to(method)
     }
 
@@ -156,11 +171,12 @@ fn the_index_names_every_page() {
     let pages =
         index.text().lines().filter_map(|line| line.split_ascii_whitespace().nth(1).filter(|p| p.starts_with('/')));
     let pages: Vec<&str> = pages.collect();
-    assert_eq!(pages.len(), 8);
+    assert_eq!(pages.len(), 9);
     for page in pages {
         let expected = match page {
             "/reload" => 405,
             "/cachez" => 404,
+            "/cache/purge" => 405,
             _ => 200,
         };
         assert_eq!(admin.get(page).status(), expected, "{page}");
@@ -217,13 +233,51 @@ fn the_cache_is_described_when_there_is_one() {
     let admin = Admin::start();
     admin.refused(404, "GET", "/cachez", &[]);
     let with = |hits, misses, ttl| {
-        *admin.process.cache.lock().unwrap() = Some(Cachez { hits, misses, backend: "memory", ttl });
+        *admin.process.cache.lock().unwrap() = Some(Cachez {
+            totals: CacheTotals { hits, misses, coalesced: 4, stale: 5, store_errors: 6 },
+            backend: "memory",
+            ttl,
+            bytes: 1,
+            entries: 2,
+            evictions: 3,
+        });
         admin.get("/cachez").text().to_owned()
     };
     let (seconds, millis) = (Some(Duration::from_secs(300)), Some(Duration::from_millis(1500)));
-    assert_eq!(with(1, 1, seconds), r#"{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s"}"#);
-    assert_eq!(with(0, 0, millis), r#"{"hits":0,"misses":0,"hit_ratio":0.0,"backend":"memory","ttl":"1500ms"}"#);
-    assert_eq!(with(3, 0, None), r#"{"hits":3,"misses":0,"hit_ratio":1.0,"backend":"memory","ttl":null}"#);
+    assert_eq!(
+        with(1, 1, seconds),
+        r#"{"hits":1,"misses":1,"hit_ratio":0.5,"backend":"memory","ttl":"300s","bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#
+    );
+    assert_eq!(
+        with(0, 0, millis),
+        r#"{"hits":0,"misses":0,"hit_ratio":0.0,"backend":"memory","ttl":"1500ms","bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#
+    );
+    assert_eq!(
+        with(3, 0, None),
+        r#"{"hits":3,"misses":0,"hit_ratio":1.0,"backend":"memory","ttl":null,"bytes":1,"entries":2,"evictions":3,"coalesced":4,"stale":5,"store_errors":6}"#
+    );
+}
+
+#[test]
+fn a_purge_says_how_many_and_names_exactly_one_choice() {
+    let admin = Admin::start();
+    let purge = |body: &str| admin.ask_with("POST", "/cache/purge", &[], body);
+    for (body, which, soft) in [
+        (r#"{"url": "http://a/b"}"#, Which::Url("http://a/b".into()), false),
+        (r#"{"prefix": "http://a/", "soft": true}"#, Which::Prefix("http://a/".into()), true),
+        (r#"{"tag": "t"}"#, Which::Tag("t".into()), false),
+        (r#"{"all": true, "cache": "answers"}"#, Which::All, false),
+    ] {
+        let answer = purge(body);
+        assert_eq!(answer.status(), 200, "{body}: {}", answer.text());
+        assert!(parsed(&answer)["purged"].is_u64());
+        let purged = admin.process.purged.lock().unwrap().clone().unwrap();
+        assert_eq!((purged.which, purged.soft), (which, soft));
+    }
+    for body in ["", "{}", r#"{"all": false}"#, r#"{"url": "http://a/", "tag": "t"}"#, r#"{"urls": "x"}"#] {
+        assert_eq!(purge(body).status(), 400, "{body}");
+    }
+    assert_eq!(purge(r#"{"all": true, "cache": "unknown"}"#).status(), 422);
 }
 
 #[test]

@@ -28,6 +28,11 @@ impl Buffer {
         Buffer { bytes: vec![0; size].into_boxed_slice(), start: 0, end: 0 }
     }
 
+    /// A buffer that holds just these bytes, consumed, as a head in use is.
+    pub fn of(bytes: &[u8]) -> Self {
+        Buffer { bytes: bytes.into(), start: bytes.len(), end: bytes.len() }
+    }
+
     /// What was read and not consumed.
     #[inline]
     pub fn filled(&self) -> &[u8] {

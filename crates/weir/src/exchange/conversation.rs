@@ -9,6 +9,8 @@ use std::time::Duration;
 use h1::{HeadScanner, Limits, Method, ParseError, ResponseHead};
 
 use super::buffer::{Buffer, Buffers};
+use super::cached::Keeping;
+use super::delivery::Stopped;
 use super::downstream::{ClientIo, Downstream};
 use super::pump::{Pump, PumpError};
 use super::stream::{Outgoing, Stream, poll_read};
@@ -177,17 +179,70 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         }
         match poll {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(match error {
-                PumpError::Parse(error) => Error::new(Reason::BodyTruncated, error.text()),
-                PumpError::Truncated => Error::new(Reason::BodyTruncated, "closed before the end of the body"),
-                PumpError::Read(_) | PumpError::TooLarge => Error::new(Reason::BodyTruncated, "connection failed"),
-                PumpError::Write(_) => Reason::ClientGone.into(),
-            })),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(body_error(error))),
             Poll::Pending => {
                 let waiting_for =
                     if self.down.out.is_empty() { WaitingFor::ReplyBody } else { WaitingFor::ClientToTakeReply };
                 self.poll_patience(cx, waiting_for)
             }
+        }
+    }
+
+    /// Brings the reply's body into the cache, and from there to the client, each as fast as it goes, and what is left of the request's
+    /// body to the upstream. Ready when the reply was read; the client may not have all of it yet. A client that goes away ends the
+    /// fetch, unless others wait for it.
+    ///
+    /// # Errors
+    /// Why the reply will never be complete.
+    pub fn poll_keep(&mut self, cx: &mut Context<'_>, keeping: &mut Keeping) -> Poll<Result<(), Error>> {
+        self.poll_request(cx)?;
+        let mut fetched = false;
+        let (source, fill) = ((&mut self.up.stream, &mut self.up.buffer), keeping.lead.fill());
+        if let Poll::Ready(result) = keeping.intake.poll(cx, self.buffers, source, fill, &mut fetched) {
+            return Poll::Ready(result.map_err(body_error));
+        }
+        if keeping.is_unwanted() {
+            return Poll::Ready(Err(Reason::ClientGone.into()));
+        }
+        let mut delivered = false;
+        let served = match &mut keeping.delivery {
+            Some(delivery) => delivery.poll(cx, self.down, true, &mut delivered),
+            None => Poll::Pending,
+        };
+        let is_slow = keeping.delivery.as_ref().is_some_and(|delivery| delivery.is_blocked(&self.down.out));
+        let now = clock::turn_ns();
+        let after = |idle: Option<Duration>| idle.map_or(u64::MAX, |idle| now.saturating_add(nanos(idle)));
+        if fetched || keeping.upstream_due == 0 {
+            keeping.upstream_due = after(self.timing.idle);
+        }
+        if delivered || !is_slow || keeping.client_due == 0 {
+            keeping.client_due = after(self.timing.client_idle);
+        }
+        let client_due = if is_slow { keeping.client_due } else { u64::MAX };
+        let due = keeping.upstream_due.min(client_due).min(self.timing.total_due);
+        if due != keeping.due {
+            keeping.due = due;
+            self.down.deadline.set_at(due);
+        }
+
+        let is_late = self.down.deadline.poll_passed(cx);
+        let is_gone = keeping.delivery.is_some()
+            && (served == Poll::Ready(Err(Stopped::Gone))
+                || self.down.poll_gone(cx).is_ready()
+                || (is_late && client_due == due));
+        if is_gone {
+            keeping.delivery = None;
+            self.down.out.clear();
+            if !keeping.lead.is_awaited() {
+                return Poll::Ready(Err(Reason::ClientGone.into()));
+            }
+            // The deadline may have been the client's.
+            return self.poll_keep(cx, keeping);
+        }
+        match (is_late, due == self.timing.total_due) {
+            (false, _) => Poll::Pending,
+            (true, true) => Poll::Ready(Err(Reason::TotalTimeout.into())),
+            (true, false) => Poll::Ready(Err(Reason::IdleTimeout.into())),
         }
     }
 
@@ -271,5 +326,15 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
             WaitingFor::FirstByte | WaitingFor::Nothing => Reason::FirstByteTimeout.into(),
             WaitingFor::UpstreamToTakeBody | WaitingFor::ReplyBody => Reason::IdleTimeout.into(),
         }
+    }
+}
+
+/// Why a reply's body did not get through.
+fn body_error(error: PumpError) -> Error {
+    match error {
+        PumpError::Parse(error) => Error::new(Reason::BodyTruncated, error.text()),
+        PumpError::Truncated => Error::new(Reason::BodyTruncated, "closed before the end of the body"),
+        PumpError::Read(_) | PumpError::TooLarge => Error::new(Reason::BodyTruncated, "connection failed"),
+        PumpError::Write(_) => Reason::ClientGone.into(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 
@@ -9,6 +10,9 @@ use super::buffer::{Buffer, Buffers};
 use super::identity::Client;
 use super::stream::{Io, Outgoing, poll_read};
 use crate::server::deadline::Deadline;
+
+/// A body up to this size is copied behind its head, so that one plain write takes both.
+const COPIED: usize = 8 * 1024;
 
 /// A byte stream from a client.
 pub trait ClientIo: Io {
@@ -88,6 +92,34 @@ impl<C: ClientIo> Downstream<C> {
     pub async fn flush(&mut self) -> io::Result<()> {
         std::future::poll_fn(|cx| match self.out.poll_write(cx, &mut self.stream, &[]) {
             Poll::Pending if self.deadline.poll_passed(cx) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            poll => poll,
+        })
+        .await
+    }
+
+    /// Writes what waits in `out`, then `body` from where it lies if it is large. `idle` is how long the client may take nothing.
+    ///
+    /// # Errors
+    /// The stream's own, or `TimedOut`.
+    pub async fn send(&mut self, mut body: &[u8], idle: Option<Duration>) -> io::Result<()> {
+        if body.len() <= COPIED {
+            self.out.bytes.extend_from_slice(body);
+            body = &[];
+        }
+        self.deadline.set(idle);
+        let mut written = 0;
+        std::future::poll_fn(|cx| match self.out.poll_write(cx, &mut self.stream, body) {
+            Poll::Pending => {
+                if self.out.written() > written {
+                    written = self.out.written();
+                    self.deadline.set(idle);
+                }
+                if self.deadline.poll_passed(cx) {
+                    Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+                } else {
+                    Poll::Pending
+                }
+            }
             poll => poll,
         })
         .await

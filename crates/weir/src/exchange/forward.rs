@@ -8,6 +8,7 @@ use h1::{BodyKind, Field, Known, RequestHead, ResponseHead, Version, encode};
 
 use super::identity::Client;
 use crate::config::Edits;
+use crate::policy::cache::rules::update::is_replaced;
 
 /// What the upstream's request is made of.
 pub struct ToUpstream<'a> {
@@ -29,6 +30,8 @@ pub struct ToUpstream<'a> {
     pub upgrade: Option<&'a [u8]>,
     /// Framing of the body.
     pub body: BodyKind,
+    /// Lines by which the cache has its copy confirmed; they take the place of the client's own conditions and range.
+    pub conditions: Option<&'a [u8]>,
 }
 
 impl ToUpstream<'_> {
@@ -74,9 +77,11 @@ impl ToUpstream<'_> {
                 }
                 _ => true,
             };
+            let keep = keep && !(self.conditions.is_some() && is_replaced(field.known));
             keep && !(has_edits && is_edited(edits, field.name.of_buf(buf)))
         });
 
+        out.extend_from_slice(self.conditions.unwrap_or_default());
         out.extend_from_slice(b"X-Forwarded-For: ");
         if has_forwarded_for && client.peer_is_trusted {
             for value in head.fields.values(Known::XForwardedFor, buf).filter(|value| !value.is_empty()) {

@@ -2,13 +2,17 @@
 //! this file.
 
 pub mod buffer;
+pub mod cached;
 pub mod connection;
 pub mod conversation;
+pub mod delivery;
 pub mod downstream;
 pub mod forward;
 pub mod identity;
+pub mod intake;
 pub mod proxy;
 pub mod pump;
+pub mod refresh;
 pub mod reply;
 pub mod stream;
 pub mod tunnel;
@@ -29,6 +33,7 @@ use crate::route::path::normalise;
 use crate::server::clock;
 use crate::server::snapshot::Snapshot;
 use crate::server::worker::{Scratch, Worker};
+use cached::CacheSide;
 use downstream::{ClientIo, Downstream};
 use reply::{Framing, Prepared};
 
@@ -91,6 +96,8 @@ pub struct Exchange<'w, C> {
     /// Whether the client was asked for its body (100).
     continued: bool,
     aborts: bool,
+    /// The exchange's part in a cache.
+    pub cache: CacheSide,
     log: Journal,
 }
 
@@ -110,6 +117,8 @@ struct Journal {
     response_bytes: u64,
     upstream_ns: Option<u64>,
     overhead_ns: Option<u64>,
+    /// What the cache did: `hit`, `miss`, ...
+    cache: Option<&'static str>,
 }
 
 impl<'w, C: ClientIo> Exchange<'w, C> {
@@ -137,6 +146,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             body_gone: false,
             continued: false,
             aborts: false,
+            cache: CacheSide::default(),
             log: Journal { started_ns: clock::turn_ns(), ..Journal::default() },
         }
     }
@@ -440,7 +450,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
                 error: log.error,
                 attempts: log.attempts,
                 fallback: log.slot > 1,
-                cache: None,
+                cache: log.cache,
             });
         }
     }

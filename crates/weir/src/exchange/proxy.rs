@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use h1::{BodyKind, HeadScanner, Known, RequestHead, ResponseHead, Version, encode};
 
+use super::cached::{self, Received};
 use super::conversation::{Conversation, Timing, UpstreamSide};
 use super::downstream::ClientIo;
 use super::forward::{ToClient, ToUpstream, write_interim_head, write_upgrade_head};
@@ -30,6 +31,7 @@ const MAX_INTERIM: u32 = 16;
 /// One route's way to one upstream.
 struct Plan<'a> {
     snapshot: &'a Snapshot,
+    route: RouteId,
     action: &'a Proxy,
     edits: &'a HeaderEdits,
     choice: &'a Choice,
@@ -90,6 +92,7 @@ pub async fn run<C: ClientIo>(
         let total = choice.timeouts.total;
         let plan = Plan {
             snapshot,
+            route,
             action,
             edits: &snapshot.config().routes[route.0].headers,
             choice,
@@ -328,18 +331,36 @@ async fn converse<C: ClientIo>(
         return switch_protocols(x, plan, lease, up, upgrade.is_some()).await.map(|()| false);
     }
 
+    // On a route with a cache the reply may be kept, or stand for something that is kept.
+    let mut keeping = match cached::receive(x, plan.snapshot, plan.route, up.buffer.whole()) {
+        Received::Forward => None,
+        Received::Keep(keeping) => Some(keeping),
+        Received::Replaced => {
+            succeed(lease, status);
+            let is_empty = x.scratch.response.body == BodyKind::None;
+            return Ok(is_empty && request_sent && x.scratch.response.keep_alive);
+        }
+        Received::Again => {
+            let detail = "a 304 that is about another answer than the stored one";
+            return Err(Failed { kind: None, ..Failed::new(Error::new(Reason::BadResponse, detail), true, true) });
+        }
+        Received::Unwanted => return Err(Failed::new(Reason::ClientGone.into(), true, true)),
+    };
+
     // The head says how long the connection lives, so what it depends on is decided now.
     x.close |= !x.body_read;
-    let framing = write_response_head(x, plan, up, lease);
-    let head_bytes = x.down.out.bytes.len() as u64;
+    let framing = if keeping.is_none() { write_response_head(x, plan, up, lease) } else { BodyKind::None };
+    let head_bytes = if keeping.is_none() { x.down.out.bytes.len() as u64 } else { 0 };
     x.answer = Answer::Begun;
-    x.log.status = status;
     let head = &x.scratch.response;
     let mut response = Pump::new(head.body, framing, None);
     let mut talk = Conversation::new(&mut *x.down, up, &mut request, keep, &x.worker.buffers, timing);
     talk.request_sent = request_sent;
     talk.sent_at = sent_at;
-    let result = std::future::poll_fn(|cx| talk.poll_body(cx, &mut response)).await;
+    let result = match &mut keeping {
+        None => std::future::poll_fn(|cx| talk.poll_body(cx, &mut response)).await,
+        Some(keeping) => std::future::poll_fn(|cx| talk.poll_keep(cx, keeping)).await,
+    };
     let request_sent = talk.request_sent;
     let done_ns = clock::now_ns();
     x.log.ended_ns = done_ns;
@@ -348,16 +369,24 @@ async fn converse<C: ClientIo>(
     x.body_read = request.has_read_all();
     result.map_err(|error| Failed::new(error, true, true))?;
 
-    x.answer = Answer::Complete;
+    match keeping {
+        None => x.answer = Answer::Complete,
+        Some(keeping) => cached::kept(x, plan.snapshot, plan.route, *keeping),
+    }
     // Time until the reply's last bytes were there, as the event loop saw them; the rest is the gateway's own.
     let last_read = clock::turn_ns().max(sent_at);
     x.log.upstream_ns = Some(last_read - sent_at);
     x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns) + done_ns.saturating_sub(last_read));
+    succeed(lease, status);
+    Ok(request_sent && x.scratch.response.keep_alive)
+}
+
+/// The target answered; some statuses say that it cannot serve.
+fn succeed(lease: &mut Lease, status: u16) {
     match FailureKind::of_status(status) {
         Some(kind) => lease.failure(kind, moment()),
         None => lease.success(moment()),
     }
-    Ok(request_sent && x.scratch.response.keep_alive)
 }
 
 /// Waits for the final head of the reply; interim ones are relayed on the way.
@@ -383,7 +412,7 @@ async fn final_head<C: ClientIo>(
 }
 
 /// Asks the client for its body, once.
-async fn send_continue<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
+pub(super) async fn send_continue<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
     x.continued = true;
     x.down.out.bytes.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
     x.down.deadline.set(x.snapshot.config().server.body_idle_timeout);
@@ -412,6 +441,7 @@ fn write_request_head<C: ClientIo>(
     let head = &x.scratch.request;
     let target = lease.target();
     let query = head.query.map(|query| query.of_buf(buf));
+    let conditions = x.cache.lead.as_mut().and_then(|lead| lead.conditions());
     x.scratch.target.clear();
     let forwarded = Target { path: &x.scratch.path, query };
     upstream_target(&mut x.scratch.target, target.base_path(), &plan.action.rewrite, x.found, forwarded);
@@ -432,6 +462,7 @@ fn write_request_head<C: ClientIo>(
         edits: &plan.edits.request,
         upgrade: upgrade.map(|index| plan.action.upgrade[index].as_bytes()),
         body: head.body,
+        conditions: conditions.as_deref(),
     }
     .write(&mut up.out.bytes);
 }
@@ -459,7 +490,9 @@ fn write_response_head<C: ClientIo>(
     if x.log.slot > 1 {
         encode::field(out, b"X-Fallback", lease.spec().name.as_bytes());
     }
+    x.log.status = x.scratch.response.status;
     out.extend_from_slice(&x.scratch.answer_lines);
+    cached::tell(out, x.cache.told, plan.snapshot, plan.route);
     head.end(out);
     framing
 }

@@ -150,6 +150,11 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
+    /// How much of what waits is written.
+    pub fn written(&self) -> usize {
+        self.written
+    }
+
     /// Whether part of what waits is written already: it must be finished, or the connection given up.
     pub fn is_begun(&self) -> bool {
         self.written > 0

@@ -8,4 +8,6 @@ pub mod clock;
 pub mod metrics;
 
 pub use access_log::{AccessLog, Line, Writer};
-pub use metrics::{CacheMetrics, LimitMetrics, Metrics, Record, RedisMetrics, RouteMetrics, Shard, UpstreamMetrics};
+pub use metrics::{
+    CacheMetrics, CacheTotals, LimitMetrics, Metrics, Record, RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,
+};

@@ -54,6 +54,30 @@ pub fn turn_ns() -> u64 {
     TURN.get()
 }
 
+thread_local! {
+    /// Second since process start, and what to add to its time to get the time since the Unix epoch.
+    static EPOCH: Cell<(u64, u64)> = const { Cell::new((u64::MAX, 0)) };
+}
+
+/// Milliseconds since the Unix epoch, for threads that are no workers.
+pub fn wall_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds since the Unix epoch, as of the last turn of this worker's event loop. Follows a clock that is set within a second.
+#[inline]
+pub fn unix_ms() -> u64 {
+    let turn = turn_ns();
+    let second = turn / 1_000_000_000;
+    let (cached, mut offset) = EPOCH.get();
+    if cached != second {
+        offset = wall_ms().saturating_sub(now_ms());
+        EPOCH.set((second, offset));
+    }
+    offset + turn / 1_000_000
+}
+
 /// Length of a `Date` line.
 pub const DATE_LINE: usize = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".len();
 

@@ -20,7 +20,7 @@ use super::{clock, run};
 use crate::admin;
 use crate::config::{Config, LoadError, TargetAddress};
 use crate::demo;
-use crate::observe::metrics::{Exposition, collect_upstreams};
+use crate::observe::metrics::{Exposition, collect_caches, collect_upstreams};
 use crate::observe::{AccessLog, Metrics};
 use crate::upstream::{Resolver, supervise};
 
@@ -130,7 +130,8 @@ pub fn serve(source: Source) -> Result<(), StartError> {
         let Some(shared) = process.upgrade() else { return Ok(()) };
         let generation = shared.generation();
         collect_upstreams(&generation.upstreams.snapshot(), out)?;
-        generation.limits.collect(out)
+        generation.limits.collect(out)?;
+        collect_caches(&shared.caches(), out)
     }));
     let controller = Arc::new(Controller::new(source, loaded.file, shared.clone()));
 

@@ -5,11 +5,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use super::shared::{Shared, lock};
+use super::shared::{Message, Shared, lock};
 use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
-use crate::config::{self, Config, LoadError, Loaded};
+use crate::config::{self, CacheId, CacheStore, Config, LoadError, Loaded};
 use crate::observe::Metrics;
+use crate::policy::cache::Cache;
+use crate::policy::cache::purge::{Event, Purge};
 use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::redis::Redis;
 use crate::route::{Table, describe};
@@ -115,6 +117,7 @@ pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
         Some(before) => Upstreams::reload(&config, &before.upstreams),
         None => Upstreams::new(&config, crate::upstream::Clock::since(super::clock::process_start())),
     };
+    let caches = Cache::all(&config, before.map_or(&[], |before| &before.caches));
     let redis = config.redis.as_ref().and_then(|redis| {
         let same = before.and_then(|before| before.redis.clone()).filter(|before| before.config() == redis);
         // A URL that cannot be read was refused with the configuration.
@@ -126,6 +129,7 @@ pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
         upstreams: Arc::new(upstreams),
         limits: Arc::new(limits),
         redis,
+        caches,
         config: Arc::new(config),
     }
 }
@@ -222,7 +226,35 @@ impl Control for Controller {
     }
 
     fn cachez(&self) -> Option<Cachez> {
-        None
+        self.shared.cachez()
+    }
+
+    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, String>> + Send + '_>> {
+        Box::pin(async move {
+            let generation = self.shared.generation();
+            let is_named = |cache: &Arc<Cache>| purge.cache.as_deref().is_none_or(|name| *cache.settings.name == *name);
+            let caches: Vec<_> = generation.caches.iter().enumerate().filter(|(_, cache)| is_named(cache)).collect();
+            if caches.is_empty() {
+                let names: Vec<&str> = generation.caches.iter().map(|cache| &*cache.settings.name).collect();
+                return Err(match &purge.cache {
+                    Some(name) => format!("there is no cache `{name}`; there is: {}", names.join(", ")),
+                    None => "there is no cache".to_owned(),
+                });
+            }
+            let now_ms = super::clock::wall_ms();
+            let mut purged = 0;
+            for (id, cache) in caches {
+                purged += cache.purge(&purge, now_ms)?;
+                if cache.settings.stores.contains(&CacheStore::Redis) {
+                    let which = purge.which.clone();
+                    let event = Event { which, soft: purge.soft, is_change: false, at_ms: now_ms };
+                    // What comes from Redis from now on is held against it; the others hear of it.
+                    cache.apply(event.clone());
+                    let _ = self.shared.workers()[0].tell(Message::Announce(CacheId(id), event));
+                }
+            }
+            Ok(purged)
+        })
     }
 
     fn limits(

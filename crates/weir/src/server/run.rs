@@ -17,6 +17,7 @@ use super::worker::Worker;
 use crate::error::Reason;
 use crate::exchange::connection;
 use crate::exchange::identity::Client;
+use crate::policy::cache::remote;
 
 /// After an accept that failed for want of a descriptor, so long nothing is accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -45,7 +46,7 @@ pub fn run(
     clock::turn();
     runtime.block_on(async move {
         let metrics = shared.metrics().shard(index);
-        let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None);
+        let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None, None);
         let worker = Worker::new(index, shared, snapshot, metrics, seed);
         spawn_local(worker.deadlines.clone().run());
         let mut accepting = Vec::new();
@@ -72,8 +73,9 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
                 Some(Message::Reload(generation)) => {
                     let workers = worker.shared.workers().len();
                     let snapshot = {
-                        let remote = worker.snapshot.borrow().limits.remote.clone();
-                        Snapshot::new(generation, &worker.metrics, worker.random(), workers, remote)
+                        let before = worker.snapshot.borrow();
+                        let (remote, caches) = (before.limits.remote.clone(), before.cache_client.clone());
+                        Snapshot::new(generation, &worker.metrics, worker.random(), workers, remote, caches)
                     };
                     *worker.snapshot.borrow_mut() = Rc::new(snapshot);
                 }
@@ -90,13 +92,31 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
                         log.flush();
                     }
                 }
+                Some(Message::Announce(id, event)) => {
+                    if let Some(Some(remote)) = worker.snapshot.borrow().remotes.get(id.0) {
+                        spawn_local(remote::announce(remote.clone(), event));
+                    }
+                }
                 Some(Message::Drain) | None => return,
             },
             _ = housekeeping.tick() => {
                 worker.pool.sweep(clock::turn_ns());
+                follow_purges(worker);
                 if let Some(log) = &mut *worker.log.borrow_mut() {
                     log.flush_old();
                 }
+            }
+        }
+    }
+}
+
+/// What other gateways purged concerns this process as a whole: one worker reads of it.
+fn follow_purges(worker: &Rc<Worker>) {
+    if worker.index == 0 {
+        let snapshot = worker.snapshot.borrow().clone();
+        for (remote, cache) in snapshot.remotes.iter().zip(&snapshot.generation.caches) {
+            if let Some(remote) = remote {
+                spawn_local(remote::follow(remote.clone(), cache.clone()));
             }
         }
     }

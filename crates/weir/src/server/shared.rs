@@ -9,8 +9,13 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::snapshot::Generation;
 use super::worker::Worker;
-use crate::admin::write_healthz;
+use crate::admin::{Cachez, write_healthz};
+use crate::config::{CacheId, CacheMode, CacheStore};
+use crate::observe::metrics::CacheSnapshot;
 use crate::observe::{AccessLog, Metrics};
+use crate::policy::cache::Cache;
+use crate::policy::cache::purge::Event;
+use crate::policy::cache::store::Memory;
 
 /// What a worker is told.
 pub enum Message {
@@ -22,6 +27,8 @@ pub enum Message {
     Run(Box<dyn FnOnce(&Worker) + Send>),
     /// Accept no more, end what is under way, then end.
     Drain,
+    /// Tell the other gateways that share a store of a purge.
+    Announce(CacheId, Event),
     /// Flush what is buffered for the log.
     FlushLog,
 }
@@ -121,6 +128,37 @@ impl Shared {
         let redis = generation.redis.as_deref();
         write_healthz(&mut document, !self.is_draining(), self.metrics.uptime_ms(), &upstreams, redis);
         document
+    }
+
+    /// What each cache holds, for the metrics.
+    pub fn caches(&self) -> Vec<CacheSnapshot> {
+        let snapshot = |cache: &Arc<Cache>| CacheSnapshot {
+            name: cache.settings.name.as_ref().into(),
+            bytes: cache.state.memory.bytes(),
+            entries: cache.state.memory.entries(),
+            evictions: cache.state.memory.evictions(),
+            waiting: cache.state.budget.readers(),
+        };
+        self.generation().caches.iter().map(snapshot).collect()
+    }
+
+    /// Counts of the caches; none when there is no cache.
+    pub fn cachez(&self) -> Option<Cachez> {
+        let generation = self.generation();
+        let first = generation.caches.first()?;
+        let redis = first.settings.stores.contains(&CacheStore::Redis);
+        let sum = |count: fn(&Memory) -> u64| generation.caches.iter().map(|cache| count(&cache.state.memory)).sum();
+        Some(Cachez {
+            totals: self.metrics.cache_totals(),
+            backend: if redis { "redis" } else { "memory" },
+            ttl: match first.settings.mode {
+                CacheMode::Ttl(ttl) => Some(ttl),
+                CacheMode::Http { .. } => None,
+            },
+            bytes: sum(Memory::bytes),
+            entries: sum(Memory::entries),
+            evictions: sum(Memory::evictions),
+        })
     }
 
     /// Counts a connection of `client`, unless it has `most` already.

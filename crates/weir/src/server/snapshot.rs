@@ -3,10 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::config::{Action, Balance, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId};
+use crate::config::{
+    Action, Balance, CacheStore, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
+};
 use crate::exchange::reply::Prepared;
 use crate::observe::{RouteMetrics, Shard, UpstreamMetrics};
-use crate::policy::limit::{Limits, Remote, RouteLimits, WorkerLimits};
+use crate::policy::cache::remote::Remote;
+use crate::policy::cache::{Cache, RouteCache};
+use crate::policy::limit::{self, Limits, RouteLimits, WorkerLimits};
 use crate::redis::{Client, Purpose, Redis};
 use crate::route::Table;
 use crate::upstream::{Upstreams, Views};
@@ -19,6 +23,8 @@ pub struct Generation {
     pub table: Table,
     /// State of its upstreams.
     pub upstreams: Arc<Upstreams>,
+    /// Its caches; by [`CacheId`](crate::config::CacheId).
+    pub caches: Vec<Arc<Cache>>,
     /// State of its limits.
     pub limits: Arc<Limits>,
     /// The Redis that limits and caches may use.
@@ -43,6 +49,10 @@ pub struct Snapshot {
     pub unmatched_limits: RouteLimits,
     /// Limits on heads, for the codec.
     pub head_limits: h1::Limits,
+    /// The way to Redis that the caches use.
+    pub cache_client: Option<Rc<Client>>,
+    /// Levels in Redis; by [`CacheId`](crate::config::CacheId).
+    pub remotes: Vec<Option<Remote>>,
 }
 
 /// What a worker keeps for one route.
@@ -55,6 +65,8 @@ pub struct RouteState {
     pub choices: Vec<Choice>,
     /// A fixed answer, put together.
     pub prepared: Option<Prepared>,
+    /// The way to the cache of a route that forwards.
+    pub cache: Option<Rc<RouteCache>>,
 }
 
 /// An upstream that a route may go to.
@@ -68,13 +80,15 @@ pub struct Choice {
 }
 
 impl Snapshot {
-    /// The view of one of `workers`; `remote_before` is the way to Redis that this one has already.
+    /// The view of one of `workers`; `remote_before` and `cache_before` are the ways to Redis that this one
+    /// has already.
     pub fn new(
         generation: Arc<Generation>,
         shard: &Shard,
         seed: u64,
         workers: usize,
-        remote_before: Option<Rc<Remote>>,
+        remote_before: Option<Rc<limit::Remote>>,
+        cache_before: Option<Rc<Client>>,
     ) -> Self {
         let config = &generation.config;
         let views = Views::new(generation.upstreams.clone(), seed);
@@ -87,7 +101,9 @@ impl Snapshot {
             remote(&generation, shard, remote_before),
         );
         let unmatched_limits = limits.of_route(&config.gateway_limits);
-        let route = |index| RouteState::new(config, RouteId(index), shard, &limits);
+        let cache_client = cache_client(&generation, shard, cache_before);
+        let remotes = remotes(&generation, cache_client.as_ref());
+        let route = |index| RouteState::new(&generation, RouteId(index), shard, &limits, &remotes);
         let routes = (0..config.routes.len()).map(route).collect();
         let head_limits = h1::Limits {
             start_line: config.server.request_line_bytes,
@@ -102,6 +118,8 @@ impl Snapshot {
             limits,
             unmatched_limits,
             head_limits,
+            cache_client,
+            remotes,
             generation,
         }
     }
@@ -113,18 +131,45 @@ impl Snapshot {
 }
 
 /// The way to counts in Redis, if a limit has any there; the one that there is as long as it leads to the same Redis.
-fn remote(generation: &Generation, shard: &Shard, before: Option<Rc<Remote>>) -> Option<Rc<Remote>> {
+fn remote(generation: &Generation, shard: &Shard, before: Option<Rc<limit::Remote>>) -> Option<Rc<limit::Remote>> {
     let redis = generation.redis.as_ref()?;
     generation.limits.iter().find(|(_, limit)| limit.spec.store == LimitStore::Redis)?;
     let same = before.filter(|before| std::ptr::eq(before.redis(), &**redis));
     Some(same.unwrap_or_else(|| {
         let client = Client::new(redis.clone(), Purpose::Limits, shard.redis(Purpose::Limits));
-        Remote::new(client)
+        limit::Remote::new(client)
     }))
 }
 
+/// The way to answers in Redis, if a cache has a level there; the one that there is as long as it leads to the same Redis.
+fn cache_client(generation: &Generation, shard: &Shard, before: Option<Rc<Client>>) -> Option<Rc<Client>> {
+    let redis = generation.redis.as_ref()?;
+    generation.caches.iter().find(|cache| cache.settings.stores.contains(&CacheStore::Redis))?;
+    let same = before.filter(|before| Arc::ptr_eq(before.redis(), redis));
+    Some(same.unwrap_or_else(|| {
+        let client = Client::new(redis.clone(), Purpose::Cache, shard.redis(Purpose::Cache));
+        client.warm_up();
+        client
+    }))
+}
+
+fn remotes(generation: &Generation, client: Option<&Rc<Client>>) -> Vec<Option<Remote>> {
+    let remote = |cache: &Arc<Cache>| {
+        let client = client.filter(|_| cache.settings.stores.contains(&CacheStore::Redis))?;
+        Some(Remote::new(client.clone(), cache.settings.name.clone()))
+    };
+    generation.caches.iter().map(remote).collect()
+}
+
 impl RouteState {
-    fn new(config: &Config, id: RouteId, shard: &Shard, limits: &WorkerLimits) -> Self {
+    fn new(
+        generation: &Generation,
+        id: RouteId,
+        shard: &Shard,
+        limits: &WorkerLimits,
+        remotes: &[Option<Remote>],
+    ) -> Self {
+        let config = &generation.config;
         let route = &config.routes[id.0];
         let choices = match &route.action {
             Action::Proxy(proxy) => choices(config, proxy),
@@ -140,8 +185,12 @@ impl RouteState {
             )),
             _ => None,
         };
+        let cache = match &route.action {
+            Action::Proxy(_) => RouteCache::new(config, route, &generation.caches, remotes, shard).map(Rc::new),
+            _ => None,
+        };
         let limits = limits.of_route(&route.limits);
-        RouteState { metrics: shard.route(&route.name, &names), limits, choices, prepared }
+        RouteState { metrics: shard.route(&route.name, &names), limits, choices, prepared, cache }
     }
 }
 

@@ -11,12 +11,14 @@ use super::shared::{Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use crate::exchange::buffer::Buffers;
 use crate::observe::{Shard, Writer};
+use crate::policy::cache::lookup::KeyScratch;
 use crate::policy::limit::Work;
 use crate::upstream::TargetId;
 use crate::upstream::pool::Pool;
 
 /// One worker: a thread with its own event loop, listener, pools and buffers.
 pub struct Worker {
+    me: std::rc::Weak<Worker>,
     /// Number, from 0.
     pub index: usize,
     /// What all workers share.
@@ -60,6 +62,10 @@ pub struct Scratch {
     pub target: Vec<u8>,
     /// Id of the request.
     pub request_id: Vec<u8>,
+    /// Key in a cache.
+    pub key: KeyScratch,
+    /// Field lines on their way into a cache.
+    pub fields: Vec<u8>,
     /// Address of the target that was asked last, for the access log; empty without one.
     pub logged_target: String,
     /// Lines that policies put into the head of the answer, whatever answers.
@@ -79,7 +85,8 @@ pub struct Scratch {
 impl Worker {
     /// A worker that follows `snapshot`.
     pub fn new(index: usize, shared: Arc<Shared>, snapshot: Snapshot, metrics: Shard, seed: u64) -> Rc<Self> {
-        Rc::new(Worker {
+        Rc::new_cyclic(|me| Worker {
+            me: me.clone(),
             index,
             log: RefCell::new(shared.access_log().map(|log| log.worker())),
             shared,
@@ -93,6 +100,11 @@ impl Worker {
             open: Cell::new(0),
             random: Cell::new(seed),
         })
+    }
+
+    /// This worker, for a task that outlives the exchange that starts it.
+    pub fn rc(&self) -> Option<Rc<Worker>> {
+        self.me.upgrade()
     }
 
     /// This worker as others see it.

@@ -134,6 +134,13 @@ pub(super) struct LimitCells {
 pub(super) struct CacheCells {
     pub(super) hits: Counter,
     pub(super) misses: Counter,
+    pub(super) coalesced: Counter,
+    pub(super) stale: Counter,
+    pub(super) revalidated: Counter,
+    pub(super) bypassed: Counter,
+    pub(super) stored: Counter,
+    pub(super) uncacheable: Counter,
+    pub(super) store_errors: Counter,
 }
 
 /// What one worker counts for one use of Redis.

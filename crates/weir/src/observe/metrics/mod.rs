@@ -9,6 +9,7 @@
 //! more minutes and then dropped. Handles are `Send` but neither `Sync` nor `Clone`: two threads that write one
 //! cell would lose counts.
 
+mod caches;
 mod cells;
 mod exposition;
 mod histogram;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+pub use caches::{CacheSnapshot, collect_caches};
 use cells::{CacheCells, LimitCells, RedisCells, RouteCells, Statuses, UpstreamCells, WorkerCells};
 pub use exposition::{Exposition, Format, Samples, Source, Value};
 use names::Names;
@@ -122,11 +124,19 @@ impl Metrics {
         self.0.started.elapsed().as_millis() as u64
     }
 
-    /// Hits and misses of all caches, for `/cachez`.
-    pub fn cache_totals(&self) -> (u64, u64) {
+    /// Counts of all caches together, for `/cachez`.
+    pub fn cache_totals(&self) -> CacheTotals {
         let caches = self.0.caches.snapshot(Instant::now());
-        let all = || caches.iter().flat_map(|(_, cells)| cells);
-        (all().map(|c| c.hits.get()).sum(), all().map(|c| c.misses.get()).sum())
+        let sum = |cell: fn(&CacheCells) -> &cells::Counter| {
+            caches.iter().flat_map(|(_, cells)| cells).map(|cells| cell(cells).get()).sum()
+        };
+        CacheTotals {
+            hits: sum(|c| &c.hits),
+            misses: sum(|c| &c.misses),
+            coalesced: sum(|c| &c.coalesced),
+            stale: sum(|c| &c.stale),
+            store_errors: sum(|c| &c.store_errors),
+        }
     }
 
     /// Counts of the access log.
@@ -332,6 +342,21 @@ impl LimitMetrics {
     }
 }
 
+/// Counts of all caches together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheTotals {
+    /// Requests answered from a cache.
+    pub hits: u64,
+    /// Requests that a cache could have answered and did not.
+    pub misses: u64,
+    /// Of the misses, those that were answered with another request's fetch.
+    pub coalesced: u64,
+    /// Of the hits, those that were answered stale.
+    pub stale: u64,
+    /// Failures of a store outside of the process.
+    pub store_errors: u64,
+}
+
 /// Counts of one cache in one worker.
 pub struct CacheMetrics {
     cells: Arc<CacheCells>,
@@ -347,6 +372,41 @@ impl CacheMetrics {
     /// A request that could have been answered from the cache was not.
     pub fn miss(&self) {
         self.cells.misses.add(1);
+    }
+
+    /// A miss was answered with the fetch of another request.
+    pub fn coalesced(&self) {
+        self.cells.coalesced.add(1);
+    }
+
+    /// A hit was answered with a stale answer.
+    pub fn stale(&self) {
+        self.cells.stale.add(1);
+    }
+
+    /// The origin confirmed a stored answer.
+    pub fn revalidated(&self) {
+        self.cells.revalidated.add(1);
+    }
+
+    /// A request went around the cache.
+    pub fn bypassed(&self) {
+        self.cells.bypassed.add(1);
+    }
+
+    /// An answer was stored.
+    pub fn stored(&self) {
+        self.cells.stored.add(1);
+    }
+
+    /// An answer to a miss could not be stored.
+    pub fn uncacheable(&self) {
+        self.cells.uncacheable.add(1);
+    }
+
+    /// A store outside of the process failed.
+    pub fn store_error(&self) {
+        self.cells.store_errors.add(1);
     }
 }
 

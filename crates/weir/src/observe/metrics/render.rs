@@ -11,7 +11,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use super::cells::{Counter, LimitCells, RedisCells, RouteCells, UpstreamCells};
+use super::cells::{CacheCells, Counter, LimitCells, RedisCells, RouteCells, UpstreamCells};
 use super::exposition::{Exposition, Format, to_classic};
 use super::histogram::{EXCHANGE, OVERHEAD, Total};
 use super::{Process, process};
@@ -141,12 +141,21 @@ fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
 fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     limits(p, out)?;
     let caches = p.caches.snapshot(Instant::now());
-    out.counter("cache_hits", "Requests answered from a cache", |s| {
-        caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, |c| &c.hits)))
-    })?;
-    out.counter("cache_misses", "Requests that a cache could have answered and did not", |s| {
-        caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, |c| &c.misses)))
-    })
+    let each = |cell: fn(&CacheCells) -> &Counter| {
+        let caches = &caches;
+        move |s: &mut super::Samples<'_>| {
+            caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, cell)))
+        }
+    };
+    out.counter("cache_hits", "Requests answered from a cache", each(|c| &c.hits))?;
+    out.counter("cache_misses", "Requests that a cache could have answered and did not", each(|c| &c.misses))?;
+    out.counter("cache_coalesced", "Misses answered with another request's fetch", each(|c| &c.coalesced))?;
+    out.counter("cache_stale", "Hits answered with a stale answer", each(|c| &c.stale))?;
+    out.counter("cache_revalidated", "Stored answers that the origin confirmed", each(|c| &c.revalidated))?;
+    out.counter("cache_bypassed", "Requests that went around a cache", each(|c| &c.bypassed))?;
+    out.counter("cache_stored", "Answers stored", each(|c| &c.stored))?;
+    out.counter("cache_uncacheable", "Answers to misses that could not be stored", each(|c| &c.uncacheable))?;
+    out.counter("cache_store_errors", "Failures of a store outside of the process", each(|c| &c.store_errors))
 }
 
 fn redis(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {

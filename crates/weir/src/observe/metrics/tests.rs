@@ -67,7 +67,8 @@ fn every_family_of_the_contract_is_there() {
     assert_eq!(m.get(r#"rate_limit_dropped_total{limit="per_client"}"#), Some(1.0));
     assert_eq!(m.get(r#"cache_hits_total{cache="answers"}"#), Some(1.0));
     assert_eq!(m.get(r#"cache_misses_total{cache="answers"}"#), Some(2.0));
-    assert_eq!(metrics.cache_totals(), (1, 2));
+    let totals = metrics.cache_totals();
+    assert_eq!((totals.hits, totals.misses), (1, 2));
     assert_eq!(m.get(r#"upstream_errors_total{reason="connect_failed",upstream="python"}"#), Some(1.0));
     assert_eq!(m.get(r#"request_errors_total{fault="client",reason="rate_limited"}"#), Some(1.0));
 }

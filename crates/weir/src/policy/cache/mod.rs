@@ -1,3 +1,164 @@
-//! A shared HTTP cache.
+//! The cache: what answers are kept, where, and who waits for one that is on its way.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `rules/` | what may be kept and used again, and how it is sent: RFC 9111 and its neighbours, without input and output |
+//! | `entry.rs` | an answer as it is kept |
+//! | `store.rs` | the memory store |
+//! | `fill.rs`, `flights.rs` | one fetch for all who miss the same key |
+//! | `lookup.rs` | what a request finds: an answer, a fetch to lead or to follow, or nothing |
+//! | `lead.rs` | what the exchange that asks the origin does for the cache |
+//! | `invalid.rs` | URLs that unsafe methods changed |
+//! | `purge.rs` | what operators take out |
+//! | `remote.rs`, `wire.rs` | the level in Redis, and the form of answers there |
+//!
+//! A [`Cache`] belongs to the process and survives reloads; a [`RouteCache`] is one worker's way from one route to it. What an exchange does
+//! with both is told in `exchange/cached.rs`.
 
+pub mod entry;
+pub mod fill;
+pub mod flights;
+pub mod invalid;
+pub mod lead;
+pub mod lookup;
+pub mod purge;
+pub mod remote;
 pub mod rules;
+pub mod store;
+pub mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::config::{Cache as Settings, CacheStore, Config, Edits, LimitKey, Route};
+use crate::observe::{CacheMetrics, Shard};
+use entry::Entry;
+use fill::Budget;
+use flights::Flights;
+use invalid::Invalidated;
+use remote::{Events, Remote};
+use rules::key::url_of;
+use rules::{Policy, Terms};
+use store::Memory;
+
+/// One cache of the configuration, as all workers share it.
+#[derive(Debug)]
+pub struct Cache {
+    /// What the configuration says.
+    pub settings: Settings,
+    /// What outlives the configuration.
+    pub state: Arc<State>,
+}
+
+/// What a cache holds.
+#[derive(Debug)]
+pub struct State {
+    /// The memory store.
+    pub memory: Memory,
+    /// Fetches under way.
+    pub flights: Flights,
+    /// Bytes of fetches under way.
+    pub budget: Arc<Budget>,
+    /// URLs that were changed.
+    pub invalidated: Invalidated,
+    /// What was purged by anybody who shares a store.
+    pub events: Events,
+    /// How often something was purged. A fetch that began before a purge must not bring back what was purged.
+    purges: AtomicU64,
+}
+
+/// Of the bound of bytes, the part (one of so many) that fetches under way may hold besides what is kept.
+const FETCHING: u64 = 4;
+
+impl Cache {
+    /// The caches of a configuration; those of `before` go on where their name and bounds are the same.
+    pub fn all(config: &Config, before: &[Arc<Cache>]) -> Vec<Arc<Cache>> {
+        let make = |settings: &Settings| {
+            let same = before.iter().find(|cache| cache.settings.name == settings.name);
+            let state = match same.filter(|cache| has_same_bounds(&cache.settings, settings)) {
+                Some(cache) => cache.state.clone(),
+                None => Arc::new(State::new(settings)),
+            };
+            Arc::new(Cache { settings: settings.clone(), state })
+        };
+        config.caches.iter().map(make).collect()
+    }
+
+    /// The terms on which an entry may be used now.
+    #[inline]
+    pub fn terms(&self, entry: &Entry) -> Terms {
+        let mut terms = entry.terms();
+        if self.state.invalidated.covers(url_of(&entry.head.key), entry.head.asked_ms) {
+            terms.invalidate();
+        }
+        terms
+    }
+
+    /// Whether this process keeps answers itself.
+    pub fn has_memory(&self) -> bool {
+        self.settings.stores.contains(&CacheStore::Memory)
+    }
+}
+
+/// What is kept under other rules than those of now is never found, because the rules are part of every key; only the bounds need a new
+/// store.
+fn has_same_bounds(a: &Settings, b: &Settings) -> bool {
+    (a.max_bytes, a.max_entries, a.max_body_bytes) == (b.max_bytes, b.max_entries, b.max_body_bytes)
+}
+
+impl State {
+    fn new(settings: &Settings) -> Self {
+        State {
+            memory: Memory::new(settings.max_bytes, settings.max_entries, settings.max_body_bytes),
+            flights: Flights::default(),
+            budget: Budget::new((settings.max_bytes / FETCHING).max(settings.max_body_bytes)),
+            invalidated: Invalidated::default(),
+            events: Events::default(),
+            purges: AtomicU64::new(0),
+        }
+    }
+
+    /// How often something was purged.
+    pub fn purges(&self) -> u64 {
+        self.purges.load(Ordering::Acquire)
+    }
+}
+
+/// A route's way to its cache, in one worker.
+pub struct RouteCache {
+    /// The cache.
+    pub cache: Arc<Cache>,
+    /// What the rules must know of cache and route.
+    pub policy: Policy,
+    /// Counts.
+    pub metrics: CacheMetrics,
+    /// The level in Redis.
+    pub remote: Option<Remote>,
+    /// What the route changes of every answer.
+    pub edits: Edits,
+}
+
+impl RouteCache {
+    /// The way of `route`, if it has a cache.
+    pub fn new(
+        config: &Config,
+        route: &Route,
+        caches: &[Arc<Cache>],
+        remotes: &[Option<Remote>],
+        shard: &Shard,
+    ) -> Option<Self> {
+        let id = route.cache?.0;
+        let cache = caches[id].clone();
+        let limits = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
+        let limited_by = limits.filter_map(|key| match key {
+            LimitKey::Header(name) => Some(&**name),
+            _ => None,
+        });
+        // Routes that other fields than host and path tell apart share URLs, and must not share answers.
+        let name = (!route.matcher.headers.is_empty()).then_some(&*route.name);
+        let policy = Policy::new(&cache.settings, limited_by, name);
+        let metrics = shard.cache(&cache.settings.name);
+        let (remote, edits) = (remotes[id].clone(), route.headers.response.clone());
+        Some(RouteCache { cache, policy, metrics, remote, edits })
+    }
+}

@@ -83,12 +83,19 @@ pub fn write_content_range(part: Option<(u64, u64)>, length: u64, out: &mut Vec<
 
 /// Whether a 206 holds everything: one part, from the first byte to the last of a known length (RFC 9110 section 14.4).
 pub fn is_everything<'a>(response: impl Lines<'a>) -> bool {
+    whole_length(response).is_some()
+}
+
+/// Length of the whole that a 206 says it holds; `None` for any other part.
+pub fn whole_length<'a>(response: impl Lines<'a>) -> Option<u64> {
     let mut values = response.values(Known::ContentRange);
-    let (Some(value), None) = (values.next(), values.next()) else { return false };
-    let Some((unit, rest)) = split(value, b' ') else { return false };
-    let Some((range, length)) = split(rest, b'/') else { return false };
-    let Some((first, last)) = split(range, b'-') else { return false };
-    unit.eq_ignore_ascii_case(b"bytes")
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (unit, rest) = split(value, b' ')?;
+    let (range, length) = split(rest, b'/')?;
+    let (first, last) = split(range, b'-')?;
+    let length = position(length)?;
+    let is_everything = unit.eq_ignore_ascii_case(b"bytes")
         && position(first) == Some(0)
-        && position(last).zip(position(length)).is_some_and(|(last, length)| last.checked_add(1) == Some(length))
+        && position(last).and_then(|last| last.checked_add(1)) == Some(length);
+    is_everything.then_some(length)
 }

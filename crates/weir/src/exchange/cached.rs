@@ -1,0 +1,463 @@
+//! A request on a route with a cache: answered from it, with the fetch of another request, or with a fetch that fills it.
+//!
+//! ```text
+//! admit -- around the cache (method, credentials, no-store) --> forwarded, and what it changes is invalidated
+//!   | look up
+//!   +-- fresh, or stale where that is allowed ----------------> serve (and refresh behind the client's back)
+//!   +-- somebody fetches it already --------------------------> follow: wait, then deliver what comes as it comes
+//!   |        failed: look again (once; then the error is shared)    cannot be shared: forwarded alone
+//!   `-- nobody does ------------------------------------------> lead: ask the origin, with validators where something is stored
+//!            receive (the head is here): keep | confirmed | stands in for an error | cannot be kept: forwarded as without a cache
+//! ```
+//!
+//! Here is what leads to an answer; `cached/receive.rs` has what a reply means, `cached/serve.rs` writes answers, `cached/body.rs` reads a POST ahead.
+
+mod body;
+mod receive;
+mod serve;
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use h1::BodyKind;
+
+use super::delivery::Delivery;
+use super::downstream::ClientIo;
+use super::{Answer, Exchange, proxy};
+use crate::config::{Proxy, RouteId};
+use crate::error::{Error, Reason};
+use crate::policy::cache::RouteCache;
+use crate::policy::cache::entry::{Entry, Head};
+use crate::policy::cache::fill::{Progress, Reader};
+use crate::policy::cache::lead::Lead;
+use crate::policy::cache::lookup::Found;
+use crate::policy::cache::rules::request::{Incoming, admit};
+use crate::policy::cache::rules::reuse::{Reuse, assess, may_replace_error};
+use crate::policy::cache::rules::status::Outcome;
+use crate::policy::cache::rules::{Admission, Asked, Bypass, Class, Fwd, LiveLines, Terms, coalesce};
+use crate::policy::cache::store::Slot;
+use crate::policy::cache::wire::Stored;
+use crate::server::clock;
+use crate::server::snapshot::Snapshot;
+use body::body_digest;
+pub use receive::Keeping;
+pub(super) use receive::{Received, kept, receive};
+pub(super) use serve::tell;
+use serve::{begin_delivery, deliver, serve};
+
+/// An exchange's part in a cache.
+#[derive(Default)]
+pub struct CacheSide {
+    /// This exchange asks the origin for the cache.
+    pub lead: Option<Box<Lead>>,
+    /// What the client still gets of what was fetched.
+    delivery: Option<Delivery>,
+    /// What the client gets in place of what came from the origin.
+    serve: Option<(Arc<Entry>, Outcome)>,
+    /// What the client is told when it gets the origin's answer as it is.
+    pub(super) told: Option<Outcome>,
+    /// The stored answer was not the one that the origin confirmed: the whole must be fetched.
+    pub(super) must_fetch_whole: bool,
+    /// No client waits: what cannot be kept need not be read.
+    pub is_background: bool,
+}
+
+/// What to do for a request.
+enum Step {
+    Serve(Arc<Entry>, Terms),
+    ServeAndRefresh(Arc<Entry>, Terms),
+    Lead(Box<Lead>),
+    Follow(Reader),
+    Forward(Fwd),
+    /// `only-if-cached`, and nothing that may be used (RFC 9111 section 5.2.1.7).
+    Refuse,
+}
+
+/// Serves a request on a route with a cache.
+///
+/// # Errors
+/// Why there is no complete answer.
+pub async fn run<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    snapshot: &Rc<Snapshot>,
+    route: RouteId,
+    action: &Proxy,
+    cache: &Rc<RouteCache>,
+) -> Result<(), Error> {
+    let buf = x.down.buffer.whole();
+    let request = &x.scratch.request;
+    let incoming = Incoming {
+        method: request.method,
+        has_content: request.body != BodyKind::None,
+        is_upgrade: request.upgrade && !action.upgrade.is_empty(),
+        lines: LiveLines::new(&request.fields, buf),
+    };
+    let admission = match admit(&cache.policy, incoming) {
+        Admission::Use(asked) if asked.class == Class::Post => {
+            Box::pin(body_digest(x)).await?.map_or(Err(Bypass::NotJson), |digest| Ok((asked, Some(digest))))
+        }
+        Admission::Use(asked) => Ok((asked, None)),
+        Admission::Bypass(why) => Err(why),
+    };
+    let (asked, digest) = match admission {
+        Ok(admitted) => admitted,
+        Err(why) => return around(x, snapshot, route, action, cache, why).await,
+    };
+    let head = (&x.scratch.request, x.down.buffer.whole());
+    let trusted = x.down.client.peer_is_trusted;
+    cache.write_key(&mut x.scratch.key, &asked, head, &x.scratch.path, trusted, digest.as_ref());
+    match next_step(x, cache, &asked) {
+        Step::Serve(entry, terms) => {
+            count_hit(x, cache, &terms);
+            serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await
+        }
+        step => fetch(x, snapshot, route, action, cache, asked, step).await,
+    }
+}
+
+/// Looks what there is for the request, and decides.
+fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Step {
+    let now_ms = clock::unix_ms();
+    loop {
+        let mut beside = None;
+        let (stored, fwd, alone) = match look_up(x, cache, asked) {
+            Found::Answer(entry) => {
+                let terms = cache.cache.terms(&entry);
+                match assess(&terms, asked, now_ms) {
+                    Reuse::Fresh | Reuse::StaleAsAsked => return Step::Serve(entry, terms),
+                    Reuse::WhileRevalidating => return Step::ServeAndRefresh(entry, terms),
+                    // The answer to HEAD is filed under HEAD; what it says of the one to GET is seen when it is here.
+                    Reuse::Validate(fwd) if asked.class == Class::Head && entry.head.class == Class::Get => {
+                        x.scratch.key.set_class(Class::Head);
+                        beside = Some(entry);
+                        (None, fwd, false)
+                    }
+                    Reuse::Validate(fwd) => (Some(entry), fwd, false),
+                    Reuse::NotForThisClient => return Step::Forward(Fwd::Miss),
+                }
+            }
+            Found::Pass => (None, Fwd::Miss, true),
+            Found::Nothing if x.scratch.key.is_variant() => (None, Fwd::VaryMiss, false),
+            Found::Nothing => (None, Fwd::UriMiss, false),
+        };
+        if asked.must_not_forward() && cache.remote.is_none() {
+            return Step::Refuse;
+        }
+        let keys = &x.scratch.key;
+        let mut lead = if alone || !coalesce::may_lead(asked) {
+            Lead::alone(&cache.cache, keys, *asked, fwd)
+        } else {
+            match Lead::join(&cache.cache, keys, *asked, fwd) {
+                Ok(lead) => {
+                    // The fetch before may have ended between look-up and now.
+                    match look_up(x, cache, asked) {
+                        Found::Answer(entry) if !is_known(&entry, stored.as_ref(), asked) => continue,
+                        _ => lead,
+                    }
+                }
+                Err(reader) if coalesce::may_wait(asked) => return Step::Follow(reader),
+                Err(_) => Lead::alone(&cache.cache, keys, *asked, fwd),
+            }
+        };
+        lead.stored = stored;
+        lead.beside = beside;
+        return Step::Lead(Box::new(lead));
+    }
+}
+
+/// Whether what was found on a second look is what the first one found and could not use.
+fn is_known(found: &Arc<Entry>, stored: Option<&Arc<Entry>>, asked: &Asked) -> bool {
+    stored.is_some_and(|stored| Arc::ptr_eq(stored, found))
+        || (asked.class == Class::Head && found.head.class == Class::Get)
+}
+
+fn look_up<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Found {
+    cache.cache.look_up(&mut x.scratch.key, asked, &x.scratch.request, x.down.buffer.whole())
+}
+
+/// Everything but a plain hit.
+async fn fetch<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    snapshot: &Rc<Snapshot>,
+    route: RouteId,
+    action: &Proxy,
+    cache: &Rc<RouteCache>,
+    asked: Asked,
+    first: Step,
+) -> Result<(), Error> {
+    let mut step = first;
+    // Whether a fetch that this request waited for has failed already.
+    let mut has_failed = false;
+    loop {
+        match step {
+            Step::Serve(entry, terms) => {
+                count_hit(x, cache, &terms);
+                return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
+            }
+            Step::ServeAndRefresh(entry, terms) => {
+                super::refresh::begin(x, snapshot, route, cache, &asked, &entry);
+                count_hit(x, cache, &terms);
+                return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
+            }
+            Step::Refuse => {
+                cache.metrics.miss();
+                x.log.cache = Some("miss");
+                return Err(Reason::NotCached.into());
+            }
+            Step::Forward(fwd) => {
+                cache.metrics.miss();
+                return forward(x, snapshot, route, action, fwd, None).await;
+            }
+            Step::Lead(lead) => {
+                return self::lead(x, snapshot, route, action, cache, lead).await;
+            }
+            Step::Follow(reader) => match follow(x, cache, &asked, reader).await? {
+                Followed::Served => return Ok(()),
+                Followed::Apart => {
+                    cache.metrics.miss();
+                    return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
+                }
+                Followed::Broken(Some(error)) if has_failed => {
+                    cache.metrics.miss();
+                    return Err(error);
+                }
+                Followed::Broken(error) => has_failed |= error.is_some(),
+                // Its own variant has a key of its own now.
+                Followed::Differs => {}
+            },
+        }
+        step = next_step(x, cache, &asked);
+    }
+}
+
+fn count_hit<C>(x: &mut Exchange<'_, C>, cache: &RouteCache, terms: &Terms) {
+    cache.metrics.hit();
+    x.log.cache = Some("hit");
+    if !terms.is_fresh(clock::unix_ms()) {
+        cache.metrics.stale();
+        x.log.cache = Some("stale");
+    }
+}
+
+/// The origin was asked, and a stale answer stands in for its error: a miss that was answered all the same.
+fn count_stand_in<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
+    cache.metrics.stale();
+    x.log.cache = Some("stale");
+}
+
+/// A request that the cache has no part in; what it changes is no longer answered from the cache.
+async fn around<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    snapshot: &Rc<Snapshot>,
+    route: RouteId,
+    action: &Proxy,
+    cache: &RouteCache,
+    why: Bypass,
+) -> Result<(), Error> {
+    cache.metrics.bypassed();
+    x.log.cache = Some("bypass");
+    let told = Outcome::Forwarded { why: why.fwd(), status: None, stored: false, collapsed: None };
+    x.cache.told = Some(told);
+    proxy::run(x, snapshot, route, action).await
+}
+
+/// The request goes to the origin as without a cache.
+async fn forward<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    snapshot: &Rc<Snapshot>,
+    route: RouteId,
+    action: &Proxy,
+    why: Fwd,
+    collapsed: Option<bool>,
+) -> Result<(), Error> {
+    x.log.cache = Some("miss");
+    x.cache.told = Some(Outcome::Forwarded { why, status: None, stored: false, collapsed });
+    proxy::run(x, snapshot, route, action).await
+}
+
+/// Asks the origin, for the client and for the cache.
+async fn lead<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    snapshot: &Rc<Snapshot>,
+    route: RouteId,
+    action: &Proxy,
+    cache: &Rc<RouteCache>,
+    mut lead: Box<Lead>,
+) -> Result<(), Error> {
+    let asked = lead.asked;
+    if cache.remote.is_some()
+        && let Some(entry) = Box::pin(recall(x, cache, &asked)).await
+    {
+        let terms = cache.cache.terms(&entry);
+        match assess(&terms, &asked, clock::unix_ms()) {
+            reuse @ (Reuse::Fresh | Reuse::StaleAsAsked | Reuse::WhileRevalidating) => {
+                lead.recalled(entry.clone());
+                if reuse == Reuse::WhileRevalidating {
+                    super::refresh::begin(x, snapshot, route, cache, &asked, &entry);
+                }
+                count_hit(x, cache, &terms);
+                return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
+            }
+            Reuse::Validate(fwd) if entry.head.class == asked.class => {
+                lead.fwd = fwd;
+                lead.stored = Some(entry);
+            }
+            Reuse::Validate(_) | Reuse::NotForThisClient => {}
+        }
+    }
+    cache.metrics.miss();
+    x.log.cache = Some("miss");
+    if asked.must_not_forward() {
+        return Err(Reason::NotCached.into());
+    }
+    x.cache.told = Some(Outcome::Forwarded { why: lead.fwd, status: None, stored: false, collapsed: None });
+    x.cache.lead = Some(lead);
+    let mut result = proxy::run(x, snapshot, route, action).await;
+    if std::mem::take(&mut x.cache.must_fetch_whole) {
+        result = proxy::run(x, snapshot, route, action).await;
+    }
+    if let (Err(error), Some(lead)) = (result, x.cache.lead.take()) {
+        let stand_in = lead.stored.clone().filter(|_| x.answer == Answer::None && error.reason != Reason::ClientGone);
+        match stand_in.map(|entry| (cache.cache.terms(&entry), entry)) {
+            Some((terms, entry)) if may_replace_error(&terms, &asked, clock::unix_ms()) => {
+                x.log.error = Some(error);
+                count_stand_in(x, cache);
+                lead.stand_in(entry.clone());
+                x.cache.serve = Some((entry, Outcome::Rescued { status: None }));
+            }
+            _ => {
+                // What the leader's client did is no news for those who wait.
+                lead.fail((error.reason != Reason::ClientGone).then_some(error));
+                return Err(error);
+            }
+        }
+    } else {
+        result?;
+    }
+    if let Some((entry, outcome)) = x.cache.serve.take() {
+        let terms = cache.cache.terms(&entry);
+        return serve(x, cache, &asked, &entry, &terms, outcome).await;
+    }
+    match x.cache.delivery.take() {
+        Some(delivery) => deliver(x, delivery).await,
+        None if x.answer == Answer::Complete => Ok(()),
+        // It went away while others waited on.
+        None => Err(Reason::ClientGone.into()),
+    }
+}
+
+/// Asks the farther level of the cache.
+async fn recall<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Option<Arc<Entry>> {
+    // RFC 9111 section 4: HEAD is served from answers to GET.
+    let first = if asked.class == Class::Head { Class::Get } else { asked.class };
+    let second = (first != asked.class).then_some(asked.class);
+    for class in std::iter::once(first).chain(second) {
+        if !x.scratch.key.is_variant() {
+            x.scratch.key.set_class(class);
+        }
+        for _ in 0..2 {
+            let key: Arc<[u8]> = x.scratch.key.whole().into();
+            match cache.recall(&key).await {
+                Some(Stored::Answer(entry)) => return Some(entry),
+                Some(Stored::Varies(varies)) => {
+                    x.scratch.key.select(&varies, &x.scratch.request, x.down.buffer.whole());
+                    cache.cache.state.memory.put(key, Slot::Varies(varies));
+                }
+                None => break,
+            }
+        }
+        x.scratch.key.set_class(class);
+    }
+    None
+}
+
+/// What came of waiting for the fetch of another request.
+enum Followed {
+    /// The client has its answer.
+    Served,
+    /// Each must ask for itself.
+    Apart,
+    /// The fetch failed, for this reason if there was one.
+    Broken(Option<Error>),
+    /// The answer is not for a request like this.
+    Differs,
+}
+
+async fn follow<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    cache: &RouteCache,
+    asked: &Asked,
+    reader: Reader,
+) -> Result<Followed, Error> {
+    let progress = poll_fn(|cx| {
+        if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
+            return Poll::Ready(Ok(progress));
+        }
+        if x.down.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(Error::from(Reason::ClientGone)));
+        }
+        Poll::Pending
+    });
+    let progress = progress.await?;
+    let now_ms = clock::unix_ms();
+    let outcome = Outcome::Forwarded { why: Fwd::UriMiss, status: None, stored: false, collapsed: Some(true) };
+    match progress {
+        Progress::Apart => Ok(Followed::Apart),
+        Progress::Broken(error) => Ok(Followed::Broken(error)),
+        Progress::StandsIn(entry) => {
+            let terms = cache.cache.terms(&entry);
+            if !is_same_variant(x, &entry.head) || !may_replace_error(&terms, asked, now_ms) {
+                return Ok(Followed::Apart);
+            }
+            cache.metrics.miss();
+            count_stand_in(x, cache);
+            serve(x, cache, asked, &entry, &terms, Outcome::Rescued { status: None }).await?;
+            Ok(Followed::Served)
+        }
+        Progress::Found(entry) => {
+            let terms = cache.cache.terms(&entry);
+            let same = is_same_variant(x, &entry.head);
+            if !coalesce::may_share(&terms, asked, same, now_ms) {
+                return Ok(if same { Followed::Apart } else { Followed::Differs });
+            }
+            count_hit(x, cache, &terms);
+            serve(x, cache, asked, &entry, &terms, Outcome::Hit).await?;
+            Ok(Followed::Served)
+        }
+        Progress::Whole(entry) => {
+            let same = is_same_variant(x, &entry.head);
+            if !coalesce::may_share(&entry.head.terms, asked, same, now_ms) {
+                return Ok(if same { Followed::Apart } else { Followed::Differs });
+            }
+            count_collapsed(x, cache);
+            serve(x, cache, asked, &entry, &entry.head.terms, outcome).await?;
+            Ok(Followed::Served)
+        }
+        Progress::Begun(head) => {
+            let same = is_same_variant(x, &head);
+            if !coalesce::may_share(&head.terms, asked, same, now_ms) {
+                return Ok(if same { Followed::Apart } else { Followed::Differs });
+            }
+            count_collapsed(x, cache);
+            x.skip_body();
+            let delivery = begin_delivery(x, cache, asked, &head, reader, outcome);
+            deliver(x, delivery).await?;
+            Ok(Followed::Served)
+        }
+    }
+}
+
+fn count_collapsed<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
+    cache.metrics.miss();
+    cache.metrics.coalesced();
+    x.log.cache = Some("coalesced");
+}
+
+/// Whether the request selects this answer among those of its URL.
+fn is_same_variant<C: ClientIo>(x: &mut Exchange<'_, C>, head: &Head) -> bool {
+    let Some(varies) = &head.varies else { return true };
+    x.scratch.key.select(varies, &x.scratch.request, x.down.buffer.whole());
+    *x.scratch.key.whole() == *head.key
+}

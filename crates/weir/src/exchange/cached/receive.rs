@@ -1,0 +1,276 @@
+//! What the head of a reply means for the cache, and what becomes of the reply.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use h1::BodyKind;
+
+use super::count_stand_in;
+use super::serve::begin_delivery;
+use crate::config::RouteId;
+use crate::exchange::Exchange;
+use crate::exchange::delivery::Delivery;
+use crate::exchange::downstream::ClientIo;
+use crate::exchange::intake::Intake;
+use crate::policy::cache::RouteCache;
+use crate::policy::cache::entry::{Entry, Head};
+use crate::policy::cache::lead::Lead;
+use crate::policy::cache::lookup::url;
+use crate::policy::cache::purge::{Event, Which};
+use crate::policy::cache::rules::key::{set_class, url_of};
+use crate::policy::cache::rules::reuse::{self, may_replace_error};
+use crate::policy::cache::rules::status::Outcome;
+use crate::policy::cache::rules::update::{Freshened, HeadEffect};
+use crate::policy::cache::rules::{self, Asked, Class, LiveLines, StoredLines, Times, head, storable, update};
+use crate::server::clock;
+use crate::server::snapshot::Snapshot;
+
+/// A reply that is being kept.
+pub struct Keeping {
+    /// This exchange's part in the fetch.
+    pub lead: Box<Lead>,
+    head: Arc<Head>,
+    /// The reply's body.
+    pub intake: Intake,
+    /// What the client gets of it; `None` once it is gone.
+    pub delivery: Option<Delivery>,
+    /// When the origin must have sent more, in nanoseconds since process start; 0: not known yet.
+    pub upstream_due: u64,
+    /// When the client must have taken more.
+    pub client_due: u64,
+    /// What the deadline is set to.
+    pub due: u64,
+}
+
+impl Keeping {
+    /// Whether nobody wants the rest: it is too large to be kept, and nobody reads it.
+    pub fn is_unwanted(&self) -> bool {
+        self.delivery.is_none() && self.lead.fill().is_oversize() && !self.lead.is_awaited()
+    }
+}
+
+/// What the head of a reply means.
+pub(in crate::exchange) enum Received {
+    /// It goes to the client as it is.
+    Forward,
+    /// It is kept.
+    Keep(Box<Keeping>),
+    /// The client gets something else.
+    Replaced,
+    /// It answers nothing: the request must be sent again without conditions.
+    Again,
+    /// No one wants it.
+    Unwanted,
+}
+
+/// Decides what the head of a reply means for the cache, and begins to answer where the reply is kept.
+pub(in crate::exchange) fn receive<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    snapshot: &Snapshot,
+    route: RouteId,
+    buf: &[u8],
+) -> Received {
+    let Some(cache) = &snapshot.routes[route.0].cache else { return Received::Forward };
+    let policy = &cache.policy;
+    let reply = &x.scratch.response;
+    let lines = LiveLines::new(&reply.fields, buf);
+    let Some(mut lead) = x.cache.lead.take() else {
+        invalidate(x, cache, reply.status, lines);
+        return Received::Forward;
+    };
+    let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
+    let is_error = reuse::is_error(reply.status);
+    if let Some(get) = lead.beside.take() {
+        head_says(x, cache, snapshot, route, (&lead, &get), buf);
+    }
+    let reply = &x.scratch.response;
+    if let Some(stored) = lead.stored.clone() {
+        let terms = cache.cache.terms(&stored);
+        if reply.status == 304 && lead.is_conditional {
+            if !update::confirms(&terms, stored.head.fields(), lines) {
+                lead.stored = None;
+                x.cache.must_fetch_whole = true;
+                x.cache.lead = Some(lead);
+                return Received::Again;
+            }
+            let mut fields = Vec::with_capacity(stored.head.fields.len());
+            let fresh = update::freshen(policy, &lead.asked, &terms, &stored.head.fields, lines, times, &mut fields);
+            let (terms, kept) = match fresh {
+                Freshened::Stored(terms) => (terms, true),
+                Freshened::NotStored(terms, _) => (terms, false),
+            };
+            let edits = &snapshot.config().routes[route.0].headers.response;
+            // The 304 may name other fields in `Vary` than the stored answer did.
+            let filed = kept.then(|| {
+                let mut names = Vec::new();
+                let _ = rules::vary::write_names(StoredLines(&fields), &mut names);
+                lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole())
+            });
+            let tags = &cache.cache.settings.tags;
+            let head = stored.head.renewed(terms, &fields, filed, lead.sent_ms, edits, tags);
+            let entry = Arc::new(Entry::new(Arc::new(head), stored.body.clone()));
+            cache.metrics.revalidated();
+            x.log.cache = Some("revalidated");
+            let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
+            if kept {
+                cache.remember(&lead.primary(), &entry);
+            } else {
+                replaced(cache, &stored);
+            }
+            lead.confirmed(entry.clone(), kept);
+            x.cache.serve = Some((entry, outcome));
+            return Received::Replaced;
+        }
+        if is_error && may_replace_error(&terms, &lead.asked, times.received_ms) {
+            let status = Some(reply.status);
+            count_stand_in(x, cache);
+            lead.stand_in(stored.clone());
+            x.cache.serve = Some((stored, Outcome::Rescued { status }));
+            return Received::Replaced;
+        }
+    }
+
+    let length = match reply.body {
+        _ if lead.asked.class == Class::Head => reply.content_length,
+        BodyKind::None => Some(0),
+        BodyKind::Length(length) => Some(length),
+        BodyKind::Chunked | BodyKind::UntilClose => None,
+    };
+    let has_room = lead.asked.class == Class::Head || lead.has_room(length.unwrap_or(0));
+    let considered = storable::consider(policy, &lead.asked, reply.status, lines, times);
+    // A part that says it is the whole must have the length of the whole.
+    let is_whole = reply.status != 206 || (length.is_some() && length == rules::range::whole_length(lines));
+    // What stands in for the first choice is not what the route wants to be known for.
+    let terms = match considered {
+        Ok(terms) if has_room && x.log.slot <= 1 && is_whole => terms,
+        _ => {
+            cache.metrics.uncacheable();
+            // After an error the stored answer may still stand in; a 304 is about the client's copy.
+            if let (Some(stored), false) = (&lead.stored, is_error || reply.status == 304) {
+                replaced(cache, stored);
+            }
+            lead.apart(is_error);
+            return if x.cache.is_background { Received::Unwanted } else { Received::Forward };
+        }
+    };
+    let mut names = Vec::new();
+    // What cannot be told apart was not considered fit.
+    let _ = rules::vary::write_names(lines, &mut names);
+    let (key, varies) = lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole());
+    let fields = &mut x.scratch.fields;
+    fields.clear();
+    head::store(policy, lines, times.received_ms, fields);
+    let edits = &snapshot.config().routes[route.0].headers.response;
+    let head = Head::new(
+        (terms, lead.asked.class),
+        fields,
+        length,
+        (key, varies),
+        lead.sent_ms,
+        edits,
+        &cache.cache.settings.tags,
+    );
+    let head = Arc::new(head);
+    lead.begin(head.clone());
+    let delivery = if x.cache.is_background {
+        None
+    } else {
+        let outcome = Outcome::Forwarded { why: lead.fwd, status: None, stored: length.is_some(), collapsed: None };
+        lead.reader().map(|reader| begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
+    };
+    let intake = Intake::new(x.scratch.response.body);
+    Received::Keep(Box::new(Keeping { lead, head, intake, delivery, upstream_due: 0, client_due: 0, due: 0 }))
+}
+
+/// What the answer to a forwarded HEAD says of a stored answer to GET (RFC 9111 section 4.3.5): it is confirmed, or another answer by now.
+/// In mode `ttl` it says nothing: there the time decides.
+fn head_says<C: ClientIo>(
+    x: &Exchange<'_, C>,
+    cache: &Rc<RouteCache>,
+    snapshot: &Snapshot,
+    route: RouteId,
+    (lead, get): (&Lead, &Arc<Entry>),
+    buf: &[u8],
+) {
+    let reply = &x.scratch.response;
+    let (policy, lines) = (&cache.policy, LiveLines::new(&reply.fields, buf));
+    let terms = cache.cache.terms(get);
+    if !policy.is_http() {
+        return;
+    }
+    match update::head_effect(&terms, get.head.fields(), get.body.len() as u64, reply.status, lines) {
+        HeadEffect::None => {}
+        HeadEffect::Invalidate => {
+            // All that were asked for until then; what this HEAD brings was asked for later.
+            let until_ms = lead.sent_ms.saturating_sub(1).max(get.head.asked_ms);
+            change(cache, url_of(&get.head.key), until_ms);
+        }
+        HeadEffect::Freshen => {
+            let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
+            let asked = Asked { class: Class::Get, ..lead.asked };
+            let mut fields = Vec::with_capacity(get.head.fields.len());
+            let fresh = update::freshen(policy, &asked, &terms, &get.head.fields, lines, times, &mut fields);
+            let mut names = Vec::new();
+            let _ = rules::vary::write_names(StoredLines(&fields), &mut names);
+            let same = names == get.head.varies.as_ref().map_or(&[][..], |varies| &varies.names);
+            let Freshened::Stored(terms) = fresh else { return replaced(cache, get) };
+            if !same {
+                return replaced(cache, get);
+            }
+            let edits = &snapshot.config().routes[route.0].headers.response;
+            let tags = &cache.cache.settings.tags;
+            let head = get.head.renewed(terms, &fields, None, lead.sent_ms, edits, tags);
+            let entry = Arc::new(Entry::new(Arc::new(head), get.body.clone()));
+            cache.metrics.revalidated();
+            if lead.store(&entry) {
+                let mut primary = lead.primary().to_vec();
+                set_class(&mut primary, Class::Get);
+                cache.remember(&primary, &entry);
+            }
+        }
+    }
+}
+
+/// What an unsafe method changed is not answered from the cache any more (RFC 9111 section 4.4).
+fn invalidate<C>(x: &Exchange<'_, C>, cache: &RouteCache, status: u16, reply: LiveLines<'_>) {
+    let request = &x.scratch.request;
+    if rules::invalidate::is_invalidating(&cache.policy, request.method) {
+        let trusted = x.down.client.peer_is_trusted;
+        let url = url((request, x.down.buffer.whole()), &x.scratch.path, trusted);
+        let now_ms = clock::unix_ms();
+        rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| change(cache, url, now_ms));
+    }
+}
+
+/// The origin has another answer by now, which is not kept: what is stored, in a farther level too, is not used as it is.
+fn replaced(cache: &RouteCache, stored: &Entry) {
+    cache.cache.state.memory.remove(&stored.head.key);
+    if cache.remote.is_some() {
+        change(cache, url_of(&stored.head.key), stored.head.asked_ms);
+    }
+}
+
+/// What is stored of a URL and was asked for until then must be confirmed, here and in every gateway that shares the store.
+fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
+    cache.cache.state.invalidated.note(url, until_ms);
+    if cache.remote.is_some() {
+        let which = Which::Url(String::from_utf8_lossy(url).into_owned());
+        cache.announce(&Event { which, soft: false, is_change: true, at_ms: until_ms });
+    }
+}
+
+/// The whole reply is here; the client may still wait for a part of it.
+pub(in crate::exchange) fn kept<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    snapshot: &Snapshot,
+    route: RouteId,
+    keeping: Keeping,
+) {
+    let Keeping { lead, head, delivery, .. } = keeping;
+    let primary = lead.primary();
+    if let (Some(entry), Some(cache)) = (lead.finish(head), &snapshot.routes[route.0].cache) {
+        cache.metrics.stored();
+        cache.remember(&primary, &entry);
+    }
+    x.cache.delivery = delivery;
+}

@@ -1,0 +1,157 @@
+//! Answers from the cache, whole or as they come.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use h1::{BodyKind, Method, Version, encode};
+
+use crate::config::{CacheHeaders, RouteId};
+use crate::error::{Error, Reason};
+use crate::exchange::delivery::{Delivery, Stopped};
+use crate::exchange::downstream::ClientIo;
+use crate::exchange::forward::write_connection;
+use crate::exchange::{Answer, Exchange};
+use crate::policy::cache::RouteCache;
+use crate::policy::cache::entry::{Entry, Head};
+use crate::policy::cache::fill::Reader;
+use crate::policy::cache::rules::delivery::{Delivery as Choice, choose};
+use crate::policy::cache::rules::status::{self, Outcome};
+use crate::policy::cache::rules::{Asked, Class, LiveLines, Terms, head};
+use crate::server::clock;
+use crate::server::snapshot::Snapshot;
+
+/// What the gateway calls itself in `Cache-Status`.
+const NAME: &[u8] = b"weir";
+
+/// Answers from a whole entry.
+pub(super) async fn serve<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    cache: &RouteCache,
+    asked: &Asked,
+    entry: &Entry,
+    terms: &Terms,
+    outcome: Outcome,
+) -> Result<(), Error> {
+    x.skip_body();
+    let lines = LiveLines::new(&x.scratch.request.fields, x.down.buffer.whole());
+    // A stored answer to HEAD has no body, but knows the length of one.
+    let length = match entry.head.class {
+        Class::Head => entry.head.length,
+        Class::Get | Class::Post => Some(entry.body.len() as u64),
+    };
+    let choice = choose(asked, lines, terms, entry.head.fields(), length.unwrap_or(0));
+    let announced = length.and_then(|length| choice.content_length(terms, length));
+    let framing = announced.map_or(BodyKind::None, BodyKind::Length);
+    write_head(x, cache, &entry.head, terms, choice, (framing, length.unwrap_or(0)), outcome);
+    let body = match choice {
+        _ if x.scratch.request.method == Method::Head => &[],
+        Choice::Whole => &entry.body[..],
+        Choice::Part { first, last } => {
+            let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(entry.body.len());
+            &entry.body[at(first)..at(last.saturating_add(1))]
+        }
+        Choice::NotModified | Choice::Unsatisfiable => &[],
+    };
+    x.answer = Answer::Begun;
+    x.log.response_bytes += (x.down.out.bytes.len() + body.len()) as u64;
+    let idle = x.snapshot.config().server.body_idle_timeout;
+    x.down.send(body, idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
+    x.answer = Answer::Complete;
+    Ok(())
+}
+
+/// Writes the head of an answer whose body is still on its way.
+pub(super) fn begin_delivery<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    cache: &RouteCache,
+    asked: &Asked,
+    head: &Head,
+    reader: Reader,
+    outcome: Outcome,
+) -> Delivery {
+    x.close |= !x.body_read;
+    let lines = LiveLines::new(&x.scratch.request.fields, x.down.buffer.whole());
+    // A request for a part neither leads nor follows: its own fields were passed on.
+    let whole = Asked { has_range: false, ..*asked };
+    let choice = choose(&whole, lines, &head.terms, head.fields(), head.length.unwrap_or(0));
+    let framing = match (choice, head.length, x.scratch.request.version) {
+        (Choice::Whole, Some(_), _) if head.terms.status == 204 => BodyKind::None,
+        (Choice::Whole, Some(length), _) => BodyKind::Length(length),
+        (Choice::Whole, None, _) if head.class == Class::Head => BodyKind::None,
+        (Choice::Whole, None, Version::Http11) => BodyKind::Chunked,
+        (Choice::Whole, None, Version::Http10) => BodyKind::UntilClose,
+        _ => BodyKind::None,
+    };
+    x.close |= framing == BodyKind::UntilClose;
+    write_head(x, cache, head, &head.terms, choice, (framing, head.length.unwrap_or(0)), outcome);
+    x.answer = Answer::Begun;
+    x.log.response_bytes += x.down.out.bytes.len() as u64;
+    let has_body = choice == Choice::Whole && x.scratch.request.method != Method::Head;
+    Delivery::new(reader, framing, has_body)
+}
+
+fn write_head<C: ClientIo>(
+    x: &mut Exchange<'_, C>,
+    cache: &RouteCache,
+    head: &Head,
+    terms: &Terms,
+    choice: Choice,
+    (framing, length): (BodyKind, u64),
+    outcome: Outcome,
+) {
+    let status = choice.status(terms);
+    let out = &mut x.down.out.bytes;
+    encode::status_line(out, status, encode::reason(status).as_bytes());
+    head::write_fields(head.lines(), choice, length, out);
+    status::write(cache.policy.headers, outcome, Some(terms), clock::unix_ms(), NAME, out);
+    out.extend_from_slice(&x.scratch.answer_lines);
+    match framing {
+        BodyKind::Length(length) => encode::content_length(out, length),
+        BodyKind::Chunked => encode::chunked(out),
+        BodyKind::None | BodyKind::UntilClose => {}
+    }
+    write_connection(out, x.scratch.request.version, x.close);
+    out.extend_from_slice(b"\r\n");
+    x.log.status = status;
+}
+
+/// Appends what the client of an answer that goes through as it is learns of the cache.
+pub(in crate::exchange) fn tell(out: &mut Vec<u8>, told: Option<Outcome>, snapshot: &Snapshot, route: RouteId) {
+    if let (Some(outcome), Some(cache)) = (told, &snapshot.routes[route.0].cache) {
+        // `X-Cache` is for what was cacheable.
+        let headers = CacheHeaders { x_cache: false, ..cache.policy.headers };
+        status::write(headers, outcome, None, clock::unix_ms(), NAME, out);
+    }
+}
+
+/// Brings the rest of an answer to the client.
+pub(super) async fn deliver<C: ClientIo>(x: &mut Exchange<'_, C>, mut delivery: Delivery) -> Result<(), Error> {
+    let idle = x.snapshot.config().server.body_idle_timeout;
+    let mut was_blocked = false;
+    let result = poll_fn(|cx| {
+        let mut progress = false;
+        if let Poll::Ready(result) = delivery.poll(cx, x.down, false, &mut progress) {
+            return Poll::Ready(result);
+        }
+        let is_blocked = delivery.is_blocked(&x.down.out);
+        if progress || is_blocked != was_blocked {
+            // Who waits for the origin waits as long as the one who asked it.
+            x.down.deadline.set(if is_blocked { idle } else { None });
+            was_blocked = is_blocked;
+        }
+        if (!is_blocked && x.down.poll_gone(cx).is_ready()) || (is_blocked && x.down.deadline.poll_passed(cx)) {
+            return Poll::Ready(Err(Stopped::Gone));
+        }
+        Poll::Pending
+    })
+    .await;
+    x.log.response_bytes += delivery.bytes;
+    match result {
+        Ok(()) => {
+            x.answer = Answer::Complete;
+            Ok(())
+        }
+        Err(Stopped::Gone) => Err(Reason::ClientGone.into()),
+        Err(Stopped::Broken) => Err(Error::new(Reason::BodyTruncated, "the fetch that this request shared broke off")),
+    }
+}

@@ -1,0 +1,88 @@
+//! A reply's body on its way into the cache: read, decode, hand on.
+
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h1::{BodyDecoder, BodyEvent, BodyKind};
+use tokio::io::AsyncRead;
+
+use super::buffer::{Buffer, Buffers, LARGE};
+use super::pump::PumpError;
+use super::stream::poll_read;
+use crate::policy::cache::fill::Fill;
+
+/// Reads one body to its end.
+#[derive(Debug)]
+pub struct Intake {
+    decoder: BodyDecoder,
+    ended: bool,
+    /// Body bytes so far.
+    pub bytes: u64,
+}
+
+impl Intake {
+    /// For a body that comes framed like this.
+    pub fn new(kind: BodyKind) -> Self {
+        Intake { decoder: BodyDecoder::new(kind), ended: kind == BodyKind::None, bytes: 0 }
+    }
+
+    /// Reads what can be read now. Ready when the whole body was handed on. `progress` is set whenever bytes came.
+    ///
+    /// # Errors
+    /// How the source failed.
+    pub fn poll<S: AsyncRead + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &Buffers,
+        (source, buffer): (&mut S, &mut Buffer),
+        fill: &Fill,
+        progress: &mut bool,
+    ) -> Poll<Result<(), PumpError>> {
+        loop {
+            self.take(buffer, fill)?;
+            if self.ended {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(fill.poll_room(cx));
+            buffer.rewind(0);
+            let is_large = match self.decoder.remaining() {
+                Some(remaining) => remaining > buffer.size() as u64,
+                None => self.bytes > buffer.size() as u64,
+            };
+            if !buffer.has_space() || (is_large && buffer.size() < LARGE) {
+                buffers.grow(buffer);
+            }
+            match ready!(poll_read(cx, source, buffer)) {
+                Ok(0) => {
+                    self.decoder.close().map_err(|_| PumpError::Truncated)?;
+                    self.ended = true;
+                }
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(PumpError::Read(error))),
+            }
+            *progress = true;
+        }
+    }
+
+    /// Hands on what `buffer` holds.
+    fn take(&mut self, buffer: &mut Buffer, fill: &Fill) -> Result<(), PumpError> {
+        while !self.ended {
+            let (consumed, event) = self.decoder.decode(buffer.filled()).map_err(PumpError::Parse)?;
+            match event {
+                BodyEvent::NeedMore => {
+                    buffer.consume(consumed);
+                    break;
+                }
+                BodyEvent::End => self.ended = true,
+                BodyEvent::Data(range) => {
+                    self.bytes += range.len() as u64;
+                    fill.push(Bytes::copy_from_slice(&buffer.filled()[range]));
+                    // A plain body knows its end without another look.
+                    self.ended = self.decoder.is_done();
+                }
+            }
+            buffer.consume(consumed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! The state of caches, which lives outside of the workers' cells.
+
+use std::fmt;
+
+use super::exposition::Exposition;
+
+/// What one cache holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Bytes kept in this process.
+    pub bytes: u64,
+    /// Answers kept in this process.
+    pub entries: u64,
+    /// Answers that had to leave for others.
+    pub evictions: u64,
+    /// Requests that are being answered from a fetch under way.
+    pub waiting: u64,
+}
+
+/// Writes what the snapshots say; to be called by a [`Source`](super::Source) that has them.
+///
+/// # Errors
+/// Only those of `out`.
+pub fn collect_caches(caches: &[CacheSnapshot], out: &mut Exposition<'_>) -> fmt::Result {
+    let each = |value: fn(&CacheSnapshot) -> u64| {
+        move |s: &mut super::Samples<'_>| caches.iter().try_for_each(|c| s.add(&[("cache", &c.name)], value(c)))
+    };
+    out.gauge("cache_bytes", "Bytes that a cache keeps in this process", each(|c| c.bytes))?;
+    out.gauge("cache_entries", "Answers that a cache keeps in this process", each(|c| c.entries))?;
+    out.counter("cache_evictions", "Answers that had to leave a cache for others", each(|c| c.evictions))?;
+    out.gauge("cache_waiting", "Requests that are being answered from a fetch under way", each(|c| c.waiting))
+}

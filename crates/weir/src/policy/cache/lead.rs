@@ -1,0 +1,262 @@
+//! What the exchange that asks the origin does for the cache, and for those who wait.
+
+use std::sync::Arc;
+
+use h1::RequestHead;
+
+use super::entry::{Entry, Head};
+use super::fill::{Fill, Reader};
+use super::flights::Joined;
+use super::lookup::{KeyScratch, Varies};
+use super::rules::{Asked, Class, Fwd, update};
+use super::store::Slot;
+use super::{Cache, State};
+use crate::error::Error;
+use crate::server::clock;
+
+/// How long after an answer that could not be kept the requests of its key do not wait for one another.
+const PASS_NS: u64 = 10_000_000_000;
+/// The same after an error of the origin, which may be over soon.
+const PASS_AFTER_ERROR_NS: u64 = 1_000_000_000;
+
+/// A key, and what the answers beside it differ by.
+pub type Filed = (Arc<[u8]>, Option<Arc<Varies>>);
+
+/// The part of a leader. Dropped before it came to a result, it lets those who wait try for themselves.
+#[derive(Debug)]
+pub struct Lead {
+    cache: Arc<Cache>,
+    fill: Arc<Fill>,
+    /// What all variants of the answer share.
+    primary: Arc<[u8]>,
+    /// What the answer is filed under, as far as is known.
+    key: Arc<[u8]>,
+    /// Key under which others find the fetch; none when nobody does.
+    flight: Option<Arc<[u8]>>,
+    /// The same for the variant that it turned out to be.
+    variant_flight: Option<Arc<[u8]>>,
+    /// What the request asked of the cache.
+    pub asked: Asked,
+    /// Why the cache has no answer.
+    pub fwd: Fwd,
+    /// What is kept and must be confirmed by the origin, if there is something.
+    pub stored: Option<Arc<Entry>>,
+    /// The stored answer to GET that this HEAD could not use, and may say something about.
+    pub beside: Option<Arc<Entry>>,
+    /// Whether the origin was asked to confirm it: else a 304 is the answer to a condition of the client's own.
+    pub is_conditional: bool,
+    /// How often the cache was purged when the fetch began.
+    purges: u64,
+    /// Milliseconds since the Unix epoch when the origin is asked.
+    pub sent_ms: u64,
+    is_settled: bool,
+}
+
+impl Lead {
+    /// The leader of a fetch that others may join, unless somebody else leads it.
+    ///
+    /// # Errors
+    /// A reader of the fetch that is under way.
+    pub fn join(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Result<Self, Reader> {
+        let limit = cache.settings.max_body_bytes;
+        match cache.state.flights.join(keys.whole(), limit, &cache.state.budget) {
+            Joined::Follow(reader) => Err(reader),
+            Joined::Lead(fill, key) => {
+                let mut lead = Lead::new(cache, fill, key.clone(), keys, asked, fwd);
+                lead.flight = Some(key);
+                Ok(lead)
+            }
+        }
+    }
+
+    /// The leader of a fetch that nobody else may join.
+    pub fn alone(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
+        let fill = Fill::new(cache.settings.max_body_bytes, cache.state.budget.clone());
+        Lead::new(cache, fill, keys.whole().into(), keys, asked, fwd)
+    }
+
+    fn new(cache: &Arc<Cache>, fill: Arc<Fill>, key: Arc<[u8]>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
+        Lead {
+            cache: cache.clone(),
+            fill,
+            primary: if keys.is_variant() { keys.primary().into() } else { key.clone() },
+            key,
+            flight: None,
+            variant_flight: None,
+            asked,
+            fwd,
+            stored: None,
+            beside: None,
+            is_conditional: false,
+            purges: cache.state.purges(),
+            sent_ms: clock::unix_ms(),
+            is_settled: false,
+        }
+    }
+
+    fn state(&self) -> &State {
+        &self.cache.state
+    }
+
+    /// The cache.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// The fetch.
+    pub fn fill(&self) -> &Arc<Fill> {
+        &self.fill
+    }
+
+    /// The origin is asked now: lines by which the stored answer is confirmed, if there is one that can be.
+    pub fn conditions(&mut self) -> Option<Vec<u8>> {
+        self.sent_ms = clock::unix_ms();
+        self.is_conditional = false;
+        // To a POST a tag that matches means 412 (RFC 9110 section 13.1.2).
+        let stored = self.stored.as_ref().filter(|stored| stored.head.terms.has_validator)?;
+        if self.asked.class == Class::Post {
+            return None;
+        }
+        self.is_conditional = true;
+        let mut lines = Vec::with_capacity(128);
+        update::write_conditions(stored.head.fields(), &mut lines);
+        Some(lines)
+    }
+
+    /// The leader's own reader.
+    pub fn reader(&self) -> Option<Reader> {
+        self.fill.read()
+    }
+
+    /// Whether anybody reads what is fetched.
+    pub fn is_awaited(&self) -> bool {
+        self.fill.readers() > 0
+    }
+
+    /// Whether a body of this length can be kept now.
+    pub fn has_room(&self, length: u64) -> bool {
+        length <= self.cache.settings.max_body_bytes && self.state().budget.has_room(length)
+    }
+
+    /// Files the answer under the key of its variant, if it differs by the request fields in `names`; those who ask for the same variant find
+    /// the fetch there, others are told what it differs by. Returns the key, and what varies.
+    pub fn file(&mut self, names: &[u8], keys: &mut KeyScratch, head: &RequestHead, buf: &[u8]) -> Filed {
+        if names.is_empty() {
+            self.key = self.primary.clone();
+            return (self.key.clone(), None);
+        }
+        let varies = match self.state().memory.get(&self.primary) {
+            Some(Slot::Varies(varies)) if *varies.names == *names => varies,
+            _ => {
+                let varies = Arc::new(Varies { names: names.into(), born: clock::now_ns() });
+                self.state().memory.put(self.primary.clone(), Slot::Varies(varies.clone()));
+                varies
+            }
+        };
+        keys.set_primary(&self.primary);
+        keys.select(&varies, head, buf);
+        if *keys.whole() != *self.key {
+            self.key = keys.whole().into();
+            if self.flight.is_some() && self.state().flights.add(&self.key, &self.fill) {
+                self.variant_flight = Some(self.key.clone());
+            }
+        }
+        (self.key.clone(), Some(varies))
+    }
+
+    /// The head is here and the answer will be kept, if its body is not too large.
+    pub fn begin(&self, head: Arc<Head>) {
+        self.fill.begin(head);
+    }
+
+    /// The whole body is here. Returns the answer if it was stored.
+    pub fn finish(mut self, head: Arc<Head>) -> Option<Arc<Entry>> {
+        let Some(body) = self.fill.take_body() else {
+            self.pass(PASS_NS);
+            self.settle();
+            self.fill.end();
+            return None;
+        };
+        let entry = Arc::new(Entry::new(head, body));
+        let stored = self.store(&entry);
+        self.settle();
+        self.fill.complete(entry.clone());
+        stored.then_some(entry)
+    }
+
+    /// A farther level had it.
+    pub fn recalled(mut self, entry: Arc<Entry>) {
+        self.store(&entry);
+        self.settle();
+        self.fill.found(entry);
+    }
+
+    /// What all variants of the answer share.
+    pub fn primary(&self) -> Arc<[u8]> {
+        self.primary.clone()
+    }
+
+    /// The origin confirmed the stored answer: it goes on as `entry`, which is stored if it may be.
+    pub fn confirmed(mut self, entry: Arc<Entry>, store: bool) {
+        if store {
+            self.store(&entry);
+        } else {
+            self.state().memory.remove(&entry.head.key);
+        }
+        self.settle();
+        self.fill.complete(entry);
+    }
+
+    /// There is no answer; a stale one may stand in for it.
+    pub fn stand_in(mut self, entry: Arc<Entry>) {
+        self.settle();
+        self.fill.stand_in(entry);
+    }
+
+    /// Keeps an answer, if nothing was purged since the origin was asked. Returns whether it did, or would if there were a memory store.
+    pub fn store(&self, entry: &Arc<Entry>) -> bool {
+        // What was purged meanwhile must not come back.
+        let is_wanted = self.state().purges() == self.purges;
+        if is_wanted && self.cache.has_memory() {
+            self.state().memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
+        }
+        is_wanted
+    }
+
+    /// The answer is for this client only, or cannot be kept: those who wait ask for themselves, and for a while nobody waits.
+    pub fn apart(mut self, is_error: bool) {
+        self.pass(if is_error { PASS_AFTER_ERROR_NS } else { PASS_NS });
+        self.settle();
+        self.fill.apart();
+    }
+
+    fn pass(&self, for_ns: u64) {
+        // What is kept is worth more than the mark.
+        if self.stored.is_none() && self.flight.is_some() {
+            self.state().memory.put(self.key.clone(), Slot::Pass(clock::turn_ns() + for_ns));
+        }
+    }
+
+    /// There will be no answer; `error` is what the leader's client is told.
+    pub fn fail(mut self, error: Option<Error>) {
+        self.settle();
+        self.fill.fail(error);
+    }
+
+    /// Nobody joins any more.
+    fn settle(&mut self) {
+        for key in self.flight.take().into_iter().chain(self.variant_flight.take()) {
+            self.cache.state.flights.leave(&key, &self.fill);
+        }
+        self.is_settled = true;
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.settle();
+            self.fill.fail(None);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a request finds.
+
+use std::sync::Arc;
+
+use h1::{Known, RequestHead};
+
+use super::entry::Entry;
+use super::rules::key::{BodyDigest, Url, set_class};
+use super::rules::{Asked, Class, Lines, LiveLines, vary};
+use super::store::{Memory, Slot};
+use super::{Cache, RouteCache};
+use crate::server::clock;
+
+/// Working memory for keys, so that making one allocates nothing.
+#[derive(Debug, Default)]
+pub struct KeyScratch {
+    /// The key: what the request says by itself, then what `Vary` adds.
+    key: Vec<u8>,
+    /// Length of the first part.
+    primary: usize,
+    /// Canonical form of a body.
+    pub canonical: Vec<u8>,
+}
+
+impl KeyScratch {
+    /// What all variants share.
+    pub fn primary(&self) -> &[u8] {
+        &self.key[..self.primary]
+    }
+
+    /// What the answer is filed under, as far as is known.
+    pub fn whole(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Whether it is the key of one variant among several.
+    pub fn is_variant(&self) -> bool {
+        self.key.len() > self.primary
+    }
+
+    /// Makes the key of the variant that this request selects among answers that differ by `names`.
+    pub fn select(&mut self, varies: &Varies, head: &RequestHead, buf: &[u8]) {
+        self.key.truncate(self.primary);
+        self.key.extend_from_slice(&varies.born.to_be_bytes());
+        vary::write_secondary(&varies.names, LiveLines::new(&head.fields, buf), &mut self.key);
+    }
+
+    /// Goes back to a primary key.
+    pub fn set_primary(&mut self, primary: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(primary);
+        self.primary = primary.len();
+    }
+
+    /// Goes back to the primary key of another class.
+    pub fn set_class(&mut self, class: Class) {
+        self.key.truncate(self.primary);
+        set_class(&mut self.key, class);
+    }
+}
+
+/// Says that the answers of a key differ by request fields.
+#[derive(Debug)]
+pub struct Varies {
+    /// Names of the fields, as [`vary::write_names`] gives them.
+    pub names: Box<[u8]>,
+    /// Part of the variants' keys: once this is forgotten none of them is found again, which is how all are invalidated at once.
+    pub born: u64,
+}
+
+/// What is there.
+#[derive(Debug)]
+pub enum Found {
+    /// An answer; whether it may be used is another question.
+    Answer(Arc<Entry>),
+    /// Nothing, and requests do not wait for one another.
+    Pass,
+    /// Nothing.
+    Nothing,
+}
+
+impl RouteCache {
+    /// Makes the key of a request.
+    pub fn write_key(
+        &self,
+        scratch: &mut KeyScratch,
+        asked: &Asked,
+        (head, buf): (&RequestHead, &[u8]),
+        path: &[u8],
+        peer_is_trusted: bool,
+        body: Option<&BodyDigest>,
+    ) {
+        let lines = LiveLines::new(&head.fields, buf);
+        let url = url((head, buf), path, peer_is_trusted);
+        let forwarded_host = if peer_is_trusted { lines.first(Known::XForwardedHost) } else { None };
+        scratch.key.clear();
+        self.policy.write_key(asked.class, &url, forwarded_host, lines, body, &mut scratch.key);
+        scratch.primary = scratch.key.len();
+    }
+}
+
+/// The URL of a request as its client sees it.
+pub fn url<'a>((head, buf): (&'a RequestHead, &'a [u8]), path: &'a [u8], peer_is_trusted: bool) -> Url<'a> {
+    let proto = if peer_is_trusted { head.fields.first(Known::XForwardedProto, buf) } else { None };
+    Url {
+        scheme: proto.unwrap_or(b"http"),
+        authority: head.authority.map_or(&b""[..], |authority| authority.of_buf(buf)),
+        path,
+        query: head.query.map(|query| query.of_buf(buf)),
+    }
+}
+
+impl Cache {
+    /// Looks a request up; afterwards `scratch` holds the key under which its answer is, or would be.
+    pub fn look_up(&self, scratch: &mut KeyScratch, asked: &Asked, head: &RequestHead, buf: &[u8]) -> Found {
+        let memory = &self.state.memory;
+        scratch.set_class(asked.class);
+        if asked.class == Class::Head {
+            // RFC 9111 section 4: HEAD is served from answers to GET.
+            scratch.set_class(Class::Get);
+            let found = find(memory, scratch, head, buf);
+            if let Found::Answer(_) = found {
+                return found;
+            }
+            scratch.set_class(Class::Head);
+        }
+        find(memory, scratch, head, buf)
+    }
+}
+
+fn find(memory: &Memory, scratch: &mut KeyScratch, head: &RequestHead, buf: &[u8]) -> Found {
+    let slot = match memory.get(&scratch.key) {
+        Some(Slot::Varies(varies)) => {
+            scratch.select(&varies, head, buf);
+            memory.get(&scratch.key)
+        }
+        slot => slot,
+    };
+    match slot {
+        Some(Slot::Answer(entry)) => Found::Answer(entry),
+        Some(Slot::Pass(until_ns)) if clock::turn_ns() < until_ns => Found::Pass,
+        _ => Found::Nothing,
+    }
+}

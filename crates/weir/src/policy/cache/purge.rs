@@ -1,0 +1,147 @@
+//! What operators take out of a cache.
+
+use std::sync::atomic::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::Cache;
+use super::entry::Entry;
+use super::rules::Policy;
+use super::rules::key::{Url, url_of};
+use crate::route::path::normalise;
+
+/// Which answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    /// Those of one URL: every variant, for every tenant.
+    Url(String),
+    /// Those whose URL begins so.
+    Prefix(String),
+    /// Those with a tag.
+    Tag(String),
+    /// All.
+    All,
+}
+
+/// What is to be purged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purge {
+    /// Name of the cache; none: all caches.
+    pub cache: Option<String>,
+    /// Which answers.
+    pub which: Which,
+    /// They are called stale rather than taken out: the origin is asked again, and until it has answered they may stand in for it.
+    pub soft: bool,
+}
+
+/// Something that concerns every gateway that shares a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Which answers.
+    pub which: Which,
+    /// They are stale rather than gone.
+    pub soft: bool,
+    /// An unsafe method changed them: they must be confirmed.
+    pub is_change: bool,
+    /// When, in milliseconds since the Unix epoch; what was asked for later is not concerned.
+    pub at_ms: u64,
+}
+
+impl Event {
+    /// As text, for a store.
+    pub fn to_text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads [`to_text`](Self::to_text); `None` for anything else.
+    pub fn from_text(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+}
+
+/// What to look for in a key.
+#[derive(Debug)]
+pub enum Chosen {
+    /// The URL part of a key.
+    Url(Vec<u8>),
+    /// The beginning of a key.
+    Prefix(Vec<u8>),
+    /// A tag.
+    Tag(Vec<u8>),
+    /// Everything.
+    All,
+}
+
+impl Chosen {
+    /// Whether an entry is concerned.
+    pub fn holds(&self, key: &[u8], entry: &Entry) -> bool {
+        match self {
+            Chosen::Url(url) => url_of(key) == url,
+            Chosen::Prefix(prefix) => key.starts_with(prefix),
+            Chosen::Tag(tag) => entry.head.tags.iter().any(|own| **own == **tag),
+            Chosen::All => true,
+        }
+    }
+}
+
+impl Cache {
+    /// Purges what this process keeps; returns how many answers. A fetch that is under way is not kept when it ends.
+    ///
+    /// # Errors
+    /// What is wrong with the URL or prefix.
+    pub fn purge(&self, purge: &Purge, now_ms: u64) -> Result<u64, String> {
+        let chosen = self.chosen(&purge.which)?;
+        Ok(self.take_out(&chosen, purge.soft, now_ms))
+    }
+
+    /// What to look for.
+    ///
+    /// # Errors
+    /// What is wrong with the URL or prefix.
+    pub fn chosen(&self, which: &Which) -> Result<Chosen, String> {
+        Ok(match which {
+            Which::Url(text) => Chosen::Url(self.url(text)?),
+            Which::Prefix(text) => Chosen::Prefix(prefix(text)?),
+            Which::Tag(tag) => Chosen::Tag(tag.clone().into_bytes()),
+            Which::All => Chosen::All,
+        })
+    }
+
+    /// Takes out, or calls stale, what was asked for until then.
+    pub fn take_out(&self, chosen: &Chosen, soft: bool, at_ms: u64) -> u64 {
+        // First, so that what is stored after this was looked through knows.
+        self.state.purges.fetch_add(1, Ordering::AcqRel);
+        let is_chosen = |key: &[u8], entry: &Entry| entry.head.asked_ms <= at_ms && chosen.holds(key, entry);
+        self.state.memory.purge(soft.then_some(at_ms), is_chosen)
+    }
+
+    /// A URL as keys of this cache begin with it.
+    fn url(&self, text: &str) -> Result<Vec<u8>, String> {
+        let (scheme, authority, target) = split(text)?;
+        let mut scratch = Vec::new();
+        let target = normalise(target.as_bytes(), &mut scratch).map_err(|why| format!("`{text}`: {}", why.text()))?;
+        let policy = Policy::new(&self.settings, [], None);
+        let url =
+            Url { scheme: scheme.as_bytes(), authority: authority.as_bytes(), path: target.path, query: target.query };
+        let mut out = Vec::new();
+        policy.write_url(&url, &mut out);
+        Ok(out)
+    }
+}
+
+/// The beginning of URLs, at least a whole host and `/`.
+fn prefix(text: &str) -> Result<Vec<u8>, String> {
+    let (scheme, authority, path) = split(text)?;
+    let default = if scheme == "https" { ":443" } else { ":80" };
+    let host = authority.strip_suffix(default).unwrap_or(authority).to_ascii_lowercase();
+    Ok(format!("{scheme}://{host}{path}").into_bytes())
+}
+
+/// Scheme, authority and the rest, which begins with a slash.
+fn split(text: &str) -> Result<(&str, &str, &str), String> {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+    let slash = rest.find('/').filter(|_| matches!(scheme, "http" | "https"));
+    let slash = slash.ok_or_else(|| format!("`{text}` is no URL of this gateway; write `http://host/path`"))?;
+    Ok((scheme, &rest[..slash], &rest[slash..]))
+}

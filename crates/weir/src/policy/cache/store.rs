@@ -1,0 +1,154 @@
+//! The memory store: one for each cache, shared by all workers.
+//!
+//! What is kept is bounded by bytes and by entries, and both bounds hold at every moment. Eviction is Clock-PRO: what was asked for
+//! once leaves before what is asked for again, so that a scan does not wash out what is in use. Keys are dealt to shards by hash; a hit
+//! takes the shared lock of one shard for the time of a look-up, and never waits for another hit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use quick_cache::sync::Cache as Shards;
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
+
+use super::entry::Entry;
+use super::lookup::Varies;
+
+/// What is filed under a key.
+#[derive(Debug, Clone)]
+pub enum Slot {
+    /// An answer.
+    Answer(Arc<Entry>),
+    /// Answers that differ by request fields; each is filed under a key of its own.
+    Varies(Arc<Varies>),
+    /// The last answer could not be kept: until this time (nanoseconds since process start) requests do not wait for one another.
+    Pass(u64),
+}
+
+/// Bytes that an entry takes besides its key and content, roughly: its place in the map and the clock, reference counts.
+const OVERHEAD: u64 = 160;
+/// A shard must hold so many of the largest answers, or it would be a poor cache.
+const LARGEST_PER_SHARD: u64 = 16;
+const MOST_SHARDS: u64 = 64;
+/// The library takes nothing that is heavier than its part for what is in use, which is a little less than all.
+const HEAVIEST: f64 = 0.9;
+
+#[derive(Debug, Clone)]
+struct Weigh {
+    /// Each entry weighs at least this, so that the bound of bytes bounds entries too.
+    least: u64,
+}
+
+impl Weighter<Arc<[u8]>, Slot> for Weigh {
+    fn weight(&self, key: &Arc<[u8]>, slot: &Slot) -> u64 {
+        let content = match slot {
+            Slot::Answer(entry) => entry.size(),
+            Slot::Varies(varies) => size_of::<Varies>() + varies.names.len(),
+            Slot::Pass(_) => 0,
+        };
+        (key.len() as u64 + content as u64 + OVERHEAD).max(self.least)
+    }
+}
+
+/// Counts what is evicted, and frees it after the lock is given back.
+#[derive(Debug, Clone)]
+struct Evictions(Arc<AtomicU64>);
+
+/// What one call evicts: one entry, mostly.
+#[derive(Default)]
+struct Evicted {
+    first: Option<(Arc<[u8]>, Slot)>,
+    more: Vec<(Arc<[u8]>, Slot)>,
+}
+
+impl Lifecycle<Arc<[u8]>, Slot> for Evictions {
+    type RequestState = Evicted;
+
+    fn before_evict(&self, _: &mut Self::RequestState, _: &Arc<[u8]>, _: &mut Slot) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn on_evict(&self, state: &mut Self::RequestState, key: Arc<[u8]>, slot: Slot) {
+        match state.first {
+            None => state.first = Some((key, slot)),
+            Some(_) => state.more.push((key, slot)),
+        }
+    }
+}
+
+/// The memory store.
+#[derive(Debug)]
+pub struct Memory {
+    shards: Shards<Arc<[u8]>, Slot, Weigh, RandomState, Evictions>,
+    evicted: Arc<AtomicU64>,
+}
+
+impl Memory {
+    /// A store of at most `max_bytes` in at most `max_entries` answers, the largest of `max_body_bytes`.
+    pub fn new(max_bytes: u64, max_entries: usize, max_body_bytes: u64) -> Self {
+        let shards = (max_bytes / (max_body_bytes + 1) / LARGEST_PER_SHARD).clamp(1, MOST_SHARDS);
+        // A power of two that is not above it; the library rounds up.
+        let shards = 1usize << shards.ilog2();
+        let evicted = Arc::new(AtomicU64::new(0));
+        let entries = max_entries as u64;
+        let least = (max_bytes / entries.max(1)).min((max_bytes as f64 * HEAVIEST) as u64).max(1);
+        let options = OptionsBuilder::new()
+            .shards(shards)
+            .estimated_items_capacity(max_entries)
+            .weight_capacity(max_bytes)
+            .build()
+            .expect("both capacities are given");
+        let shards = Shards::with_options(options, Weigh { least }, RandomState::default(), Evictions(evicted.clone()));
+        Memory { shards, evicted }
+    }
+
+    /// What is filed under a key. Takes a lock for the time of the look-up only, and allocates nothing.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<Slot> {
+        self.shards.get(key)
+    }
+
+    /// Files something; what is too large for the store is forgotten.
+    pub fn put(&self, key: Arc<[u8]>, slot: Slot) {
+        self.shards.insert(key, slot);
+    }
+
+    /// Forgets what is filed under a key.
+    pub fn remove(&self, key: &[u8]) -> bool {
+        self.shards.remove(key).is_some()
+    }
+
+    /// Forgets (or calls stale) each answer that is chosen; returns how many. Each shard is locked once, one after the other.
+    pub fn purge(&self, soft_at_ms: Option<u64>, chosen: impl Fn(&[u8], &Entry) -> bool) -> u64 {
+        let count = AtomicU64::new(0);
+        self.shards.retain(|key, slot| match slot {
+            Slot::Answer(entry) if chosen(key, entry) => {
+                count.fetch_add(1, Ordering::Relaxed);
+                if let Some(now_ms) = soft_at_ms {
+                    entry.call_stale(now_ms);
+                }
+                soft_at_ms.is_some()
+            }
+            _ => true,
+        });
+        count.into_inner()
+    }
+
+    /// What is kept, for those who look at all of it.
+    pub fn entries(&self) -> u64 {
+        self.shards.len() as u64
+    }
+
+    /// Bytes that count against the bound. Small entries count for more than they take, so that the bound of entries holds.
+    pub fn bytes(&self) -> u64 {
+        self.shards.iter().map(|(key, slot)| Weigh { least: 0 }.weight(&key, &slot)).sum()
+    }
+
+    /// Entries that had to leave since the process started.
+    pub fn evictions(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

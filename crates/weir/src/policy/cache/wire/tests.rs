@@ -1,0 +1,79 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::policy::cache::entry::tests::entry;
+
+fn read_back(value: &[u8], key: &[u8]) -> Option<Stored> {
+    read(value.to_vec(), key, &Edits::default(), &["cache-tag".into()])
+}
+
+#[test]
+fn an_answer_comes_back_as_it_was() {
+    let mut kept = entry("body");
+    let head = Arc::get_mut(&mut kept.head).unwrap();
+    head.length = Some(4);
+    head.asked_ms = 77;
+    head.varies = Some(Arc::new(Varies { names: (*b"accept,x-v").into(), born: 9 }));
+    let value = answer(&kept);
+    let Some(Stored::Answer(back)) = read_back(&value, b"key") else { panic!("nothing came back") };
+    assert_eq!((back.terms(), back.head.class), (kept.terms(), kept.head.class));
+    assert_eq!((&back.head.fields, &back.body, back.head.length), (&kept.head.fields, &kept.body, Some(4)));
+    assert_eq!((back.head.asked_ms, &*back.head.tags[1]), (77, &b"b"[..]));
+    let varies = back.head.varies.as_ref().unwrap();
+    assert_eq!((&*varies.names, varies.born), (&b"accept,x-v"[..], 9));
+    assert_eq!(answer(&back), value);
+}
+
+#[test]
+fn what_answers_differ_by_comes_back() {
+    let value = varies(b"key", &Varies { names: (*b"accept").into(), born: 3 });
+    let Some(Stored::Varies(back)) = read_back(&value, b"key") else { panic!("nothing came back") };
+    assert_eq!((&*back.names, back.born), (&b"accept"[..], 3));
+}
+
+#[test]
+fn a_soft_purge_is_written_with_it() {
+    let kept = entry("");
+    kept.call_stale(4_000);
+    let Some(Stored::Answer(back)) = read_back(&answer(&kept), b"key") else { panic!("nothing came back") };
+    assert_eq!(back.terms().staleness_ms(5_000), 1_000);
+}
+
+#[test]
+fn another_key_another_version_and_a_cut_value_are_nothing() {
+    let value = answer(&entry(""));
+    assert!(read_back(&value, b"other").is_none());
+    let mut next = value.clone();
+    next[0] += 1;
+    assert!(read_back(&next, b"key").is_none());
+    for length in 0..value.len() {
+        assert!(read_back(&value[..length], b"key").is_none(), "{length}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), form in 0..3) {
+        let mut value = vec![VERSION, if form == 0 { b'A' } else { b'V' }, 0, 0, 0, 3, b'k', b'e', b'y'];
+        if form < 2 {
+            value.append(&mut bytes);
+        } else {
+            value = bytes;
+        }
+        if let Some(Stored::Answer(back)) = read_back(&value, b"key") {
+            prop_assert!((200..600).contains(&back.head.terms.status));
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_gives_nothing_or_an_answer_like_any_other(at in 0..100usize, byte in any::<u8>()) {
+        let mut value = answer(&entry("body"));
+        let at = at % value.len();
+        value[at] = byte;
+        if let Some(Stored::Answer(back)) = read_back(&value, b"key") {
+            let written = answer(&back);
+            let Some(Stored::Answer(again)) = read_back(&written, b"key") else { panic!("it is not read back") };
+            prop_assert_eq!(answer(&again), written);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! One fetch for all who miss the same key.
+
+use std::sync::Arc;
+use std::thread;
+
+use testkit::{Gate, RawClient, Upstream, answer, wait};
+
+use crate::{DEADLINE, count, gateway, gateway_with, x_cache};
+
+const TTL: &str = "{mode: ttl, ttl: 300s}";
+
+/// Clients that have sent the same request and wait.
+fn asking(weir: &testkit::Weir, many: usize, target: &str, fields: &[(&str, &str)]) -> Vec<RawClient> {
+    let ask = |_| {
+        let mut client = weir.connect();
+        client.set_deadline(DEADLINE);
+        client.request("GET", target, fields, "");
+        client
+    };
+    (0..many).map(ask).collect()
+}
+
+#[test]
+fn a_thousand_misses_are_one_fetch_and_all_answers_are_equal() {
+    let gate = Gate::new();
+    let body: Arc<Vec<u8>> = Arc::new((0..100_000u32).flat_map(u32::to_be_bytes).collect());
+    let origin = Upstream::start(answer::gated(&gate, answer::ok((*body).clone())));
+    let weir = gateway(&origin, TTL);
+    let clients = asking(&weir, 1000, "/same", &[]);
+    origin.wait_for_requests(1);
+    gate.open();
+    let readers = clients.into_iter().map(|mut client| {
+        let body = body.clone();
+        thread::spawn(move || {
+            let reply = client.read_response();
+            assert_eq!(reply.status(), 200);
+            assert!(reply.body == *body, "{} bytes", reply.body.len());
+        })
+    });
+    readers.collect::<Vec<_>>().into_iter().for_each(|reader| reader.join().unwrap());
+    assert_eq!(origin.request_count(), 1);
+    assert_eq!(count(&weir, "hits") + count(&weir, "misses"), 1000);
+}
+
+#[test]
+fn those_who_wait_get_each_piece_as_it_comes() {
+    let gate = Gate::new();
+    let origin = Upstream::start(answer::sse(["one", "two", "three"], &gate));
+    let weir = gateway(&origin, TTL);
+    let mut clients = asking(&weir, 1, "/events", &[]);
+    gate.release();
+    origin.wait_for_requests(1);
+    assert_eq!(clients[0].read_head().status(), 200);
+    clients.extend(asking(&weir, 3, "/events", &[]));
+    for (index, expected) in ["one", "two", "three"].into_iter().enumerate() {
+        if index > 0 {
+            gate.release();
+        }
+        for (number, client) in clients.iter_mut().enumerate() {
+            if index == 0 && number > 0 {
+                let head = client.read_head();
+                assert_eq!(head.field("x-cache"), Some("MISS"));
+                assert!(head.field("cache-status").is_some_and(|status| status.contains("collapsed")));
+            }
+            let piece = client.read_piece().expect("a piece before the next is released");
+            assert!(String::from_utf8_lossy(&piece.data).contains(expected), "{number}");
+        }
+    }
+    gate.open();
+    assert_eq!(origin.request_count(), 1);
+    assert_eq!(count(&weir, "coalesced"), 3);
+}
+
+#[test]
+fn an_origin_killed_half_way_lets_no_truncated_answer_pass_for_whole() {
+    let gate = Gate::new();
+    let half = {
+        let gate = gate.clone();
+        move |chunked: bool| -> answer::Answer {
+            let gate = gate.clone();
+            Box::new(move |conn, _| {
+                if chunked {
+                    conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")?;
+                } else {
+                    conn.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf")?;
+                }
+                conn.pass(&gate)?;
+                conn.reset()
+            })
+        }
+    };
+    for chunked in [false, true] {
+        let origin = Upstream::start(answer::in_turn([half(chunked), answer::ok("whole")]));
+        let weir = gateway(&origin, TTL);
+        let mut clients = asking(&weir, 8, "/", &[]);
+        for client in &mut clients {
+            assert_eq!(client.read_head().status(), 200);
+        }
+        gate.release();
+        for mut client in clients {
+            // The first piece came; the end must not.
+            while let Ok(piece) = client.try_read_piece() {
+                assert!(piece.is_some(), "a truncated answer passed for whole");
+            }
+        }
+        assert_eq!(origin.request_count(), 1);
+        assert_eq!(weir.get("/").text(), "whole", "nothing of it was stored");
+    }
+}
+
+#[test]
+fn a_leader_that_fails_before_its_head_hands_over() {
+    let gate = Gate::new();
+    let origin = Upstream::start(answer::in_turn([answer::gated(&gate, answer::close()), answer::ok("whole")]));
+    let weir = gateway(&origin, TTL);
+    let mut leader = asking(&weir, 1, "/", &[]).remove(0);
+    origin.wait_for_requests(1);
+    let followers = asking(&weir, 8, "/", &[]);
+    wait_for_followers(&weir, 8);
+    gate.open();
+    // Its connection was fresh, so that nobody knows whether the origin has acted on it.
+    assert_eq!(leader.read_response().status(), 502);
+    for mut client in followers {
+        assert_eq!(client.read_response().text(), "whole");
+    }
+    assert_eq!(origin.request_count(), 2, "one of those who waited asked again, for all");
+}
+
+#[test]
+fn a_fetch_goes_on_for_others_when_its_client_goes_away() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Upstream::start(move |conn, _| {
+            conn.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf")?;
+            conn.pass(&gate)?;
+            conn.write("half")
+        })
+    };
+    let weir = gateway(&origin, TTL);
+    let mut leader = asking(&weir, 1, "/", &[]).remove(0);
+    assert_eq!(leader.read_head().status(), 200);
+    let mut followers = asking(&weir, 4, "/", &[]);
+    for client in &mut followers {
+        assert_eq!(client.read_head().status(), 200);
+    }
+    leader.reset();
+    gate.release();
+    for mut client in followers {
+        assert_eq!(client.read_body(), b"halfhalf");
+    }
+    assert_eq!(origin.request_count(), 1);
+    assert_eq!(x_cache(&weir.get("/")), Some("HIT"));
+}
+
+#[test]
+fn a_client_that_goes_away_before_the_head_leaves_the_fetch_to_another() {
+    let gate = Gate::new();
+    let origin = Upstream::start(answer::gated(&gate, answer::ok("whole")));
+    let weir = gateway(&origin, TTL);
+    let leader = asking(&weir, 1, "/", &[]).remove(0);
+    origin.wait_for_requests(1);
+    let followers = asking(&weir, 4, "/", &[]);
+    wait_for_followers(&weir, 4);
+    leader.reset();
+    gate.open();
+    for mut client in followers {
+        assert_eq!(client.read_response().text(), "whole");
+    }
+    assert!(origin.request_count() <= 2);
+}
+
+#[test]
+fn a_fetch_that_nobody_waits_for_ends_with_its_client() {
+    let origin = Upstream::start(|conn, _| {
+        conn.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf")?;
+        conn.stall()
+    });
+    let weir = gateway(&origin, TTL);
+    let mut client = asking(&weir, 1, "/", &[]).remove(0);
+    assert_eq!(client.read_head().status(), 200);
+    client.reset();
+    wait::until(DEADLINE, "the upstream connection to close", || origin.open() == 0);
+}
+
+#[test]
+fn what_cannot_be_shared_is_asked_for_by_each_and_then_nobody_waits() {
+    let gate = Gate::new();
+    let private: answer::Answer = Box::new(|conn, _| conn.respond(200, &[("Cache-Control", "private")], "mine"));
+    let origin = Upstream::start(answer::gated(&gate, private));
+    let weir = gateway(&origin, TTL);
+    let mut clients = asking(&weir, 1, "/", &[]);
+    origin.wait_for_requests(1);
+    clients.extend(asking(&weir, 5, "/", &[]));
+    wait_for_followers(&weir, 5);
+    assert_eq!(origin.request_count(), 1);
+    gate.release();
+    // The head of the first answer sends the others off, and they do not wait for one another.
+    origin.wait_for_requests(6);
+    gate.open();
+    for mut client in clients {
+        assert_eq!(client.read_response().text(), "mine");
+    }
+    assert_eq!((count(&weir, "hits"), count(&weir, "entries")), (0, 1));
+}
+
+#[test]
+fn partitions_never_share_a_fetch() {
+    let gate = Gate::new();
+    let echo: answer::Answer = Box::new(|conn, request| {
+        let tenant = request.head.field("authorization").unwrap_or("nobody").to_owned();
+        conn.respond(200, &[], tenant)
+    });
+    let origin = Upstream::start(answer::gated(&gate, echo));
+    let weir = gateway_with(&origin, "{mode: ttl, partition_by: ['header:Authorization']}", "", "");
+    let tenants: Vec<String> = (0..10).map(|tenant| format!("Bearer {tenant}")).collect();
+    let mut clients: Vec<(String, RawClient)> = Vec::new();
+    for tenant in tenants.iter().chain(&tenants) {
+        let client = asking(&weir, 1, "/", &[("Authorization", tenant)]).remove(0);
+        clients.push((tenant.clone(), client));
+    }
+    origin.wait_for_requests(10);
+    gate.open();
+    for (tenant, mut client) in clients {
+        assert_eq!(client.read_response().text(), tenant);
+    }
+    assert_eq!(origin.request_count(), 10);
+}
+
+#[test]
+fn a_slow_client_holds_up_nobody() {
+    let body = vec![b'x'; 900_000];
+    let origin = Upstream::start(answer::ok(body.clone()));
+    let weir = gateway(&origin, TTL);
+    // Asks, and reads nothing: more than the sockets hold waits for it.
+    let slow = asking(&weir, 1, "/", &[]).remove(0);
+    origin.wait_for_requests(1);
+    for _ in 0..3 {
+        assert!(weir.get("/").body == body);
+    }
+    assert_eq!(origin.request_count(), 1);
+    drop(slow);
+}
+
+#[test]
+fn an_answer_too_large_to_keep_still_reaches_all_who_waited_for_it_whole() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Upstream::start(move |conn, _| {
+            conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nstart\r\n")?;
+            conn.pass(&gate)?;
+            for _ in 0..200 {
+                conn.write_chunk([b'x'; 10_000])?;
+            }
+            conn.write("0\r\n\r\n")
+        })
+    };
+    let weir = gateway(&origin, "{mode: ttl, max_body: 64KiB}");
+    let mut clients = asking(&weir, 1, "/", &[]);
+    assert_eq!(clients[0].read_head().status(), 200);
+    let mut others = asking(&weir, 5, "/", &[]);
+    for client in &mut others {
+        assert_eq!(client.read_head().status(), 200);
+    }
+    clients.extend(others);
+    gate.open();
+    let readers = clients.into_iter().map(|mut client| thread::spawn(move || client.read_body().len()));
+    for reader in readers.collect::<Vec<_>>() {
+        assert_eq!(reader.join().unwrap(), 2_000_005);
+    }
+    assert_eq!(origin.request_count(), 1);
+    assert_eq!(count(&weir, "hits"), 0);
+}
+
+/// Waits until so many requests wait for the fetch of another.
+fn wait_for_followers(weir: &testkit::Weir, many: usize) {
+    wait::until(DEADLINE, "followers", || {
+        let metrics = weir.admin_get("/metrics");
+        metrics.text().lines().any(|line| line == format!("cache_waiting{{cache=\"c\"}} {many}"))
+    });
+}

@@ -1,0 +1,287 @@
+//! Mode `http`: what RFC 9111 and its neighbours ask of a shared cache, against an origin that says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use testkit::http::Message;
+use testkit::{Gate, Upstream, Weir, answer, wait};
+
+use crate::{DEADLINE, count, counting, gateway, x_cache};
+
+const HTTP: &str = "{mode: http}";
+
+fn ask(weir: &Weir, fields: &[(&str, &str)]) -> Message {
+    weir.request("GET", "/", fields, "")
+}
+
+/// An origin that answers 304 to anyone who names its current tag, and counts both answers.
+struct Tagged {
+    upstream: Upstream,
+    version: Arc<AtomicUsize>,
+    confirmed: Arc<AtomicUsize>,
+}
+
+fn tagged(control: &'static str) -> Tagged {
+    let version = Arc::new(AtomicUsize::new(1));
+    let confirmed = Arc::new(AtomicUsize::new(0));
+    let (now, count) = (version.clone(), confirmed.clone());
+    let upstream = Upstream::start(move |conn, request| {
+        let tag = format!("\"v{}\"", now.load(Ordering::SeqCst));
+        let fields = [("ETag", &*tag), ("Cache-Control", control), ("X-Seen", &*request.head.raw.len().to_string())];
+        if request.head.field("if-none-match") == Some(&tag) {
+            count.fetch_add(1, Ordering::SeqCst);
+            return conn.respond(304, &fields, "");
+        }
+        conn.respond(200, &fields, format!("body {tag}"))
+    });
+    Tagged { upstream, version, confirmed }
+}
+
+#[test]
+fn freshness_is_the_origins() {
+    for (control, hits) in [
+        ("max-age=100", true),
+        ("s-maxage=100, max-age=0", true),
+        ("max-age=0", false),
+        ("no-store", false),
+        ("private, max-age=100", false),
+        ("public", false),
+    ] {
+        let fields: &'static [(&str, &str)] = Box::leak(Box::new([("Cache-Control", control)]));
+        let origin = Upstream::start(counting(fields));
+        let weir = gateway(&origin, HTTP);
+        ask(&weir, &[]);
+        assert_eq!(x_cache(&ask(&weir, &[])) == Some("HIT"), hits, "{control}");
+    }
+}
+
+#[test]
+fn an_age_from_further_up_counts() {
+    let origin = Upstream::start(counting(&[("Cache-Control", "max-age=100"), ("Age", "60")]));
+    let weir = gateway(&origin, HTTP);
+    ask(&weir, &[]);
+    let hit = ask(&weir, &[]);
+    assert_eq!(x_cache(&hit), Some("HIT"));
+    assert!(hit.field("age").unwrap().parse::<u64>().unwrap() >= 60);
+    assert_eq!(hit.head.all("age").len(), 1);
+}
+
+#[test]
+fn a_stale_answer_is_confirmed_and_its_head_renewed() {
+    let origin = tagged("no-cache");
+    let weir = gateway(&origin.upstream, HTTP);
+    assert_eq!(ask(&weir, &[]).text(), "body \"v1\"");
+    let confirmed = ask(&weir, &[]);
+    assert_eq!((confirmed.status(), confirmed.text()), (200, "body \"v1\""));
+    assert_eq!(origin.confirmed.load(Ordering::SeqCst), 1);
+    assert!(confirmed.field("cache-status").unwrap().contains("fwd-status=304"));
+    let seen = origin.upstream.requests().last().unwrap().head.raw.len().to_string();
+    assert_eq!(confirmed.field("x-seen"), Some(&*seen), "fields of the 304 replace the stored ones");
+    origin.version.store(2, Ordering::SeqCst);
+    assert_eq!(ask(&weir, &[]).text(), "body \"v2\"");
+}
+
+#[test]
+fn conditions_of_the_client_are_answered_from_the_cache() {
+    let origin = tagged("max-age=100");
+    let weir = gateway(&origin.upstream, HTTP);
+    ask(&weir, &[]);
+    let reply = ask(&weir, &[("If-None-Match", "\"v0\", W/\"v1\"")]);
+    assert_eq!((reply.status(), reply.body.len(), reply.field("etag")), (304, 0, Some("\"v1\"")));
+    assert_eq!(ask(&weir, &[("If-None-Match", "\"other\"")]).text(), "body \"v1\"");
+    assert_eq!(origin.upstream.request_count(), 1);
+}
+
+#[test]
+fn a_clients_condition_does_not_keep_the_cache_from_confirming_its_own_copy() {
+    let origin = tagged("no-cache");
+    let weir = gateway(&origin.upstream, HTTP);
+    ask(&weir, &[]);
+    let reply = ask(&weir, &[("If-None-Match", "\"mine\"")]);
+    assert_eq!((reply.status(), reply.text()), (200, "body \"v1\""));
+    assert_eq!(origin.upstream.requests().last().unwrap().head.all("if-none-match"), ["\"v1\""]);
+    assert_eq!(ask(&weir, &[("If-None-Match", "\"v1\"")]).status(), 304);
+}
+
+#[test]
+fn ranges_are_cut_from_whole_entries() {
+    let origin = Upstream::start(|conn, _| {
+        conn.respond(200, &[("Cache-Control", "max-age=100"), ("ETag", "\"a\"")], "0123456789")
+    });
+    let weir = gateway(&origin, HTTP);
+    ask(&weir, &[]);
+    for (range, status, body, content_range) in [
+        ("bytes=0-3", 206, "0123", Some("bytes 0-3/10")),
+        ("bytes=-2", 206, "89", Some("bytes 8-9/10")),
+        ("bytes=7-", 206, "789", Some("bytes 7-9/10")),
+        ("bytes=20-", 416, "", Some("bytes */10")),
+        ("lines=1-2", 200, "0123456789", None),
+    ] {
+        let reply = ask(&weir, &[("Range", range)]);
+        assert_eq!(
+            (reply.status(), reply.text(), reply.field("content-range")),
+            (status, body, content_range),
+            "{range}"
+        );
+    }
+    assert_eq!(ask(&weir, &[("Range", "bytes=0-3"), ("If-Range", "\"b\"")]).status(), 200);
+    assert_eq!(ask(&weir, &[("Range", "bytes=0-3"), ("If-Range", "\"a\"")]).status(), 206);
+    assert_eq!(origin.request_count(), 1);
+}
+
+#[test]
+fn a_range_that_misses_is_the_origins_affair() {
+    let origin = Upstream::start(|conn, request| {
+        assert_eq!(request.head.field("range"), Some("bytes=0-1"));
+        conn.respond(206, &[("Cache-Control", "max-age=100"), ("Content-Range", "bytes 0-1/10")], "01")
+    });
+    let weir = gateway(&origin, HTTP);
+    for _ in 0..2 {
+        let reply = ask(&weir, &[("Range", "bytes=0-1")]);
+        assert_eq!((reply.status(), reply.text()), (206, "01"));
+    }
+    assert_eq!(origin.request_count(), 2);
+}
+
+#[test]
+fn directives_of_the_client_count() {
+    let origin = Upstream::start(counting(&[("Cache-Control", "max-age=100")]));
+    let weir = gateway(&origin, HTTP);
+    ask(&weir, &[]);
+    assert_eq!(x_cache(&ask(&weir, &[("Cache-Control", "max-age=50")])), Some("HIT"));
+    assert_eq!(x_cache(&ask(&weir, &[("Cache-Control", "no-cache")])), Some("MISS"));
+    assert_eq!(x_cache(&ask(&weir, &[("Cache-Control", "min-fresh=1000")])), Some("MISS"));
+    let reply = weir.request("GET", "/elsewhere", &[("Cache-Control", "only-if-cached")], "");
+    assert_eq!(reply.status(), 504);
+    assert!(reply.text().contains("not_cached"));
+    assert_eq!(ask(&weir, &[("Cache-Control", "only-if-cached")]).status(), 200);
+}
+
+#[test]
+fn authorized_requests_share_only_what_is_expressly_for_all() {
+    for (control, shared) in [("max-age=100", false), ("public, max-age=100", true), ("s-maxage=100", true)] {
+        let fields: &'static [(&str, &str)] = Box::leak(Box::new([("Cache-Control", control)]));
+        let origin = Upstream::start(counting(fields));
+        let weir = gateway(&origin, HTTP);
+        let a = ask(&weir, &[("Authorization", "a")]).text().to_owned();
+        let b = ask(&weir, &[("Authorization", "b")]).text().to_owned();
+        assert_eq!(a == b, shared, "{control}");
+    }
+}
+
+#[test]
+fn a_change_invalidates_what_is_stored_of_its_url() {
+    let origin = Upstream::start(counting(&[("Cache-Control", "max-age=100"), ("Vary", "X-V")]));
+    let weir = gateway(&origin, HTTP);
+    let text = |value: &str| ask(&weir, &[("X-V", value)]).text().to_owned();
+    let (a, b) = (text("a"), text("b"));
+    assert_eq!((text("a"), text("b")), (a.clone(), b.clone()));
+    weir.request("POST", "/", &[], "change");
+    assert_ne!(text("a"), a);
+    assert_ne!(text("b"), b);
+    let again = text("a");
+    origin.set_answer(answer::status(500));
+    weir.request("DELETE", "/", &[], "");
+    assert_eq!(text("a"), again, "an error changed nothing");
+}
+
+#[test]
+fn a_stale_answer_is_given_while_it_is_fetched_again() {
+    let gate = Gate::new();
+    let first: answer::Answer =
+        Box::new(|conn, _| conn.respond(200, &[("Cache-Control", "max-age=0, stale-while-revalidate=100")], "old"));
+    let second: answer::Answer = Box::new(|conn, _| conn.respond(200, &[("Cache-Control", "max-age=100")], "new"));
+    let origin = Upstream::start(answer::in_turn([first, answer::gated(&gate, second)]));
+    let weir = gateway(&origin, HTTP);
+    ask(&weir, &[]);
+    for _ in 0..10 {
+        let reply = ask(&weir, &[]);
+        assert_eq!((reply.text(), x_cache(&reply)), ("old", Some("HIT")));
+    }
+    origin.wait_for_requests(2);
+    gate.open();
+    wait::until(DEADLINE, "the new answer", || ask(&weir, &[]).text() == "new");
+    assert_eq!(origin.request_count(), 2, "one fetch behind all their backs");
+    assert!(count(&weir, "stale") >= 10);
+}
+
+#[test]
+fn a_stale_answer_stands_in_for_an_error() {
+    let first: answer::Answer =
+        Box::new(|conn, _| conn.respond(200, &[("Cache-Control", "max-age=0, stale-if-error=100")], "old"));
+    let origin = Upstream::start(answer::in_turn([first, answer::status(503), answer::close()]));
+    let weir = gateway(&origin, HTTP);
+    for _ in 0..4 {
+        let reply = ask(&weir, &[]);
+        assert_eq!((reply.status(), reply.text()), (200, "old"));
+    }
+    origin.stop();
+    assert_eq!(ask(&weir, &[]).text(), "old");
+}
+
+#[test]
+fn must_revalidate_forbids_it() {
+    let first: answer::Answer = Box::new(|conn, _| {
+        conn.respond(
+            200,
+            &[("Cache-Control", "max-age=0, must-revalidate, stale-if-error=100"), ("ETag", "\"a\"")],
+            "old",
+        )
+    });
+    let origin = Upstream::start(answer::in_turn([first, answer::status(503)]));
+    let weir = gateway(&origin, HTTP);
+    ask(&weir, &[]);
+    assert_eq!(ask(&weir, &[]).status(), 503);
+}
+
+#[test]
+fn a_304_about_another_answer_leads_to_a_whole_fetch() {
+    let origin = Upstream::start(|conn, request| {
+        if request.head.field("if-none-match").is_some() {
+            return conn.respond(304, &[("ETag", "\"another\"")], "");
+        }
+        conn.respond(200, &[("ETag", "\"a\""), ("Cache-Control", "no-cache")], "whole")
+    });
+    let weir = gateway(&origin, HTTP);
+    for _ in 0..2 {
+        let reply = ask(&weir, &[]);
+        assert_eq!((reply.status(), reply.text()), (200, "whole"));
+    }
+    assert_eq!(origin.request_count(), 3);
+}
+
+#[test]
+fn errors_and_redirects_are_stored_where_that_is_allowed() {
+    for (status, stored) in [(404, true), (301, true), (410, true), (503, true), (401, false), (429, false)] {
+        let origin = Upstream::start(move |conn, _| {
+            conn.respond(status, &[("Cache-Control", "max-age=100"), ("Location", "/b")], "x")
+        });
+        let weir = gateway(&origin, HTTP);
+        for _ in 0..2 {
+            assert_eq!(ask(&weir, &[]).status(), status);
+        }
+        assert_eq!(origin.request_count() == 1, stored, "{status}");
+    }
+}
+
+#[test]
+fn cdn_cache_control_goes_before_cache_control() {
+    let origin =
+        Upstream::start(counting(&[("CDN-Cache-Control", "max-age=100"), ("Cache-Control", "no-store, private")]));
+    let weir = gateway(&origin, HTTP);
+    ask(&weir, &[]);
+    assert_eq!(x_cache(&ask(&weir, &[])), Some("HIT"));
+}
+
+#[test]
+fn many_who_find_a_stale_answer_confirm_it_once() {
+    let gate = Gate::new();
+    let origin = tagged("no-cache");
+    let weir = gateway(&origin.upstream, "{mode: http}");
+    ask(&weir, &[]);
+    drop(gate);
+    for _ in 0..3 {
+        assert_eq!(ask(&weir, &[]).text(), "body \"v1\"");
+    }
+    assert_eq!(origin.confirmed.load(Ordering::SeqCst), 3, "no-cache: each is confirmed");
+}

@@ -1,0 +1,156 @@
+//! What tells answers apart, end to end: nothing leaks from one request to another that could have got another answer.
+
+use testkit::{Upstream, Weir};
+
+use crate::{count, counting, gateway, gateway_with, x_cache};
+
+/// An origin that answers with what the request says in these fields.
+fn echoing(names: &'static [&'static str], vary: &'static str) -> Upstream {
+    Upstream::start(move |conn, request| {
+        let values: Vec<&str> = names.iter().map(|name| request.head.field(name).unwrap_or("-")).collect();
+        let body = format!("{} {}", request.head.target(), values.join(" "));
+        conn.respond(200, &[("Vary", vary), ("Cache-Control", "max-age=100")], body)
+    })
+}
+
+fn ask(weir: &Weir, target: &str, fields: &[(&str, &str)]) -> (String, Option<String>) {
+    let reply = weir.request("GET", target, fields, "");
+    (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
+}
+
+#[test]
+fn variants_are_kept_apart_and_found_again() {
+    for mode in ["{mode: ttl}", "{mode: http}"] {
+        let origin = echoing(&["accept-language", "x-flavour"], "Accept-Language, X-Flavour");
+        let weir = gateway(&origin, mode);
+        let requests: [&[(&str, &str)]; 5] = [
+            &[],
+            &[("Accept-Language", "de")],
+            &[("Accept-Language", "en")],
+            &[("Accept-Language", "en"), ("X-Flavour", "mint")],
+            &[("X-Flavour", "mint")],
+        ];
+        let first: Vec<String> = requests.iter().map(|fields| ask(&weir, "/", fields).0).collect();
+        assert_eq!(origin.request_count(), 5);
+        for (fields, body) in requests.iter().zip(&first) {
+            assert_eq!(ask(&weir, "/", fields), (body.clone(), Some("HIT".to_owned())), "{fields:?}");
+        }
+        assert_eq!(origin.request_count(), 5);
+        assert!(first[3].ends_with("en mint") && first[4].ends_with("- mint"));
+    }
+}
+
+#[test]
+fn what_an_origin_begins_to_vary_on_later_is_kept_apart_too() {
+    let origin = echoing(&["x-a"], "");
+    let weir = gateway(&origin, "{mode: ttl, ttl: 1ms}");
+    ask(&weir, "/", &[("X-A", "1")]);
+    origin.set_answer(|conn, request| {
+        let value = request.head.field("x-a").unwrap_or("-").to_owned();
+        conn.respond(200, &[("Vary", "X-A")], value)
+    });
+    testkit::wait::until(crate::DEADLINE, "the first to age", || ask(&weir, "/", &[("X-A", "1")]).0 == "1");
+    assert_eq!(ask(&weir, "/", &[("X-A", "2")]).0, "2");
+}
+
+#[test]
+fn hosts_paths_and_queries_are_kept_apart() {
+    let origin = Upstream::start(|conn, request| {
+        let body = format!("{} {}", request.head.field("host").unwrap_or("-"), request.head.target());
+        conn.respond(200, &[], body)
+    });
+    let weir = gateway(&origin, "{mode: ttl}");
+    for host in ["a", "b", "a:81"] {
+        for target in ["/", "/x", "/x?", "/x?a", "/x?a=1", "/x?b=1&a=1", "/x?a=1&b=1", "/X"] {
+            for expected in ["MISS", "HIT"] {
+                let (body, state) = ask(&weir, target, &[("Host", host)]);
+                assert_eq!((&*body, state.as_deref()), (&*format!("{host} {target}"), Some(expected)));
+            }
+        }
+    }
+    // One name, one path, written in other ways.
+    for (host, target) in [("A", "/x"), ("a:80", "/x"), ("a", "/y/../x"), ("a", "/%78")] {
+        assert_eq!(ask(&weir, target, &[("Host", host)]).1.as_deref(), Some("HIT"), "{host} {target}");
+    }
+}
+
+#[test]
+fn the_scheme_is_the_clients_and_is_believed_of_trusted_proxies_alone() {
+    for (trusted, shared) in [("[]", true), ("[127.0.0.0/8]", false)] {
+        let origin = Upstream::start(|conn, request| {
+            let proto = request.head.field("x-forwarded-proto").unwrap_or("-").to_owned();
+            conn.respond(200, &[], proto)
+        });
+        let weir = gateway_with(&origin, "{mode: ttl}", &format!("trusted_proxies: {trusted}"), "");
+        let (first, _) = ask(&weir, "/", &[("X-Forwarded-Proto", "https")]);
+        let (second, state) = ask(&weir, "/", &[("X-Forwarded-Proto", "http")]);
+        assert_eq!((first == second, state.as_deref() == Some("HIT")), (shared, shared), "{trusted}");
+        // What an origin makes of the host that a trusted proxy names is kept apart as well.
+        let (_, state) = ask(&weir, "/", &[("X-Forwarded-Proto", "http"), ("X-Forwarded-Host", "other")]);
+        assert_eq!(state.as_deref() == Some("HIT"), shared, "{trusted}");
+    }
+}
+
+#[test]
+fn the_query_counts_as_configured() {
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, "{mode: ttl, query: sorted}");
+    assert_eq!(ask(&weir, "/?b=2&a=1", &[]).0, ask(&weir, "/?a=1&b=2", &[]).0);
+    assert_ne!(ask(&weir, "/?a=1&b=3", &[]).0, ask(&weir, "/?a=1&b=2", &[]).0);
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, "{mode: ttl, query: [id]}");
+    assert_eq!(ask(&weir, "/?id=1&utm=x", &[]).0, ask(&weir, "/?utm=y&id=1", &[]).0);
+    assert_ne!(ask(&weir, "/?id=1", &[]).0, ask(&weir, "/?id=2", &[]).0);
+    assert_ne!(ask(&weir, "/?id=1", &[]).0, ask(&weir, "/?id=1&%69d=2", &[]).0, "an escaped name is the same name");
+}
+
+#[test]
+fn routes_that_fields_tell_apart_do_not_share() {
+    let gold = Upstream::start(testkit::answer::ok("gold"));
+    let plain = Upstream::start(testkit::answer::ok("plain"));
+    let yaml = format!(
+        "listen: [127.0.0.1:0]\nworkers: 1\nupstreams:\n  gold: {{targets: [{}]}}\n  plain: {{targets: [{}]}}\ncaches:\n  c: {{mode: ttl}}\n\
+         defaults: {{cache: c}}\nroutes:\n  - match: {{path: /*, headers: {{X-Tier: gold}}}}\n    upstream: gold\n  - match: {{path: /*}}\n    upstream: plain\n",
+        gold.url(),
+        plain.url()
+    );
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+    for _ in 0..2 {
+        assert_eq!(ask(&weir, "/", &[("X-Tier", "gold")]).0, "gold");
+        assert_eq!(ask(&weir, "/", &[]).0, "plain");
+    }
+    assert_eq!((gold.request_count(), plain.request_count()), (1, 1));
+}
+
+#[test]
+fn posts_are_keyed_by_what_their_json_means() {
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, "{mode: ttl, post: json, partition_by: ['header:Authorization']}");
+    let post = |body: &str, token: &str| {
+        let fields = [("Content-Type", "application/json"), ("Authorization", token)];
+        weir.request("POST", "/v1/chat", &fields, body).text().to_owned()
+    };
+    let first = post(r#"{"model":"m","prompt":"hello"}"#, "a");
+    assert_eq!(post("{ \"prompt\" : \"hello\", \"model\":\"m\" }", "a"), first);
+    for other in [r#"{"model":"m","prompt":"hello!"}"#, r#"{"model":"m"}"#] {
+        assert_ne!(post(other, "a"), first);
+    }
+    assert_ne!(post(r#"{"model":"m","prompt":"hello"}"#, "b"), first, "never across tenants");
+    assert_ne!(post(r#"{"model":"m","prompt":"hello","model":"n"}"#, "a"), first, "two readings: not cached");
+    let before = origin.request_count();
+    for _ in 0..2 {
+        weir.request("POST", "/v1/chat", &[("Content-Type", "text/plain"), ("Authorization", "a")], "{}");
+    }
+    assert_eq!(origin.request_count(), before + 2);
+    assert!(count(&weir, "hits") >= 1);
+}
+
+#[test]
+fn posts_are_not_cached_unless_configured() {
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, "{mode: ttl}");
+    for expected in ["answer 1", "answer 2"] {
+        let reply = weir.request("POST", "/", &[("Content-Type", "application/json")], "{}");
+        assert_eq!((reply.text(), x_cache(&reply)), (expected, None));
+    }
+}

@@ -1,0 +1,153 @@
+//! What operators see and do.
+
+use testkit::{Message, RawClient, Signal, Upstream, Weir, wait};
+
+use crate::{DEADLINE, count, counting, gateway, gateway_with, x_cache};
+
+fn purge(weir: &Weir, body: &str) -> Message {
+    let mut admin = RawClient::connect(weir.admin_addr());
+    let host = weir.admin_addr().to_string();
+    admin.request("POST", "/cache/purge", &[("Host", &host), ("Content-Type", "application/json")], body);
+    admin.read_response()
+}
+
+fn text(weir: &Weir, target: &str) -> String {
+    weir.get(target).text().to_owned()
+}
+
+#[test]
+fn purges_take_out_what_they_name() {
+    let origin = Upstream::start(counting(&[("Cache-Tag", "all, even"), ("Surrogate-Key", "s1 s2"), ("Vary", "X-V")]));
+    let weir = gateway(&origin, "{mode: ttl}");
+    let fill = || {
+        for target in ["/a/1", "/a/1?q", "/a/2", "/b/1"] {
+            weir.get(target);
+        }
+        weir.request("GET", "/a/1", &[("X-V", "other")], "");
+    };
+    for (body, purged) in [
+        (r#"{"url": "http://test/a/1"}"#, 2),
+        (r#"{"url": "test/a/1?q"}"#, 1),
+        (r#"{"url": "http://other/a/1"}"#, 0),
+        (r#"{"prefix": "http://TEST:80/a/"}"#, 4),
+        (r#"{"tag": "even"}"#, 5),
+        (r#"{"tag": "s2"}"#, 5),
+        (r#"{"tag": "eve"}"#, 0),
+        (r#"{"all": true}"#, 5),
+        (r#"{"all": true, "cache": "c"}"#, 5),
+    ] {
+        fill();
+        let before = text(&weir, "/b/1");
+        let answer = purge(&weir, body);
+        assert_eq!(answer.text(), format!("{{\"purged\":{purged}}}"), "{body}");
+        let named_b = purged == 5;
+        assert_eq!(text(&weir, "/b/1") == before, !named_b, "{body}");
+    }
+    assert_eq!(purge(&weir, r#"{"all": true, "cache": "other"}"#).status(), 422);
+    assert_eq!(purge(&weir, r#"{"url": "no path"}"#).status(), 422);
+}
+
+#[test]
+fn a_soft_purge_makes_stale_what_may_still_stand_in() {
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, "{mode: ttl, stale_if_error: 1h}");
+    assert_eq!(text(&weir, "/"), "answer 1");
+    assert_eq!(purge(&weir, r#"{"all": true, "soft": true}"#).text(), r#"{"purged":1}"#);
+    assert_eq!(text(&weir, "/"), "answer 2", "the origin is asked again");
+    assert_eq!(purge(&weir, r#"{"all": true, "soft": true}"#).text(), r#"{"purged":1}"#);
+    origin.stop();
+    let reply = weir.get("/");
+    assert_eq!((reply.status(), reply.text(), x_cache(&reply)), (200, "answer 2", Some("HIT")));
+    assert!(reply.field("cache-status").is_some_and(|status| status.contains("ttl=-")), "{reply:?}");
+    assert_eq!(count(&weir, "stale"), 1);
+}
+
+#[test]
+fn a_fetch_that_began_before_a_purge_does_not_bring_back_what_was_purged() {
+    let gate = testkit::Gate::new();
+    let origin = Upstream::start(testkit::answer::gated(&gate, testkit::answer::ok("old")));
+    let weir = gateway(&origin, "{mode: ttl}");
+    let mut client = weir.connect();
+    client.request("GET", "/", &[], "");
+    origin.wait_for_requests(1);
+    purge(&weir, r#"{"all": true}"#);
+    gate.open();
+    assert_eq!(client.read_response().text(), "old");
+    assert_eq!(x_cache(&weir.get("/")), Some("MISS"));
+    assert_eq!(x_cache(&weir.get("/")), Some("HIT"));
+}
+
+#[test]
+fn the_cache_survives_a_reload() {
+    let origin = Upstream::start(counting(&[]));
+    let yaml = |cache: &str| {
+        format!(
+            "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 2\nupstreams: {{u: {{targets: [{}]}}}}\ncaches: {{c: {cache}}}\n\
+             routes:\n  - match: {{path: /*}}\n    upstream: u\n    cache: c\n",
+            origin.url()
+        )
+    };
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml("{mode: ttl}")).start();
+    assert_eq!(text(&weir, "/"), "answer 1");
+    let reload = |cache: &str| {
+        let mark = weir.mark();
+        weir.rewrite_config(&yaml(cache));
+        weir.signal(Signal::HUP);
+        weir.wait_for_line_after(mark, "the reload", DEADLINE, |line| {
+            line.contains("configuration reloaded").then_some(())
+        });
+    };
+    reload("{mode: ttl, headers: [x-cache]}");
+    let hit = weir.get("/");
+    assert_eq!((hit.text(), x_cache(&hit), hit.field("age")), ("answer 1", Some("HIT"), None));
+    assert_eq!(count(&weir, "entries"), 1);
+    // Answers that were kept apart by nothing are not those of a tenant.
+    reload("{mode: ttl, partition_by: ['header:Authorization']}");
+    assert_eq!(text(&weir, "/"), "answer 2");
+}
+
+#[test]
+fn metrics_and_the_access_log_tell_of_it() {
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway_with(&origin, "{mode: ttl}", "access_log: {path: stdout, sample: 100%}", "");
+    for _ in 0..3 {
+        weir.get("/");
+    }
+    weir.request("DELETE", "/", &[], "");
+    let metrics = weir.admin_get("/metrics");
+    for line in [
+        "cache_hits_total{cache=\"c\"} 2",
+        "cache_misses_total{cache=\"c\"} 1",
+        "cache_stored_total{cache=\"c\"} 1",
+        "cache_bypassed_total{cache=\"c\"} 1",
+        "cache_entries{cache=\"c\"} 1",
+        "cache_evictions_total{cache=\"c\"} 0",
+        "cache_waiting{cache=\"c\"} 0",
+    ] {
+        assert!(metrics.text().lines().any(|other| other == line), "{line}\n{}", metrics.text());
+    }
+    wait::until(DEADLINE, "the log", || weir.stdout().matches("\"cache\":").count() == 4);
+    for (state, times) in [("hit", 2), ("miss", 1), ("bypass", 1)] {
+        assert_eq!(weir.stdout().matches(&format!("\"cache\":\"{state}\"")).count(), times, "{state}");
+    }
+}
+
+#[test]
+fn the_public_cachez_of_the_environment_only_mode() {
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).env("CACHE_TTL_SECONDS", "60").start();
+    let cachez = || weir.get("/cachez").text().to_owned();
+    assert!(
+        cachez().starts_with(r#"{"hits":0,"misses":0,"hit_ratio":0.0,"backend":"memory","ttl":"60s""#),
+        "{}",
+        cachez()
+    );
+    assert_eq!(x_cache(&weir.get("/slow")), Some("MISS"));
+    assert_eq!(x_cache(&weir.get("/slow")), Some("HIT"));
+    assert!(cachez().starts_with(r#"{"hits":1,"misses":1,"hit_ratio":0.5"#), "{}", cachez());
+    for local in ["/gates", "/healthz", "/cachez", "/"] {
+        assert_eq!(x_cache(&weir.get(local)), None, "{local}");
+    }
+    let off = Weir::builder(env!("CARGO_BIN_EXE_weir")).env("CACHE_ENABLED", "false").start();
+    assert_eq!(off.get("/cachez").status(), 404);
+    assert_eq!(x_cache(&off.get("/slow")), None);
+}

@@ -1,0 +1,220 @@
+//! The level in Redis: shared, there after a restart, and never a reason to fail.
+
+use testkit::{RawClient, Redis, Upstream, Weir, answer, wait};
+
+use crate::{DEADLINE, count, counting, x_cache};
+
+fn gateway(origin: &Upstream, redis: &Redis, cache: &str) -> Weir {
+    // No machine is too slow for this timeout: a slow moment must not look like a failure.
+    gateway_with(origin, &format!("url: '{}', timeout: 10s", redis.url()), cache)
+}
+
+fn gateway_with(origin: &Upstream, redis: &str, cache: &str) -> Weir {
+    let yaml = format!(
+        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 2\nredis: {{{redis}}}\n\
+         upstreams: {{u: {{targets: [{}], retry: {{extra_attempts: 0}}}}}}\ncaches:\n  c: {cache}\n\
+         routes:\n  - match: {{path: /*}}\n    upstream: u\n    cache: c\n",
+        origin.url()
+    );
+    Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
+}
+
+fn keys(redis: &Redis) -> Vec<String> {
+    redis.cli(["--raw", "KEYS", "*"]).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// Waits until an answer was written, which happens behind the client's back.
+fn wait_for_keys(redis: &Redis, many: usize) {
+    wait::until(DEADLINE, "the answer in Redis", || keys(redis).len() >= many);
+}
+
+fn text(weir: &Weir, target: &str) -> (String, Option<String>) {
+    let reply = weir.get(target);
+    (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
+}
+
+fn hit(body: &str) -> (String, Option<String>) {
+    (body.to_owned(), Some("HIT".to_owned()))
+}
+
+#[test]
+fn answers_survive_a_restart_and_are_shared_by_gateways() {
+    for store in ["redis", "[memory, redis]"] {
+        let redis = Redis::start();
+        let origin = Upstream::start(counting(&[("X-Own", "kept")]));
+        let cache = format!("{{mode: ttl, store: {store}}}");
+        let first = gateway(&origin, &redis, &cache);
+        assert_eq!(text(&first, "/a").0, "answer 1");
+        wait_for_keys(&redis, 1);
+        let name = keys(&redis).remove(0);
+        assert!(name.starts_with("gw:v1:c:"), "{name}");
+        let ttl: i64 = redis.cli(["TTL", &name]).trim().parse().unwrap();
+        assert!((1..=300).contains(&ttl), "{ttl}");
+        assert_eq!(text(&first, "/a"), hit("answer 1"));
+        drop(first);
+        let (second, third) = (gateway(&origin, &redis, &cache), gateway(&origin, &redis, &cache));
+        for weir in [&second, &third, &second] {
+            assert_eq!(text(weir, "/a"), hit("answer 1"));
+            assert_eq!(weir.get("/a").field("x-own"), Some("kept"));
+        }
+        assert_eq!(origin.request_count(), 1);
+        assert!(second.admin_get("/cachez").text().contains(r#""backend":"redis""#));
+    }
+}
+
+#[test]
+fn variants_are_found_by_a_gateway_that_never_saw_one() {
+    let redis = Redis::start();
+    let origin = Upstream::start(|conn, request| {
+        let language = request.head.field("accept-language").unwrap_or("-").to_owned();
+        conn.respond(200, &[("Vary", "Accept-Language")], language)
+    });
+    let ask = |weir: &Weir, language| {
+        let reply = weir.request("GET", "/", &[("Accept-Language", language)], "");
+        (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
+    };
+    let first = gateway(&origin, &redis, "{mode: ttl, store: redis}");
+    ask(&first, "de");
+    ask(&first, "en");
+    wait_for_keys(&redis, 3);
+    let second = gateway(&origin, &redis, "{mode: ttl, store: [memory, redis]}");
+    for _ in 0..2 {
+        assert_eq!(ask(&second, "en"), hit("en"));
+        assert_eq!(ask(&second, "de"), hit("de"));
+    }
+    assert_eq!(origin.request_count(), 2);
+    assert_eq!(ask(&second, "fr").0, "fr");
+}
+
+#[test]
+fn a_redis_that_is_away_is_no_reason_to_fail() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, &redis, "{mode: ttl, store: redis}");
+    text(&weir, "/a");
+    wait_for_keys(&redis, 1);
+    redis.cli(["SHUTDOWN", "NOSAVE"]);
+    for _ in 0..20 {
+        assert_eq!(weir.get("/a").status(), 200);
+    }
+    assert!(count(&weir, "store_errors") > 0);
+    redis.restart();
+    wait::until(DEADLINE, "hits again", || text(&weir, "/a").1.as_deref() == Some("HIT"));
+}
+
+#[test]
+fn a_redis_that_does_not_answer_is_no_reason_to_wait_or_fail() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    // The timeout is the one that is there when nothing is configured.
+    let weir = gateway_with(&origin, &format!("url: '{}'", redis.url()), "{mode: ttl, store: redis}");
+    wait::until(DEADLINE, "a hit", || text(&weir, "/a").1.as_deref() == Some("HIT"));
+    let errors = count(&weir, "store_errors");
+    redis.cli(["CLIENT", "PAUSE", "600000", "ALL"]);
+    for _ in 0..50 {
+        let reply = weir.get("/a");
+        assert_eq!((reply.status(), x_cache(&reply)), (200, Some("MISS")));
+    }
+    assert!(count(&weir, "store_errors") > errors);
+    // Gone and back, with nothing in it.
+    redis.restart();
+    wait::until(DEADLINE, "hits again", || text(&weir, "/a").1.as_deref() == Some("HIT"));
+}
+
+#[test]
+fn memory_goes_on_answering_when_redis_is_away() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, &redis, "{mode: ttl, store: [memory, redis]}");
+    text(&weir, "/a");
+    redis.cli(["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(text(&weir, "/a"), hit("answer 1"));
+    assert_eq!(text(&weir, "/b").0, "answer 2");
+    assert_eq!(text(&weir, "/b"), hit("answer 2"));
+}
+
+#[test]
+fn a_confirmed_answer_is_confirmed_for_every_gateway() {
+    let redis = Redis::start();
+    let origin = Upstream::start(|conn, request| {
+        let fields = [("Cache-Control", "max-age=100"), ("ETag", "\"a\"")];
+        match request.head.field("if-none-match") {
+            Some("\"a\"") => conn.respond(304, &fields, ""),
+            _ => conn.respond(200, &[fields[0], fields[1], ("Age", "200")], "body"),
+        }
+    });
+    let (first, second) = (
+        gateway(&origin, &redis, "{mode: http, store: redis}"),
+        gateway(&origin, &redis, "{mode: http, store: redis}"),
+    );
+    // Stale when it comes.
+    assert_eq!(text(&first, "/").0, "body");
+    wait_for_keys(&redis, 1);
+    let confirmed = second.get("/");
+    assert!(confirmed.field("cache-status").unwrap().contains("fwd-status=304"), "{confirmed:?}");
+    assert_eq!(confirmed.text(), "body");
+    wait::until(DEADLINE, "the other to find it fresh", || text(&first, "/") == hit("body"));
+    assert_eq!(origin.requests().iter().filter(|request| request.head.field("if-none-match").is_none()).count(), 1);
+}
+
+#[test]
+fn garbage_in_redis_is_nothing() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, &redis, "{mode: ttl, store: redis}");
+    text(&weir, "/a");
+    wait_for_keys(&redis, 1);
+    let name = keys(&redis).remove(0);
+    for garbage in ["", "x", "\u{1}A", "\u{1}Vxxxxxxxxxxxxxxxxxxxx", "\u{2}A0000000000000000000000000000000"] {
+        redis.cli(["SET", &name, garbage]);
+        let reply = weir.get("/a");
+        assert_eq!((reply.status(), x_cache(&reply)), (200, Some("MISS")), "{garbage:?}");
+        wait::until(DEADLINE, "the answer to be written again", || {
+            redis.cli(["STRLEN", &name]).trim() != garbage.len().to_string()
+        });
+    }
+}
+
+#[test]
+fn purges_and_changes_reach_every_gateway() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[("Cache-Control", "max-age=1000")]));
+    let cache = "{mode: http, store: [memory, redis]}";
+    let (a, b) = (gateway(&origin, &redis, cache), gateway(&origin, &redis, cache));
+    let first = text(&a, "/x").0;
+    wait_for_keys(&redis, 1);
+    assert_eq!(text(&b, "/x"), hit(&first));
+
+    let mut admin = RawClient::connect(a.admin_addr());
+    admin.request("POST", "/cache/purge", &[("Host", &a.admin_addr().to_string())], r#"{"url": "http://test/x"}"#);
+    assert_eq!(admin.read_response().text(), r#"{"purged":1}"#);
+    let second = text(&a, "/x").0;
+    assert_ne!(second, first, "what was purged does not come back from Redis");
+    wait::until(DEADLINE, "the other to hear of it", || text(&b, "/x").0 != first);
+
+    let current = text(&a, "/x").0;
+    a.request("DELETE", "/x", &[], "");
+    assert_ne!(text(&a, "/x").0, current);
+    wait::until(DEADLINE, "the other to hear of the change", || text(&b, "/x").0 != current);
+}
+
+#[test]
+fn misses_of_many_are_one_fetch_and_one_question_to_redis() {
+    let redis = Redis::start();
+    let gate = testkit::Gate::new();
+    let origin = Upstream::start(answer::gated(&gate, answer::ok("same")));
+    let weir = gateway(&origin, &redis, "{mode: ttl, store: redis}");
+    let mut clients: Vec<RawClient> = (0..50)
+        .map(|_| {
+            let mut client = weir.connect();
+            client.request("GET", "/", &[], "");
+            client
+        })
+        .collect();
+    origin.wait_for_requests(1);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.read_response().text(), "same");
+    }
+    assert_eq!(origin.request_count(), 1);
+}
