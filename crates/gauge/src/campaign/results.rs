@@ -251,6 +251,9 @@ pub struct Run {
     pub report: Option<Report>,
     /// What was seen of the machine and the processes from the first to the last measured request.
     pub observed: Option<Observed>,
+    /// What must be seen in this run: what its system (a variant of a gateway) asks for, else its workload.
+    #[serde(default)]
+    pub treatment: Option<Treatment>,
     /// Share of answers that showed the treatment.
     pub treated: Option<f64>,
 }
