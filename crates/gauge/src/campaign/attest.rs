@@ -256,3 +256,6 @@ fn shown(body: &[u8]) -> String {
     let begin: String = text.chars().take(MOST).collect();
     format!("{begin}... ({} bytes)", body.len())
 }
+
+#[cfg(test)]
+mod tests;

@@ -152,11 +152,12 @@ impl Campaign<'_> {
 
     fn usages(&mut self, generator: Handle, running: &Running) -> Usages {
         let there = self.there.as_mut();
+        // The generator first: once it has said that it is done, it soon is gone.
         Usages {
+            generator: self.generate.here.reading(generator),
             system: running.handle.and_then(|(handle, _)| there.reading(handle)),
             upstream: self.backends.reading(there),
             ticks: there.machine().0,
-            generator: self.generate.here.reading(generator),
         }
     }
 
@@ -189,6 +190,7 @@ impl Campaign<'_> {
             |error: String| Failure::Run(format!("the generator's report cannot be read: {error}; {said}"));
         let text = std::fs::read_to_string(&report).map_err(|error| unreadable(error.to_string()))?;
         let mut report = Report::from_json(&text).map_err(|error| unreadable(error.to_string()))?;
+        setup_failed(&report).map_or(Ok(()), |why| Err(Failure::Run(why)))?;
         slim(&mut report);
         Ok((report, observed))
     }
@@ -265,6 +267,16 @@ impl Campaign<'_> {
 /// The answers that show a treatment.
 fn mark(treatment: &Treatment) -> Option<Mark> {
     Some(Mark { header: treatment.header.clone()?, value: treatment.value.clone() })
+}
+
+/// Why a load cannot count: what its users do first did not work for all of them.
+fn setup_failed(report: &Report) -> Option<String> {
+    let setup = report.phases.iter().find(|phase| phase.name == "setup" && !phase.measured)?;
+    let errors = setup.total.errors.total.filter(|errors| *errors > 0)?;
+    let statuses: Vec<String> =
+        setup.total.statuses.iter().flatten().map(|(status, count)| format!("{count} times {status}")).collect();
+    let of = setup.total.ended().unwrap_or(errors);
+    Some(format!("{errors} of {of} requests of the setup went wrong ({}): the load would be another one", statuses.join(", ")))
 }
 
 /// Up to so many samples are kept one by one beside the histogram: where a percentile needs no more than a sample's quantile.

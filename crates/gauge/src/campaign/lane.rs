@@ -240,3 +240,6 @@ pub(super) fn describe(load: &PlannedLoad) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

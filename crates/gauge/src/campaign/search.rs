@@ -44,6 +44,8 @@ pub(super) struct Bisection {
     low: Option<(f64, bool)>,
     /// Lowest rate that did not.
     high: Option<f64>,
+    /// By how much the next rate is lower while none has met the SLO.
+    down: f64,
 }
 
 /// The next step.
@@ -56,16 +58,20 @@ pub(super) enum Step {
     Nothing,
 }
 
+/// Below this a rate says nothing of a server.
+const LEAST_RATE: f64 = 1.0;
+/// The first rate may have been far too bold.
+const BOLD: f64 = 4.0;
+
 impl Bisection {
     pub(super) fn new(from: f64, to: f64, precision: f64) -> Self {
-        Bisection { from, to, precision, low: None, high: None }
+        Bisection { from, to, precision, low: None, high: None, down: BOLD }
     }
 
     pub(super) fn next(&self) -> Step {
         match (self.low, self.high) {
             (None, None) => Step::Try(self.from),
-            // Perhaps the first rate was too bold.
-            (None, Some(high)) if high > self.from / 64.0 && high > 1.0 => Step::Try((high / 4.0).max(1.0)),
+            (None, Some(high)) if high > LEAST_RATE => Step::Try((high / self.down).max(LEAST_RATE)),
             (None, Some(_)) => Step::Nothing,
             (Some((low, _)), None) if low < self.to => Step::Try((low * 2.0).min(self.to)),
             (Some((low, _)), Some(high)) if high / low > 1.0 + self.precision => Step::Try((low * high).sqrt()),
@@ -78,17 +84,18 @@ impl Bisection {
         match (step, met) {
             (Step::Try(rate), true) => self.low = Some((rate, false)),
             (Step::Confirm(rate), true) => self.low = Some((rate, true)),
-            (Step::Try(rate), false) => self.high = Some(rate),
-            (Step::Confirm(rate), false) => {
-                // Once it held and once it did not: too high. What is below must be found again.
+            (Step::Try(rate), false) => {
                 self.high = Some(rate);
-                self.low = None;
+                if self.low.is_none() {
+                    self.down = (self.down * self.down).min(BOLD);
+                }
+            }
+            (Step::Confirm(rate), false) => {
+                // Once it held and once it did not: too high, and by little. What is below must be found again.
+                (self.high, self.low) = (Some(rate), None);
+                self.down = 1.0 + self.precision;
             }
             (Step::Found(_) | Step::Nothing, _) => {}
-        }
-        // After a refuted rate the next one is a little lower, not a quarter.
-        if let (Step::Confirm(rate), false) = (step, met) {
-            self.from = rate / (1.0 + self.precision);
         }
     }
 }
@@ -177,3 +184,6 @@ fn point(
     let cpu_per_request_s = cpu.zip(answered).map(|(cpu, answered)| cpu / answered as f64);
     Ok(Point { rate, met, confirmation, report, cpu_per_request_s })
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,3 +52,6 @@ impl Reading {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

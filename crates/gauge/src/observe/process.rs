@@ -133,7 +133,9 @@ pub fn reading(processes: &[Process], units: Units) -> Reading {
         user_s: Some(ticks(|process| process.user_ticks)),
         system_s: Some(ticks(|process| process.system_ticks)),
         on_cpu_s: on_cpu_ns.map(|ns| ns as f64 / 1e9),
-        rss_bytes: Some(processes.iter().map(|process| process.rss_pages).sum::<u64>() * units.page),
+        // What has ended has no memory; that is no measurement of it.
+        rss_bytes: (!processes.is_empty())
+            .then(|| processes.iter().map(|process| process.rss_pages).sum::<u64>() * units.page),
         voluntary: Some(processes.iter().map(|process| process.voluntary).sum()),
         involuntary: Some(processes.iter().map(|process| process.involuntary).sum()),
         processes: processes.len() as u32,

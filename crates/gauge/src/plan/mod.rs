@@ -355,3 +355,6 @@ impl Plan {
         self.systems.iter().find(|system| system.name == name)
     }
 }
+
+#[cfg(test)]
+mod tests;
