@@ -7,6 +7,11 @@ mod run {
 use run::campaign::{Campaign, GATEWAYS};
 use serde_json::Value;
 
+/// One gateway under a load that nobody waits for.
+fn endless() -> String {
+    format!("{}baseline: false\ntwin: false\n", GATEWAYS.replace("duration: 300ms", "duration: 300s"))
+}
+
 /// CPU time of a part of a run.
 fn cpu(run: &Value, part: &str) -> Option<f64> {
     let of = |field: &str| run["observed"][part][field].as_f64();
@@ -111,13 +116,16 @@ fn what_a_killed_campaign_left_running_is_ended_by_the_next_command() {
 
 #[test]
 fn ctrl_c_ends_everything_in_order() {
-    let campaign = Campaign::new(&GATEWAYS.replace("duration: 300ms", "duration: 60s"));
+    let campaign = Campaign::new(&endless());
     let process = campaign.start();
-    campaign.wait_until_something_runs();
+    campaign.wait_until_loaded();
     let (code, stderr) = process.interrupt();
     assert_eq!(code, 130, "{stderr}");
     assert!(stderr.contains("the same command goes on from there"), "{stderr}");
     campaign.nothing_runs();
+    let runs = campaign.runs();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0]["state"]["aborted"], "stopped by Ctrl-C or a signal");
 }
 
 #[test]
@@ -212,9 +220,9 @@ fn an_evaluation_that_makes_no_sense_starts_nothing() {
 
 #[test]
 fn two_campaigns_do_not_write_to_one_directory() {
-    let campaign = Campaign::new(&GATEWAYS.replace("duration: 300ms", "duration: 60s"));
+    let campaign = Campaign::new(&endless());
     let process = campaign.start();
-    campaign.wait_until_something_runs();
+    campaign.wait_until_loaded();
     let second = campaign.run(&[]);
     assert_eq!(second.code, 73, "{}", second.text());
     assert!(second.stderr.contains("another gauge is writing"), "{}", second.text());
@@ -241,9 +249,10 @@ fn systems_run_on_another_machine_over_ssh() {
     server.nothing_runs();
 
     // Killed: the connection ends, and with it what ran there.
-    campaign.rewrite(&format!("{}deploy: {{ssh: {}}}\n", GATEWAYS.replace("300ms", "60s"), server.config()));
+    campaign.rewrite(&format!("{}deploy: {{ssh: {}}}\n", endless(), server.config()));
     let process = campaign.start_with(&["--fresh"]);
-    server.wait_until_something_runs();
+    campaign.wait_until_loaded();
+    server.something_runs();
     process.kill();
     server.nothing_runs();
 }

@@ -156,6 +156,13 @@ impl Campaign {
         wait::until(LONG, "an nginx of the campaign", || self.processes().iter().any(|name| name.contains("nginx: worker")));
     }
 
+    /// A system is under load.
+    pub(crate) fn wait_until_loaded(&self) {
+        let file = self.out.join("state.json");
+        let warming = || std::fs::read_to_string(&file).is_ok_and(|text| text.contains("\"warming\""));
+        wait::until(LONG, "a run that is warming up", warming);
+    }
+
     pub(crate) fn nothing_runs(&self) {
         assert_eq!(self.processes(), [""; 0]);
     }
@@ -241,9 +248,9 @@ impl Sshd {
         self.folder.join("remote")
     }
 
-    pub(crate) fn wait_until_something_runs(&self) {
-        let worker = |name: &String| name.contains("nginx: worker");
-        wait::until(LONG, "an nginx over there", || processes_below(&self.remote()).iter().any(worker));
+    pub(crate) fn something_runs(&self) {
+        let there = processes_below(&self.remote());
+        assert!(there.iter().any(|name| name.contains("nginx: worker")), "{there:?}");
     }
 
     /// Ended, and tidied up.
