@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What Gauge writes for each gateway, given to the gateway itself: its own check, then real requests through it to real upstreams. Kong, which
-# has no package here, is held against its own converter; KrakenD and Tyk against the JSON schemas that they publish.
+# has no package here, is held against its own converter. Kong, KrakenD and Tyk are run too where their programs are found.
 source "$(dirname "$0")/../lib.sh"
 need_apt nginx-light haproxy openjdk-17-jdk-headless maven
 need_program go "Go 1.26 or newer builds the Fiber gateway: https://go.dev/doc/install"
@@ -24,7 +24,7 @@ cargo test --quiet --locked -p gauge --test gateways -- --ignored --nocapture >"
 read -r p f < <(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed;.*/\1 \2/p' "$logs/gauge-gateways.log") || true
 absent=$(grep -c 'is not here and was not run' "$logs/gauge-gateways.log" || true)
 passed=$((passed + ${p:-0} - absent)) failed=$((failed + ${f:-0})) skipped=$((skipped + absent))
-grep -E '^[a-z]+ [0-9]|is not here' "$logs/gauge-gateways.log" | sort -u | sed 's/^/  /'
+sed -nE 's/^\.*(running )?([a-z]+ ([0-9]+\.[0-9]|is not here).*)/  \2/p' "$logs/gauge-gateways.log" | sort -u
 [ "$code" = 0 ] || { [ "${f:-0}" != 0 ] || failed=$((failed + 1)); tail -n 60 "$logs/gauge-gateways.log"; }
 
 check() {

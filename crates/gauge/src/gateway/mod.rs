@@ -8,7 +8,7 @@
 //! use gauge::gateway::{self, Model, Options, Place};
 //!
 //! let text = b"openapi: 3.1.0\ninfo: {title: A, version: '1'}\nservers: [{url: 'http://127.0.0.1:9000'}]\n\
-//!     paths: {/bids/{id}: {get: {operationId: bid, parameters: [{name: id, in: path, required: true}], responses: {}}}}\n";
+//!     paths: {'/bids/{id}': {get: {operationId: bid, parameters: [{name: id, in: path, required: true}], responses: {}}}}\n";
 //! let api = apidoc::read_bytes("a.yaml", text).unwrap().api;
 //! let model = Model::new(&api, &Options::default()).unwrap();
 //! let nginx = gateway::by_name("nginx").unwrap();

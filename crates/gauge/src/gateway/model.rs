@@ -344,8 +344,13 @@ impl Model {
                 }
             }
         }
-        self.paths.sort_by_cached_key(|entry| entry.segments.iter().map(rank).collect::<Vec<_>>());
+        self.paths.sort_by_cached_key(|entry| order(&entry.segments));
     }
+}
+
+/// Sorts paths into the order in which they have to be tried.
+pub(super) fn order(segments: &[Segment]) -> Vec<(u8, usize)> {
+    segments.iter().map(rank).collect()
 }
 
 /// A literal before a segment with something literal in it, before a parameter; then the order of the description.

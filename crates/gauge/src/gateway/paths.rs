@@ -2,7 +2,7 @@
 
 use apidoc::Method;
 
-use super::model::{Model, Part, PathEntry, Segment, Target};
+use super::model::{Model, Part, PathEntry, Segment, Target, order};
 
 /// The paths of a model for a gateway that cannot say every segment: one for which `can` is false becomes a parameter, which matches more,
 /// and there is a note about it. Paths that thereby become one are one, if they go to one upstream.
@@ -24,9 +24,10 @@ pub(super) fn widened(model: &Model, can: impl Fn(&Segment) -> bool) -> Result<(
         notes.push(format!("{} is matched as {}", path.template(), wide.template()));
         match out.iter_mut().find(|other| same_shape(&other.segments, &wide.segments)) {
             None => out.push(wide),
-            Some(other) => merge(other, &wide, model)?,
+            Some(other) => merge(other, &wide, &path.template(), model)?,
         }
     }
+    out.sort_by_cached_key(|path| order(&path.segments));
     Ok((out, notes))
 }
 
@@ -44,7 +45,7 @@ fn same_shape(a: &[Segment], b: &[Segment]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || (a.parameter().is_some() && b.parameter().is_some()))
 }
 
-fn merge(into: &mut PathEntry, from: &PathEntry, model: &Model) -> Result<(), String> {
+fn merge(into: &mut PathEntry, from: &PathEntry, described: &str, model: &Model) -> Result<(), String> {
     for target in &from.targets {
         let taken = |method: &Method| {
             into.targets.iter().find(|other| other.methods.contains(method)).map(|other| other.upstream)
@@ -53,8 +54,7 @@ fn merge(into: &mut PathEntry, from: &PathEntry, model: &Model) -> Result<(), St
             target.methods.iter().find(|method| taken(method).is_some_and(|other| other != target.upstream))
         {
             return Err(format!(
-                "{method} {} and {method} {} are one to it, and they go to different upstreams ({})",
-                from.template(),
+                "{method} {described} and {method} {} are one to it, and they go to different upstreams ({})",
                 into.template(),
                 model.upstreams[target.upstream].url()
             ));

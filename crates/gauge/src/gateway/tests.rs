@@ -1,5 +1,6 @@
 //! The model, and what every gateway promises.
 
+mod adapters;
 mod model;
 
 use super::*;

@@ -21,12 +21,14 @@ fn description() -> String {
     text
 }
 
+pub(crate) fn api() -> apidoc::Api {
+    apidoc::read_bytes("many.yaml", description().as_bytes()).unwrap_or_else(|problems| panic!("{problems}")).api
+}
+
 #[test]
 fn six_hundred_operations_become_every_configuration() {
-    let text = description();
     let started = std::time::Instant::now();
-    let api = apidoc::read_bytes("many.yaml", text.as_bytes()).unwrap_or_else(|problems| panic!("{problems}")).api;
-    let model = model(&api, &Options::default());
+    let model = model(&api(), &Options::default());
     assert_eq!((model.routes.len(), model.paths.len(), model.upstreams.len()), (600, 400, 5));
     for gateway in gateway::all() {
         let mut place = Place::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");

@@ -11,7 +11,7 @@ use gauge::gateway::{self, Gateway, Model, Options, Part, PathEntry, Place, Prog
 use testkit::ports::Port;
 use testkit::{Message, Process, RawClient, Signal, Upstream, wait};
 
-use crate::{APIS, api, model};
+use crate::{APIS, api, many, model};
 
 /// More than any buffer, less than the 32 MiB that every gateway is told to take.
 const LARGE: usize = 24 << 20;
@@ -91,14 +91,14 @@ fn write(written: &Written, folder: &Path) {
     }
 }
 
-/// Upstreams with TLS want certificates that the machine trusts; here the gateway only says that the files are right.
-fn only_checked(gateway: &dyn Gateway, program: &Program, file: &str) {
+/// The gateway says that the files are right, and is not started: upstreams with TLS want certificates that the machine trusts.
+fn only_checked(gateway: &dyn Gateway, program: &Program, api: &apidoc::Api) {
     let folder = tempfile::tempdir().expect("a folder");
     let port = Port::free();
     let place = Place::new(port.address(), folder.path());
     // Some have no TLS yet, and say so.
     if let (Ok(written), Some(check)) =
-        (gateway.files(&model(&api(file), &Options::default()), &place), gateway.check(program, &place))
+        (gateway.files(&model(api, &Options::default()), &place), gateway.check(program, &place))
     {
         write(&written, folder.path());
         valid(gateway, &check, folder.path());
@@ -302,14 +302,15 @@ fn run(name: &str) {
     let version = gateway.version(&program).unwrap_or_default();
     assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{name} has the version '{version}'");
     println!("{name} {version}");
-    for (api, file) in APIS {
-        if api == "tls" {
-            only_checked(gateway, &program, file);
+    only_checked(gateway, &program, &many::api());
+    for (name_of_api, file) in APIS {
+        if name_of_api == "tls" {
+            only_checked(gateway, &program, &api(file));
             continue;
         }
         let running = start(gateway, &program, file);
         everything_passes_and_nothing_else(&running);
-        if api == "auction" {
+        if name_of_api == "auction" {
             large_bodies_pass(&running);
             connections_are_kept(&running);
         }
