@@ -113,15 +113,17 @@ pub struct Row {
     pub system: String,
     /// Which workload.
     pub workload: String,
-    /// Rounds whose figures are in the row.
+    /// Rounds whose times and rates are in the row. CPU time and memory are of every round that ran to its end, as each [`Estimate`] says.
     pub rounds: Vec<u32>,
-    /// Rounds that were left out, and why.
+    /// Those of them in which the machine was not as in other rounds, which count since most rounds are such.
+    pub unreadable: Vec<u32>,
+    /// Rounds whose times and rates were left out, and why.
     pub left_out: Vec<LeftOut>,
     /// What is wrong with the row; those of its runs are summed up here.
     pub verdicts: Vec<Verdict>,
-    /// Complete answers.
+    /// Complete answers, those of rounds that were left out too.
     pub answered: u64,
-    /// Share of requests that went wrong; null where errors were not counted.
+    /// Share of all requests that went wrong; null where errors were not counted.
     pub error_rate: Option<f64>,
     /// Answers per second.
     pub rate: Option<Estimate>,
@@ -199,6 +201,20 @@ pub enum Figure {
     Score,
 }
 
+impl Figure {
+    /// As it is printed: `cpu-per-request`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Figure::Rate => "rate",
+            Figure::Latency => "latency",
+            Figure::CpuPerRequest => "cpu-per-request",
+            Figure::Memory => "memory",
+            Figure::SloRate => "slo-rate",
+            Figure::Score => "score",
+        }
+    }
+}
+
 /// Two systems in the same rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -238,8 +254,10 @@ pub struct Twin {
 pub struct RunJudgement {
     /// [`crate::campaign::results::Run::id`].
     pub id: String,
-    /// Whether its figures are in the row.
+    /// Whether its times and rates are in the row.
     pub used: bool,
+    /// Whether its CPU time and memory are.
+    pub cpu_used: bool,
     /// What is wrong with it.
     pub verdicts: Vec<Verdict>,
 }

@@ -36,8 +36,10 @@ fn without(results: &Results, system: &str) -> Results {
 fn the_cheapest_is_first_and_gates_keep_others_out() {
     let (_, judgement) = judged();
     let order: Vec<&str> = judgement.ranking.iter().map(|place| place.system.as_str()).collect();
-    assert_eq!(order, ["weir", "nginx", "haproxy", "fiber", "envoy"]);
-    assert_eq!(judgement.ranking[0].place, 1);
+    assert_eq!((order[0], order[1], order[4], order.len()), ("weir", "nginx", "envoy", 5));
+    let places: Vec<u32> = judgement.ranking.iter().map(|place| place.place).collect();
+    assert_eq!(places, [1, 2, 3, 3, 5], "haproxy and fiber are as good as each other");
+    assert_eq!(judgement.ranking[2].tied_with, [order[3]]);
     assert_eq!(judgement.reference.as_deref(), Some("direct"));
     let unranked: Vec<(&str, &str)> =
         judgement.unranked.iter().map(|system| (system.system.as_str(), system.why[0].as_str())).collect();
@@ -207,7 +209,12 @@ fn recompute_writes_the_same_bytes_from_raw_data_alone() {
     let (results, judgement) = judged();
     let dir = tempfile::tempdir().expect("a directory");
     made_up::write_raw(dir.path(), results).expect("raw data");
-    report::write(dir.path(), results, judgement).expect("a report");
+    // In whatever order they were collected.
+    let mut shuffled = results.clone();
+    shuffled.runs.sort_by(|a, b| a.id.chars().rev().cmp(b.id.chars().rev()));
+    let shuffled_judgement = judge(&shuffled);
+    assert_eq!(shuffled_judgement.ranking, judgement.ranking);
+    report::write(dir.path(), &shuffled, &shuffled_judgement).expect("a report");
     let before = FILES.map(|name| fs::read(dir.path().join(name)).expect("written"));
     for name in FILES {
         fs::remove_file(dir.path().join(name)).expect("removed");
@@ -294,4 +301,93 @@ fn the_page_loads_nothing_and_escapes_what_it_shows() {
     assert_eq!(csv.lines().count(), results.runs.len() + 1);
     let markdown = fs::read_to_string(dir.path().join("report.md")).expect("written");
     assert!(markdown.contains("| 1 | weir | "));
+}
+
+/// Where most rounds would have to be left out, they count, and the report says so; a round in which only the host was taken away does not touch CPU time.
+#[test]
+fn a_restless_machine_is_told_of_and_its_rounds_are_kept() {
+    let (results, judgement) = judged();
+    let row = |judgement: &Judgement, system: &str| {
+        judgement.rows.iter().find(|row| row.system == system && row.workload == "browse").cloned().expect("a row")
+    };
+    let envoy = row(judgement, "envoy");
+    assert_eq!(envoy.rounds.len(), 8, "one noisy, one stolen from");
+    assert_eq!(envoy.cpu_us_per_request.map(|estimate| estimate.rounds), Some(10));
+    assert!(envoy.unreadable.is_empty());
+    let mut restless = results.clone();
+    for run in restless.runs.iter_mut().filter(|run| run.round > 3) {
+        if let Some(observed) = &mut run.observed {
+            observed.machine.steal = Some(0.05);
+        }
+    }
+    let restless = judge(&restless);
+    assert_eq!(row(&restless, "weir").rounds.len(), 10);
+    assert_eq!(row(&restless, "weir").unreadable.len(), 7);
+    assert!(restless.notes.iter().any(|note| note.contains("The machine was restless: of browse, retrieve")));
+    assert!(restless.ranking.iter().any(|place| place.system == "weir"));
+}
+
+/// A generator that was late has measured itself; no other round makes that good.
+#[test]
+fn runs_of_a_late_generator_never_count() {
+    let (results, _) = judged();
+    let mut late = results.clone();
+    let mut lag = Histogram::default();
+    (0..1_000).for_each(|index| lag.record(if index < 950 { 10_000 } else { 5_000_000 }));
+    let lag = gauge::load::report::Latency::of(lag);
+    for run in late.runs.iter_mut().filter(|run| run.system == "nginx" && run.workload == "browse" && run.round > 2) {
+        run.report.as_mut().expect("a report").total.generator_lag.clone_from(&lag);
+    }
+    let judgement = judge(&late);
+    let row = judgement.rows.iter().find(|row| row.system == "nginx" && row.workload == "browse").expect("a row");
+    assert_eq!(row.rounds, [1, 2]);
+    let nginx = judgement.unranked.iter().find(|system| system.system == "nginx").expect("not ranked");
+    assert!(nginx.why[0].contains("only 2 of 10 rounds count (round 3: generator-bound: "), "{:?}", nginx.why);
+}
+
+/// A workload that is only searched has no runs, and still a part in the score.
+#[test]
+fn a_search_needs_no_runs() {
+    let (results, _) = judged();
+    let mut searched = results.clone();
+    searched.runs.retain(|run| run.workload != "browse");
+    let judgement = judge(&searched);
+    let weir = judgement.ranking.iter().find(|place| place.system == "weir").expect("ranked");
+    assert!(
+        weir.parts
+            .iter()
+            .any(|part| part.workload.as_deref() == Some("browse") && part.part == gauge::judgement::Part::SloRate)
+    );
+    let row = judgement.rows.iter().find(|row| row.system == "weir" && row.workload == "browse").expect("a row");
+    assert!(row.highest_rate.is_some() && row.rounds.is_empty());
+    let mut none = searched.clone();
+    for search in none.searches.iter_mut().filter(|search| search.system == "weir") {
+        search.highest = None;
+        search.failed = Some("not even 100/s met the objective".to_owned());
+    }
+    let judgement = judge(&none);
+    let weir = judgement.unranked.iter().find(|system| system.system == "weir").expect("not ranked");
+    assert!(weir.why[0].contains("no rate met the objective: not even 100/s"), "{:?}", weir.why);
+    let dir = tempfile::tempdir().expect("a directory");
+    report::write(dir.path(), &none, &judgement).expect("a report");
+}
+
+/// A treatment that was not seen in one lane voids its runs, and the lane has no place.
+#[test]
+fn a_lane_without_its_treatment_is_not_ranked() {
+    let (results, _) = judged();
+    let mut cached = results.clone();
+    for run in cached.runs.iter_mut().filter(|run| run.system == "nginx") {
+        run.treatment = Some(gauge::campaign::results::Treatment {
+            name: "cache off".to_owned(),
+            header: Some("x-cache".to_owned()),
+            value: Some("HIT".to_owned()),
+            at_least: None,
+            at_most: Some(0.0),
+        });
+        run.treated = Some(0.4);
+    }
+    let judgement = judge(&cached);
+    let nginx = judgement.unranked.iter().find(|system| system.system == "nginx").expect("not ranked");
+    assert!(nginx.why[0].contains("treatment-not-applied: cache off: 40 % of the answers"), "{:?}", nginx.why);
 }

@@ -2,7 +2,7 @@
 
 use super::judge::Case;
 use super::rows::{Pool, of_operation, pool};
-use crate::campaign::results::{Role, SystemState};
+use crate::campaign::results::{Role, SystemState, WorkloadPlan};
 use crate::load::Report;
 use crate::load::report::Latency;
 use crate::score::age::{Metrics, as_coded, paper_endpoint};
@@ -31,16 +31,23 @@ pub(super) fn age(case: &Case<'_>) -> Option<AgeScores> {
         .iter()
         .filter(|system| system.role == Role::Gateway && system.state == SystemState::Ready)
         .map(|system| system.name.as_str())
-        .filter(|name| case.rows_of(name).all(|row| row.answered > 0) && case.rows_of(name).next().is_some())
+        .filter(|name| case.rows_of(name).any(|row| !row.rounds.is_empty()))
         .collect();
-    if gateways.len() < 2 {
+    // A workload that is only searched has no endpoint.
+    let answered = |workload: &&WorkloadPlan| {
+        gateways
+            .iter()
+            .all(|name| case.rows_of(name).any(|row| row.workload == workload.name && !row.rounds.is_empty()))
+    };
+    let workloads: Vec<&WorkloadPlan> = case.results.workloads.iter().filter(answered).collect();
+    if gateways.len() < 2 || workloads.is_empty() {
         return None;
     }
     let reports = |gateway: &str, workload: &str| -> Vec<&Report> {
         case.runs.row(gateway, workload).into_iter().filter_map(|judged| judged.used()).collect()
     };
     let mut endpoints = Vec::new();
-    for workload in &case.results.workloads {
+    for workload in &workloads {
         let all: Vec<Vec<&Report>> = gateways.iter().map(|gateway| reports(gateway, &workload.name)).collect();
         let in_all = |operation: &&String| {
             workload.operations.len() > 1
@@ -83,7 +90,7 @@ pub(super) fn age(case: &Case<'_>) -> Option<AgeScores> {
     let totals: Vec<Metrics> = gateways
         .iter()
         .map(|gateway| {
-            let all = case.results.workloads.iter().flat_map(|workload| reports(gateway, &workload.name));
+            let all = workloads.iter().flat_map(|workload| reports(gateway, &workload.name));
             let total = pool(all.map(|report| &report.total));
             // The total row's throughput: everything over all the time.
             let rate = (total.duration_s > 0.0).then(|| total.answered as f64 / total.duration_s);

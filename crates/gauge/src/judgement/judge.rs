@@ -62,13 +62,23 @@ pub fn judge(results: &Results) -> Judgement {
     let case = Case::of(results);
     let scored = super::ranking::rank(&case);
     let comparisons = comparisons(&case, &scored);
+    let twins = twins(&case, &scored);
     let mut notes = notes(&case);
     notes.extend(scored.notes.iter().cloned());
+    notes.extend(twins.iter().filter(|twin| twin.result.declared).map(|twin| {
+        format!(
+            "{} and its twin {}, which are the same, differed in {}{} by more than chance explains; smaller differences are not declared there.",
+            twin.system,
+            twin.twin,
+            twin.figure.as_str(),
+            twin.workload.as_ref().map_or(String::new(), |workload| format!(" under {workload}")),
+        )
+    }));
     Judgement {
         format: FORMAT,
         gauge: env!("CARGO_PKG_VERSION").to_owned(),
         reference: case.reference.map(str::to_owned),
-        twins: twins(&case, &scored),
+        twins,
         weights: scored.weights,
         sensitivity: scored.sensitivity,
         ranking: scored.ranking,
@@ -82,6 +92,7 @@ pub fn judge(results: &Results) -> Judgement {
             .map(|judged| RunJudgement {
                 id: judged.run.id.clone(),
                 used: judged.used().is_some(),
+                cpu_used: judged.cpu_used().is_some(),
                 verdicts: judged.verdicts.clone(),
             })
             .collect(),
@@ -106,6 +117,20 @@ fn notes(case: &Case<'_>) -> Vec<String> {
             "With {} rounds no difference can be declared: that takes {}. Systems are in the order of their medians, and all are tied.",
             case.rounds,
             crate::stats::MIN_ROUNDS
+        ));
+    }
+    let unreadable: Vec<&str> = case
+        .results
+        .workloads
+        .iter()
+        .map(|workload| workload.name.as_str())
+        .filter(|name| case.rows.iter().any(|row| row.workload == *name && !row.unreadable.is_empty()))
+        .collect();
+    if !unreadable.is_empty() {
+        notes.push(format!(
+            "The machine was restless: of {} most rounds would have to be left out, so they count, and response times and rates are no better than the \
+             comparison within each round makes them.",
+            unreadable.join(", ")
         ));
     }
     if case.runs.direct.is_none() {

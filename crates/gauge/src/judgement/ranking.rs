@@ -122,7 +122,8 @@ fn gates(case: &Case<'_>, system: &System, costs: &Costs) -> Vec<String> {
     for workload in &case.results.workloads {
         let Some(row) = case.rows_of(&system.name).find(|row| row.workload == workload.name) else { continue };
         let all = row.rounds.len() + row.left_out.len();
-        if all == 0 {
+        let searched = row.highest_rate.is_some() || row.search_failed.is_some();
+        if all == 0 && !searched {
             why.push(format!("{}: it has no run", workload.name));
         } else if (row.rounds.len() as f64) < all as f64 * ROUNDS_USED {
             let reason = row.left_out.first().map_or("", |left_out| left_out.why.as_str());
@@ -184,7 +185,9 @@ pub(super) fn rank(case: &Case<'_>) -> Scored {
             ));
         }
     }
-    let used = |part: Part| weights.iter().filter(|((_, own), _)| *own == part).map(|(_, weight)| weight).sum();
+    let used = |part: Part| {
+        weights.iter().filter(|((_, own), _)| *own == part).map(|(_, weight)| weight).sum::<f64>().max(0.0)
+    };
     Scored {
         sensitivity: sensitivity(&all, &ranking),
         ranking,

@@ -12,16 +12,41 @@ use crate::verdict::{self, Context, Control, Name, Verdict};
 pub(super) struct Judged<'r> {
     pub(super) run: &'r Run,
     pub(super) verdicts: Vec<Verdict>,
-    /// Why it does not count.
-    pub(super) left_out: Option<String>,
+    /// Why nothing of it counts.
+    void: Option<String>,
+    /// Why its times and rates do not count: the generator was late, and that no other run makes good.
+    late: Option<String>,
+    /// Why its times and rates had better not count: the machine was not as it was in other rounds.
+    moved: Option<String>,
+    /// They do nevertheless, since most runs of the row are such.
+    kept: bool,
 }
 
 impl<'r> Judged<'r> {
-    /// Its report, if it counts.
+    /// Its report, if its times and rates count.
     pub(super) fn used(&self) -> Option<&'r Report> {
-        if self.left_out.is_some() { None } else { self.run.report.as_ref() }
+        if self.left_out().is_some() { None } else { self.run.report.as_ref() }
+    }
+
+    /// Its report, if its processor time and memory count. Those hardly depend on what else the machine does.
+    pub(super) fn cpu_used(&self) -> Option<&'r Report> {
+        if self.void.is_some() { None } else { self.run.report.as_ref() }
+    }
+
+    /// Why its times and rates do not count.
+    fn left_out(&self) -> Option<&String> {
+        self.void.as_ref().or(self.late.as_ref()).or(self.moved.as_ref().filter(|_| !self.kept))
+    }
+
+    /// Whether its times and rates count though the machine was not as it was in other rounds.
+    pub(super) fn kept(&self) -> bool {
+        self.kept && self.moved.is_some() && self.used().is_some()
     }
 }
+
+/// Share of a row's runs that must be readable for the others to be left out. With fewer, what is left says less than all of them: systems are compared within
+/// a round, and what the machine did in it happened to all.
+const READABLE: f64 = 0.5;
 
 /// The runs of a campaign, each looked at.
 pub(super) struct Runs<'r> {
@@ -54,7 +79,7 @@ impl<'r> Runs<'r> {
                 noisy.insert((&workload.name, round), evidence);
             }
         }
-        let all = results
+        let mut all: Vec<Judged<'r>> = results
             .runs
             .iter()
             .map(|run| {
@@ -63,6 +88,7 @@ impl<'r> Runs<'r> {
                 judge_run(results, run, control, noisy.get(&key))
             })
             .collect();
+        keep(&mut all);
         Runs { results, all, direct }
     }
 
@@ -74,9 +100,13 @@ impl<'r> Runs<'r> {
         runs
     }
 
-    /// Systems with runs.
+    /// Systems with runs or searches.
     pub(super) fn systems(&self) -> impl Iterator<Item = &'r System> + '_ {
-        self.results.systems.iter().filter(|system| self.all.iter().any(|judged| judged.run.system == system.name))
+        let searches = &self.results.searches;
+        self.results.systems.iter().filter(|system| {
+            self.all.iter().any(|judged| judged.run.system == system.name)
+                || searches.iter().any(|search| search.system == system.name)
+        })
     }
 }
 
@@ -90,11 +120,8 @@ fn judge_run<'r>(results: &'r Results, run: &'r Run, control: Option<&'r Run>, n
         }
     };
     let Some(report) = run.report.as_ref() else {
-        return Judged {
-            run,
-            verdicts: Vec::new(),
-            left_out: state.or_else(|| Some("nothing was measured".to_owned())),
-        };
+        let void = state.or_else(|| Some("nothing was measured".to_owned()));
+        return Judged { run, verdicts: Vec::new(), void, late: None, moved: None, kept: false };
     };
     let plan = results.workloads.iter().find(|workload| workload.name == run.workload);
     let mut verdicts = verdict::look(report, &context(results, plan, run, control));
@@ -102,11 +129,25 @@ fn judge_run<'r>(results: &'r Results, run: &'r Run, control: Option<&'r Run>, n
         verdicts.push(Verdict { name: Name::NoisyControl, evidence: evidence.clone() });
         verdicts.sort_by_key(|verdict| verdict.name);
     }
-    let void = || verdicts.iter().find(|verdict| verdict.name.voids_run()).map(named);
-    let left_out = state
-        .or_else(void)
-        .or_else(|| verdict::late(report).map(|evidence| format!("{}: {evidence}", Name::GeneratorBound)));
-    Judged { run, verdicts, left_out }
+    let first = |which: fn(Name) -> bool| verdicts.iter().find(|verdict| which(verdict.name)).map(named);
+    let void = state.or_else(|| first(Name::voids_run));
+    let moved = first(Name::voids_times);
+    let late = verdict::late(report).map(|evidence| format!("{}: {evidence}", Name::GeneratorBound));
+    Judged { run, verdicts, void, late, moved, kept: false }
+}
+
+/// Where most of a row's runs are of a machine that moved, they count all the same.
+fn keep(all: &mut [Judged<'_>]) {
+    let mut rows: BTreeMap<(&str, &str), (u32, u32)> = BTreeMap::new();
+    for judged in all.iter().filter(|judged| judged.void.is_none() && judged.late.is_none()) {
+        let (runs, readable) = rows.entry((&judged.run.system, &judged.run.workload)).or_default();
+        *runs += 1;
+        *readable += u32::from(judged.moved.is_none());
+    }
+    for judged in all {
+        let row = rows.get(&(judged.run.system.as_str(), judged.run.workload.as_str()));
+        judged.kept = row.is_some_and(|(runs, readable)| f64::from(*readable) < f64::from(*runs) * READABLE);
+    }
 }
 
 fn named(verdict: &Verdict) -> String {
@@ -124,7 +165,7 @@ fn context<'r>(
     if planned.concurrency.is_some() && planned.think_s.is_none() {
         planned.think_s = Some(0.0);
     }
-    let treatment = plan.and_then(|plan| plan.treatment.as_ref());
+    let treatment = run.treatment.as_ref().or_else(|| plan.and_then(|plan| plan.treatment.as_ref()));
     Context {
         planned,
         direct: control.and_then(|control| control.report.as_ref()).map(|report| &report.total),
@@ -136,7 +177,9 @@ fn context<'r>(
     }
 }
 
-/// The rounds of a row that do not count.
+/// The rounds of a row whose times and rates do not count.
 pub(super) fn left_out(runs: &[&Judged<'_>]) -> Vec<LeftOut> {
-    runs.iter().filter_map(|judged| Some(LeftOut { round: judged.run.round, why: judged.left_out.clone()? })).collect()
+    runs.iter()
+        .filter_map(|judged| Some(LeftOut { round: judged.run.round, why: judged.left_out()?.clone() }))
+        .collect()
 }

@@ -9,7 +9,7 @@ use crate::load::Report;
 use crate::load::report::{Latency, Measurement};
 use crate::stats::Estimate;
 use crate::verdict::words::number;
-use crate::verdict::{self, Context, Name, Verdict};
+use crate::verdict::{self, Name, Verdict};
 
 /// A figure by round.
 pub(super) type Series = BTreeMap<u32, f64>;
@@ -57,16 +57,18 @@ fn cpu_us(usage: Option<&Usage>, report: &Report) -> Option<f64> {
 pub(super) fn figures(runs: &[&Judged<'_>], searches: &[&Search], tail: Option<f64>) -> Figures {
     let mut figures = Figures::default();
     for judged in runs {
-        let Some(report) = judged.used() else { continue };
         let round = judged.run.round;
         let put = |series: &mut Series, value: Option<f64>| {
             if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
                 series.insert(round, value);
             }
         };
-        put(&mut figures.rate, report.total.rate.achieved);
-        let latency = report.total.latency.as_ref();
-        put(&mut figures.tail_ms, tail.and_then(|tail| percentile(latency?, tail)));
+        if let Some(report) = judged.used() {
+            let latency = report.total.latency.as_ref();
+            put(&mut figures.rate, report.total.rate.achieved);
+            put(&mut figures.tail_ms, tail.and_then(|tail| percentile(latency?, tail)));
+        }
+        let Some(report) = judged.cpu_used() else { continue };
         let observed = judged.run.observed.as_ref();
         let system = observed.and_then(|observed| observed.system.as_ref());
         let upstream = observed.and_then(|observed| observed.upstream.as_ref());
@@ -100,6 +102,8 @@ pub(super) fn row(
     let judged = runs.row(system, workload);
     let used: Vec<&Report> = judged.iter().filter_map(|judged| judged.used()).collect();
     let total = pool(used.iter().map(|report| &report.total));
+    // What went wrong went wrong, whether its round counts or not.
+    let all = pool(judged.iter().filter_map(|judged| judged.run.report.as_ref()).map(|report| &report.total));
     let added = direct.and_then(|direct| {
         let pairs = own.tail_ms.iter().filter_map(|(round, ms)| Some(ms - direct.tail_ms.get(round)?));
         Estimate::of(&pairs.collect::<Vec<_>>())
@@ -111,10 +115,11 @@ pub(super) fn row(
         system: system.to_owned(),
         workload: workload.to_owned(),
         rounds: judged.iter().filter(|judged| judged.used().is_some()).map(|judged| judged.run.round).collect(),
+        unreadable: judged.iter().filter(|judged| judged.kept()).map(|judged| judged.run.round).collect(),
         left_out: left_out(&judged),
-        verdicts: verdicts(&judged, &total, used.first().copied()),
-        answered: total.answered,
-        error_rate: total.error_rate(),
+        verdicts: verdicts(&judged, &total),
+        answered: all.answered,
+        error_rate: all.error_rate(),
         rate: estimate(&own.rate),
         requested_rate: crate::stats::median(&requested),
         latency: total.latency.as_ref().map(suffices),
@@ -255,19 +260,13 @@ pub(super) fn of_operation<'r>(reports: &[&'r Report], name: &str) -> impl Itera
 }
 
 /// What is wrong with a row: what its runs have in common, and its own number of samples.
-fn verdicts(runs: &[&Judged<'_>], total: &Pool, first: Option<&Report>) -> Vec<Verdict> {
+fn verdicts(runs: &[&Judged<'_>], total: &Pool) -> Vec<Verdict> {
     let judged: Vec<_> = runs.iter().filter(|judged| judged.run.report.is_some()).collect();
     let mut verdicts = Vec::new();
     for name in Name::ALL {
         if name == Name::FewSamples {
             // All rounds together may have enough.
-            let mut pooled = Report::of(first.map_or("gauge", |report| &report.generator.name));
-            pooled.total.latency.clone_from(&total.latency);
-            verdicts.extend(
-                verdict::look(&pooled, &Context::default())
-                    .into_iter()
-                    .filter(|verdict| verdict.name == Name::FewSamples),
-            );
+            verdicts.extend(few_samples(total).map(|evidence| Verdict { name, evidence }));
             continue;
         }
         let with: Vec<(u32, &Verdict)> = judged
@@ -275,7 +274,7 @@ fn verdicts(runs: &[&Judged<'_>], total: &Pool, first: Option<&Report>) -> Vec<V
             .filter_map(|judged| Some((judged.run.round, judged.verdicts.iter().find(|verdict| verdict.name == name)?)))
             .collect();
         // What voids a run, and errors, are told of however few; that a limit was near in a few rounds is not what the row is about.
-        let few = !name.voids_run() && !matches!(name, Name::Errors | Name::ErrorsUnmeasured);
+        let few = !name.voids_run() && !name.voids_times() && !matches!(name, Name::Errors | Name::ErrorsUnmeasured);
         let Some((_, example)) = with.first() else { continue };
         if few && with.len() * 2 <= judged.len() {
             continue;
@@ -289,4 +288,22 @@ fn verdicts(runs: &[&Judged<'_>], total: &Pool, first: Option<&Report>) -> Vec<V
         verdicts.push(Verdict { name, evidence });
     }
     verdicts
+}
+
+/// The percentiles that a row has too few samples for. They are not shown.
+fn few_samples(total: &Pool) -> Option<String> {
+    let count = total.latency.as_ref()?.count?;
+    let missing: Vec<String> = [90.0, 95.0, 99.0]
+        .into_iter()
+        .filter(|percentile| count < verdict::needed(*percentile))
+        .map(|percentile| format!("p{} ({})", number(percentile), number(verdict::needed(percentile) as f64)))
+        .collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "{} samples over all rounds are too few for {}, which {} not shown",
+            number(count as f64),
+            missing.join(", "),
+            if missing.len() == 1 { "is" } else { "are" }
+        )
+    })
 }

@@ -5,7 +5,7 @@ use crate::campaign::results::{RunState, Usage};
 use crate::judgement::Judgement;
 use crate::load::report::Latency;
 
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 32] = [
     "id",
     "round",
     "place",
@@ -13,6 +13,7 @@ const COLUMNS: [&str; 31] = [
     "workload",
     "state",
     "used",
+    "cpu_used",
     "verdicts",
     "duration_s",
     "requested_rate",
@@ -62,6 +63,7 @@ pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
             run.workload.clone(),
             state(&run.state).to_owned(),
             judged.used.to_string(),
+            judged.cpu_used.to_string(),
             verdicts.join(" "),
             text(total.and_then(|total| total.duration_s)),
             text(total.and_then(|total| total.rate.requested)),

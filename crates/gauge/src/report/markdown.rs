@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::view::{
-    added, date, headline, interval, number, or_dash, part, percent, place, row, shown, size, time, us, version,
+    added, date, findings, headline, interval, number, or_dash, part, percent, place, row, score, shown, size, time,
+    us, version,
 };
 use crate::campaign::Results;
 use crate::judgement::Judgement;
@@ -27,10 +28,9 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     if let Some(age) = &judgement.age {
         let _ = writeln!(text, "## AGE\n\nAs in the paper ({} of 10 metrics), and as coded.\n", age.metrics);
         let _ = writeln!(text, "| gateway | paper | as coded |\n|---|---|---|");
-        for score in &age.paper {
-            let coded = age.coded.iter().find(|(name, _)| *name == score.system).map(|(_, score)| *score);
-            let _ =
-                writeln!(text, "| {} | {} | {} |", cell(&score.system), number(score.score), or_dash(coded, number));
+        for own in &age.paper {
+            let coded = age.coded.iter().find(|(name, _)| *name == own.system).map(|(_, score)| *score);
+            let _ = writeln!(text, "| {} | {} | {} |", cell(&own.system), score(own.score), or_dash(coded, number));
         }
         text.push('\n');
     }
@@ -71,7 +71,7 @@ fn ranking(text: &mut String, judgement: &Judgement) {
                 "| {} | {} | {} | {} | {} |",
                 place.place,
                 cell(&place.system),
-                interval(Some(&place.score), number),
+                interval(Some(&place.score), score),
                 percent(place.first),
                 cell(&place.tied_with.join(", ")),
             );
@@ -118,24 +118,23 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
 }
 
 fn verdicts(text: &mut String, judgement: &Judgement) {
-    let all: Vec<_> =
-        judgement.rows.iter().flat_map(|row| row.verdicts.iter().map(move |verdict| (row, verdict))).collect();
+    let all = findings(judgement);
     if all.is_empty() {
         let _ = writeln!(text, "Nothing was found to be wrong with any row.\n");
         return;
     }
     let _ = writeln!(
         text,
-        "## What is wrong with what was measured\n\n| system | workload | verdict | evidence |\n|---|---|---|---|"
+        "## What is wrong with what was measured\n\n| systems | workload | verdict | evidence |\n|---|---|---|---|"
     );
-    for (row, verdict) in all {
+    for finding in all {
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} |",
-            cell(&row.system),
-            cell(&row.workload),
-            verdict.name,
-            cell(&verdict.evidence)
+            cell(&finding.systems.join(", ")),
+            cell(finding.workload),
+            finding.verdict.name,
+            cell(&finding.verdict.evidence)
         );
     }
     text.push('\n');

@@ -9,14 +9,15 @@ mod markdown;
 mod raw;
 mod view;
 
+use std::borrow::Cow;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::campaign::Results;
-use crate::campaign::results::FORMAT;
-use crate::judgement::Judgement;
+use crate::campaign::results::{FORMAT, Run};
+use crate::judgement::{Judgement, RunJudgement};
 
 pub use raw::{RawError, read_raw};
 
@@ -34,6 +35,7 @@ struct Document<'d> {
 /// # Errors
 /// The first file that could not be written.
 pub fn write(dir: &Path, results: &Results, judgement: &Judgement) -> Result<(), WriteError> {
+    let (results, judgement) = &in_order(results, judgement);
     let html = html::page(results, judgement);
     let markdown = markdown::page(results, judgement);
     let csv = csv::table(results, judgement);
@@ -42,6 +44,20 @@ pub fn write(dir: &Path, results: &Results, judgement: &Judgement) -> Result<(),
         put(dir, name, text.as_bytes()).map_err(|error| WriteError { path: dir.join(name), error })?;
     }
     Ok(())
+}
+
+/// The same with the runs in the order in which [`read_raw`] gives them: what was measured may have been collected in another.
+fn in_order<'r>(results: &'r Results, judgement: &'r Judgement) -> (Cow<'r, Results>, Cow<'r, Judgement>) {
+    let ordered = |a: &Run, b: &Run| raw::order(a, b).is_le();
+    if results.runs.is_sorted_by(ordered) || results.runs.len() != judgement.runs.len() {
+        return (Cow::Borrowed(results), Cow::Borrowed(judgement));
+    }
+    let mut pairs: Vec<(Run, RunJudgement)> =
+        results.runs.iter().cloned().zip(judgement.runs.iter().cloned()).collect();
+    pairs.sort_by(|(a, _), (b, _)| raw::order(a, b));
+    let (mut results, mut judgement) = (results.clone(), judgement.clone());
+    (results.runs, judgement.runs) = pairs.into_iter().unzip();
+    (Cow::Owned(results), Cow::Owned(judgement))
 }
 
 /// `results.json` as text.

@@ -1,5 +1,6 @@
 //! A campaign as it lies on disk, run by run.
 
+use std::cmp::Ordering;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,8 +54,14 @@ pub fn read_raw(dir: &Path) -> Result<Results, RawError> {
         })?;
         results.runs.push(run);
     }
-    results.runs.sort_by(|a, b| (a.round, a.place, &a.id).cmp(&(b.round, b.place, &b.id)));
+    results.runs.sort_by(order);
     Ok(results)
+}
+
+/// The order of runs: as they were made, which is by round and place, and within a place, which is a system's, by when they began.
+pub(super) fn order(a: &Run, b: &Run) -> Ordering {
+    let key = |run: &Run| (run.round, run.place, run.started_unix_ms);
+    key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
 }
 
 fn text(path: &Path) -> Result<String, RawError> {

@@ -4,6 +4,7 @@ use crate::campaign::Results;
 use crate::campaign::results::{Role, System, SystemState};
 use crate::judgement::{Figure, Judgement, Part, Place, Row};
 use crate::stats::Estimate;
+use crate::verdict::Verdict;
 pub(super) use crate::verdict::words::{number, percent, size, time};
 
 /// Whether a system has runs to show: not a twin, not one that was never run.
@@ -12,7 +13,12 @@ pub(super) fn shown<'r>(results: &'r Results, judgement: &Judgement) -> Vec<&'r 
         .systems
         .iter()
         .filter(|system| !matches!(system.role, Role::TwinOf(_)))
-        .filter(|system| judgement.rows.iter().any(|row| row.system == system.name && row.answered > 0))
+        .filter(|system| {
+            judgement
+                .rows
+                .iter()
+                .any(|row| row.system == system.name && (row.answered > 0 || row.highest_rate.is_some()))
+        })
         .collect()
 }
 
@@ -32,8 +38,18 @@ pub(super) fn interval(estimate: Option<&Estimate>, words: impl Fn(f64) -> Strin
         None => "—".to_owned(),
         Some(estimate) if estimate.rounds < 2 || estimate.low == estimate.high => words(estimate.median),
         Some(estimate) => {
-            format!("{} ({} to {})", words(estimate.median), words(estimate.low), words(estimate.high))
+            format!("{} ({})", words(estimate.median), range(estimate, words))
         }
+    }
+}
+
+/// `11.9 to 12.8 ms`: the unit once, where it is the same.
+pub(super) fn range(estimate: &Estimate, words: impl Fn(f64) -> String) -> String {
+    let (low, high) = (words(estimate.low), words(estimate.high));
+    let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+    match (unit(&low), unit(&high)) {
+        (Some(ours), Some(theirs)) if ours == theirs => format!("{} to {high}", &low[..low.len() - ours.len() - 1]),
+        _ => format!("{low} to {high}"),
     }
 }
 
@@ -47,6 +63,11 @@ pub(super) fn us(us: f64) -> String {
     time(us / 1e3)
 }
 
+/// A score: a tenth is finer than any interval.
+pub(super) fn score(score: f64) -> String {
+    format!("{score:.1}")
+}
+
 /// `+0.12 ms`.
 pub(super) fn added(ms: f64) -> String {
     if ms < 0.0 { format!("−{}", time(-ms)) } else { format!("+{}", time(ms)) }
@@ -54,13 +75,13 @@ pub(super) fn added(ms: f64) -> String {
 
 /// `1.42 x`.
 pub(super) fn times(ratio: f64) -> String {
-    format!("{} ×", number(ratio))
+    if ratio >= 100.0 { format!("{} ×", number(ratio)) } else { format!("{ratio:.2} ×") }
 }
 
 /// A part of the score in words.
 pub(super) fn part(part: Part) -> &'static str {
     match part {
-        Part::SloRate => "highest rate within the objective",
+        Part::SloRate => "rate within objective",
         Part::AddedLatency => "response time",
         Part::CpuPerRequest => "CPU per request",
         Part::Memory => "memory",
@@ -118,7 +139,7 @@ pub(super) fn date(unix_ms: u64) -> String {
 /// The headline: who is first, and whether that is more than chance.
 pub(super) fn headline(judgement: &Judgement) -> String {
     let Some(first) = judgement.ranking.first() else {
-        return "No gateway passed the gates, so none is ranked.".to_owned();
+        return "No gateway is ranked; why is said of each below.".to_owned();
     };
     let top: Vec<&str> =
         judgement.ranking.iter().filter(|place| place.place == 1).map(|place| place.system.as_str()).collect();
@@ -140,4 +161,25 @@ pub(super) fn list(names: &[&str]) -> String {
         [only] => (*only).to_owned(),
         [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
     }
+}
+
+/// A verdict, and whom it is about: what is wrong with a whole round is said once, not of every system.
+pub(super) struct Finding<'j> {
+    pub(super) systems: Vec<&'j str>,
+    pub(super) workload: &'j str,
+    pub(super) verdict: &'j Verdict,
+}
+
+/// The verdicts on rows, equal ones together.
+pub(super) fn findings(judgement: &Judgement) -> Vec<Finding<'_>> {
+    let mut findings: Vec<Finding<'_>> = Vec::new();
+    for row in &judgement.rows {
+        for verdict in &row.verdicts {
+            match findings.iter_mut().find(|known| known.workload == row.workload && known.verdict == verdict) {
+                Some(known) => known.systems.push(&row.system),
+                None => findings.push(Finding { systems: vec![&row.system], workload: &row.workload, verdict }),
+            }
+        }
+    }
+    findings
 }

@@ -184,8 +184,8 @@ pub fn probability_of_first(gateways: &[&Costs], rounds: u32) -> Vec<f64> {
     let draws = drawn.iter().map(Vec::len).min().unwrap_or(0);
     let mut first = vec![0_u32; gateways.len()];
     for draw in 0..draws {
-        let best = (0..gateways.len()).min_by(|a, b| drawn[*a][draw].total_cmp(&drawn[*b][draw]));
-        if let Some(best) = best {
+        let costs = drawn.iter().map(|costs| costs[draw]).enumerate();
+        if let Some((best, _)) = costs.min_by(|(_, a), (_, b)| a.total_cmp(b)) {
             first[best] += 1;
         }
     }

@@ -157,3 +157,15 @@ proptest! {
         prop_assert!(one.low <= one.median + 1e-9 && one.median <= one.high + 1e-9);
     }
 }
+
+/// The worked example of docs/scores.md.
+#[test]
+fn the_example_of_the_documentation() {
+    let cells = vec![
+        cell(Part::AddedLatency, 3.0 / 7.0, &[1.5; 10]),
+        cell(Part::CpuPerRequest, 3.0 / 7.0, &[0.5; 10]),
+        cell(Part::Memory, 1.0 / 7.0, &[0.5; 10]),
+    ];
+    let score = Costs { cells }.score(10).expect("a score").median;
+    assert_eq!(format!("{score:.1}"), "124.9");
+}

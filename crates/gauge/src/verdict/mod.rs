@@ -90,18 +90,16 @@ impl Name {
         }
     }
 
-    /// Whether a run with this verdict says nothing at all, so that its figures are left out of its row. The others are about the system (errors, a rate that it
-    /// does not carry), or spoil a part of the figures only (a percentile, a rate that the generator limits).
+    /// Whether a run with this verdict says nothing at all, so that its figures are left out of its row. The others are about the machine, or about the
+    /// system (errors, a rate that it does not carry), or spoil a part of the figures only (a percentile, a rate that the generator limits).
     pub fn voids_run(self) -> bool {
-        match self {
-            Name::LittlesLaw | Name::Truncated | Name::TreatmentNotApplied | Name::NoisyControl | Name::Steal => true,
-            Name::GeneratorBound
-            | Name::UpstreamBound
-            | Name::RateNotAchieved
-            | Name::Errors
-            | Name::ErrorsUnmeasured
-            | Name::FewSamples => false,
-        }
+        matches!(self, Name::LittlesLaw | Name::Truncated | Name::TreatmentNotApplied)
+    }
+
+    /// Whether the times and rates of a run with this verdict are not to be set beside those of other rounds: the machine was not as it was there.
+    /// Processor time and memory hardly depend on that.
+    pub fn voids_times(self) -> bool {
+        matches!(self, Name::NoisyControl | Name::Steal)
     }
 
     /// Whether a system with this verdict on a row has no place in the ranking.

@@ -402,7 +402,7 @@ fn figures_in_sentences() {
     assert_eq!(percent(0.012), "1.2 %");
     assert_eq!(percent(0.00002), "0.0020 %");
     assert_eq!(time(0.98), "0.98 ms");
-    assert_eq!(time(0.045), "45 us");
+    assert_eq!(time(0.045), "45.0 us");
     assert_eq!(time(12_345.0), "12.3 s");
     assert_eq!(time(0.0), "0 ms");
     assert_eq!(size(10.0 * 1024.0 * 1024.0), "10.0 MiB");

@@ -24,7 +24,8 @@ pub(crate) fn number(value: f64) -> String {
 
 /// `12.3 %` of a share of 1.
 pub(crate) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
+    // A sum of nothing is -0.
+    let percent = share * 100.0 + 0.0;
     let digits = match percent.abs() {
         size if size >= 10.0 || size == 0.0 => 0,
         size if size >= 1.0 => 1,
@@ -34,7 +35,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
-/// `0.98 ms`, `45 us`, `1.2 s`.
+/// `0.98 ms`, `45.0 us`, `1.2 s`.
 pub(crate) fn time(ms: f64) -> String {
     match ms.abs() {
         size if size >= 10_000.0 => format!("{:.1} s", ms / 1e3),
@@ -43,7 +44,7 @@ pub(crate) fn time(ms: f64) -> String {
         size if size >= 10.0 => format!("{ms:.1} ms"),
         size if size >= 0.1 => format!("{ms:.2} ms"),
         0.0 => "0 ms".to_owned(),
-        _ => format!("{:.0} us", ms * 1e3),
+        _ => format!("{:.1} us", ms * 1e3),
     }
 }
 

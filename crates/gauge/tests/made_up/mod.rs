@@ -61,7 +61,7 @@ fn latency(random: &mut Random, count: u64, base_ms: f64, added_ms: f64, noise: 
     for _ in 0..count {
         let work = base_ms * (0.18 * gauss(random)).exp();
         let own = added_ms * (0.35 * gauss(random)).exp();
-        let slow = if random.share() < 0.012 { (base_ms + added_ms * 3.0) * (1.0 + 3.0 * random.share()) } else { 0.0 };
+        let slow = if random.share() < 0.03 { (base_ms + added_ms * 3.0) * (1.0 + 3.0 * random.share()) } else { 0.0 };
         histogram.record(((work + own + slow) * noise * 1e6) as u64);
     }
     Latency::of(histogram).expect("samples")
@@ -249,6 +249,7 @@ pub(crate) fn campaign() -> Results {
                     started_unix_ms: Some(1_795_000_000_000 + u64::from(round) * 60_000 + u64::from(place) * 3_000),
                     report: (!failed).then_some(report),
                     observed: (!failed).then_some(observed),
+                    treatment: None,
                     treated: None,
                 });
                 place += 1;

@@ -81,6 +81,8 @@ pub(super) struct Line {
     pub(super) series: Series,
     /// Places on both axes; whether the mark is filled, hollow or left out.
     pub(super) points: Vec<(f64, f64, Mark)>,
+    /// Marks beside the line.
+    pub(super) beside: Vec<(f64, f64, Mark)>,
 }
 
 /// How a point is marked.
@@ -110,7 +112,7 @@ pub(super) fn lines(label: &str, lines: &[Line], axes: &Axes<'_>) -> String {
     const TOP: f64 = 24.0;
     const BOTTOM: f64 = 330.0;
     let mut svg = open(BOTTOM + 44.0, label);
-    let points = || lines.iter().flat_map(|line| &line.points);
+    let points = || lines.iter().flat_map(|line| line.points.iter().chain(&line.beside));
     let x = if axes.x_ticks.is_empty() {
         Scale::linear(points().map(|point| point.0), LEFT, RIGHT)
     } else {
@@ -137,7 +139,7 @@ pub(super) fn lines(label: &str, lines: &[Line], axes: &Axes<'_>) -> String {
     if let Some((limit, words)) = &axes.limit {
         let at = y.at(*limit);
         let _ = write!(svg, "<path class=\"one\" d=\"M{LEFT} {}H{RIGHT}\"/>", xy(at));
-        svg.push_str(&text(LEFT + 6.0, at - 5.0, "start", "soft", words));
+        svg.push_str(&text(RIGHT - 4.0, at - 5.0, "end", "soft", words));
     }
     svg.push('\n');
     for line in lines {
@@ -145,7 +147,7 @@ pub(super) fn lines(label: &str, lines: &[Line], axes: &Axes<'_>) -> String {
         let path: Vec<String> =
             line.points.iter().map(|(px, py, _)| format!("{} {}", xy(x.at(*px)), xy(y.at(*py)))).collect();
         let _ = write!(svg, "<path class=\"line\"{} d=\"M{}\"/>", dash(line.series.index), path.join("L"));
-        for (px, py, kind) in &line.points {
+        for (px, py, kind) in line.points.iter().chain(&line.beside) {
             let class = match kind {
                 Mark::Full => "mark",
                 Mark::Hollow => "hollow",
@@ -172,6 +174,7 @@ fn nearest(ticks: &[(f64, String)], x: f64, axes: &Axes<'_>) -> String {
 /// The names of lines at their ends, pushed apart so that none covers another.
 fn names(svg: &mut String, mut ends: Vec<(&Series, f64, f64)>, top: f64, bottom: f64, right: f64) {
     const APART: f64 = 15.0;
+    const NEAR: f64 = 40.0;
     ends.sort_by(|a, b| a.2.total_cmp(&b.2));
     let mut places: Vec<f64> = Vec::with_capacity(ends.len());
     for (_, _, y) in &ends {
@@ -184,15 +187,18 @@ fn names(svg: &mut String, mut ends: Vec<(&Series, f64, f64)>, top: f64, bottom:
         below = *place;
     }
     for ((series, x, y), place) in ends.iter().zip(places) {
-        let _ = write!(
-            svg,
-            "<g class=\"{}\"><path class=\"line\" style=\"stroke-width:1\" opacity=\".6\" d=\"M{} {}L{} {}\"/>",
-            series.class(),
-            xy(x + 5.0),
-            xy(*y),
-            xy(right + 14.0),
-            xy(place)
-        );
+        let _ = write!(svg, "<g class=\"{}\">", series.class());
+        // A line that ends far from its name would lead across others; there colour and shape must do.
+        if right - x < NEAR {
+            let _ = write!(
+                svg,
+                "<path class=\"line\" style=\"stroke-width:1\" opacity=\".6\" d=\"M{} {}L{} {}\"/>",
+                xy(x + 5.0),
+                xy(*y),
+                xy(right + 14.0),
+                xy(place)
+            );
+        }
         svg.push_str(&mark(series.index, right + 21.0, place, "mark", ""));
         svg.push_str(&text(right + 31.0, place + 4.0, "start", "own", &series.name));
         svg.push_str("</g>\n");

@@ -17,19 +17,15 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
 
 fn validity(html: &mut String, page: &Page<'_>) {
     html.push_str("<h2 id=\"validity\">Can it be believed?</h2>\n<h3>Verdicts</h3>\n");
-    let rows: Vec<Vec<String>> = page
-        .judgement
-        .rows
+    let rows: Vec<Vec<String>> = view::findings(page.judgement)
         .iter()
-        .flat_map(|row| {
-            row.verdicts.iter().map(move |verdict| {
-                vec![
-                    escape(&row.system),
-                    words(&escape(&row.workload)),
-                    words(&super::badges(std::slice::from_ref(verdict))),
-                    words(&escape(&verdict.evidence)),
-                ]
-            })
+        .map(|finding| {
+            vec![
+                escape(&finding.systems.join(", ")),
+                words(&escape(finding.workload)),
+                words(&super::badges(std::slice::from_ref(finding.verdict))),
+                words(&escape(&finding.verdict.evidence)),
+            ]
         })
         .collect();
     if rows.is_empty() {
@@ -41,7 +37,7 @@ fn validity(html: &mut String, page: &Page<'_>) {
         html.push_str(
             "<p>✕ keeps a gateway out of the ranking; ! leaves rounds out, or limits what the figures say.</p>\n",
         );
-        html.push_str(&table("", &["system", "workload", "verdict", "evidence"], &rows));
+        html.push_str(&table("", &["systems", "workload", "verdict", "evidence"], &rows));
     }
     let unfinished: Vec<Vec<String>> = page
         .results
@@ -210,9 +206,9 @@ fn other_scores(html: &mut String, page: &Page<'_>) {
         .iter()
         .map(|score| {
             let coded = age.coded.iter().find(|(system, _)| *system == score.system).map(|(_, score)| *score);
-            let mut cells = vec![escape(&score.system), view::number(score.score), view::or_dash(coded, view::number)];
+            let mut cells = vec![escape(&score.system), view::score(score.score), view::or_dash(coded, view::number)];
             cells.extend(score.endpoints.iter().map(|endpoint| {
-                format!("{}<small>n = {}</small>", view::number(endpoint.score), view::number(endpoint.samples as f64))
+                format!("{}<small>n = {}</small>", view::score(endpoint.score), view::number(endpoint.samples as f64))
             }));
             cells
         })

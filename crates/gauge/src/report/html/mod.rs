@@ -109,8 +109,10 @@ fn table(caption: &str, head: &[&str], rows: &[Vec<String>]) -> String {
         let _ = writeln!(html, "<caption>{}</caption>", escape(caption));
     }
     html.push_str("<thead><tr>");
-    for name in head {
-        let _ = write!(html, "<th scope=\"col\">{}</th>", escape(name));
+    for (index, name) in head.iter().enumerate() {
+        let words = rows.iter().any(|row| row.get(index).is_some_and(|cell| cell.starts_with(WORDS)));
+        let class = if words { " class=\"words\"" } else { "" };
+        let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", escape(name));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for row in rows {
@@ -141,12 +143,9 @@ fn with_interval(estimate: Option<&crate::stats::Estimate>, words: impl Fn(f64) 
     match estimate {
         None => "—".to_owned(),
         Some(estimate) if estimate.rounds < 2 || estimate.low == estimate.high => escape(&words(estimate.median)),
-        Some(estimate) => format!(
-            "{}<small>{} to {}</small>",
-            escape(&words(estimate.median)),
-            escape(&words(estimate.low)),
-            escape(&words(estimate.high))
-        ),
+        Some(estimate) => {
+            format!("{}<small>{}</small>", escape(&words(estimate.median)), escape(&view::range(estimate, words)))
+        }
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
 fn forest(page: &Page<'_>) -> String {
     let rows: Vec<(Series, Estimate)> =
         page.judgement.ranking.iter().map(|place| (page.series(&place.system), place.score)).collect();
-    let svg = charts::intervals("Scores with their intervals", &rows, &view::number, false);
+    let svg = charts::intervals("Scores with their intervals", &rows, &view::score, false);
     let cells: Vec<Vec<String>> = page
         .judgement
         .ranking
@@ -65,7 +65,7 @@ fn forest(page: &Page<'_>) -> String {
             vec![
                 escape(&place.system),
                 place.place.to_string(),
-                super::with_interval(Some(&place.score), view::number),
+                super::with_interval(Some(&place.score), view::score),
                 view::percent(place.first),
                 words(&if place.tied_with.is_empty() {
                     "nobody".to_owned()
@@ -76,10 +76,10 @@ fn forest(page: &Page<'_>) -> String {
             ]
         })
         .collect();
-    let head = ["gateway", "place", "score", "first when rounds are drawn again", "tied with", "verdicts"];
+    let head = ["gateway", "place", "score", "first in", "tied with", "verdicts"];
     charts::figure("Score, higher is better. The line is the interval that holds 95 %.", &svg, "")
         .replace("<details><summary>As a table</summary>\n</details>\n", "")
-        + &table("", &head, &cells)
+        + &table("First in: how often it came first when the rounds were drawn again, 2,000 times.", &head, &cells)
 }
 
 fn dedup(verdicts: Vec<crate::verdict::Verdict>) -> Vec<crate::verdict::Verdict> {
@@ -114,9 +114,9 @@ fn card(html: &mut String, page: &Page<'_>, place: &Place) {
         escape(&place.system),
         place.place,
         escape(&system.map(view::version).unwrap_or_default()),
-        view::number(place.score.median),
-        view::number(place.score.low),
-        view::number(place.score.high),
+        view::score(place.score.median),
+        view::score(place.score.low),
+        view::score(place.score.high),
         view::percent(place.first),
     );
     for part in place.parts.iter().filter(|part| part.workload.is_none()) {
@@ -192,7 +192,7 @@ fn sensitivity(html: &mut String, page: &Page<'_>) {
             let order: Vec<String> = change
                 .order
                 .iter()
-                .map(|(system, score)| format!("{} {}", escape(system), view::number(*score)))
+                .map(|(system, score)| format!("{} {}", escape(system), view::score(*score)))
                 .collect();
             let same = if change.same_order { "the same" } else { "another" };
             vec![change.change.clone(), same.to_owned(), words(&order.join(" · "))]

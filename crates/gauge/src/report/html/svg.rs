@@ -60,7 +60,7 @@ impl Scale {
 
     /// Round values within the range, five or so.
     pub(super) fn ticks(&self) -> Vec<f64> {
-        if self.log && self.high / self.low > 4.0 {
+        if self.log && self.high / self.low > 10.0 {
             let mut ticks = Vec::new();
             let steps: &[f64] = if self.high / self.low > 2_000.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
             let mut power = 10_f64.powf(self.low.log10().floor());

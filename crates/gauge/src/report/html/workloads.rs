@@ -6,7 +6,7 @@ use super::charts::{self, Axes, Line, Mark, Series, Strip};
 use super::svg::escape;
 use super::{Page, badges, table, view, with_interval, words};
 use crate::campaign::results::{Run, RunState, Slo, WorkloadPlan};
-use crate::judgement::{Row, Tail};
+use crate::judgement::{Row, RunJudgement, Tail};
 use crate::load::report::{Histogram, Latency};
 use crate::stats::Estimate;
 
@@ -46,7 +46,7 @@ impl Part<'_> {
                 let row = view::row(self.page.judgement, &system.name, &self.workload.name)?;
                 Some((self.page.series(&system.name), row))
             })
-            .filter(|(_, row)| row.answered > 0)
+            .filter(|(_, row)| row.answered > 0 || row.highest_rate.is_some() || row.search_failed.is_some())
             .collect()
     }
 
@@ -63,7 +63,7 @@ impl Part<'_> {
         let searched = rows.iter().any(|(_, row)| row.highest_rate.is_some() || row.search_failed.is_some());
         let tail = self.tail_name();
         let added = format!("{tail} added");
-        let mut head = vec!["system", "answers/s", "errors", "p50", &tail, &added, "CPU/request", "peak memory"];
+        let mut head = vec!["system", "answers/s", "errors", "p50", &tail, &added, "CPU/request", "memory"];
         if searched {
             head.push("highest rate");
         }
@@ -100,21 +100,15 @@ impl Part<'_> {
 
     /// The runs of a system that count.
     fn used(&self, system: &str) -> impl Iterator<Item = &Run> {
-        self.all(system).filter_map(|(run, used)| used.then_some(run))
+        self.all(system).filter_map(|(run, judged)| judged.used.then_some(run))
     }
 
     /// The runs of a system that were measured, and whether they count.
-    fn all(&self, system: &str) -> impl Iterator<Item = (&Run, bool)> {
+    fn all(&self, system: &str) -> impl Iterator<Item = (&Run, &RunJudgement)> {
         let judged = &self.page.judgement.runs;
-        self.page
-            .results
-            .runs
-            .iter()
-            .zip(judged)
-            .filter(move |(run, _)| {
-                run.system == system && run.workload == self.workload.name && run.state == RunState::Done
-            })
-            .map(|(run, judged)| (run, judged.used))
+        self.page.results.runs.iter().zip(judged).filter(move |(run, _)| {
+            run.system == system && run.workload == self.workload.name && run.state == RunState::Done
+        })
     }
 
     /// The curve of a system: places are -log10(1 - share), so that each nine takes the same room.
@@ -159,7 +153,7 @@ impl Part<'_> {
         let lines: Vec<Line> = self
             .rows()
             .into_iter()
-            .map(|(series, row)| Line { points: self.curve(&series.name, row), series })
+            .map(|(series, row)| Line { points: self.curve(&series.name, row), beside: Vec::new(), series })
             .filter(|line| line.points.iter().any(|point| point.1 > 0.0))
             .collect();
         if lines.is_empty() {
@@ -212,11 +206,13 @@ impl Part<'_> {
             _ => objective.p99_ms,
         };
         for system in &self.page.systems {
-            let mut points: Vec<(f64, f64, Mark)> = Vec::new();
+            // The search that tried most makes the line; what others tried are marks beside it.
+            let mut curves: Vec<Vec<(f64, f64, Mark)>> = Vec::new();
             for search in &self.page.results.searches {
                 if search.system != system.name || search.workload != self.workload.name {
                     continue;
                 }
+                let mut points = Vec::new();
                 for point in &search.points {
                     let Some(ms) = point.report.total.latency.as_ref().and_then(figure) else { continue };
                     points.push((point.rate, ms, if point.met { Mark::Full } else { Mark::Hollow }));
@@ -229,10 +225,13 @@ impl Part<'_> {
                         if point.met { "met" } else { "not met" }.to_owned(),
                     ]);
                 }
+                points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+                curves.push(points);
             }
-            points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-            if !points.is_empty() {
-                lines.push(Line { series: self.page.series(&system.name), points });
+            let longest = curves.iter().enumerate().max_by_key(|(index, points)| (points.len(), usize::MAX - index));
+            if let Some(longest) = longest.map(|(index, _)| index).filter(|index| !curves[*index].is_empty()) {
+                let points = curves.remove(longest);
+                lines.push(Line { series: self.page.series(&system.name), points, beside: curves.concat() });
             }
         }
         if lines.is_empty() {
@@ -267,11 +266,12 @@ impl Part<'_> {
                 |row| row.cpu_us_per_request,
                 view::us,
             ),
+            // In mebibytes, so that the ticks are round.
             (
                 "Memory",
                 "Resident memory of all processes at its highest; lower is better.",
-                |row| row.rss_peak_bytes,
-                view::size,
+                |row| row.rss_peak_bytes.map(|bytes| bytes.map(|bytes| bytes / MIB)),
+                |mebibytes| view::size(mebibytes * MIB),
             ),
         ];
         for (name, caption, of, words_of) in all {
@@ -319,22 +319,28 @@ impl Part<'_> {
             let answered = run.report.as_ref()?.total.requests.answered.filter(|answered| *answered > 0)?;
             Some((usage.user_s? + usage.system_s?) * 1e6 / answered as f64)
         };
-        let rate = |run: &Run| run.report.as_ref()?.total.rate.achieved;
+        // In an open loop the rate is given.
+        let rate = |run: &Run| {
+            let rate = run.report.as_ref()?.total.rate;
+            rate.achieved.filter(|_| rate.requested.is_none())
+        };
         type Of<'a> = &'a dyn Fn(&Run) -> Option<f64>;
-        let all: [(String, Of<'_>, fn(f64) -> String); 3] = [
-            (format!("{} of each round", self.tail_name()), &tail, view::time),
-            ("answers per second of each round".to_owned(), &rate, view::number),
-            ("CPU time per request of each round".to_owned(), &cpu, view::us),
+        type Words = fn(f64) -> String;
+        type Counts = fn(&RunJudgement) -> bool;
+        let all: [(String, Of<'_>, Words, Counts); 3] = [
+            (format!("{} of each round", self.tail_name()), &tail, view::time, |judged| judged.used),
+            ("answers per second of each round".to_owned(), &rate, view::number, |judged| judged.used),
+            ("CPU time per request of each round".to_owned(), &cpu, view::us, |judged| judged.cpu_used),
         ];
         html.push_str("<details open><summary>Round by round</summary>\n");
-        for (name, of, words_of) in all {
+        for (name, of, words_of, counts) in all {
             let strips: Vec<Strip> = self
                 .rows()
                 .into_iter()
                 .map(|(series, _)| {
-                    let rounds = self
-                        .all(&series.name)
-                        .filter_map(|(run, used)| Some((run.round, of(run).filter(|value| *value > 0.0)?, used)));
+                    let rounds = self.all(&series.name).filter_map(|(run, judged)| {
+                        Some((run.round, of(run).filter(|value| *value > 0.0)?, counts(judged)))
+                    });
                     Strip { rounds: rounds.collect(), series: series.clone() }
                 })
                 .filter(|strip| !strip.rounds.is_empty())
@@ -407,6 +413,8 @@ impl Part<'_> {
         }
     }
 }
+
+const MIB: f64 = 1024.0 * 1024.0;
 
 type Percentile = fn(&Latency) -> Option<f64>;
 
