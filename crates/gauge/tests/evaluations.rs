@@ -15,7 +15,11 @@ fn every_example_is_valid_in_full_and_as_a_first_look() {
             continue;
         }
         let plan = Plan::read(&file).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(Path::new(&name).file_stem().and_then(|stem| stem.to_str()), Some(plan.name.as_str()), "the name is the file's");
+        assert_eq!(
+            Path::new(&name).file_stem().and_then(|stem| stem.to_str()),
+            Some(plan.name.as_str()),
+            "the name is the file's"
+        );
         assert!(plan.systems.len() >= 4, "{name} compares too little");
         let rounds = plan.repeats;
         let quick = plan.quick();

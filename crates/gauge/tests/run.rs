@@ -72,7 +72,11 @@ fn a_campaign_that_is_done_is_reported_again_and_not_run_again() {
     campaign.rewrite(&GATEWAYS.replace("users: 4", "users: 5"));
     let other = campaign.run(&[]);
     assert_eq!(other.code, 64, "{}", other.text());
-    assert!(other.stderr.contains("results of another evaluation") && other.stderr.contains("--fresh"), "{}", other.text());
+    assert!(
+        other.stderr.contains("results of another evaluation") && other.stderr.contains("--fresh"),
+        "{}",
+        other.text()
+    );
     assert_eq!(campaign.raw(), before);
     assert_eq!(campaign.run(&["--fresh"]).code, 0);
     assert_ne!(campaign.raw(), before);
@@ -133,13 +137,16 @@ fn a_gateway_that_answers_otherwise_is_shown_with_the_difference_and_not_loaded(
     let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
         proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  server {\n    listen {listen};\n    \
         location / { proxy_pass {upstream 1}; }\n    location = /items { return 418 short; }\n  }\n}\n";
-    let campaign = Campaign::new(&GATEWAYS.replace("[nginx]", "[nginx, {name: other, gateway: nginx, files: {nginx.conf: own.conf}}]"));
+    let campaign = Campaign::new(
+        &GATEWAYS.replace("[nginx]", "[nginx, {name: other, gateway: nginx, files: {nginx.conf: own.conf}}]"),
+    );
     campaign.file("own.conf", own);
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
     assert!(finished.stdout.contains("addItem: status: 418 (short) instead of 201"), "{}", finished.text());
     let results = campaign.json("raw/campaign.json");
-    let other = results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "other").expect("it");
+    let other =
+        results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "other").expect("it");
     assert_eq!(other["state"], "not_attested");
     // It passes an unknown path on, which the upstream refuses: that is no fault. That it forwards no address is one.
     let differences = other["attestation"]["differences"].as_array().expect("a list");
@@ -149,12 +156,15 @@ fn a_gateway_that_answers_otherwise_is_shown_with_the_difference_and_not_loaded(
 
 #[test]
 fn a_gateway_that_does_not_start_fails_alone() {
-    let campaign = Campaign::new(&GATEWAYS.replace("[nginx]", "[nginx, {name: broken, gateway: nginx, files: {nginx.conf: own.conf}}]"));
+    let campaign = Campaign::new(
+        &GATEWAYS.replace("[nginx]", "[nginx, {name: broken, gateway: nginx, files: {nginx.conf: own.conf}}]"),
+    );
     campaign.file("own.conf", "this is no configuration;\n");
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
     let results = campaign.json("raw/campaign.json");
-    let broken = results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "broken").expect("it");
+    let broken =
+        results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "broken").expect("it");
     let why = broken["state"]["failed"].as_str().unwrap_or_default();
     assert!(why.contains("its own check refuses the configuration") && why.contains("unknown directive"), "{broken}");
     assert_eq!(campaign.runs().len(), 6, "the others ran");
@@ -167,7 +177,8 @@ fn a_gateway_whose_program_is_not_here_is_configured_and_has_no_number() {
     assert_eq!(finished.code, 0, "{}", finished.text());
     assert!(finished.stdout.contains("configured, not run here"), "{}", finished.text());
     let results = campaign.json("raw/campaign.json");
-    let krakend = results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "krakend").expect("it");
+    let krakend =
+        results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "krakend").expect("it");
     assert!(krakend["state"]["not_here"].is_string(), "{krakend}");
     assert!(krakend["configuration"][0]["text"].as_str().is_some_and(|text| text.contains("/items")), "{krakend}");
     assert!(campaign.runs().iter().all(|run| run["system"] != "krakend"));
@@ -194,7 +205,8 @@ fn a_treatment_is_counted_in_the_answers() {
 fn the_rate_that_an_slo_allows_is_searched_for() {
     let search = "load: {search: {from: 200/s, to: 400/s, duration: 300ms, connections: 8, rounds: 1, precision: 0.5, \
         curve: [0.5], slo: {p99: 10s, errors: 100%}}}";
-    let text = GATEWAYS.replace("load: {closed: {users: 4, duration: 300ms}}", search).replace("repeats: 2", "repeats: 1");
+    let text =
+        GATEWAYS.replace("load: {closed: {users: 4, duration: 300ms}}", search).replace("repeats: 2", "repeats: 1");
     let campaign = Campaign::new(&text);
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
@@ -245,7 +257,11 @@ fn systems_run_on_another_machine_over_ssh() {
         assert!(cpu(run, "upstream") > Some(0.0), "{}", run["observed"]);
         assert_eq!(run["observed"]["system"].is_null(), run["system"] == "direct");
     }
-    assert!(campaign.json("raw/campaign.json")["environment"]["deploy"].as_str().is_some_and(|deploy| deploy.starts_with("ssh ")));
+    assert!(
+        campaign.json("raw/campaign.json")["environment"]["deploy"]
+            .as_str()
+            .is_some_and(|deploy| deploy.starts_with("ssh "))
+    );
     server.nothing_runs();
 
     // Killed: the connection ends, and with it what ran there.

@@ -276,7 +276,10 @@ fn setup_failed(report: &Report) -> Option<String> {
     let statuses: Vec<String> =
         setup.total.statuses.iter().flatten().map(|(status, count)| format!("{count} times {status}")).collect();
     let of = setup.total.ended().unwrap_or(errors);
-    Some(format!("{errors} of {of} requests of the setup went wrong ({}): the load would be another one", statuses.join(", ")))
+    Some(format!(
+        "{errors} of {of} requests of the setup went wrong ({}): the load would be another one",
+        statuses.join(", ")
+    ))
 }
 
 /// Up to so many samples are kept one by one beside the histogram: where a percentile needs no more than a sample's quantile.

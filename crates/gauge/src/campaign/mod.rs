@@ -172,6 +172,7 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         rounds: plan.repeats,
         slo: plan.slo,
         reference: plan.reference.clone(),
+        weights: plan.weights.clone(),
         environment,
         systems: plan.systems.iter().map(system).collect(),
         workloads: plan.workloads.iter().map(workload).collect(),

@@ -103,17 +103,20 @@ async fn refuse(stream: &TcpStream, status: u16) -> io::Result<()> {
 }
 
 async fn fill(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let mut chunk = [0; 32 * 1024];
     loop {
-        match stream.try_read(&mut chunk) {
-            Ok(length) => {
-                buffer.extend_from_slice(&chunk[..length]);
-                return Ok(length);
-            }
+        match read(stream, buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.readable().await?,
-            Err(error) => return Err(error),
+            other => return other,
         }
     }
+}
+
+/// Apart, so that the room for what is read is on the stack and not in every connection.
+fn read(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut chunk = [0; 32 * 1024];
+    let length = stream.try_read(&mut chunk)?;
+    buffer.extend_from_slice(&chunk[..length]);
+    Ok(length)
 }
 
 async fn write(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {

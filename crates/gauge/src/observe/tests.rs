@@ -1,14 +1,18 @@
-use super::process::{Process, Stat, Units, reading, schedstat, switches};
 use super::machine::{Ticks, between, load1};
+use super::process::{Process, Stat, Units, reading, schedstat, switches};
 use super::{Reading, Usages, Watcher};
 
 #[test]
 fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {
-    let line = "4242 (a ) b (c) S 1 77 77 0 -1 4194560 90 0 0 0 123 45 6 7 20 0 3 0 98765 1000 250 18446744073709551615 1";
+    let line =
+        "4242 (a ) b (c) S 1 77 77 0 -1 4194560 90 0 0 0 123 45 6 7 20 0 3 0 98765 1000 250 18446744073709551615 1";
     let stat = Stat::parse(line).expect("a line of proc(5)");
     assert_eq!((stat.group, stat.user_ticks, stat.system_ticks), (77, 123, 45));
     assert_eq!((stat.threads, stat.start_ticks, stat.rss_pages, stat.zombie), (3, 98765, 250, false));
-    assert_eq!(Stat::parse("1 (x) Z 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0").map(|stat| stat.zombie), Some(true));
+    assert_eq!(
+        Stat::parse("1 (x) Z 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0").map(|stat| stat.zombie),
+        Some(true)
+    );
     for broken in ["", "1", "1 (x", "1 (x) S", "1 (x) S a b c"] {
         assert_eq!(Stat::parse(broken), None, "{broken}");
     }

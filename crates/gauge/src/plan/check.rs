@@ -11,6 +11,7 @@ use super::{
 };
 use crate::campaign::results::{Slo, Treatment};
 use crate::gateway;
+use crate::score::Part;
 
 /// The lane without a gateway.
 pub(crate) const DIRECT: &str = "direct";
@@ -137,6 +138,11 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     }
     let attest = attest(check, read.attest, &api);
     for (part, weight) in &read.weights {
+        let known = Part::ALL.map(Part::as_str);
+        if !known.contains(&part.as_str()) {
+            let text = format!("`weights` has `{part}`, which is no part of the score; there are {}", known.join(", "));
+            check.problems.push(Problem { at: None, text });
+        }
         if !(weight.is_finite() && *weight >= 0.0) {
             let text = format!("the weight of `{part}` is {weight}; a weight is 0 or more");
             check.problems.push(Problem { at: None, text });

@@ -30,7 +30,8 @@ paths:
 fn read(text: &str) -> Result<Plan, PlanError> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("api.yaml"), API).expect("a file");
-    std::fs::write(folder.path().join("own.conf"), "listen {listen}; up {upstream 1} {host 1} {cpus} {other}").expect("a file");
+    std::fs::write(folder.path().join("own.conf"), "listen {listen}; up {upstream 1} {host 1} {cpus} {other}")
+        .expect("a file");
     let file = folder.path().join("e.yaml");
     std::fs::write(&file, text).expect("a file");
     Plan::read(&file)
@@ -68,14 +69,30 @@ fn a_mistake_is_named_with_its_place_and_what_to_do() {
         (&simple("{id: secret}"), "6:23", "`secret` is protected and the request has no authorization"),
         (&simple("{id: item, params: {id: 1, no: 2}}"), "5:5", "params has `no`"),
         (&simple("{id: item, params: {id: {in: [1, 2]}}}"), "6:", "in"),
-        ("name: t\napi: api.yaml\ngateways: [ngnix]\nworkloads: []\n", "3:12", "there is no gateway `ngnix`; there are weir, nginx"),
+        (
+            "name: t\napi: api.yaml\ngateways: [ngnix]\nworkloads: []\n",
+            "3:12",
+            "there is no gateway `ngnix`; there are weir, nginx",
+        ),
         ("name: t\napi: api.yaml\ngateways: [nginx, nginx]\nworkloads: []\n", "3:19", "the name `nginx` is taken"),
-        ("name: t\napi: api.yaml\ngateways: [{name: direct, gateway: nginx}]\nworkloads: []\n", "3:12", "`direct` always is"),
+        (
+            "name: t\napi: api.yaml\ngateways: [{name: direct, gateway: nginx}]\nworkloads: []\n",
+            "3:12",
+            "`direct` always is",
+        ),
         ("name: t\napi: api.yaml\ngateways: [nginx]\ntwin: weir\nworkloads: []\n", "4:7", "`twin` names `weir`"),
         ("name: t\napi: api.yaml\ngateways: [nginx]\nrepeats: 0\nworkloads: []\n", "4:10", "0 rounds"),
-        ("name: t\napi: api.yaml\ngateways: [nginx]\nhardware: {memory: lots}\nworkloads: []\n", "4:", "`lots` is no size; write 8GiB"),
+        (
+            "name: t\napi: api.yaml\ngateways: [nginx]\nhardware: {memory: lots}\nworkloads: []\n",
+            "4:",
+            "`lots` is no size; write 8GiB",
+        ),
         ("name: t\napi: api.yaml\ngateways: [nginx]\nslo: {errors: 3}\nworkloads: []\n", "4:", "`3` is no share"),
-        ("name: t\napi: api.yaml\ngateways: [nginx]\ndeploy: cloud\nworkloads: []\n", "4:", "`cloud` is no place to run"),
+        (
+            "name: t\napi: api.yaml\ngateways: [nginx]\ndeploy: cloud\nworkloads: []\n",
+            "4:",
+            "`cloud` is no place to run",
+        ),
         (
             "name: t\napi: api.yaml\ngateways: [nginx]\nbackend: {command: [x], ports: {a: 'http://127.0.0.1:1'}}\nworkloads: []\n",
             "4:36",
@@ -87,7 +104,9 @@ fn a_mistake_is_named_with_its_place_and_what_to_do() {
             "a search needs an SLO",
         ),
         (
-            &with("  - name: w\n    operations: [{id: add}]\n    generator: vegeta\n    load: {closed: {users: 1, duration: 1s}}\n"),
+            &with(
+                "  - name: w\n    operations: [{id: add}]\n    generator: vegeta\n    load: {closed: {users: 1, duration: 1s}}\n",
+            ),
             "7:16",
             "there is no generator `vegeta`; there are gauge, wrk, hey, k6 and jmeter",
         ),
@@ -108,7 +127,8 @@ fn a_mistake_is_named_with_its_place_and_what_to_do() {
 fn a_file_that_is_not_there_is_another_thing_than_a_mistake() {
     for text in [
         "name: t\napi: none.yaml\ngateways: [nginx]\nworkloads: []\n".to_owned(),
-        "name: t\napi: api.yaml\ngateways: [{gateway: nginx, files: {nginx.conf: none.conf}}]\nworkloads: []\n".to_owned(),
+        "name: t\napi: api.yaml\ngateways: [{gateway: nginx, files: {nginx.conf: none.conf}}]\nworkloads: []\n"
+            .to_owned(),
         simple("{id: add, body: {file: none.json}}"),
         simple("{id: item, params: {id: {csv: none.csv, column: id}}}"),
     ] {
@@ -162,8 +182,14 @@ fn large_bodies_are_made_and_always_the_same() {
     let image = json["image"].as_str().expect("a text");
     assert!(image.starts_with("/9j/4AAQSkZJRg"), "a JPEG's first bytes in base64: {image:.20}");
     assert_eq!(image.len(), 1000_usize.div_ceil(3) * 4);
-    assert!(wrong(&simple("{id: add, body: {fill: {text: x, with: {image: {jpeg: 1kB}}}}}"))[0].contains("does not hold {image}"));
-    assert!(wrong(&simple("{id: add, body: {fill: {text: '{i}', with: {i: {random: 40MB}}}}}"))[0].contains("bodies have up to"));
+    assert!(
+        wrong(&simple("{id: add, body: {fill: {text: x, with: {image: {jpeg: 1kB}}}}}"))[0]
+            .contains("does not hold {image}")
+    );
+    assert!(
+        wrong(&simple("{id: add, body: {fill: {text: '{i}', with: {i: {random: 40MB}}}}}"))[0]
+            .contains("bodies have up to")
+    );
 }
 
 #[test]
@@ -209,7 +235,9 @@ fn a_first_look_is_shorter_and_says_so() {
     let quick = plan.quick();
     assert_eq!((quick.repeats, quick.quick), (3, true));
     let closed = |index: usize| match &quick.workloads[index].load {
-        PlannedLoad::Fixed(crate::load::workload::Load::Closed(Closed { duration, iterations, .. })) => (*duration, *iterations),
+        PlannedLoad::Fixed(crate::load::workload::Load::Closed(Closed { duration, iterations, .. })) => {
+            (*duration, *iterations)
+        }
         other => panic!("{other:?}"),
     };
     assert_eq!(closed(0), (Some(Duration::from_secs(2)), None));
@@ -225,7 +253,9 @@ fn names_become_parts_of_file_names() {
 
 #[test]
 fn sizes_are_read_as_people_write_them() {
-    for (text, bytes) in [("8GiB", 8 << 30), ("8.6MB", 8_600_000), ("512", 512), ("1 kB", 1000), ("2k", 2000), ("64KiB", 65_536)] {
+    for (text, bytes) in
+        [("8GiB", 8 << 30), ("8.6MB", 8_600_000), ("512", 512), ("1 kB", 1000), ("2k", 2000), ("64KiB", 65_536)]
+    {
         assert_eq!(size::parse(text), Ok(bytes), "{text}");
     }
     for text in ["", "GiB", "-1", "1e30", "8 apples", "nan"] {

@@ -153,7 +153,9 @@ impl Campaign {
     }
 
     pub(crate) fn wait_until_something_runs(&self) {
-        wait::until(LONG, "an nginx of the campaign", || self.processes().iter().any(|name| name.contains("nginx: worker")));
+        wait::until(LONG, "an nginx of the campaign", || {
+            self.processes().iter().any(|name| name.contains("nginx: worker"))
+        });
     }
 
     /// A system is under load.

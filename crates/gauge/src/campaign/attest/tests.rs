@@ -26,9 +26,17 @@ fn a_difference_says_where_what_was_expected_and_what_was_found() {
     let ours = answer(200, "text/html", r#"{"a":2,"b":[{"id":8,"t":1}],"c":true}"#);
     assert_eq!(
         compared(&theirs, &ours, &[]),
-        ["header content-type: application/json / text/html", "body /a: 1 / 2", "body /b/0/id: 7 / 8", "body /c: null / true"]
+        [
+            "header content-type: application/json / text/html",
+            "body /a: 1 / 2",
+            "body /b/0/id: 7 / 8",
+            "body /c: null / true"
+        ]
     );
-    assert_eq!(compared(&theirs, &answer(502, "text/html", "<h1>Bad gateway"), &[]), ["status: 200 / 502 (<h1>Bad gateway)"]);
+    assert_eq!(
+        compared(&theirs, &answer(502, "text/html", "<h1>Bad gateway"), &[]),
+        ["status: 200 / 502 (<h1>Bad gateway)"]
+    );
     assert_eq!(compared(&answer(200, "text/plain", "4"), &answer(200, "text/plain", "four"), &[]).len(), 1);
     let absent = Answer { headers: Vec::new(), ..theirs.clone() };
     assert_eq!(compared(&theirs, &absent, &[]), ["header content-type: application/json / absent"]);

@@ -41,7 +41,10 @@ fn direct_goes_to_each_upstream_and_a_gateway_gets_everything() {
         "an origin without a port of ours is asked where it is"
     );
     let gateway = Lane::Gateway("127.0.0.1:5000".parse().expect("an address"));
-    assert_eq!(bases(&gateway), pairs([("http://127.0.0.1:5000", "/items/{id}"), ("http://127.0.0.1:5000", "/v1/other")]));
+    assert_eq!(
+        bases(&gateway),
+        pairs([("http://127.0.0.1:5000", "/items/{id}"), ("http://127.0.0.1:5000", "/v1/other")])
+    );
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn the_slo_is_met_by_latency_rate_errors_and_drops_together() {
         requests: Requests { scheduled: Some(5_000), answered: Some(5_000), dropped: Some(0), ..Requests::default() },
         rate: Rate { requested: Some(1_000.0), achieved: Some(999.0) },
         errors: crate::load::report::Errors::none(),
-        latency: Some(latency.clone()),
+        latency: Some(latency),
         ..Measurement::default()
     };
     let slo = Slo { p50_ms: None, p95_ms: None, p99_ms: Some(10.0), errors: Some(0.001) };
