@@ -47,6 +47,9 @@ pub struct Results {
     /// The system whose figures are the unit of the score; null: the lane without a gateway.
     #[serde(default)]
     pub reference: Option<String>,
+    /// Weights of the score's parts, by [`crate::score::Part::as_str`], where the evaluation sets its own.
+    #[serde(default)]
+    pub weights: BTreeMap<String, f64>,
     /// Where it was measured.
     pub environment: Environment,
     /// The systems, in the order of the evaluation.

@@ -32,17 +32,18 @@ fn weights(case: &Case<'_>) -> BTreeMap<(String, Part), f64> {
     let Some(reference) = case.reference else {
         return weights;
     };
+    let weight_of = |part: Part| case.results.weights.get(part.as_str()).copied().unwrap_or_else(|| part.weight());
     let mut sum = 0.0;
     for workload in &case.results.workloads {
         let Some(figures) = case.figures.get(&(workload.name.as_str(), reference)) else { continue };
         let measured: Vec<Part> =
             Part::ALL.into_iter().filter(|part| !of_reference(case, figures, *part).is_empty()).collect();
-        let parts: f64 = measured.iter().map(|part| part.weight()).sum();
+        let parts: f64 = measured.iter().map(|part| weight_of(*part)).sum();
         let weight = if workload.weight.is_finite() { workload.weight.max(0.0) } else { 0.0 };
         if parts > 0.0 && weight > 0.0 {
             sum += weight;
             for part in measured {
-                weights.insert((workload.name.clone(), part), weight * part.weight() / parts);
+                weights.insert((workload.name.clone(), part), weight * weight_of(part) / parts);
             }
         }
     }
