@@ -1,14 +1,10 @@
 #!/usr/bin/env python3
 """Gateways against direct: a Hono service by itself, behind Fiber and behind Weir, and what each gateway answers by itself.
 
-    scripts/bench direct [--rounds 8] [--seconds 2] [--threads 1] [--connections 200] [--awake]
+    scripts/bench direct [--rounds 8] [--seconds 2] [--threads 1] [--connections 200]
 
 wrk and Hono have one core in every lane, the gateway the other. Every round runs every lane once, in rotating order; ratios are taken round by
 round and their median is quoted with its spread. A window with anything but 200 is void.
-
-A gateway that has nothing to do lets its core sleep, and a virtual core that sleeps is given back to the host: whoever wakes it, here wrk and Hono, pays
-for that with their own core's time. --awake keeps both cores from sleeping, in every lane, by a program of the lowest priority (SCHED_IDLE) that
-yields to everything at once, as a busy machine or `idle=poll` would.
 
 wrk reports latency after a correction for coordinated omission (stats_correct in its main.c), which adds samples that no request had. So rate x mean
 comes out above the number of connections, which Little's law forbids of real latencies. The true mean of a closed loop is connections / rate; the
@@ -63,12 +59,6 @@ while True:
     while time.perf_counter() < end: pass
     time.sleep(5e-4)
 """
-
-
-def keep_awake(rig: Rig) -> None:
-    for core in (SERVICE_CORE, GATEWAY_CORE):
-        command = ["taskset", "-c", core, "chrt", "--idle", "0", "sh", "-c", "while :; do :; done"]
-        rig.systems.append(System(f"awake-{core}", 0, subprocess.Popen(command, start_new_session=True)))
 
 
 @contextlib.contextmanager
@@ -239,7 +229,7 @@ def summary(results: dict) -> str:
         "",
         f"{about['date']}, {about['host']}: {about['cpu']}, {about['cores']} cores, Linux {about['kernel']}; commit {about['commit']}.",
         f"{', '.join(about['versions'])}. wrk with {about['threads']} threads and {about['connections']} connections, {about['rounds']} rounds of {about['seconds']:g} s a lane; "
-        f"wrk and Hono on one core, the gateway on the other{', both kept from sleeping (SCHED_IDLE)' if about['awake'] else ''}. Medians of the rounds. "
+        "wrk and Hono on one core, the gateway on the other. Medians of the rounds. "
         f"In {about['steady_rounds']} of them the direct lane was within 10 % of its median.",
         "",
         "| lane | requests/s | mean ms (connections / rate) | mean ms of wrk | p50 ms of wrk | p99 ms of wrk | rate x mean of wrk | gateway's CPU | requests per CPU-second |",
@@ -275,7 +265,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--threads", type=int, default=1, help="of wrk, on one core (1)")
     parser.add_argument("--connections", type=int, default=200)
-    parser.add_argument("--awake", action="store_true", help="keep both cores from sleeping")
     parser.add_argument("--out", type=Path, help="folder for results.json and summary.md")
     arguments = parser.parse_args()
     rig = Rig(arguments.weir)
@@ -283,8 +272,6 @@ def main() -> int:
         lanes = start(rig, arguments.weir)
         for lane in lanes:
             wrk(lane, arguments.threads, arguments.connections, 1)
-        if arguments.awake:
-            keep_awake(rig)
         rounds = []
         for number in range(arguments.rounds):
             turn = number % len(lanes)
@@ -305,7 +292,7 @@ def main() -> int:
         calm = steady(rounds)
         results = {
             "environment": environment(*(lane.system.version for lane in lanes))
-            | {key: getattr(arguments, key) for key in ("threads", "connections", "rounds", "seconds", "awake")}
+            | {key: getattr(arguments, key) for key in ("threads", "connections", "rounds", "seconds")}
             | {"steady_rounds": calm},
             "lanes": [
                 {"lane": lane.title, **{figure: middle(rounds, lane.title, figure) for figure in figures}}

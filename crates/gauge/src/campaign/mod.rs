@@ -1,5 +1,340 @@
 //! A campaign: rounds in which every system runs every workload.
+//!
+//! A *turn* is one system in one round: its upstreams are started (anew, unless the evaluation says otherwise), then the system, then each
+//! workload runs in order, and both are stopped. Turns are what a campaign goes on from after it was killed: a finished one is kept, one that was
+//! cut short is done again from its beginning, since its workloads may build on each other.
 
+mod attest;
+mod backend;
+mod environment;
+mod generate;
+mod lane;
+mod probe;
+pub mod progress;
 pub mod results;
+mod search;
+mod store;
+mod turn;
 
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::deploy::{DeployError, Deployer, Local, pin};
+use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System};
+use backend::Backends;
+use generate::Generate;
+use progress::Progress;
 pub use results::Results;
+use results::{Attestation, ConfigurationFile, Role, Run, RunState, SystemState, WorkloadPlan};
+pub use store::{Store, StoreError};
+
+/// How a campaign is run; none of it changes what is measured.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// This program: it is started again as generator and as launcher.
+    pub gauge: PathBuf,
+    /// The command line, for the report.
+    pub command: String,
+    /// Forget what an earlier run left in the directory.
+    pub fresh: bool,
+    /// Becomes true when somebody wants it to end.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Options {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a campaign ended before its plan did.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// Its directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A machine or a process did not do what it must.
+    #[error(transparent)]
+    Deploy(#[from] DeployError),
+    /// The upstreams did not start, or do not answer as the workload expects: then nothing can be compared.
+    #[error("{0}")]
+    Backend(String),
+    /// The description does not say where requests go.
+    #[error("the API cannot be turned into a gateway's configuration:\n{0}")]
+    Model(#[from] crate::gateway::ModelError),
+    /// Somebody stopped it.
+    #[error("stopped; the rounds that are done are kept, and the same command goes on from there")]
+    Stopped,
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// What a campaign works with.
+struct Campaign<'p> {
+    plan: &'p Plan,
+    options: &'p Options,
+    store: Store,
+    results: Results,
+    /// Where systems and upstreams run.
+    there: Box<dyn Deployer>,
+    generate: Generate,
+    backends: Backends,
+    pin: Pin,
+    progress: &'p mut dyn Progress,
+}
+
+/// Runs a plan, or what is left of it, in the directory `out`.
+///
+/// # Errors
+/// When it cannot go on. What was measured until then is in the directory; the same call goes on from there.
+pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progress) -> Result<Results, CampaignError> {
+    let (store, found) = Store::open(out, plan, options.fresh)?;
+    let allowed = pin::allowed();
+    let mut here = Local::new(&options.gauge, &store.path("tmp"), &store.path("logs"))?;
+    let (mut there, pin): (Box<dyn Deployer>, Pin) = match &plan.deploy {
+        Deploy::Local => {
+            let local = Local::new(&options.gauge, &store.path("systems"), &store.path("logs"))?;
+            (Box::new(local), pin::choose(&plan.hardware, &allowed))
+        }
+        Deploy::Ssh(ssh) => {
+            let remote = crate::deploy::Ssh::open(&options.gauge, ssh, &store.path("logs"))?;
+            let mut pin = pin::choose_without_generator(&plan.hardware, &remote.cpus());
+            pin.generator = plan.hardware.pin.as_ref().map_or_else(Vec::new, |pin| pin.generator.clone());
+            (Box::new(remote), pin)
+        }
+    };
+    backend::build(plan, &mut here, progress)?;
+    let generate = Generate::new(here, &store, &plan.workloads, &pin, options)?;
+    let environment = environment::environment(plan, there.as_mut(), &pin);
+    let backends = Backends::new(plan, there.as_mut(), &pin, &options.gauge)?;
+    let results = found.unwrap_or_else(|| begin(plan, options, environment));
+    let mut campaign = Campaign { plan, options, store, results, there, generate, backends, pin, progress };
+    // Looking at processes must not take time from the system's processors.
+    if !campaign.pin.generator.is_empty() {
+        pin_self(&campaign.pin.generator);
+    }
+    let outcome = campaign.rounds();
+    campaign.backends.stop(campaign.there.as_mut());
+    campaign.store.campaign(&campaign.results)?;
+    outcome.map(|()| campaign.results)
+}
+
+fn pin_self(cpus: &[u32]) {
+    let mut set = rustix::thread::CpuSet::new();
+    for cpu in cpus {
+        set.set(*cpu as usize);
+    }
+    // Without it figures are a little noisier, no more.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> Results {
+    let role = |system: &System| match &system.kind {
+        crate::plan::SystemKind::Direct => Role::Direct,
+        crate::plan::SystemKind::Gateway(_) => Role::Gateway,
+        crate::plan::SystemKind::Twin { of, .. } => Role::TwinOf(of.clone()),
+    };
+    let system = |system: &System| results::System {
+        name: system.name.clone(),
+        role: role(system),
+        gateway: system.variant().map(|variant| variant.gateway.clone()),
+        version: None,
+        state: SystemState::Ready,
+        configuration: Vec::new(),
+        command: Vec::new(),
+        attestation: None,
+    };
+    let workload = |workload: &crate::plan::Workload| WorkloadPlan {
+        name: workload.name.clone(),
+        operations: workload.operations.iter().map(|planned| planned.operation.id.clone()).collect(),
+        generator: workload.generator.name().to_owned(),
+        load: lane::describe(&workload.load),
+        weight: workload.weight,
+        planned: lane::figures(&workload.load),
+        treatment: workload.treatment.clone(),
+    };
+    Results {
+        format: results::FORMAT,
+        name: plan.name.clone(),
+        description: plan.description.clone(),
+        gauge: env!("CARGO_PKG_VERSION").to_owned(),
+        command: options.command.clone(),
+        evaluation: plan.text.clone(),
+        started_unix_ms: unix_ms(),
+        ended_unix_ms: None,
+        quick: plan.quick,
+        rounds: plan.repeats,
+        slo: plan.slo,
+        reference: plan.reference.clone(),
+        weights: plan.weights.clone(),
+        environment,
+        systems: plan.systems.iter().map(system).collect(),
+        workloads: plan.workloads.iter().map(workload).collect(),
+        runs: Vec::new(),
+        searches: Vec::new(),
+    }
+}
+
+impl Campaign<'_> {
+    fn rounds(&mut self) -> Result<(), CampaignError> {
+        self.attest_all()?;
+        self.store.campaign(&self.results)?;
+        let ready: Vec<&System> = self.plan.systems.iter().filter(|system| self.takes_part(system)).collect();
+        let planned: Vec<(u32, u32, &System)> =
+            (1..=self.plan.repeats).flat_map(|round| order(round, &ready)).collect();
+        let left: Vec<_> = planned.iter().filter(|(round, _, system)| !self.is_done(*round, system)).collect();
+        self.progress.planned(planned.len(), planned.len() - left.len());
+        let mut last = 0;
+        for (round, place, system) in left {
+            if self.options.stopped() {
+                return Err(CampaignError::Stopped);
+            }
+            if *round != last {
+                self.backends.new_round();
+                last = *round;
+            }
+            self.turn(*round, *place, system)?;
+            self.store.campaign(&self.results)?;
+            self.progress.turn_done();
+        }
+        self.results.ended_unix_ms = Some(unix_ms());
+        Ok(())
+    }
+
+    /// Whether a system is loaded at all.
+    fn takes_part(&self, system: &System) -> bool {
+        let original = match &system.kind {
+            crate::plan::SystemKind::Twin { of, .. } => of,
+            _ => &system.name,
+        };
+        let state = |name: &str| self.results.systems.iter().find(|found| found.name == name).map(|found| &found.state);
+        state(&system.name) == Some(&SystemState::Ready) && state(original) == Some(&SystemState::Ready)
+    }
+
+    /// Whether every workload of a turn has come to an end by itself.
+    fn is_done(&self, round: u32, system: &System) -> bool {
+        self.plan.workloads.iter().all(|workload| match &workload.load {
+            PlannedLoad::Search(search) if round > search.rounds => true,
+            PlannedLoad::Search(_) => self.results.searches.iter().any(|search| {
+                search.round == round && search.system == system.name && search.workload == workload.name
+            }),
+            PlannedLoad::Fixed(_) => self.results.runs.iter().any(|run| {
+                (run.round, &run.system, &run.workload) == (round, &system.name, &workload.name)
+                    && matches!(run.state, RunState::Done | RunState::Failed(_))
+            }),
+        })
+    }
+
+    /// Writes down where a run is.
+    fn note(&mut self, run: &Run) -> Result<(), CampaignError> {
+        self.progress.state(run);
+        self.store.state(run).map_err(CampaignError::from)
+    }
+
+    fn system_mut(&mut self, name: &str) -> Option<&mut results::System> {
+        self.results.systems.iter_mut().find(|system| system.name == name)
+    }
+
+    /// Tries every system once, before any load: is it here, does it start, does it answer as `direct` does?
+    fn attest_all(&mut self) -> Result<(), CampaignError> {
+        if self.results.systems.iter().any(|system| system.attestation.is_some()) {
+            // Done before it was killed.
+            return Ok(());
+        }
+        let expected = attest::expected(self)?;
+        for system in &self.plan.systems {
+            if self.options.stopped() {
+                return Err(CampaignError::Stopped);
+            }
+            self.progress.attesting(&system.name);
+            match &system.kind {
+                crate::plan::SystemKind::Direct => self.record(system, Some(attest::of_direct(&expected))),
+                crate::plan::SystemKind::Gateway(_) => {
+                    let attestation = self.try_system(system, &expected)?;
+                    self.record(system, attestation);
+                }
+                crate::plan::SystemKind::Twin { of, .. } => {
+                    let original = self.results.systems.iter().find(|found| found.name == *of).cloned();
+                    if let (Some(original), Some(twin)) = (original, self.system_mut(&system.name)) {
+                        twin.version = original.version;
+                        twin.state = original.state;
+                        twin.configuration = original.configuration;
+                        twin.command = original.command;
+                        twin.attestation = original.attestation;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, system: &System, attestation: Option<Attestation>) {
+        if let Some(found) = self.system_mut(&system.name) {
+            if attestation.as_ref().is_some_and(|attestation| !attestation.differences.is_empty()) {
+                found.state = SystemState::NotAttested;
+            }
+            found.attestation = attestation;
+        }
+    }
+
+    /// Configures, starts and asks a gateway; `None` when it does not come so far, with the reason in its state.
+    fn try_system(
+        &mut self,
+        system: &System,
+        expected: &attest::Expected,
+    ) -> Result<Option<Attestation>, CampaignError> {
+        self.backends.new_round();
+        self.backends.fresh(self.there.as_mut())?;
+        let started = turn::start(self, system)?;
+        let (configured, state) = match started {
+            turn::Started::Runs(configured, running) => {
+                let attestation = attest::compare(self, expected, &running);
+                turn::stop(self.there.as_mut(), &running);
+                self.keep(system, configured);
+                return Ok(Some(attestation?));
+            }
+            turn::Started::NotHere(configured, hint) => (Some(configured), SystemState::NotHere(hint)),
+            turn::Started::Failed(configured, why) => (configured, SystemState::Failed(why)),
+        };
+        if let Some(configured) = configured {
+            self.keep(system, configured);
+        }
+        if let Some(found) = self.system_mut(&system.name) {
+            found.state = state;
+        }
+        Ok(None)
+    }
+
+    fn keep(&mut self, system: &System, configured: turn::Configured) {
+        if let Some(found) = self.system_mut(&system.name) {
+            found.version = configured.version;
+            found.command = configured.command;
+            let file = |file: crate::gateway::File| ConfigurationFile { path: file.path, text: file.text };
+            found.configuration = configured.files.into_iter().map(file).collect();
+        }
+    }
+}
+
+/// The order of a round: each begins with another system, so that each has each place as often as any other.
+fn order<'p>(round: u32, systems: &[&'p System]) -> Vec<(u32, u32, &'p System)> {
+    let shift = (round as usize - 1).checked_rem(systems.len()).unwrap_or(0);
+    let rotated = systems.iter().skip(shift).chain(systems.iter().take(shift));
+    rotated.enumerate().map(|(place, system)| (round, place as u32, *system)).collect()
+}
+
+/// Marks a run that was cut short.
+fn aborted(run: &mut Run, why: &str) {
+    run.state = RunState::Aborted(why.to_owned());
+}
+
+impl From<io::Error> for CampaignError {
+    fn from(error: io::Error) -> Self {
+        CampaignError::Backend(error.to_string())
+    }
+}

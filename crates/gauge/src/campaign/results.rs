@@ -44,6 +44,12 @@ pub struct Results {
     pub rounds: u32,
     /// What must hold for a rate to count as carried.
     pub slo: Option<Slo>,
+    /// The system whose figures are the unit of the score; null: the lane without a gateway.
+    #[serde(default)]
+    pub reference: Option<String>,
+    /// Weights of the score's parts, by [`crate::score::Part::as_str`], where the evaluation sets its own.
+    #[serde(default)]
+    pub weights: BTreeMap<String, f64>,
     /// Where it was measured.
     pub environment: Environment,
     /// The systems, in the order of the evaluation.
@@ -190,8 +196,26 @@ pub struct WorkloadPlan {
     pub load: String,
     /// Weight in the score; all weights together need not be 1.
     pub weight: f64,
+    /// The same in figures, as far as the plan states them.
+    #[serde(default)]
+    pub planned: Planned,
     /// What must be seen of the treatment for the run to count, such as a cache that is on in one lane and off in the other.
     pub treatment: Option<Treatment>,
+}
+
+/// What a plan states of a load. What it leaves open is null.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Users of a closed loop, or connections of an open one; the mean where it changes.
+    pub concurrency: Option<f64>,
+    /// Requests per second of an open loop; the mean where it changes.
+    pub rate: Option<f64>,
+    /// Seconds that a user of a closed loop thinks between two requests, the mean.
+    pub think_s: Option<f64>,
+    /// Seconds of measured load.
+    pub duration_s: Option<f64>,
+    /// Requests of all users together.
+    pub requests: Option<u64>,
 }
 
 /// What a workload is meant to bring about in a system, and how that is seen.
@@ -230,6 +254,9 @@ pub struct Run {
     pub report: Option<Report>,
     /// What was seen of the machine and the processes from the first to the last measured request.
     pub observed: Option<Observed>,
+    /// What must be seen in this run: what its system (a variant of a gateway) asks for, else its workload.
+    #[serde(default)]
+    pub treatment: Option<Treatment>,
     /// Share of answers that showed the treatment.
     pub treated: Option<f64>,
 }

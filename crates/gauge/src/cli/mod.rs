@@ -22,10 +22,16 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 const EXAMPLES: &str = "\
 Examples:
+  gauge run examples/evaluations/quickstart.yaml
+                                          gateways beside each other, and a report: in two minutes
   gauge load http://127.0.0.1:8080/ -c 64 -d 10s
                                           64 users for ten seconds, each asks as soon as it was answered
   gauge load http://127.0.0.1:8080/ -r 5000 -d 30s --json result.json
                                           5,000 requests a second, whatever the server does; all figures as JSON
+  gauge describe api.yaml                 what an API description says: OpenAPI, Swagger, RAML, API Blueprint
+  gauge convert api.yaml --to nginx,kong -o gateways
+                                          the configuration of gateways for it
+  gauge lint result.json                  can this result be believed?
 
 Exit codes: 1 nothing was answered, 64 wrong command line or input, 66 unreadable file, 69 a program is missing, 71 the system
 refused something, 73 unwritable file, 130 interrupted (the part that ran is reported).";
@@ -40,8 +46,25 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run an evaluation: gateways beside each other, and a report.
+    Run(verbs::run::Run),
     /// Load a server and say how it did.
     Load(Box<verbs::load::Load>),
+    /// Serve a small API, to try evaluations on.
+    Demo(verbs::demo::Demo),
+    /// Become a program of a campaign.
+    #[command(hide = true)]
+    Launch(verbs::launch::Launch),
+    /// Read an API description and write what is in it.
+    Describe(verbs::describe::Describe),
+    /// Write the configuration of gateways for an API.
+    Convert(verbs::convert::Convert),
+    /// Say whether results can be believed: one verdict a line, with its evidence.
+    ///
+    /// Exit codes: 0 clean, 1 something was found, 2 a file could not be read.
+    Lint(Box<verbs::lint::Lint>),
+    /// Make the report of a campaign again from its raw data.
+    Recompute(verbs::recompute::Recompute),
     /// Print completions for a shell.
     Completions {
         /// Shell to complete for.
@@ -53,7 +76,14 @@ impl Cli {
     /// Does what the command line says.
     pub(crate) fn run(self) -> ExitCode {
         match self.command {
+            Command::Run(run) => run.run(),
             Command::Load(load) => load.run(),
+            Command::Demo(demo) => demo.run(),
+            Command::Launch(launch) => launch.run(),
+            Command::Describe(describe) => describe.run(),
+            Command::Convert(convert) => convert.run(),
+            Command::Lint(lint) => lint.run(),
+            Command::Recompute(recompute) => recompute.run(),
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Cli::command(), "gauge", &mut script);

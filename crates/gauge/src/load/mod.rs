@@ -12,7 +12,7 @@ mod template;
 pub mod units;
 pub mod workload;
 
-pub use engine::{Counts, Generator, Options, RunError, TransportError, Watch};
+pub use engine::{Answer, Counts, Exchange, Generator, Options, RunError, TransportError, Watch};
 pub use prepare::{PrepareError, Prepared, Url};
 pub use report::Report;
 pub use workload::Workload;

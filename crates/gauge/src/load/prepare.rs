@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::workload::{Closed, Load, Open, Order, Protocol, Span, Statuses, Workload};
+use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Span, Statuses, Workload};
 pub(crate) use operation::{Body, Capture, CaptureFrom, Operation};
 pub use url::Url;
 pub(crate) use values::{Table, Value};
@@ -75,6 +75,7 @@ pub struct Prepared {
     pub(crate) protocol: Protocol,
     pub(crate) timeout: Duration,
     pub(crate) seed: u64,
+    pub(crate) mark: Option<Mark>,
 }
 
 /// Where requests go.
@@ -162,6 +163,7 @@ impl Prepared {
             protocol: workload.protocol,
             timeout: workload.timeout,
             seed: workload.seed,
+            mark: workload.mark.clone(),
         })
     }
 
@@ -178,6 +180,11 @@ impl Prepared {
     /// How long the load takes by plan, as far as that is known.
     pub fn planned(&self) -> Option<Duration> {
         self.phases.iter().filter(|phase| !matches!(phase.kind, Kind::Setup)).map(Phase::duration).sum()
+    }
+
+    /// Index of the first phase that counts, the setup included.
+    pub fn first_measured(&self) -> Option<usize> {
+        self.phases.iter().position(|phase| phase.measured)
     }
 
     /// How many requests the plan holds, where only their number ends it.

@@ -174,6 +174,9 @@ pub struct Measurement {
     pub generator_lag: Option<Latency>,
     /// From the start of a connection attempt until it was open.
     pub connect: Option<Latency>,
+    /// Answers that showed what the workload counts apart (its `mark`); null when it counts nothing apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked: Option<u64>,
 }
 
 /// Counts of requests.
@@ -309,6 +312,14 @@ impl Measurement {
     pub fn error_rate(&self) -> Option<f64> {
         match (self.errors.total, self.ended()) {
             (Some(errors), Some(ended)) if ended > 0 => Some(errors as f64 / ended as f64),
+            _ => None,
+        }
+    }
+
+    /// Share of the answers that showed what is counted apart, from 0 to 1.
+    pub fn marked_share(&self) -> Option<f64> {
+        match (self.marked, self.requests.answered) {
+            (Some(marked), Some(answered)) if answered > 0 => Some(marked as f64 / answered as f64),
             _ => None,
         }
     }

@@ -37,6 +37,33 @@ pub struct Workload {
     /// Seed of everything random; the same seed makes the same requests (per number of threads).
     #[serde(default)]
     pub seed: u64,
+    /// Answers that are counted apart: those that a cache gave, for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Mark>,
+}
+
+/// What an answer that is counted apart shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mark {
+    /// Name of a header field.
+    pub header: String,
+    /// The value that it begins with, in any case; without it the field need only be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+impl Mark {
+    /// Whether a field's value, if there is such a field, is what is looked for.
+    pub fn is_in(&self, found: Option<&[u8]>) -> bool {
+        match (found, &self.value) {
+            (Some(found), Some(value)) => {
+                found.get(..value.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(value.as_bytes()))
+            }
+            (found, None) => found.is_some(),
+            (None, Some(_)) => false,
+        }
+    }
 }
 
 /// 30 s.

@@ -17,8 +17,12 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     let count = |name: &str, key: &str| number(name, key).map(|number| number as u64);
     let mut report = Report::of("k6");
     report.generator.latency_from = Some(LatencyFrom::Sent);
-    let ended = count("http_reqs", "count").ok_or_else(|| Format::K6.broken("it has no metric http_reqs"))?;
-    let rate = number("http_reqs", "rate");
+    // A gRPC script has no http_* metrics: its calls are counted by nobody but its iterations, and what failed by nobody at all.
+    let grpc = metric("http_reqs").is_none() && metric("grpc_req_duration").is_some();
+    let (requests, durations) =
+        if grpc { ("iterations", "grpc_req_duration") } else { ("http_reqs", "http_req_duration") };
+    let ended = count(requests, "count").ok_or_else(|| Format::K6.broken(format!("it has no metric {requests}")))?;
+    let rate = number(requests, "rate");
     let total = &mut report.total;
     let state = summary.pointer("/state/testRunDurationMs").and_then(Value::as_f64).and_then(finite);
     total.duration_s = match (state, rate) {
@@ -41,10 +45,10 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     total.errors.status = failed;
     total.bytes.sent = count("data_sent", "count");
     total.bytes.received = count("data_received", "count");
-    if let Some(trend) = metric("http_req_duration") {
+    if let Some(trend) = metric(durations) {
         let ms = |key: &str| trend.get(key).and_then(Value::as_f64).and_then(finite);
         let mut latency = Latency {
-            count: count("http_req_duration", "count").or(Some(ended)),
+            count: count(durations, "count").or(Some(ended)),
             min_ms: ms("min"),
             mean_ms: ms("avg"),
             max_ms: ms("max"),

@@ -102,6 +102,10 @@ pub(crate) struct Load {
     /// No progress bar
     #[arg(short, long)]
     quiet: bool,
+    /// Say on standard output when the measured part begins and when it has ended, and nothing else (for a campaign, which then looks at
+    /// processes)
+    #[arg(long, hide = true, requires = "json")]
+    marks: bool,
 }
 
 fn tool(name: &str) -> Result<Tool, String> {
@@ -151,7 +155,7 @@ impl Load {
         };
         let options = Options { threads: self.threads, busy_poll: self.busy_poll };
         let generator = Generator::new(prepared, options);
-        let report = match progress::run(&generator, self.quiet) {
+        let report = match progress::run(&generator, self.quiet, self.marks) {
             Ok(report) => report,
             Err(error) => {
                 eprintln!("gauge: {error}");
@@ -198,7 +202,7 @@ impl Load {
                 return ExitCode::from(UNWRITABLE);
             }
         }
-        let printed = print(&summary.unwrap_or_default());
+        let printed = if self.marks { ExitCode::SUCCESS } else { print(&summary.unwrap_or_default()) };
         if report.truncated.is_some() {
             return ExitCode::from(INTERRUPTED);
         }
@@ -298,6 +302,7 @@ impl Load {
             protocol: if self.h2 { Protocol::Http2 { streams: self.streams } } else { Protocol::Http1 },
             timeout: self.timeout,
             seed: self.seed.unwrap_or(0),
+            mark: None,
         }
     }
 }

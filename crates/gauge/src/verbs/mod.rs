@@ -1,3 +1,10 @@
 //! What `gauge` can be told to do, one file each.
 
+pub(crate) mod convert;
+pub(crate) mod demo;
+pub(crate) mod describe;
+pub(crate) mod launch;
+pub(crate) mod lint;
 pub(crate) mod load;
+pub(crate) mod recompute;
+pub(crate) mod run;

@@ -117,6 +117,7 @@ fn assemble_phase(
             continue;
         }
         let mut measurement = measure(cells, duration_s);
+        measurement.marked = measurement.marked.filter(|_| prepared.mark.is_some());
         if closed {
             measurement.corrected = corrected(&measurement, &hidden);
         }
@@ -165,7 +166,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
     let mut requests = [0; 6];
     let mut failures = [0; super::recorder::FAILURES];
     let mut statuses = BTreeMap::new();
-    let (mut sent_bytes, mut received_bytes) = (0, 0);
+    let (mut sent_bytes, mut received_bytes, mut marked) = (0, 0, 0);
     let (mut latency, mut lag, mut generator_lag) = (Histogram::default(), Histogram::default(), Histogram::default());
     let mut samples = Some(Vec::new());
     for cell in cells {
@@ -177,6 +178,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         }
         sent_bytes += cell.sent_bytes;
         received_bytes += cell.received_bytes;
+        marked += cell.marked;
         latency.add(&cell.latency);
         lag.add(&cell.lag);
         generator_lag.add(&cell.generator_lag);
@@ -211,6 +213,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         lag: Latency::of(lag),
         generator_lag: Latency::of(generator_lag),
         connect: None,
+        marked: Some(marked),
     }
 }
 

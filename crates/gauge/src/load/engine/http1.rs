@@ -164,7 +164,7 @@ impl Http1 {
             let progress = if length == 0 {
                 connection.end_of_stream()
             } else {
-                connection.feed(&self.buffer[..length], operation, &mut self.head)
+                connection.feed(&self.buffer[..length], operation, pacer.prepared.mark.as_ref(), &mut self.head)
             };
             match progress {
                 Progress::More if length == 0 => return self.fail(pacer, index, Failure::Reset),
@@ -183,7 +183,7 @@ impl Http1 {
     fn finish(&mut self, pacer: &mut Pacer<'_>, index: usize, done: u64, closed: bool) {
         let slot = self.slot_of(index);
         let connection = &mut self.connections[index];
-        let (status, bytes) = (connection.status, connection.received);
+        let (status, bytes, marked) = (connection.status, connection.received, connection.marked);
         if !pacer.operation(slot).captures.is_empty() {
             connection.with_answer(|header, body| pacer.capture(slot, header, body));
         }
@@ -192,7 +192,7 @@ impl Http1 {
         } else {
             connection.rest();
         }
-        if pacer.answered(slot, done, status, bytes) {
+        if pacer.answered(slot, done, status, bytes, marked) {
             self.start(pacer, slot);
         }
     }

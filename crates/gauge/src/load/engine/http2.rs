@@ -147,7 +147,9 @@ impl Http2 {
                     let header = |name: &str| answer.fields.get(name).map(HeaderValue::as_bytes);
                     pacer.capture(slot, header, &answer.body);
                 }
-                if pacer.answered(slot, answer.done, answer.status, answer.bytes) {
+                let field = |name: &str| answer.fields.get(name).map(HeaderValue::as_bytes);
+                let marked = pacer.prepared.mark.as_ref().is_some_and(|mark| mark.is_in(field(&mark.header)));
+                if pacer.answered(slot, answer.done, answer.status, answer.bytes, marked) {
                     self.start(pacer, slot);
                 }
             }

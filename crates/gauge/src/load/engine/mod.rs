@@ -4,6 +4,7 @@ mod assemble;
 mod clock;
 mod http1;
 mod http2;
+mod once;
 mod pacer;
 mod recorder;
 mod requester;
@@ -16,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use super::prepare::Prepared;
 use super::report::Report;
 use super::workload::Protocol;
+pub use once::{Answer, Exchange};
 use pacer::Pacer;
 use recorder::{Live, Recorder};
 use requester::{Requester, Shared};
@@ -107,6 +109,17 @@ impl Watch {
     /// Ends the run within 50 ms. What was measured until then is reported, marked as truncated.
     pub fn stop(&self) {
         self.0.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was told to end.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether this phase (an index into those of the workload, the setup included) has begun.
+    pub fn has_begun(&self, phase: usize) -> bool {
+        let start = self.0.starts.get(phase).map_or(0, |start| start.load(Ordering::Acquire));
+        start > 0 && clock::now() >= start
     }
 
     /// Counts so far, at most 50 ms old.

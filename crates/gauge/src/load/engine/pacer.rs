@@ -310,10 +310,10 @@ impl<'p> Pacer<'p> {
 
     /// The slot's answer is complete. `true` when the slot has its next request at once.
     #[inline]
-    pub(crate) fn answered(&mut self, index: u32, done: u64, status: u16, bytes: u64) -> bool {
+    pub(crate) fn answered(&mut self, index: u32, done: u64, status: u16, bytes: u64, marked: bool) -> bool {
         let expected = self.operation(index).expect.contains(status);
         let slot = &mut self.slots[index as usize];
-        let answer = Answer { due: slot.times.due, done, status, expected, bytes };
+        let answer = Answer { due: slot.times.due, done, status, expected, bytes, marked };
         let (phase, operation) = (slot.phase, slot.operation);
         slot.state = State::Idle;
         slot.idle_since = done;

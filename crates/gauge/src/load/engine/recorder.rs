@@ -25,6 +25,7 @@ pub(crate) struct Cell {
     pub(crate) sent: u64,
     pub(crate) answered: u64,
     pub(crate) late: u64,
+    pub(crate) marked: u64,
     pub(crate) dropped: u64,
     pub(crate) unanswered: u64,
     pub(crate) failures: [u64; FAILURES],
@@ -146,6 +147,7 @@ impl<'p> Recorder<'p> {
         let cell = &mut phase.cells[operation];
         cell.answered += 1;
         cell.late += u64::from(phase.end > 0 && answer.done > phase.end);
+        cell.marked += u64::from(answer.marked);
         cell.received_bytes += answer.bytes;
         cell.latency.record(latency);
         if cell.answered <= SAMPLES as u64 {
@@ -241,4 +243,6 @@ pub(crate) struct Answer {
     pub(crate) expected: bool,
     /// Bytes of head and body.
     pub(crate) bytes: u64,
+    /// Counted apart.
+    pub(crate) marked: bool,
 }

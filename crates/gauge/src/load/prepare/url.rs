@@ -54,6 +54,14 @@ impl Url {
     }
 
     /// Looks the host up, once: the first address is used for the whole run, so that every connection goes to one place.
+    /// Where it leads.
+    ///
+    /// # Errors
+    /// [`PrepareError::Resolve`] when the name has no address.
+    pub fn address(&self) -> Result<std::net::SocketAddr, PrepareError> {
+        Ok(self.resolve()?.address)
+    }
+
     pub(crate) fn resolve(&self) -> Result<Authority, PrepareError> {
         let host = host(&self.authority);
         let fail = |error| PrepareError::Resolve { host: host.to_owned(), error };

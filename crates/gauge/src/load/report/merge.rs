@@ -97,6 +97,7 @@ impl Measurement {
             received: sum(self.bytes.received, other.bytes.received),
         };
         self.connections_opened = sum(self.connections_opened, other.connections_opened);
+        self.marked = sum(self.marked, other.marked);
         for (ours, theirs) in [
             (&mut self.latency, &other.latency),
             (&mut self.corrected, &other.corrected),

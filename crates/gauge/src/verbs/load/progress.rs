@@ -8,7 +8,7 @@ use gauge::load::{Generator, Report, RunError, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Runs the load. The first SIGINT or SIGTERM ends it early, with a report of what was; the second one ends the program.
-pub(super) fn run(generator: &Generator, quiet: bool) -> Result<Report, RunError> {
+pub(super) fn run(generator: &Generator, quiet: bool, marks: bool) -> Result<Report, RunError> {
     listen(generator.watch());
     let bar = if quiet || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { bar(generator) };
     let watch = generator.watch();
@@ -33,11 +33,32 @@ pub(super) fn run(generator: &Generator, quiet: bool) -> Result<Report, RunError
                 shown.set_message(format!("{} answers, {rate:.0}/s{trouble}", counts.answered));
             }
         });
+        if marks {
+            let watch = generator.watch();
+            let first = generator.prepared().first_measured().unwrap_or(0);
+            scope.spawn(move || {
+                while !watch.has_begun(first) && !watch.is_stopped() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                mark("measuring");
+            });
+        }
         let report = generator.run();
+        if marks {
+            generator.watch().stop();
+            mark("measured");
+        }
         drop(done);
         bar.finish_and_clear();
         report
     })
+}
+
+/// A line for whoever started this; one that has gone needs none.
+fn mark(what: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{what}").and_then(|()| out.flush());
 }
 
 fn bar(generator: &Generator) -> ProgressBar {

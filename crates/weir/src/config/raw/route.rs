@@ -109,7 +109,7 @@ pub struct Rewrite {
     /// Replaces the fixed part that the pattern matched: what stands before its first parameter or `*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<At<String>>,
-    /// Replaces the `Host` that the upstream sees, which is otherwise that of the target's URL.
+    /// Replaces the `Host` that the upstream sees, which is otherwise the client's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<At<String>>,
 }

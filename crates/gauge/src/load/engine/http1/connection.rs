@@ -7,6 +7,7 @@ use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, ResponseHead};
 
 use crate::load::engine::clock;
 use crate::load::prepare::Operation;
+use crate::load::workload::Mark;
 
 /// Most bytes of an answer that are kept for captures.
 const KEEP: usize = 16 * 1024 * 1024;
@@ -31,6 +32,8 @@ pub(super) struct Connection {
     body: Option<BodyDecoder>,
     keep_alive: bool,
     pub(super) status: u16,
+    /// Whether the answer is one to count apart.
+    pub(super) marked: bool,
     /// Bytes of the answer so far.
     pub(super) received: u64,
     /// Kept for captures.
@@ -151,17 +154,23 @@ impl Connection {
     }
 
     /// Takes in bytes of the answer.
-    pub(super) fn feed(&mut self, bytes: &[u8], operation: &Operation, head: &mut ResponseHead) -> Progress {
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        operation: &Operation,
+        mark: Option<&Mark>,
+        head: &mut ResponseHead,
+    ) -> Progress {
         self.received += bytes.len() as u64;
         if self.body.is_some() {
             return self.feed_body(bytes, operation);
         }
         if self.partial.is_empty() {
-            return self.feed_head(bytes, operation, head);
+            return self.feed_head(bytes, operation, mark, head);
         }
         let mut partial = std::mem::take(&mut self.partial);
         partial.extend_from_slice(bytes);
-        let progress = self.feed_head(&partial, operation, head);
+        let progress = self.feed_head(&partial, operation, mark, head);
         if self.partial.is_empty() {
             partial.clear();
             self.partial = partial;
@@ -170,7 +179,13 @@ impl Connection {
     }
 
     /// `bytes` begin with a head. What must be seen again goes to `partial`.
-    fn feed_head(&mut self, bytes: &[u8], operation: &Operation, head: &mut ResponseHead) -> Progress {
+    fn feed_head(
+        &mut self,
+        bytes: &[u8],
+        operation: &Operation,
+        mark: Option<&Mark>,
+        head: &mut ResponseHead,
+    ) -> Progress {
         let limits = Limits::default();
         let mut start = 0;
         loop {
@@ -192,6 +207,7 @@ impl Connection {
             }
             self.status = head.status;
             self.keep_alive = head.keep_alive;
+            self.marked = mark.is_some_and(|mark| mark.is_in(head.fields.get(mark.header.as_bytes(), bytes)));
             if !operation.captures.is_empty() {
                 self.kept_head.extend_from_slice(&bytes[start..end]);
             }

@@ -1,0 +1,261 @@
+//! Is a gateway one that may be compared at all? Each operation of each workload once, to `direct` and to the gateway: same status, same
+//! body but for what differs by nature, same required headers; an unknown path refused; forwarded headers where the upstream echoes them.
+
+use serde_json::Value;
+
+use super::lane::{self, Lane};
+use super::results::{Attestation, Difference};
+use super::turn::Running;
+use super::{Campaign, CampaignError};
+use crate::load::workload::{Closed, Load, Operation, Order, Protocol, Span, Workload};
+use crate::load::{Answer, Exchange, Prepared};
+use crate::plan;
+
+/// Differences that are listed for one body; one more says how many there are.
+const LISTED: usize = 5;
+/// A path that no API has.
+const UNKNOWN: &str = "/gauge-asks-for-a-path-that-nobody-has";
+
+/// What `direct` answered, workload by workload.
+#[derive(Debug)]
+pub(super) struct Expected(Vec<Vec<Exchange>>);
+
+fn exchanges(campaign: &Campaign<'_>, workload: &plan::Workload, lane: &Lane) -> Result<Vec<Exchange>, CampaignError> {
+    let request = lane::attested(workload, lane, &campaign.generate.made);
+    let prepared = Prepared::new(&request).map_err(|error| CampaignError::Backend(error.to_string()))?;
+    Ok(prepared.once())
+}
+
+/// Asks the upstreams themselves. What they answer must be what the workload expects of everybody.
+pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, CampaignError> {
+    campaign.backends.new_round();
+    campaign.backends.fresh(campaign.there.as_mut())?;
+    let lane = Lane::Direct(campaign.backends.for_generator(campaign.there.as_mut())?);
+    let mut all = Vec::new();
+    for workload in &campaign.plan.workloads {
+        let answers = exchanges(campaign, workload, &lane)?;
+        if let Some(exchange) = answers.iter().find(|exchange| !exchange.expected) {
+            let what = match &exchange.answer {
+                Ok(answer) => format!("answered {} ({})", answer.status, shown(&answer.body)),
+                Err(error) => format!("gave no answer: {error}"),
+            };
+            let ended = campaign.backends.ended(campaign.there.as_mut()).map(|ended| format!("\n{ended}"));
+            return Err(CampaignError::Backend(format!(
+                "workload `{}`, operation `{}`: the upstream itself, without a gateway, {what}; nothing can be compared \
+                 with that. Mend the request, or say what is expected with `expect`{}",
+                workload.name,
+                exchange.operation,
+                ended.unwrap_or_default()
+            )));
+        }
+        all.push(answers);
+    }
+    Ok(Expected(all))
+}
+
+/// `direct` is what it is compared with.
+pub(super) fn of_direct(expected: &Expected) -> Attestation {
+    let names = expected.0.iter().flatten().map(|exchange| exchange.operation.clone());
+    let mut operations: Vec<String> = Vec::new();
+    for name in names {
+        if !operations.contains(&name) {
+            operations.push(name);
+        }
+    }
+    Attestation { operations, differences: Vec::new() }
+}
+
+/// Asks a gateway, whose upstreams are as fresh as they were for `direct`.
+pub(super) fn compare(
+    campaign: &Campaign<'_>,
+    expected: &Expected,
+    running: &Running,
+) -> Result<Attestation, CampaignError> {
+    let attest = &campaign.plan.attest;
+    let mut differences = Vec::new();
+    for (workload, theirs) in campaign.plan.workloads.iter().zip(&expected.0) {
+        let ours = exchanges(campaign, workload, &running.lane)?;
+        for (theirs, ours) in theirs.iter().zip(&ours) {
+            let list = if theirs.setup { &workload.setup } else { &workload.operations };
+            let planned = list.iter().find(|planned| planned.operation.id == theirs.operation);
+            let described = planned.map_or(theirs.operation.as_str(), |planned| planned.described.as_str());
+            let differs: Vec<&str> = ["*", described]
+                .iter()
+                .filter_map(|key| attest.differs.get(*key))
+                .flatten()
+                .map(String::as_str)
+                .collect();
+            let forwarded = attest.forwarded.as_ref().filter(|forwarded| forwarded.operation == described);
+            let mut found = Found { operation: &theirs.operation, differences: &mut differences };
+            match (&theirs.answer, &ours.answer) {
+                (Ok(theirs), Ok(ours)) => {
+                    let echoed: Vec<&str> =
+                        forwarded.iter().flat_map(|forwarded| forwarded.headers.values()).map(String::as_str).collect();
+                    let ignored: Vec<&str> = differs.iter().copied().chain(echoed).collect();
+                    found.answers(theirs, ours, &attest.headers, &ignored);
+                    if let Some(forwarded) = forwarded {
+                        found.forwarded(ours, forwarded);
+                    }
+                }
+                (Ok(theirs), Err(error)) => {
+                    found.add("status", &theirs.status.to_string(), &format!("no answer: {error}"));
+                }
+                (Err(_), _) => {}
+            }
+        }
+    }
+    if attest.unknown_path
+        && let Lane::Gateway(address) = &running.lane
+    {
+        let (wanted, found) = ("a status from 400 to 499", unknown_path(&format!("http://{address}")));
+        if !matches!(found, Ok(400..=499)) {
+            let found = found.map_or_else(|error| format!("no answer: {error}"), |status| status.to_string());
+            let operation = "unknown path".to_owned();
+            differences.push(Difference { operation, what: "status".to_owned(), expected: wanted.to_owned(), found });
+        }
+    }
+    Ok(Attestation { operations: of_direct(expected).operations, differences })
+}
+
+fn unknown_path(base: &str) -> Result<u16, String> {
+    let workload = Workload {
+        base: base.to_owned(),
+        operations: vec![Operation::get("unknown path", UNKNOWN)],
+        setup: Vec::new(),
+        order: Order::Sequence,
+        load: Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None }),
+        protocol: Protocol::Http1,
+        timeout: std::time::Duration::from_secs(10),
+        seed: 0,
+        mark: None,
+    };
+    let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
+    let exchange = prepared.once().pop().ok_or("nothing was asked")?;
+    exchange.answer.map(|answer| answer.status)
+}
+
+/// Collects what differs in an operation.
+struct Found<'f> {
+    operation: &'f str,
+    differences: &'f mut Vec<Difference>,
+}
+
+impl Found<'_> {
+    fn add(&mut self, what: &str, expected: &str, found: &str) {
+        let difference = Difference {
+            operation: self.operation.to_owned(),
+            what: what.to_owned(),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        };
+        // Two workloads may ask the same.
+        if !self.differences.contains(&difference) {
+            self.differences.push(difference);
+        }
+    }
+
+    fn answers(&mut self, theirs: &Answer, ours: &Answer, headers: &[String], differs: &[&str]) {
+        if theirs.status != ours.status {
+            let found = format!("{} ({})", ours.status, shown(&ours.body));
+            self.add("status", &theirs.status.to_string(), &found);
+            // The body of another status is another one.
+            return;
+        }
+        for name in headers {
+            let (expected, found) = (theirs.header(name), ours.header(name));
+            if expected.is_some() && !same_value(expected, found) {
+                self.add(&format!("header {name}"), expected.unwrap_or_default(), found.unwrap_or("absent"));
+            }
+        }
+        let json = |body: &[u8]| serde_json::from_slice::<Value>(body).ok();
+        match (json(&theirs.body), json(&ours.body)) {
+            (Some(theirs), Some(ours)) => {
+                let mut list = Vec::new();
+                walk("", &theirs, &ours, differs, &mut list);
+                for (pointer, expected, found) in list.iter().take(LISTED) {
+                    let pointer = if pointer.is_empty() { "/" } else { pointer };
+                    self.add(&format!("body {pointer}"), expected, found);
+                }
+                if list.len() > LISTED {
+                    self.add("body", "the same", &format!("{} more values differ", list.len() - LISTED));
+                }
+            }
+            _ if theirs.body != ours.body => self.add("body", &shown(&theirs.body), &shown(&ours.body)),
+            _ => {}
+        }
+    }
+
+    fn forwarded(&mut self, ours: &Answer, forwarded: &plan::Forwarded) {
+        let body: Option<Value> = serde_json::from_slice(&ours.body).ok();
+        for (header, pointer) in &forwarded.headers {
+            let found = body.as_ref().and_then(|body| body.pointer(pointer));
+            if found.is_none_or(|value| value.is_null() || value.as_str() == Some("")) {
+                self.add(&format!("forwarded {header}"), "it reaches the upstream", "it does not");
+            }
+        }
+    }
+}
+
+/// Media types are compared without regard to case and blanks: `application/json;charset=UTF-8`.
+fn same_value(left: Option<&str>, right: Option<&str>) -> bool {
+    let plain = |text: Option<&str>| text.map(|text| text.to_ascii_lowercase().replace([' ', '"'], ""));
+    plain(left) == plain(right)
+}
+
+/// Collects the pointers at which two values differ, and how.
+fn walk(at: &str, theirs: &Value, ours: &Value, differs: &[&str], list: &mut Vec<(String, String, String)>) {
+    if differs.iter().any(|pointer| covers(pointer, at)) {
+        return;
+    }
+    match (theirs, ours) {
+        (Value::Object(theirs), Value::Object(ours)) => {
+            for (name, value) in theirs {
+                let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+                walk(&at, value, ours.get(name).unwrap_or(&Value::Null), differs, list);
+            }
+            for (name, value) in ours.iter().filter(|(name, _)| !theirs.contains_key(*name)) {
+                let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+                walk(&at, &Value::Null, value, differs, list);
+            }
+        }
+        (Value::Array(theirs), Value::Array(ours)) if theirs.len() == ours.len() => {
+            for (index, (theirs, ours)) in theirs.iter().zip(ours).enumerate() {
+                walk(&format!("{at}/{index}"), theirs, ours, differs, list);
+            }
+        }
+        _ if theirs != ours => {
+            let text = |value: &Value| shown(value.to_string().as_bytes());
+            list.push((at.to_owned(), text(theirs), text(ours)));
+        }
+        _ => {}
+    }
+}
+
+/// Whether a pointer of the evaluation, in which a step may be `*`, names this place.
+fn covers(pointer: &str, at: &str) -> bool {
+    let (mut wanted, mut found) = (pointer.split('/'), at.split('/'));
+    loop {
+        match (wanted.next(), found.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(found)) if wanted == "*" || wanted == found => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The begin of a body, on one line.
+fn shown(body: &[u8]) -> String {
+    const MOST: usize = 120;
+    let text: String = String::from_utf8_lossy(&body[..body.len().min(4 * MOST)])
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if body.len() <= MOST {
+        return text;
+    }
+    let begin: String = text.chars().take(MOST).collect();
+    format!("{begin}... ({} bytes)", body.len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use serde_json::json;
+
+use super::*;
+
+fn answer(status: u16, kind: &str, body: &str) -> Answer {
+    Answer { status, headers: vec![("content-type".to_owned(), kind.to_owned())], body: body.as_bytes().to_vec() }
+}
+
+fn compared(theirs: &Answer, ours: &Answer, differs: &[&str]) -> Vec<String> {
+    let mut differences = Vec::new();
+    let mut found = Found { operation: "op", differences: &mut differences };
+    found.answers(theirs, ours, &["content-type".to_owned()], differs);
+    differences.iter().map(|one| format!("{}: {} / {}", one.what, one.expected, one.found)).collect()
+}
+
+#[test]
+fn equal_answers_have_no_difference_whatever_the_spelling() {
+    let theirs = answer(200, "application/json; charset=UTF-8", r#"{"a":1,"b":[1,2]}"#);
+    let ours = answer(200, "application/json;charset=utf-8", "{ \"b\": [1, 2],\n \"a\": 1 }");
+    assert_eq!(compared(&theirs, &ours, &[]), [""; 0]);
+}
+
+#[test]
+fn a_difference_says_where_what_was_expected_and_what_was_found() {
+    let theirs = answer(200, "application/json", r#"{"a":1,"b":[{"id":7,"t":1}]}"#);
+    let ours = answer(200, "text/html", r#"{"a":2,"b":[{"id":8,"t":1}],"c":true}"#);
+    assert_eq!(
+        compared(&theirs, &ours, &[]),
+        [
+            "header content-type: application/json / text/html",
+            "body /a: 1 / 2",
+            "body /b/0/id: 7 / 8",
+            "body /c: null / true"
+        ]
+    );
+    assert_eq!(
+        compared(&theirs, &answer(502, "text/html", "<h1>Bad gateway"), &[]),
+        ["status: 200 / 502 (<h1>Bad gateway)"]
+    );
+    assert_eq!(compared(&answer(200, "text/plain", "4"), &answer(200, "text/plain", "four"), &[]).len(), 1);
+    let absent = Answer { headers: Vec::new(), ..theirs.clone() };
+    assert_eq!(compared(&theirs, &absent, &[]), ["header content-type: application/json / absent"]);
+}
+
+#[test]
+fn what_differs_by_nature_is_passed_over_and_nothing_else() {
+    let theirs = answer(200, "application/json", r#"{"token":"x","items":[{"id":1,"n":1},{"id":2,"n":1}]}"#);
+    let ours = answer(200, "application/json", r#"{"token":"y","items":[{"id":5,"n":1},{"id":6,"n":9}]}"#);
+    assert_eq!(compared(&theirs, &ours, &["/token", "/items/*/id"]), ["body /items/1/n: 1 / 9"]);
+    assert!(covers("/a/*/c", "/a/0/c") && !covers("/a/*", "/a/0/c") && !covers("/a", "/b") && covers("", ""));
+}
+
+#[test]
+fn a_long_list_of_differences_is_cut_and_counted() {
+    let theirs: Vec<u32> = (0..100).collect();
+    let ours: Vec<u32> = (1..101).collect();
+    let found = compared(
+        &answer(200, "application/json", &json!(theirs).to_string()),
+        &answer(200, "application/json", &json!(ours).to_string()),
+        &[],
+    );
+    assert_eq!(found.len(), 6);
+    assert_eq!(found[5], "body: the same / 95 more values differ");
+    // Lists of different length are one difference.
+    let short = compared(&answer(200, "a/json", "[1,2]"), &answer(200, "a/json", "[1]"), &[]);
+    assert_eq!(short, ["body /: [1,2] / [1]"]);
+}
+
+#[test]
+fn a_header_that_must_reach_the_upstream_is_looked_for_in_its_echo() {
+    let forwarded = plan::Forwarded {
+        operation: "echo".to_owned(),
+        headers: [("x-forwarded-for".to_owned(), "/headers/x-forwarded-for".to_owned())].into(),
+    };
+    let check = |body: &str| {
+        let mut differences = Vec::new();
+        Found { operation: "echo", differences: &mut differences }.forwarded(&answer(200, "a/json", body), &forwarded);
+        differences.len()
+    };
+    assert_eq!(check(r#"{"headers":{"x-forwarded-for":"127.0.0.1"}}"#), 0);
+    assert_eq!(check(r#"{"headers":{}}"#), 1);
+    assert_eq!(check("not json"), 1);
+}

@@ -1,0 +1,245 @@
+//! A workload for one lane: the same requests, at the addresses of a gateway or of the upstreams.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::results::Planned;
+use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Protocol, Rates, Source, Span};
+use crate::plan::{PlannedLoad, PlannedOperation, Warmup, Workload};
+
+/// Where requests of a lane go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// To the upstreams: origin in the API to the URL at which it is reached.
+    Direct(BTreeMap<String, String>),
+    /// To a gateway.
+    Gateway(SocketAddr),
+}
+
+impl Lane {
+    fn base(&self, origin: &str) -> String {
+        match self {
+            Lane::Gateway(address) => format!("http://{address}"),
+            Lane::Direct(origins) => origins.get(origin).cloned().unwrap_or_else(|| origin.to_owned()),
+        }
+    }
+}
+
+/// Bodies that were made, by workload and operation.
+pub(super) type Made = BTreeMap<(String, String), PathBuf>;
+
+fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Made) -> Operation {
+    let mut operation = planned.operation.clone();
+    operation.base = Some(lane.base(&planned.origin));
+    if let Some(file) = made.get(&(workload.to_owned(), operation.id.clone())) {
+        operation.body = Some(Body::File(file.clone()));
+    }
+    operation
+}
+
+fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload::Workload {
+    let list = |list: &[PlannedOperation]| -> Vec<Operation> {
+        list.iter().map(|one| operation(one, &planned.name, lane, made)).collect()
+    };
+    let operations = list(&planned.operations);
+    workload::Workload {
+        base: operations.first().and_then(|first| first.base.clone()).unwrap_or_default(),
+        operations,
+        setup: list(&planned.setup),
+        order: planned.order,
+        load,
+        protocol: Protocol::Http1,
+        timeout: planned.timeout,
+        seed: 1,
+        mark: None,
+    }
+}
+
+/// A workload with its warm-up, for gauge's own generator.
+pub(super) fn measured(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> workload::Workload {
+    let load = match warmup(planned.warmup, load) {
+        None => load.clone(),
+        Some(warmup) => {
+            let mut phases = vec![warmup];
+            match load {
+                Load::Closed(closed) => phases.push(phase("load", false, Some(closed.clone()), None)),
+                Load::Open(open) => phases.push(phase("load", false, None, Some(open.clone()))),
+                Load::Phases(list) => phases.extend(list.iter().cloned()),
+            }
+            Load::Phases(phases)
+        }
+    };
+    request(planned, lane, made, load)
+}
+
+/// A workload without a warm-up, for generators of others.
+pub(super) fn plain(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> workload::Workload {
+    request(planned, lane, made, load.clone())
+}
+
+/// The warm-up alone.
+pub(super) fn warmup_only(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> Option<workload::Workload> {
+    let phase = warmup(planned.warmup, load)?;
+    let load = match (phase.closed, phase.open) {
+        (Some(closed), _) => Load::Closed(closed),
+        (_, Some(open)) => Load::Open(open),
+        _ => return None,
+    };
+    Some(request(planned, lane, made, load))
+}
+
+fn phase(name: &str, warmup: bool, closed: Option<Closed>, open: Option<Open>) -> Phase {
+    Phase { name: name.to_owned(), warmup, closed, open }
+}
+
+/// The first load that counts, made short.
+fn warmup(warmup: Warmup, load: &Load) -> Option<Phase> {
+    let (closed, open) = match load {
+        Load::Closed(closed) => (Some(closed), None),
+        Load::Open(open) => (None, Some(open)),
+        Load::Phases(phases) => {
+            let first = phases.iter().find(|phase| !phase.warmup)?;
+            (first.closed.as_ref(), first.open.as_ref())
+        }
+    };
+    let first = |span: Span| match span {
+        Span::Ramp { from, .. } => Span::Constant(from.max(1)),
+        constant => constant,
+    };
+    let name = "warm-up";
+    match (warmup, closed, open) {
+        (Warmup::None, ..) => None,
+        (Warmup::For(duration), Some(closed), _) => {
+            let closed =
+                Closed { users: first(closed.users), iterations: None, duration: Some(duration), ..closed.clone() };
+            Some(phase(name, true, Some(closed), None))
+        }
+        (Warmup::Requests(requests), Some(closed), _) => {
+            let closed =
+                Closed { users: first(closed.users), iterations: Some(requests), duration: None, ..closed.clone() };
+            Some(phase(name, true, Some(closed), None))
+        }
+        (Warmup::For(duration), _, Some(open)) => {
+            let rate = match open.rate {
+                Rates::Ramp { from, to } => Rates::Constant(if from > 0.0 { from } else { to }),
+                constant => constant,
+            };
+            Some(phase(name, true, None, Some(Open { rate, duration, ..open.clone() })))
+        }
+        _ => None,
+    }
+}
+
+/// Every operation with one value for each param, the first that there is: what both lanes are asked before the load, to compare the answers.
+pub(super) fn attested(planned: &Workload, lane: &Lane, made: &Made) -> workload::Workload {
+    let load = Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None });
+    let mut workload = request(planned, lane, made, load);
+    for operation in workload.operations.iter_mut().chain(&mut workload.setup) {
+        // Chosen by order here, whatever its share of the load.
+        operation.weight = 1.0;
+        for source in operation.params.values_mut() {
+            match source {
+                Source::Int { from, .. } => *source = Source::Fixed(from.to_string()),
+                Source::List { values, .. } => *source = Source::Fixed(values.first().cloned().unwrap_or_default()),
+                Source::Csv { pick, .. } => *pick = workload::Pick::Sequence,
+                Source::Fixed(_) | Source::Counter(_) | Source::Captured { .. } => {}
+            }
+        }
+    }
+    workload
+}
+
+/// How long a load takes by plan, with its phases of warm-up or without; `None` when its requests say.
+pub(super) fn planned_duration(load: &Load, warmup: bool) -> Option<Duration> {
+    let closed = |closed: &Closed| if closed.iterations.is_some() { None } else { closed.duration };
+    match load {
+        Load::Closed(load) => closed(load),
+        Load::Open(open) => Some(open.duration),
+        Load::Phases(phases) => phases
+            .iter()
+            .filter(|phase| warmup || !phase.warmup)
+            .map(|phase| match (&phase.closed, &phase.open) {
+                (Some(load), _) => closed(load),
+                (_, Some(open)) => Some(open.duration),
+                _ => None,
+            })
+            .sum(),
+    }
+}
+
+/// The load in figures.
+pub(super) fn figures(load: &PlannedLoad) -> Planned {
+    let PlannedLoad::Fixed(fixed) = load else { return Planned::default() };
+    let think = |load: &Closed| load.think.map(|think| think.mean.as_secs_f64());
+    let planned = match fixed {
+        Load::Closed(load) => Planned {
+            concurrency: Some(load.users.mean()),
+            think_s: think(load),
+            requests: load.iterations,
+            ..Planned::default()
+        },
+        Load::Open(load) => Planned {
+            concurrency: Some(f64::from(load.connections)),
+            rate: Some(match load.rate {
+                Rates::Constant(rate) => rate,
+                Rates::Ramp { from, to } => (from + to) / 2.0,
+            }),
+            ..Planned::default()
+        },
+        // What holds for one phase holds for no other.
+        Load::Phases(_) => Planned::default(),
+    };
+    Planned { duration_s: planned_duration(fixed, false).map(|duration| duration.as_secs_f64()), ..planned }
+}
+
+/// The load in words.
+pub(super) fn describe(load: &PlannedLoad) -> String {
+    let span = |span: Span| match span {
+        Span::Constant(1) => "1 user".to_owned(),
+        Span::Constant(users) => format!("{users} users"),
+        Span::Ramp { from, to } => format!("{from} to {to} users"),
+    };
+    let closed = |load: &Closed| {
+        let mut text = format!("closed, {}", span(load.users));
+        if let Some(iterations) = load.iterations {
+            text.push_str(&format!(", {iterations} requests"));
+        }
+        if let Some(duration) = load.duration {
+            text.push_str(&format!(", {}s", duration.as_secs_f64()));
+        }
+        if let Some(think) = load.think {
+            text.push_str(&format!(", {}s between them", think.mean.as_secs_f64()));
+        }
+        text
+    };
+    let open = |load: &Open| {
+        let rate = match load.rate {
+            Rates::Constant(rate) => format!("{rate}/s"),
+            Rates::Ramp { from, to } => format!("{from} to {to}/s"),
+        };
+        format!("open, {rate}, {}s", load.duration.as_secs_f64())
+    };
+    match load {
+        PlannedLoad::Fixed(Load::Closed(load)) => closed(load),
+        PlannedLoad::Fixed(Load::Open(load)) => open(load),
+        PlannedLoad::Fixed(Load::Phases(phases)) => {
+            let phase = |phase: &Phase| {
+                let load = match (&phase.closed, &phase.open) {
+                    (Some(load), _) => closed(load),
+                    (_, Some(load)) => open(load),
+                    _ => String::new(),
+                };
+                format!("{}: {load}", phase.name)
+            };
+            phases.iter().map(phase).collect::<Vec<_>>().join("; ")
+        }
+        PlannedLoad::Search(search) => {
+            format!("highest rate that meets the SLO, {} to {}/s", search.from, search.to)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

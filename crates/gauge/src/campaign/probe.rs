@@ -1,0 +1,25 @@
+//! Is anybody there?
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The status with which `GET path` is answered; `None` when it is not.
+pub(super) fn answers(address: SocketAddr, path: &str) -> Option<u16> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let path = if path.is_empty() { "/" } else { path };
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
+    let mut buffer = [0; 512];
+    let mut length = 0;
+    while !buffer[..length].contains(&b'\n') && length < buffer.len() {
+        match stream.read(&mut buffer[length..]).ok()? {
+            0 => return None,
+            more => length += more,
+        }
+    }
+    let line = std::str::from_utf8(&buffer[..length]).ok()?.lines().next()?;
+    line.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()
+}

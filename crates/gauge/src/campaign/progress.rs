@@ -1,0 +1,45 @@
+//! What a campaign tells while it runs.
+
+use super::results::Run;
+
+/// Somebody who is told how far a campaign is. Nothing that it does changes what is measured.
+pub trait Progress {
+    /// So many turns (one system in one round) are planned, and so many are done already.
+    fn planned(&mut self, turns: usize, done: usize) {
+        let _ = (turns, done);
+    }
+
+    /// A command runs that makes a program.
+    fn building(&mut self, command: &str) {
+        let _ = command;
+    }
+
+    /// Something is wrong that the campaign can do without.
+    fn warning(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    /// A system is asked whether it answers as it must.
+    fn attesting(&mut self, system: &str) {
+        let _ = system;
+    }
+
+    /// A run is in another state.
+    fn state(&mut self, run: &Run) {
+        let _ = run;
+    }
+
+    /// A rate is tried.
+    fn searching(&mut self, run: &str, rate: f64) {
+        let _ = (run, rate);
+    }
+
+    /// A turn is done.
+    fn turn_done(&mut self) {}
+}
+
+/// Says nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {}

@@ -1,0 +1,278 @@
+//! One system in one round: it is started, runs every workload, and is stopped.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::lane::Lane;
+use super::results::{Run, RunState};
+use super::{Campaign, CampaignError, aborted, probe, search, unix_ms};
+use crate::deploy::{Deployer, Handle, Spec};
+use crate::gateway::{self, Gateway, Model, Place, Ready, Stop, Written};
+use crate::plan::{PlannedLoad, System, Variant, Workload, slug};
+
+/// Time for a gateway to start: a JVM on a slow machine.
+const START: Duration = Duration::from_secs(90);
+/// Time for a gateway to look at its own configuration or to say its version.
+const CHECK: Duration = Duration::from_secs(90);
+
+/// What was made for a gateway.
+#[derive(Debug, Default)]
+pub(super) struct Configured {
+    pub(super) version: Option<String>,
+    pub(super) files: Vec<gateway::File>,
+    pub(super) command: Vec<String>,
+}
+
+/// A system that serves.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// `None` for the lane without a gateway.
+    pub(super) handle: Option<(Handle, Stop)>,
+    pub(super) lane: Lane,
+}
+
+/// How a start went.
+#[derive(Debug)]
+pub(super) enum Started {
+    Runs(Configured, Running),
+    NotHere(Configured, String),
+    Failed(Option<Configured>, String),
+}
+
+/// Configures and starts a system. The upstreams run.
+pub(super) fn start(campaign: &mut Campaign<'_>, system: &System) -> Result<Started, CampaignError> {
+    let Some(variant) = system.variant() else {
+        let lane = Lane::Direct(campaign.backends.for_generator(campaign.there.as_mut())?);
+        return Ok(Started::Runs(Configured::default(), Running { handle: None, lane }));
+    };
+    // A port that was free a moment ago may be taken meanwhile, by a connection of anybody's: that is not the gateway's fault.
+    match start_gateway(campaign, system, variant)? {
+        Started::Failed(Some(_), _) => start_gateway(campaign, system, variant),
+        started => Ok(started),
+    }
+}
+
+fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant) -> Result<Started, CampaignError> {
+    let there = campaign.there.as_mut();
+    let Some(adapter) = gateway::by_name(&variant.gateway) else {
+        return Ok(Started::Failed(None, format!("there is no gateway `{}`", variant.gateway)));
+    };
+    let upstreams = campaign.backends.for_gateways(&campaign.plan.api, there.listen());
+    let model = Model::new(&campaign.plan.api, &gateway::Options { upstreams })?;
+    let ports = there.free_ports(1 + adapter.extra_ports().len())?;
+    let Some((port, extra)) = ports.split_first() else {
+        return Ok(Started::Failed(None, "there is no free port".to_owned()));
+    };
+    let hardware = &campaign.plan.hardware;
+    let place = Place {
+        listen: SocketAddr::new(there.listen(), *port),
+        extra: extra.to_vec(),
+        directory: there.directory().join(slug(&system.name)),
+        cpus: hardware.cpus,
+        memory: hardware.memory_bytes,
+    };
+    let mut written = match adapter.files(&model, &place) {
+        Ok(written) => written,
+        // A variant with a file of its own may do what the adapter cannot.
+        Err(_) if !variant.files.is_empty() => Written::default(),
+        Err(unsupported) => return Ok(Started::Failed(None, unsupported.to_string())),
+    };
+    variant.apply(&mut written, &model, &place);
+    there.clear(&place.directory)?;
+    for file in &written.files {
+        there.write(&place.directory.join(&file.path), file.text.as_bytes())?;
+    }
+    let mut configured = Configured { version: None, files: written.files, command: Vec::new() };
+    let found = match there.locate(adapter)? {
+        None => built(there, adapter)?,
+        found => found,
+    };
+    let Some(program) = found else {
+        return Ok(Started::NotHere(configured, adapter.locator().hint.to_owned()));
+    };
+    let spec = |command: gateway::Command, what: &str| Spec {
+        name: format!("{what}{}", slug(&system.name)),
+        argv: command.argv,
+        env: command.env.into_iter().chain(variant.env.clone()).collect(),
+        cwd: place.directory.clone(),
+        cpus: campaign.pin.system.clone(),
+        memory_bytes: hardware.memory_bytes,
+    };
+    let known = campaign.results.systems.iter().find(|found| found.name == system.name);
+    if known.is_none_or(|known| known.version.is_none()) {
+        // Asked once, at the first start.
+        let said = there.run(&spec(adapter.version_command(&program), "version-"), CHECK)?;
+        configured.version = Some(adapter.read_version(&said.text)).filter(|version| !version.is_empty());
+        if let Some(check) = adapter.check(&program, &place) {
+            let checked = there.run(&spec(check, "check-"), CHECK)?;
+            if !checked.success {
+                let why = format!("its own check refuses the configuration:\n{}", checked.text);
+                return Ok(Started::Failed(Some(configured), why));
+            }
+        }
+    }
+    let start = spec(adapter.command(&program, &place), "");
+    configured.command = start.argv.clone();
+    let handle = there.start(&start)?;
+    match wait(there, handle, adapter, &place)? {
+        None => {
+            let lane = Lane::Gateway(there.reach(*port)?);
+            Ok(Started::Runs(configured, Running { handle: Some((handle, adapter.stop())), lane }))
+        }
+        Some(why) => {
+            there.stop(handle, adapter.stop());
+            Ok(Started::Failed(Some(configured), why))
+        }
+    }
+}
+
+/// A program that a `build` of the evaluation made.
+fn built(there: &mut dyn Deployer, adapter: &dyn Gateway) -> Result<Option<gateway::Program>, CampaignError> {
+    let cache = super::backend::cache();
+    let made = adapter.locator().names.iter().map(|name| cache.join(name)).find(|file| file.is_file());
+    match made {
+        Some(file) => Ok(Some(gateway::Program { path: there.bring(&file)? })),
+        None => Ok(None),
+    }
+}
+
+/// Waits until a gateway serves; why it does not, if so.
+fn wait(
+    there: &mut dyn Deployer,
+    handle: Handle,
+    adapter: &dyn Gateway,
+    place: &Place,
+) -> Result<Option<String>, CampaignError> {
+    let deadline = Instant::now() + START;
+    loop {
+        let answered = match adapter.ready(place) {
+            // Any answer will do: through a tunnel everything seems to listen.
+            Ready::Tcp(address) => probe::answers(there.reach(address.port())?, "/").is_some(),
+            Ready::Http { address, path, status } => {
+                probe::answers(there.reach(address.port())?, &path) == Some(status)
+            }
+        };
+        if !there.is_running(handle) {
+            return Ok(Some(format!("it ended at its start; its last lines:\n{}", there.log_tail(handle))));
+        }
+        if answered {
+            return Ok(None);
+        }
+        if Instant::now() > deadline {
+            let said = there.log_tail(handle);
+            return Ok(Some(format!("it did not serve within {} s; its last lines:\n{said}", START.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(super) fn stop(there: &mut dyn Deployer, running: &Running) {
+    if let Some((handle, stop)) = running.handle {
+        there.stop(handle, stop);
+    }
+}
+
+impl Campaign<'_> {
+    /// A turn. Failures of the system are results; what is returned as an error ends the campaign.
+    pub(super) fn turn(&mut self, round: u32, place: u32, system: &System) -> Result<(), CampaignError> {
+        // What an earlier, unfinished turn left.
+        self.results.runs.retain(|run| (run.round, &run.system) != (round, &system.name));
+        self.results.searches.retain(|search| (search.round, &search.system) != (round, &system.name));
+        let plan = self.plan;
+        let mut runs: Vec<Run> =
+            plan.workloads.iter().map(|workload| planned(round, place, system, workload)).collect();
+        if let Some(first) = runs.first_mut() {
+            first.state = RunState::Starting;
+            self.note(first)?;
+        }
+        self.backends.fresh(self.there.as_mut())?;
+        let running = match start(self, system)? {
+            Started::Runs(_, running) => Ok(running),
+            Started::NotHere(_, why) | Started::Failed(_, why) => Err(why),
+        };
+        let running = match running {
+            Ok(running) => running,
+            Err(why) => {
+                for (run, workload) in runs.iter_mut().zip(&plan.workloads) {
+                    run.state = RunState::Failed(why.clone());
+                    self.finish(run, workload)?;
+                }
+                return Ok(());
+            }
+        };
+        let outcome = self.workloads(round, system, &running, &mut runs);
+        stop(self.there.as_mut(), &running);
+        outcome
+    }
+
+    fn workloads(
+        &mut self,
+        round: u32,
+        system: &System,
+        running: &Running,
+        runs: &mut [Run],
+    ) -> Result<(), CampaignError> {
+        let plan = self.plan;
+        for (workload, run) in plan.workloads.iter().zip(runs) {
+            match &workload.load {
+                PlannedLoad::Search(search) if round <= search.rounds => {
+                    run.state = RunState::Measuring;
+                    self.note(run)?;
+                    let found = search::search(self, round, system, workload, search, running)?;
+                    self.results.searches.push(found);
+                    self.store.campaign(&self.results)?;
+                }
+                PlannedLoad::Search(_) => {}
+                PlannedLoad::Fixed(load) => {
+                    run.state = RunState::Warming;
+                    run.started_unix_ms = Some(unix_ms());
+                    self.note(run)?;
+                    match self.measure(&run.id, workload, load, run.treatment.as_ref(), running) {
+                        Ok((report, observed)) => {
+                            run.treated = report.total.marked_share();
+                            run.report = Some(report);
+                            run.observed = Some(observed);
+                            run.state = RunState::Done;
+                        }
+                        Err(super::generate::Failure::Stopped) => {
+                            aborted(run, "stopped by Ctrl-C or a signal");
+                            self.finish(run, workload)?;
+                            return Err(CampaignError::Stopped);
+                        }
+                        Err(super::generate::Failure::Run(why)) => run.state = RunState::Failed(why),
+                        Err(super::generate::Failure::Campaign(error)) => return Err(error),
+                    }
+                    self.finish(run, workload)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a run that came to an end.
+    fn finish(&mut self, run: &Run, workload: &Workload) -> Result<(), CampaignError> {
+        if matches!(workload.load, PlannedLoad::Search(_)) {
+            return Ok(());
+        }
+        self.note(run)?;
+        self.store.run(run)?;
+        self.results.runs.push(run.clone());
+        Ok(())
+    }
+}
+
+fn planned(round: u32, place: u32, system: &System, workload: &Workload) -> Run {
+    Run {
+        id: format!("r{round:02}-{}-{}", slug(&system.name), slug(&workload.name)),
+        round,
+        place,
+        system: system.name.clone(),
+        workload: workload.name.clone(),
+        state: RunState::Planned,
+        started_unix_ms: None,
+        report: None,
+        observed: None,
+        treatment: system.treatment.clone().or_else(|| workload.treatment.clone()),
+        treated: None,
+    }
+}

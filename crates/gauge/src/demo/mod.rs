@@ -1,0 +1,131 @@
+//! A small API of our own, so that an evaluation can be tried where nothing else is installed: items, and an echo that shows what reached it.
+//! It costs little, and but for `/slow` it waits for nothing, so what a gateway adds is seen well.
+
+mod answer;
+
+use std::io;
+use std::net::SocketAddr;
+
+use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, RequestHead};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Largest body that is read; what is beyond is refused.
+const MOST: u64 = 64 << 20;
+
+/// Serves until the process ends. `ready` is told where.
+///
+/// # Errors
+/// When the address cannot be had.
+pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async {
+        let listener = TcpListener::bind(address).await?;
+        ready(listener.local_addr()?);
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    // A client that breaks off is no failure of ours.
+                    tokio::task::spawn_local(async move { drop(converse(stream).await) });
+                }
+                // Out of descriptors: those that are open will be closed.
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+}
+
+/// A connection, request after request.
+async fn converse(stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (limits, mut scanner, mut head) = (Limits::default(), HeadScanner::new(), RequestHead::default());
+    let mut buffer: Vec<u8> = Vec::with_capacity(16 * 1024);
+    let mut out = Vec::with_capacity(4 * 1024);
+    loop {
+        scanner.reset();
+        let end = loop {
+            match scanner.scan(&buffer, &limits) {
+                Ok(Some(end)) => break end,
+                Ok(None) if fill(&stream, &mut buffer).await? == 0 => return Ok(()),
+                Ok(None) => {}
+                Err(error) => return refuse(&stream, error.status()).await,
+            }
+        };
+        if let Err(error) = head.parse(&buffer, scanner.skipped(), end, &limits) {
+            return refuse(&stream, error.status()).await;
+        }
+        let request = answer::Request::of(&head, &buffer);
+        if request.expects_continue {
+            write(&stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        }
+        let (mut decoder, mut at, mut length) = (BodyDecoder::new(head.body), end, 0_u64);
+        loop {
+            match decoder.decode(&buffer[at..]) {
+                Ok((used, event)) => {
+                    at += used;
+                    match event {
+                        BodyEvent::Data(range) => length += range.len() as u64,
+                        BodyEvent::End => break,
+                        BodyEvent::NeedMore => {
+                            buffer.drain(..at);
+                            at = 0;
+                            if fill(&stream, &mut buffer).await? == 0 {
+                                return Ok(());
+                            }
+                        }
+                    }
+                }
+                Err(error) => return refuse(&stream, error.status()).await,
+            }
+            if length > MOST {
+                return refuse(&stream, 413).await;
+            }
+        }
+        buffer.drain(..at);
+        if let Some(wait) = request.wait() {
+            tokio::time::sleep(wait).await;
+        }
+        out.clear();
+        answer::write(&request, length, &mut out);
+        write(&stream, &out).await?;
+        if !request.keep_alive {
+            return Ok(());
+        }
+        // A client on the same processor may have its next request there already: the others come first.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn refuse(stream: &TcpStream, status: u16) -> io::Result<()> {
+    let mut out = Vec::new();
+    answer::refusal(status, &mut out);
+    write(stream, &out).await
+}
+
+async fn fill(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    loop {
+        match read(stream, buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.readable().await?,
+            other => return other,
+        }
+    }
+}
+
+/// Apart, so that the room for what is read is on the stack and not in every connection.
+fn read(stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut chunk = [0; 32 * 1024];
+    let length = stream.try_read(&mut chunk)?;
+    buffer.extend_from_slice(&chunk[..length]);
+    Ok(length)
+}
+
+async fn write(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.try_write(bytes) {
+            Ok(length) => bytes = &bytes[length..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The last steps before a program becomes what was asked for. They are done by this program itself, started once more with the hidden
+//! verb `launch`: it pins itself, joins its control groups, asks the kernel to be killed with its parent, and then turns into the program. So
+//! nothing has to run between fork and exec, and no moment is left in which the program runs unpinned.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::{Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// What `gauge launch` is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Launch {
+    /// Process that it dies with.
+    pub parent: i32,
+    /// Processors; all when empty.
+    pub cpus: Vec<u32>,
+    /// Control groups to join.
+    pub cgroups: Vec<PathBuf>,
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+}
+
+impl Launch {
+    /// The arguments of `gauge` that say this.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut out: Vec<OsString> = vec!["launch".into(), "--parent".into(), self.parent.to_string().into()];
+        for cpu in &self.cpus {
+            out.extend(["--cpu".into(), cpu.to_string().into()]);
+        }
+        for cgroup in &self.cgroups {
+            out.extend(["--cgroup".into(), cgroup.into()]);
+        }
+        out.push("--".into());
+        out.extend(self.argv.iter().cloned());
+        out
+    }
+
+    /// Turns into the program. Comes back only when that fails.
+    pub fn become_it(&self) -> (String, io::Error) {
+        let own = |error: rustix::io::Errno| ("gauge launch".to_owned(), error.into());
+        if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+            return own(error);
+        }
+        // The parent may have gone before it was asked for.
+        if self.parent != 0 && getppid().map(rustix::process::Pid::as_raw_nonzero).map(i32::from) != Some(self.parent) {
+            return ("gauge launch".to_owned(), io::Error::other("the process that started it is gone"));
+        }
+        for cgroup in &self.cgroups {
+            let file = cgroup.join("cgroup.procs");
+            if let Err(error) = std::fs::write(&file, "0") {
+                return (file.display().to_string(), error);
+            }
+        }
+        if !self.cpus.is_empty() {
+            let mut set = CpuSet::new();
+            for cpu in &self.cpus {
+                set.set(*cpu as usize);
+            }
+            if let Err(error) = sched_setaffinity(None, &set) {
+                return (format!("processors {:?}", self.cpus), error.into());
+            }
+        }
+        open_files();
+        let Some((program, arguments)) = self.argv.split_first() else {
+            return ("gauge launch".to_owned(), io::Error::other("no program was named"));
+        };
+        (program.to_string_lossy().into_owned(), Command::new(program).args(arguments).exec())
+    }
+}
+
+/// Descriptors that every program may have, where that is allowed: some refuse to start with fewer than they were configured for.
+const DESCRIPTORS: u64 = 65_536;
+
+/// Raises the limit of open files: to [`DESCRIPTORS`], or as far as this user may.
+fn open_files() {
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.map_or(DESCRIPTORS, |most| most.max(DESCRIPTORS));
+    for limit in [Some(most), now.maximum] {
+        if setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit }).is_ok() {
+            return;
+        }
+    }
+}

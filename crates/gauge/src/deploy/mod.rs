@@ -1,0 +1,199 @@
+//! Where systems run: an interface, this machine ([`Local`]) and another one over OpenSSH ([`Ssh`]).
+//!
+//! Whatever is started is a process group of its own, with its output in a log file, pinned to processors and capped where that is
+//! allowed; and it is stopped, also when this program is killed: see [`registry`].
+
+mod cgroup;
+pub mod launch;
+mod local;
+pub mod pin;
+pub mod registry;
+mod ssh;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::gateway::{Gateway, Program, Stop};
+use crate::observe::Reading;
+use crate::observe::machine::Ticks;
+
+pub use local::{Local, Piped};
+pub use ssh::Ssh;
+
+/// A process to start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// For messages and for the name of its log: small letters, digits and dashes.
+    pub name: String,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Variables beside the inherited ones.
+    pub env: Vec<(String, String)>,
+    /// Working directory, on the machine where it runs.
+    pub cwd: PathBuf,
+    /// Processors that it may use; all when empty.
+    pub cpus: Vec<u32>,
+    /// Memory that it may use.
+    pub memory_bytes: Option<u64>,
+}
+
+/// A process that was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Handle(pub(crate) u32);
+
+/// What a command that ran to its end said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Whether it ended with 0.
+    pub success: bool,
+    /// Both streams.
+    pub text: String,
+}
+
+/// What went wrong with a machine or a process.
+#[derive(Debug, thiserror::Error)]
+pub enum DeployError {
+    /// A file of ours could not be written or read.
+    #[error("{}: {error}", .file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A program could not be started.
+    #[error("cannot start {program}: {why}")]
+    Start {
+        /// Its name.
+        program: String,
+        /// What to do, or what the system said.
+        why: String,
+    },
+    /// The other machine did not do what it was told.
+    #[error("{host}: {why}")]
+    Remote {
+        /// Which.
+        host: String,
+        /// What it said, and what to do.
+        why: String,
+    },
+}
+
+impl DeployError {
+    pub(crate) fn file(file: impl Into<PathBuf>, error: impl Into<io::Error>) -> Self {
+        DeployError::File { file: file.into(), error: error.into() }
+    }
+}
+
+/// A machine on which systems run.
+pub trait Deployer {
+    /// For reports: `local`, `ssh user@host`.
+    fn place(&self) -> String;
+
+    /// How the caps of `hardware` hold there: `cgroup`, `affinity`, `none`.
+    fn caps(&self) -> &'static str;
+
+    /// Processors that may be used there.
+    fn cpus(&self) -> Vec<u32>;
+
+    /// The directory there for everything that is written; absolute.
+    fn directory(&self) -> &Path;
+
+    /// The address on which systems and upstreams listen there.
+    fn listen(&self) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    }
+
+    /// Empties a directory below [`Deployer::directory`], and makes it when it is not there.
+    ///
+    /// # Errors
+    /// When the machine refuses.
+    fn clear(&mut self, directory: &Path) -> Result<(), DeployError>;
+
+    /// Writes a file below [`Deployer::directory`], with the directories above it.
+    ///
+    /// # Errors
+    /// When the machine refuses.
+    fn write(&mut self, file: &Path, bytes: &[u8]) -> Result<(), DeployError>;
+
+    /// Ports on which nobody listens, all different.
+    ///
+    /// # Errors
+    /// When the machine has none left.
+    fn free_ports(&mut self, count: usize) -> Result<Vec<u16>, DeployError>;
+
+    /// The program of a gateway there.
+    ///
+    /// # Errors
+    /// When the machine cannot be asked.
+    fn locate(&mut self, gateway: &dyn Gateway) -> Result<Option<Program>, DeployError>;
+
+    /// Makes a program of this machine available there; the path that it has there.
+    ///
+    /// # Errors
+    /// When it cannot be copied.
+    fn bring(&mut self, program: &Path) -> Result<PathBuf, DeployError>;
+
+    /// The directory there that stands for one of this machine.
+    fn cwd(&self, here: &Path) -> PathBuf;
+
+    /// Runs a command to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started, or does not end in time.
+    fn run(&mut self, spec: &Spec, timeout: Duration) -> Result<Output, DeployError>;
+
+    /// Starts a process.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    fn start(&mut self, spec: &Spec) -> Result<Handle, DeployError>;
+
+    /// Whether the first process of what was started still runs.
+    fn is_running(&mut self, handle: Handle) -> bool;
+
+    /// What all of its processes use.
+    fn reading(&mut self, handle: Handle) -> Option<Reading>;
+
+    /// Processor time of the whole machine, and its load average.
+    fn machine(&mut self) -> (Option<Ticks>, Option<f64>);
+
+    /// The last lines of its log, for messages.
+    fn log_tail(&mut self, handle: Handle) -> String;
+
+    /// Ends it with all of its processes.
+    fn stop(&mut self, handle: Handle, stop: Stop);
+
+    /// Where the generator reaches a port of that machine's loopback.
+    ///
+    /// # Errors
+    /// When there is no way.
+    fn reach(&mut self, port: u16) -> Result<SocketAddr, DeployError>;
+
+    /// Facts for the report.
+    fn facts(&mut self) -> Facts;
+}
+
+/// What a machine says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Its name.
+    pub host: Option<String>,
+    /// Operating system and kernel.
+    pub system: Option<String>,
+    /// Name of the processor.
+    pub processor: Option<String>,
+    /// Memory.
+    pub memory_bytes: Option<u64>,
+}
+
+/// The last lines of a text.
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What was started, written down, so that the next command can end what a killed one left running.
+//!
+//! Processes of ours are killed by the kernel when this program dies (see [`super::launch`]); their own children, such as the workers of a
+//! server, are not. So each process group is noted in a file of this program's own, in a folder of this user's, before it is of use and until it
+//! has ended. A file whose program is gone says what is left over.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getuid, kill_process_group};
+use serde::{Deserialize, Serialize};
+
+use crate::observe::process::{Stat, of_group};
+
+/// A file with what this program has running.
+#[derive(Debug)]
+pub struct Registry {
+    file: PathBuf,
+    entries: Vec<Entry>,
+}
+
+/// A process group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Number of the group, which is that of its first process.
+    pub group: i32,
+    /// When its first process started, in clock ticks since the machine did: tells it from a later one with its number.
+    pub start_ticks: u64,
+    /// Its control groups.
+    pub cgroups: Vec<PathBuf>,
+    /// What it is.
+    pub name: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Written {
+    /// Start of the machine: numbers of processes mean nothing after the next.
+    boot: String,
+    /// This program, and when it started.
+    pid: u32,
+    start_ticks: u64,
+    groups: Vec<Entry>,
+}
+
+/// The folder of this user.
+fn folder() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+    match runtime {
+        Some(runtime) => runtime.join("gauge"),
+        None => std::env::temp_dir().join(format!("gauge-running-{}", getuid().as_raw())),
+    }
+}
+
+/// Makes the folder, for this user alone. One that somebody else put there is refused.
+fn open_folder() -> io::Result<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    let folder = folder();
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    let found = fs::symlink_metadata(&folder)?;
+    if !found.is_dir() || found.uid() != getuid().as_raw() {
+        return Err(io::Error::other(format!("{} belongs to somebody else", folder.display())));
+    }
+    Ok(folder)
+}
+
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+impl Registry {
+    /// A file for this program.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn open() -> io::Result<Self> {
+        let file = open_folder()?.join(format!("{}.json", std::process::id()));
+        Ok(Registry { file, entries: Vec::new() })
+    }
+
+    /// Notes a group.
+    ///
+    /// # Errors
+    /// When it cannot be written down.
+    pub fn add(&mut self, entry: Entry) -> io::Result<()> {
+        self.entries.push(entry);
+        self.save()
+    }
+
+    /// Takes a group that has ended off.
+    pub fn remove(&mut self, group: i32) {
+        self.entries.retain(|entry| entry.group != group);
+        // What stays noted and has ended does no harm.
+        let _ = self.save();
+    }
+
+    fn save(&self) -> io::Result<()> {
+        if self.entries.is_empty() {
+            return match fs::remove_file(&self.file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
+        let pid = std::process::id();
+        let start_ticks = Stat::of(pid).map_or(0, |stat| stat.start_ticks);
+        let written = Written { boot: boot(), pid, start_ticks, groups: self.entries.clone() };
+        write_atomically(&self.file, serde_json::to_string(&written)?.as_bytes())
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        if self.entries.is_empty() {
+            let _ = fs::remove_file(&self.file);
+        }
+    }
+}
+
+/// Writes a file so that a reader, also one after a crash, finds the old content or the new one.
+pub(crate) fn write_atomically(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".part");
+    let part = PathBuf::from(name);
+    let mut open = fs::File::create(&part)?;
+    open.write_all(bytes)?;
+    open.sync_data()?;
+    fs::rename(&part, file)
+}
+
+/// Ends what earlier runs of this program left running: those that were killed. Says what it ended.
+pub fn clean_up() -> Vec<String> {
+    let mut ended = Vec::new();
+    for file in fs::read_dir(folder()).into_iter().flatten().flatten() {
+        let file = file.path();
+        if file.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let written = fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<Written>(&text).ok());
+        let Some(written) = written else { continue };
+        if written.boot == boot() {
+            if Stat::of(written.pid).is_some_and(|stat| stat.start_ticks == written.start_ticks && !stat.zombie) {
+                continue;
+            }
+            for entry in &written.groups {
+                if end(entry) {
+                    ended.push(entry.name.clone());
+                }
+            }
+        }
+        let _ = fs::remove_file(&file);
+    }
+    ended
+}
+
+/// Kills a group, if it is the one that was noted; whether there was anything to kill.
+fn end(entry: &Entry) -> bool {
+    let leader = u32::try_from(entry.group).ok().and_then(Stat::of);
+    // A number is not given again while its group has members: a first process that started at another time is somebody else's.
+    let ours = leader.is_none_or(|stat| stat.start_ticks == entry.start_ticks);
+    let found = ours && (kill_group(entry.group) || !super::cgroup::members(&entry.cgroups).is_empty());
+    super::cgroup::kill(&entry.cgroups);
+    super::cgroup::remove(&entry.cgroups);
+    found
+}
+
+/// Kills a group and waits until it is empty; whether it was not.
+pub(crate) fn kill_group(group: i32) -> bool {
+    let Some(pid) = Pid::from_raw(group) else { return false };
+    let found = !of_group(group).is_empty();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while kill_process_group(pid, Signal::KILL).is_ok() && !of_group(group).is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    found
+}

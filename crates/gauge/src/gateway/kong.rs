@@ -1,0 +1,156 @@
+//! Kong 3, without a database: a service for each upstream, a route for each path of it.
+
+use std::fmt::Write as _;
+
+use super::model::PathEntry;
+use super::paths::names;
+use super::text::{decoded, quoted, regex};
+use super::{Command, File, Gateway, Locator, Model, Part, Place, Program, Unsupported, Written};
+
+pub(super) struct Kong;
+
+impl Gateway for Kong {
+    fn name(&self) -> &'static str {
+        "kong"
+    }
+
+    fn title(&self) -> &'static str {
+        "Kong"
+    }
+
+    fn locator(&self) -> Locator {
+        Locator {
+            variable: "GAUGE_KONG",
+            names: &["kong"],
+            hint: "Kong Gateway 3: https://developer.konghq.com/gateway/install",
+        }
+    }
+
+    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+        let mut text = String::from(
+            "_format_version: \"3.0\"
+_transform: true
+
+plugins:
+  - name: correlation-id
+    config: {header_name: X-Request-Id, generator: uuid, echo_downstream: false}
+
+services:
+",
+        );
+        for (u, upstream) in model.upstreams.iter().enumerate() {
+            let _ = write!(
+                text,
+                "  - name: {}
+    protocol: {}
+    host: {}
+    port: {}
+    connect_timeout: 2000
+    read_timeout: 60000
+    write_timeout: 60000
+    retries: 0
+{}    routes:
+",
+                upstream.name,
+                if upstream.https { "https" } else { "http" },
+                quoted(&upstream.host),
+                upstream.port,
+                if upstream.https { "    tls_verify: true\n" } else { "" }
+            );
+            for (i, path) in model.paths.iter().enumerate() {
+                for target in path.targets.iter().filter(|target| target.upstream == u) {
+                    let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
+                    let _ = write!(
+                        text,
+                        "      - name: {}
+        methods: [{}]
+        paths: [{}]
+        regex_priority: {}
+        strip_path: false
+        preserve_host: false
+        request_buffering: false
+        protocols: [http]
+",
+                        quoted(&route_name(&model.routes[target.routes[0]].id, i)),
+                        methods.join(", "),
+                        quoted(&expression(path)),
+                        model.paths.len() - i
+                    );
+                }
+            }
+        }
+        Ok(Written {
+            files: vec![File::new("kong.yaml", text), File::new("kong.conf", conf(place))],
+            notes: Vec::new(),
+        })
+    }
+
+    fn command(&self, program: &Program, _place: &Place) -> Command {
+        Command::new(program, &["start", "-c", "kong.conf"])
+    }
+
+    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
+        Some(Command::new(program, &["config", "-c", "kong.conf", "parse", "kong.yaml"]))
+    }
+
+    fn version_command(&self, program: &Program) -> Command {
+        Command::new(program, &["version"])
+    }
+}
+
+fn conf(place: &Place) -> String {
+    format!(
+        "# Kong without a database, in the foreground.
+database = off
+declarative_config = kong.yaml
+prefix = run
+proxy_listen = {} backlog=4096
+admin_listen = off
+admin_gui_listen = off
+status_listen = off
+nginx_daemon = off
+nginx_main_worker_processes = {}
+nginx_main_worker_rlimit_nofile = 65536
+nginx_events_worker_connections = 16384
+proxy_access_log = off
+proxy_error_log = /dev/stderr
+log_level = error
+anonymous_reports = off
+nginx_http_keepalive_requests = 1000000000
+nginx_http_client_body_buffer_size = 64k
+nginx_http_client_max_body_size = 32m
+upstream_keepalive_pool_size = 256
+upstream_keepalive_max_requests = 0
+upstream_keepalive_idle_timeout = 60
+",
+        place.listen, place.cpus
+    )
+}
+
+/// `~/active/bid/(?<auctionID>[^#?/]+)$`. Kong takes a path without `~` for a prefix, so literal ones are expressions too; it compares
+/// with the decoded path.
+fn expression(path: &PathEntry) -> String {
+    let mut out = String::from("~");
+    let captures = names(&path.segments);
+    for (i, segment) in path.segments.iter().enumerate() {
+        out.push('/');
+        for (j, part) in segment.parts.iter().enumerate() {
+            match part {
+                Part::Literal(text) => out.push_str(&regex(&decoded(text))),
+                Part::Parameter(_) => {
+                    // A capture has 32 characters at most.
+                    let name = captures[i].clone().filter(|name| name.len() <= 32).unwrap_or(format!("p{i}_{j}"));
+                    let _ = write!(out, "(?<{name}>[^#?/]+)");
+                }
+            }
+        }
+    }
+    out.push('$');
+    out
+}
+
+/// Names of routes hold letters, digits and `.-_~`; where something else had to go the position keeps them apart.
+fn route_name(id: &str, i: usize) -> String {
+    let plain: String = id.chars().map(|c| if c.is_alphanumeric() || ".-_~".contains(c) { c } else { '-' }).collect();
+    if plain == id { plain } else { format!("{plain}-{i}") }
+}

@@ -1,0 +1,474 @@
+//! What a gateway has to do, whichever it is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use apidoc::{Api, Method, Operation};
+
+use crate::gateway::text::{decoded, encoded};
+
+/// What the description leaves open.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where the upstreams really are: origin as the description has it (`http://127.0.0.1:14000`; empty for operations whose server is
+    /// relative or absent), to the origin to use instead.
+    pub upstreams: BTreeMap<String, String>,
+}
+
+/// An API as a gateway sees it: where requests go, and which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Title of the API; empty when the description has none.
+    pub title: String,
+    /// One for each distinct origin, in the order of first use.
+    pub upstreams: Vec<Upstream>,
+    /// One for each operation, in the order of the description.
+    pub routes: Vec<Route>,
+    /// The routes by path, in the order in which they have to be tried by a gateway that takes the first that matches: a literal segment
+    /// before a parameter, segment by segment from the left.
+    pub paths: Vec<PathEntry>,
+}
+
+/// A service behind the gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Unique, of `a-z`, `0-9` and `_`: `u_127_0_0_1_14000`.
+    pub name: String,
+    /// Origin in the description; empty when it has none.
+    pub origin: String,
+    /// Host name or IP address, without brackets.
+    pub host: String,
+    /// Port, that of the scheme when the URL has none.
+    pub port: u16,
+    /// Whether it speaks TLS.
+    pub https: bool,
+}
+
+impl Upstream {
+    /// `host:port`, with brackets around an IPv6 address.
+    #[must_use]
+    pub fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// `http://host:port`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.https { "https" } else { "http" }, self.address())
+    }
+
+    /// `Host` as a client of the upstream itself would send it: without the port that its scheme has anyway.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let address = self.address();
+        let usual = if self.https { ":443" } else { ":80" };
+        address.strip_suffix(usual).map_or(address.clone(), str::to_owned)
+    }
+
+    /// Whether the host is an address and needs no resolving.
+    #[must_use]
+    pub fn is_ip(&self) -> bool {
+        self.host.parse::<std::net::IpAddr>().is_ok()
+    }
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Identifier of the operation, unique in the API.
+    pub id: String,
+    /// Its method.
+    pub method: Method,
+    /// The whole path from the root, base path included. The root itself is one empty segment.
+    pub segments: Vec<Segment>,
+    /// Index into [`Model::upstreams`].
+    pub upstream: usize,
+    /// Whether a call without credentials is refused by the upstream.
+    pub protected: bool,
+    /// Headers that have to pass, lower case, sorted: see [`Api::request_headers`].
+    pub request_headers: Vec<String>,
+    /// Names of the query parameters, sorted; an API key in the query included.
+    pub query: Vec<String>,
+}
+
+impl Route {
+    /// `/active/{auctionID}`.
+    #[must_use]
+    pub fn template(&self) -> String {
+        template(&self.segments)
+    }
+}
+
+/// What stands between two slashes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Segment {
+    /// Literals and parameters in turn; empty for the segment behind a trailing slash.
+    pub parts: Vec<Part>,
+}
+
+/// A piece of a segment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// As it stands in a request: what a path cannot hold is percent-encoded.
+    Literal(String),
+    /// A parameter's name. It matches one character or more, no slash.
+    Parameter(String),
+}
+
+impl Segment {
+    /// The text of a segment without parameters.
+    #[must_use]
+    pub fn literal(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The name of the parameter that the whole segment is.
+    #[must_use]
+    pub fn parameter(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [Part::Parameter(name)] => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// A path with all of its methods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathEntry {
+    /// Segments of the first route; the others differ in the names of parameters at most.
+    pub segments: Vec<Segment>,
+    /// One for each upstream, in the order of the description.
+    pub targets: Vec<Target>,
+}
+
+/// The methods of a path that go to one upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Index into [`Model::upstreams`].
+    pub upstream: usize,
+    /// In the order of the description. With GET comes HEAD (RFC 9110, section 9.1), unless the description has a HEAD of its own.
+    pub methods: Vec<Method>,
+    /// Indexes into [`Model::routes`].
+    pub routes: Vec<usize>,
+}
+
+impl PathEntry {
+    /// `/active/{auctionID}`.
+    #[must_use]
+    pub fn template(&self) -> String {
+        template(&self.segments)
+    }
+
+    /// Whether there is no parameter in it.
+    #[must_use]
+    pub fn is_literal(&self) -> bool {
+        self.segments.iter().all(|segment| segment.literal().is_some())
+    }
+
+    /// All methods.
+    pub fn methods(&self) -> impl Iterator<Item = Method> {
+        self.targets.iter().flat_map(|target| target.methods.iter().copied())
+    }
+
+    /// The path as it stands in a request, if it is literal.
+    #[must_use]
+    pub fn literal(&self) -> Option<String> {
+        let segments: Option<Vec<&str>> = self.segments.iter().map(Segment::literal).collect();
+        segments.map(|segments| format!("/{}", segments.join("/")))
+    }
+}
+
+fn template(segments: &[Segment]) -> String {
+    let mut out = String::new();
+    for segment in segments {
+        out.push('/');
+        for part in &segment.parts {
+            match part {
+                Part::Literal(text) => out.push_str(text),
+                Part::Parameter(name) => out.extend(["{", name, "}"]),
+            }
+        }
+    }
+    out
+}
+
+/// Why a description makes no model: every reason, each with its operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelError {
+    /// At least one sentence.
+    pub reasons: Vec<String>,
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reasons.join("\n"))
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+impl Model {
+    /// The model of an API.
+    ///
+    /// # Errors
+    /// Everything that keeps a gateway from being configured: an operation without an absolute server (and no override for it), a URL that
+    /// is not http or https, two operations with one method and path, a path that no request can have, an override that nothing uses.
+    pub fn new(api: &Api, options: &Options) -> Result<Self, ModelError> {
+        let mut model = Self { title: api.title.clone(), upstreams: Vec::new(), routes: Vec::new(), paths: Vec::new() };
+        let mut reasons = Vec::new();
+        for operation in &api.operations {
+            match model.route(api, operation, options) {
+                Ok(route) => model.routes.push(route),
+                Err(why) => reasons.push(format!(
+                    "operation '{}' ({} {}): {why}",
+                    operation.id, operation.method, operation.endpoint_path
+                )),
+            }
+        }
+        if api.operations.is_empty() {
+            reasons.push("the description has no operation".to_owned());
+        }
+        let used = |origin: &str| api.operations.iter().any(|operation| operation.origin().unwrap_or("") == origin);
+        for origin in options.upstreams.keys().filter(|origin| !used(origin)) {
+            reasons.push(format!(
+                "no operation has the server '{origin}' that an address is given for; there are: {}",
+                origins(api)
+            ));
+        }
+        model.group(&mut reasons);
+        if reasons.is_empty() { Ok(model) } else { Err(ModelError { reasons }) }
+    }
+
+    fn route(&mut self, api: &Api, operation: &Operation, options: &Options) -> Result<Route, String> {
+        let upstream = self.upstream(operation.origin().unwrap_or(""), options)?;
+        let mut query: Vec<String> = operation.query_params.keys().cloned().collect();
+        let schemes = operation.security.0.iter().flat_map(BTreeMap::keys);
+        for scheme in schemes.filter_map(|name| api.security_schemes.get(name)) {
+            if let apidoc::SecurityScheme::ApiKey { location: apidoc::KeyLocation::Query, name } = scheme {
+                query.push(name.clone());
+            }
+        }
+        query.sort();
+        query.dedup();
+        Ok(Route {
+            id: operation.id.clone(),
+            method: operation.method,
+            segments: segments(&operation.full_path())?,
+            upstream,
+            protected: operation.security.is_required(),
+            request_headers: api.request_headers(operation),
+            query,
+        })
+    }
+
+    /// Index of the upstream for an origin of the description.
+    fn upstream(&mut self, origin: &str, options: &Options) -> Result<usize, String> {
+        if let Some(found) = self.upstreams.iter().position(|upstream| upstream.origin == origin) {
+            return Ok(found);
+        }
+        let url = match options.upstreams.get(origin) {
+            Some(url) => url,
+            None if origin.is_empty() => {
+                return Err("the description does not say on which server it is (its server is relative, or there is \
+                     none); say where, with an upstream for the empty origin: =http://HOST:PORT"
+                    .to_owned());
+            }
+            None => origin,
+        };
+        let (https, host, port) = parse_origin(url)?;
+        let name = format!("u_{host}_{port}").to_ascii_lowercase();
+        let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let taken = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
+        let mut name = plain.clone();
+        for n in 2.. {
+            if !taken(&name) {
+                break;
+            }
+            name = format!("{plain}_{n}");
+        }
+        self.upstreams.push(Upstream { name, origin: origin.to_owned(), host, port, https });
+        Ok(self.upstreams.len() - 1)
+    }
+
+    /// Fills `paths`.
+    fn group(&mut self, reasons: &mut Vec<String>) {
+        let mut by_shape: BTreeMap<Vec<Segment>, usize> = BTreeMap::new();
+        for (index, route) in self.routes.iter().enumerate() {
+            let at = *by_shape.entry(anonymous(&route.segments)).or_insert_with(|| {
+                self.paths.push(PathEntry { segments: route.segments.clone(), targets: Vec::new() });
+                self.paths.len() - 1
+            });
+            let entry = &mut self.paths[at];
+            let routes = entry.targets.iter().flat_map(|target| &target.routes);
+            if let Some(other) = routes.map(|&i| &self.routes[i]).find(|other| other.method == route.method) {
+                reasons.push(format!(
+                    "operations '{}' ({} {}, {}) and '{}' ({} {}, {}) are one to a gateway: give one of them another base path",
+                    other.id,
+                    other.method,
+                    other.template(),
+                    self.upstreams[other.upstream].url(),
+                    route.id,
+                    route.method,
+                    route.template(),
+                    self.upstreams[route.upstream].url(),
+                ));
+                continue;
+            }
+            match entry.targets.iter_mut().find(|target| target.upstream == route.upstream) {
+                Some(target) => {
+                    target.methods.push(route.method);
+                    target.routes.push(index);
+                }
+                None => entry.targets.push(Target {
+                    upstream: route.upstream,
+                    methods: vec![route.method],
+                    routes: vec![index],
+                }),
+            }
+        }
+        for entry in &mut self.paths {
+            if entry.methods().any(|method| method == Method::Head) {
+                continue;
+            }
+            for target in &mut entry.targets {
+                if let Some(get) = target.methods.iter().position(|method| *method == Method::Get) {
+                    target.methods.insert(get + 1, Method::Head);
+                }
+            }
+        }
+        self.paths.sort_by_cached_key(|entry| order(&entry.segments));
+    }
+}
+
+/// Sorts paths into the order in which they have to be tried.
+pub(super) fn order(segments: &[Segment]) -> Vec<(u8, usize)> {
+    segments.iter().map(rank).collect()
+}
+
+/// A literal before a segment with something literal in it, before a parameter; then the order of the description.
+fn rank(segment: &Segment) -> (u8, usize) {
+    match (segment.literal(), segment.parameter()) {
+        (Some(_), _) => (0, 0),
+        (_, Some(_)) => (2, 0),
+        _ => {
+            let literal: usize =
+                segment.parts.iter().map(|part| if let Part::Literal(text) = part { text.len() } else { 0 }).sum();
+            (1, usize::MAX - literal)
+        }
+    }
+}
+
+/// The segments with the parameters' names taken out: equal for paths that match the same requests.
+fn anonymous(segments: &[Segment]) -> Vec<Segment> {
+    let part = |part: &Part| match part {
+        Part::Parameter(_) => Part::Parameter(String::new()),
+        // `%7e` and `~` are one to every server (RFC 3986, section 6.2.2).
+        Part::Literal(text) => Part::Literal(decoded(text)),
+    };
+    segments.iter().map(|segment| Segment { parts: segment.parts.iter().map(part).collect() }).collect()
+}
+
+fn origins(api: &Api) -> String {
+    let mut origins: Vec<&str> = api.operations.iter().map(|operation| operation.origin().unwrap_or("")).collect();
+    origins.sort_unstable();
+    origins.dedup();
+    origins.iter().map(|origin| format!("'{origin}'")).collect::<Vec<_>>().join(", ")
+}
+
+/// `http://host:port` as scheme, host and port.
+fn parse_origin(url: &str) -> Result<(bool, String, u16), String> {
+    let wrong = |why: &str| format!("'{url}' is not the address of an upstream ({why}): want http://HOST:PORT");
+    let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+    let https = match scheme.to_ascii_lowercase().as_str() {
+        "http" => false,
+        "https" => true,
+        _ => return Err(wrong("only http and https are")),
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let (host, port) = match rest.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or_else(|| wrong("its [ is not closed"))?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong("what stands in [ ] is no IPv6 address"))?;
+            (host, port)
+        }
+        None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c) || (rest.starts_with('[') && c == ':');
+    if host.is_empty() || !host.chars().all(plain) {
+        return Err(wrong("it has no proper host"));
+    }
+    let port = match port.strip_prefix(':') {
+        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| wrong("its port is not 1 to 65535"))?,
+        None if port.is_empty() => {
+            if https {
+                443
+            } else {
+                80
+            }
+        }
+        None => return Err(wrong("something follows its host")),
+    };
+    Ok((https, host.to_ascii_lowercase(), port))
+}
+
+/// Segments of a path template.
+fn segments(path: &str) -> Result<Vec<Segment>, String> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let mut out = Vec::new();
+    // Names of parameters hold no slash: the template's reader refuses them.
+    let mut rest = path.split('/').peekable();
+    while let Some(text) = rest.next() {
+        if text.is_empty() && rest.peek().is_some() {
+            return Err("its path has two slashes in a row: gateways merge them or refuse them".to_owned());
+        }
+        out.push(segment(text)?);
+    }
+    Ok(out)
+}
+
+fn segment(text: &str) -> Result<Segment, String> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (literal, after) = rest.split_once('{').map_or((rest, None), |(literal, after)| (literal, Some(after)));
+        if !literal.is_empty() {
+            parts.push(Part::Literal(encoded(literal)));
+        }
+        rest = "";
+        if let Some(after) = after {
+            let (name, after) = after.split_once('}').ok_or("its path has a { without }")?;
+            if matches!(parts.last(), Some(Part::Parameter(_))) {
+                return Err(format!(
+                    "nothing stands between two parameters in '{text}': where one ends cannot be told"
+                ));
+            }
+            parts.push(Part::Parameter(name.to_owned()));
+            rest = after;
+        }
+    }
+    let whole = Segment { parts };
+    if let Some(literal) = whole.literal() {
+        let plain = decoded(literal);
+        if plain == "." || plain == ".." {
+            return Err("its path has a dot segment, which clients and gateways remove".to_owned());
+        }
+    }
+    for part in &whole.parts {
+        if let Part::Literal(literal) = part
+            && decoded(literal).contains(|c: char| c == '/' || c == '\\' || c.is_control())
+        {
+            return Err(format!(
+                "'{literal}' holds an encoded slash, backslash or control character, which gateways read in different ways"
+            ));
+        }
+    }
+    Ok(whole)
+}

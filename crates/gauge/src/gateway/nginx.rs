@@ -1,0 +1,207 @@
+//! nginx: a location for each path, keep-alive to named upstreams, nothing written to disk.
+
+use std::fmt::Write as _;
+
+use super::model::{PathEntry, Upstream};
+use super::paths::pattern;
+use super::text::{decoded, regex};
+use super::{Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written};
+
+pub(super) struct Nginx;
+
+impl Gateway for Nginx {
+    fn name(&self) -> &'static str {
+        "nginx"
+    }
+
+    fn title(&self) -> &'static str {
+        "nginx"
+    }
+
+    fn locator(&self) -> Locator {
+        Locator { variable: "GAUGE_NGINX", names: &["nginx"], hint: "Debian package nginx-light" }
+    }
+
+    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+        let mut text = head(place);
+        for upstream in &model.upstreams {
+            let _ = write!(
+                text,
+                "    upstream {} {{\n        server {};\n        keepalive 256;\n        keepalive_requests 1000000000;\n        keepalive_timeout 60s;\n    }}\n",
+                upstream.name,
+                upstream.address()
+            );
+        }
+        let split = |path: &&PathEntry| path.targets.len() > 1;
+        for (i, path) in model.paths.iter().enumerate().filter(|(_, path)| split(path)) {
+            text.push_str(&maps(model, path, i));
+        }
+        let _ = write!(
+            text,
+            "    server {{\n        listen {} backlog=4096;\n        location / {{ return 404; }}\n",
+            place.listen
+        );
+        for (i, path) in model.paths.iter().enumerate() {
+            text.push_str(&location(model, path, i));
+        }
+        text.push_str("    }\n}\n");
+        let mut files = vec![File::new("nginx.conf", text)];
+        for upstream in &model.upstreams {
+            files.push(File::new(&format!("{}.conf", upstream.name), pass(upstream)));
+        }
+        let mut notes = Vec::new();
+        if model.routes.iter().any(|route| route.method == apidoc::Method::Trace) {
+            notes.push("nginx answers TRACE with 405, whatever its configuration says".to_owned());
+        }
+        Ok(Written { files, notes })
+    }
+
+    fn command(&self, program: &Program, _place: &Place) -> Command {
+        Command::new(program, &["-p", ".", "-c", "nginx.conf", "-e", "stderr"])
+    }
+
+    fn check(&self, program: &Program, place: &Place) -> Option<Command> {
+        let mut command = self.command(program, place);
+        command.argv.push("-t".to_owned());
+        Some(command)
+    }
+
+    fn version_command(&self, program: &Program) -> Command {
+        Command::new(program, &["-v"])
+    }
+}
+
+fn head(place: &Place) -> String {
+    format!(
+        "daemon off;
+worker_processes {};
+worker_rlimit_nofile 16384;
+pid nginx.pid;
+error_log stderr error;
+events {{ worker_connections 8192; }}
+http {{
+    access_log off;
+    server_tokens off;
+    keepalive_requests 1000000000;
+    keepalive_timeout 75s;
+    client_max_body_size 32m;
+    client_body_buffer_size 64k;
+    merge_slashes off;
+
+    # Bodies are passed on as they arrive, and answers wait in memory: nothing goes to disk.
+    proxy_request_buffering off;
+    proxy_max_temp_file_size 0;
+    client_body_temp_path temp_body;
+    proxy_temp_path temp_proxy;
+    fastcgi_temp_path temp_fastcgi;
+    uwsgi_temp_path temp_uwsgi;
+    scgi_temp_path temp_scgi;
+
+    proxy_http_version 1.1;
+    proxy_connect_timeout 2s;
+    proxy_send_timeout 60s;
+    proxy_read_timeout 60s;
+
+",
+        place.cpus
+    )
+}
+
+fn scheme(upstream: &Upstream) -> &'static str {
+    if upstream.https { "https" } else { "http" }
+}
+
+/// What passes a request on: included by the locations of the upstream, since a location that sets a header inherits none.
+fn pass(upstream: &Upstream) -> String {
+    let mut text = format!("proxy_pass {}://{};\n", scheme(upstream), upstream.name);
+    text.push_str(&headers(&upstream.authority()));
+    if upstream.https {
+        text.push_str(&tls(&upstream.host));
+    }
+    text
+}
+
+fn headers(host: &str) -> String {
+    format!(
+        "proxy_set_header Host {host};
+proxy_set_header Connection \"\";
+proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+proxy_set_header X-Forwarded-Proto $scheme;
+proxy_set_header X-Forwarded-Host $http_host;
+proxy_set_header X-Request-Id $request_id;
+"
+    )
+}
+
+fn tls(host: &str) -> String {
+    format!(
+        "proxy_ssl_server_name on;
+proxy_ssl_name {host};
+proxy_ssl_verify on;
+proxy_ssl_verify_depth 4;
+proxy_ssl_trusted_certificate /etc/ssl/certs/ca-certificates.crt;
+"
+    )
+}
+
+/// For a path whose methods go to several upstreams: where, and as which host.
+fn maps(model: &Model, path: &PathEntry, i: usize) -> String {
+    let mut text = String::new();
+    let tls = path.targets.iter().any(|target| model.upstreams[target.upstream].https);
+    for name in ["pass", "host", "name"].into_iter().filter(|name| tls || *name != "name") {
+        let value = |upstream: &Upstream| match name {
+            "pass" => format!("{}://{}", scheme(upstream), upstream.name),
+            "host" => upstream.authority(),
+            _ => upstream.host.clone(),
+        };
+        let _ = writeln!(text, "    map $request_method ${name}_{i} {{");
+        for target in &path.targets {
+            for method in &target.methods {
+                let _ = writeln!(text, "        {method} {};", value(&model.upstreams[target.upstream]));
+            }
+        }
+        text.push_str("    }\n");
+    }
+    text
+}
+
+fn location(model: &Model, path: &PathEntry, i: usize) -> String {
+    // Locations are compared with the path as it is after decoding.
+    let matcher = match path.literal() {
+        Some(literal) => format!("= {}", word(&decoded(&literal))),
+        None => format!("~ {}", word(&format!("^{}\\z", pattern(&path.segments, |literal| regex(&decoded(literal)))))),
+    };
+    let methods: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
+    let body = match path.targets.as_slice() {
+        [target] => format!("            include {}.conf;\n", model.upstreams[target.upstream].name),
+        _ => {
+            let mut body = format!("            proxy_pass $pass_{i};\n");
+            let mut lines = headers(&format!("$host_{i}"));
+            if path.targets.iter().any(|target| model.upstreams[target.upstream].https) {
+                lines.push_str(&tls(&format!("$name_{i}")));
+            }
+            body.extend(lines.lines().map(|line| format!("            {line}\n")));
+            body
+        }
+    };
+    format!(
+        "        location {matcher} {{
+            if ($request_method !~ \"^(?:{})$\") {{ add_header Allow \"{}\" always; return 405; }}
+{body}        }}\n",
+        methods.join("|"),
+        methods.join(", ")
+    )
+}
+
+/// A word in double quotes, in which nginx takes `\"` and `\\` for what follows the backslash.
+fn word(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        if c == '"' {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('"');
+    out
+}

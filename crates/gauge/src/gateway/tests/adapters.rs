@@ -1,0 +1,63 @@
+use super::super::*;
+use super::api;
+
+const SERVER: &str = "{url: 'http://127.0.0.1:9000'}";
+
+fn get(path: &str, id: &str, server: &str) -> String {
+    format!("  '{path}': {{get: {{operationId: {id}, servers: [{{url: '{server}'}}], responses: {{}}}}}}\n")
+}
+
+fn files(gateway: &str, paths: &str) -> Result<Written, Unsupported> {
+    let model = Model::new(&api(SERVER, paths), &Options::default()).unwrap();
+    by_name(gateway).unwrap().files(&model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv"))
+}
+
+#[test]
+fn paths_that_become_one_are_one_or_refused() {
+    let json = get("/f/{name}.json", "json", "http://h:1");
+    let same = files("weir", &(json.clone() + &get("/f/{name}.xml", "xml", "http://h:1"))).unwrap();
+    assert_eq!(same.files[0].text.matches("/f/{name}").count(), 1, "{}", same.files[0].text);
+    assert_eq!(same.notes, ["/f/{name}.json is matched as /f/{name}", "/f/{name}.xml is matched as /f/{name}"]);
+    let other = files("weir", &(json.clone() + &get("/f/{name}.xml", "xml", "http://h:2"))).unwrap_err();
+    let why = "GET /f/{name}.xml and GET /f/{name} are one to it, and they go to different upstreams";
+    assert!(other.why.starts_with(why), "{}", other.why);
+    let put = "  '/f/{name}.xml': {put: {operationId: xml, servers: [{url: 'http://h:2'}], responses: {}}}\n";
+    let apart = files("weir", &(json + put)).unwrap().files.remove(0).text;
+    assert!(apart.contains("path: \"/f/{name}\", methods: [GET, HEAD]}\n    upstream: u_h_1\n"), "{apart}");
+    assert!(apart.contains("path: \"/f/{name}\", methods: [PUT]}\n    upstream: u_h_2\n"), "{apart}");
+}
+
+#[test]
+fn a_widened_path_keeps_its_place() {
+    // A text with `*` is a parameter to Spring, and still comes before what has parameters further to the left.
+    let text = get("/a/{x}/{y}", "open", "http://h:1")
+        + &get("/a/*/b", "star", "http://h:1")
+        + &get("/{z}/c/b", "z", "http://h:1");
+    let written = files("spring", &text).unwrap().files.remove(0).text;
+    let at =
+        |path: &str| written.find(&format!("patterns: [\"{path}\"]")).unwrap_or_else(|| panic!("{path}: {written}"));
+    assert!(at("/a/{any}/b") < at("/a/{x}/{y}") && at("/a/{x}/{y}") < at("/{z}/c/b"), "{written}");
+}
+
+#[test]
+fn names_of_captures_are_what_kong_takes() {
+    let long = "a-very-long-name-of-a-parameter-that-is-one";
+    let text = get(&format!("/a/{{{long}}}/{{1}}/{{x-y}}/{{x.y}}"), "a", "http://h:1");
+    let written = files("kong", &text).unwrap().files.remove(0).text;
+    let expected = r#"["~/a/(?<p1_0>[^#?/]+)/(?<p21>[^#?/]+)/(?<x_y>[^#?/]+)/(?<x_y_4>[^#?/]+)$"]"#;
+    assert!(written.contains(expected), "{written}\n{expected}");
+}
+
+#[test]
+fn memory_is_told_where_it_has_to_be() {
+    let program = Program { path: "/bin/x".into() };
+    let place = Place { memory: Some(1 << 30), cpus: 3, ..Place::new("127.0.0.1:8080".parse().unwrap(), "/srv") };
+    let command = |name: &str, place: &Place| by_name(name).unwrap().command(&program, place);
+    for name in ["traefik", "caddy", "krakend", "tyk"] {
+        let env = command(name, &place).env;
+        assert!(env.contains(&("GOMAXPROCS".to_owned(), "3".to_owned())), "{name}: {env:?}");
+        assert!(env.contains(&("GOMEMLIMIT".to_owned(), ((1u64 << 30) / 10 * 9).to_string())), "{name}: {env:?}");
+    }
+    assert!(command("spring", &place).argv.contains(&"-Xmx512m".to_owned()));
+    assert!(command("spring", &Place { memory: None, ..place }).argv.contains(&"-XX:MaxRAMPercentage=50".to_owned()));
+}

@@ -1,0 +1,74 @@
+//! Quoting and escaping that several configuration languages share.
+
+use std::fmt::Write as _;
+
+/// A literal as it stands in a request in normal form (RFC 3986, sections 3.3 and 6.2.2): what a path segment cannot hold is
+/// percent-encoded, what it can is not, in upper case.
+pub(super) fn encoded(segment: &str) -> String {
+    let bytes = segment.as_bytes();
+    let mut out = String::with_capacity(segment.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let escape = if bytes[i] == b'%' { escape(segment, i) } else { None };
+        i += if escape.is_some() { 3 } else { 1 };
+        let byte = escape.unwrap_or(bytes[i - 1]);
+        let unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        // `%2B` and `+` are not the same to everyone: of these an escape stays one.
+        let plain = escape.is_none() && b"!$&'()*+,;=:@".contains(&byte);
+        if unreserved || plain {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// Undoes percent-encoding. What is then no UTF-8 stays encoded.
+pub(super) fn decoded(segment: &str) -> String {
+    let bytes = segment.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        match if bytes[i] == b'%' { escape(segment, i) } else { None } {
+            Some(byte) => {
+                out.push(byte);
+                i += 3;
+            }
+            None => {
+                out.push(bytes[i]);
+                i += 1;
+            }
+        }
+    }
+    String::from_utf8(out).unwrap_or_else(|_| segment.to_owned())
+}
+
+/// A double-quoted string: JSON's form is also YAML's.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Escapes what means something in a regular expression (PCRE, RE2 and Java agree on these), also `/` for none of them.
+pub(super) fn regex(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\.+*?()|[]{}^$".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// JSON on many lines, with a newline at its end.
+pub(super) fn json(value: &impl serde::Serialize) -> String {
+    // A value of maps with text for keys can always be written.
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// The byte that two hexadecimal digits behind a `%` at `i` stand for.
+fn escape(segment: &str, i: usize) -> Option<u8> {
+    let hex = segment[i..].strip_prefix('%')?.get(..2)?;
+    hex.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u8::from_str_radix(hex, 16).ok())?
+}

@@ -1,0 +1,156 @@
+//! Each request of a workload once, by one user, with the answers kept: to look at what a server says, not at how fast.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, ResponseHead};
+
+use super::requester::{Requester, Shared, User};
+use crate::load::prepare::{Operation, Prepared};
+
+/// Most bytes of a body that are kept.
+const KEEP: usize = 64 << 20;
+
+/// A complete answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its fields in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Its content, without framing.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The first field of this name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// What became of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// Its name.
+    pub operation: String,
+    /// Whether it belongs to the setup.
+    pub setup: bool,
+    /// Whether its status is one that the operation expects.
+    pub expected: bool,
+    /// The answer, or why there is none.
+    pub answer: Result<Answer, String>,
+}
+
+impl Prepared {
+    /// Sends the setup, then each operation in the order of the workload, each once over HTTP/1.1 on a connection of its own. Captures work.
+    pub fn once(&self) -> Vec<Exchange> {
+        let shared = Shared::new(self);
+        let mut requester = Requester::new(self, &shared, 0, 1);
+        let mut user = User::new(self);
+        let listed = self.operations.len() - self.setup_len();
+        let order = (listed..self.operations.len()).chain(0..listed);
+        order
+            .map(|index| {
+                let operation = &self.operations[index];
+                let answer = self.exchange(operation, &mut requester, &user);
+                if let Ok(answer) = &answer {
+                    let header = |name: &str| answer.header(&name.to_ascii_lowercase()).map(str::as_bytes);
+                    requester.capture(operation, &mut user, header, &answer.body);
+                }
+                Exchange {
+                    operation: operation.id.clone(),
+                    setup: index >= listed,
+                    expected: answer.as_ref().is_ok_and(|answer| operation.expect.contains(answer.status)),
+                    answer: answer.map_err(|error| error.to_string()),
+                }
+            })
+            .collect()
+    }
+
+    /// How many of the operations belong to the setup.
+    fn setup_len(&self) -> usize {
+        let setup = self.phases.iter().find(|phase| matches!(phase.kind, crate::load::prepare::Kind::Setup));
+        setup.map_or(0, |phase| phase.choice.len())
+    }
+
+    fn exchange(&self, operation: &Operation, requester: &mut Requester<'_>, user: &User) -> io::Result<Answer> {
+        let mut request = Vec::new();
+        requester.write_http1(operation, user, &mut request);
+        let deadline = Instant::now() + self.timeout;
+        let address = self.authorities[operation.authority].address;
+        let mut stream = TcpStream::connect_timeout(&address, self.timeout)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(self.timeout))?;
+        let file = operation.file().map_or(&[][..], |file| file);
+        // A server may answer, and close, before it has read everything: then its answer counts.
+        let written = stream.write_all(&request).and_then(|()| stream.write_all(file));
+        match read_answer(&mut stream, operation, deadline) {
+            Err(error) => Err(written.err().unwrap_or(error)),
+            answer => answer,
+        }
+    }
+}
+
+fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant) -> io::Result<Answer> {
+    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let (limits, mut scanner, mut head) = (Limits::default(), HeadScanner::for_response(), ResponseHead::default());
+    let mut buffer = Vec::new();
+    let mut start = 0;
+    let mut chunk = vec![0; 64 * 1024];
+    let mut fill = |stream: &mut TcpStream, buffer: &mut Vec<u8>| -> io::Result<usize> {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        stream.set_read_timeout(Some(left))?;
+        let length = stream.read(&mut chunk).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no complete answer in time"),
+            _ => error,
+        })?;
+        buffer.extend_from_slice(&chunk[..length]);
+        Ok(length)
+    };
+    let mut at = loop {
+        match scanner.scan(&buffer[start..], &limits).map_err(|error| bad(error.text()))? {
+            Some(end) => {
+                let end = start + end;
+                head.parse(&buffer, start, end, operation.method, &limits).map_err(|error| bad(error.text()))?;
+                if !head.is_interim() {
+                    break end;
+                }
+                scanner.reset();
+                start = end;
+            }
+            None if fill(stream, &mut buffer)? == 0 => return Err(bad("the connection was closed without an answer")),
+            None => {}
+        }
+    };
+    let field = |field: &h1::Field| {
+        let text = |span: h1::Span| String::from_utf8_lossy(span.of_buf(&buffer)).into_owned();
+        (text(field.name).to_ascii_lowercase(), text(field.value))
+    };
+    let headers = head.fields.iter().map(field).collect();
+    let mut decoder = BodyDecoder::new(head.body);
+    let mut body = Vec::new();
+    loop {
+        let (used, event) = decoder.decode(&buffer[at..]).map_err(|error| bad(error.text()))?;
+        if let BodyEvent::Data(range) = &event
+            && body.len() < KEEP
+        {
+            body.extend_from_slice(&buffer[at..][range.clone()]);
+        }
+        at += used;
+        match event {
+            BodyEvent::End => break,
+            BodyEvent::Data(_) => {}
+            BodyEvent::NeedMore => {
+                buffer.drain(..at);
+                at = 0;
+                if fill(stream, &mut buffer)? == 0 {
+                    decoder.close().map_err(|_| bad("the connection was closed within the answer"))?;
+                    break;
+                }
+            }
+        }
+    }
+    Ok(Answer { status: head.status, headers, body })
+}

@@ -1,0 +1,383 @@
+//! From what the file says to a plan: names, places, numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_saphyr::{Location, Spanned};
+
+use super::file::{self, DeployFile, File, GatewayFile, TwinFile};
+use super::{
+    Attest, Backend, Deploy, Forwarded, Hardware, Pin, Plan, PlanError, Problem, Restart, System, SystemKind, Variant,
+};
+use crate::campaign::results::{Slo, Treatment};
+use crate::gateway;
+use crate::score::Part;
+
+/// The lane without a gateway.
+pub(crate) const DIRECT: &str = "direct";
+/// More rounds than anybody waits for.
+const MOST_ROUNDS: u32 = 1000;
+
+/// What checks share: where paths count from, and what was found wrong so far.
+pub(super) struct Check {
+    pub(super) folder: PathBuf,
+    pub(super) problems: Vec<Problem>,
+    /// Files that cannot be read end the program otherwise than files that make no sense.
+    pub(super) unreadable: Option<(PathBuf, std::io::Error)>,
+}
+
+impl Check {
+    pub(super) fn wrong(&mut self, at: Location, text: impl Into<String>) {
+        let at = (at.line() > 0).then(|| (at.line(), at.column()));
+        self.problems.push(Problem { at, text: text.into() });
+    }
+
+    /// A path of the evaluation.
+    pub(super) fn path(&self, path: &Path) -> PathBuf {
+        tidy(&self.folder.join(path))
+    }
+
+    /// A file that the evaluation names, as text.
+    pub(super) fn text(&mut self, path: &Path) -> Option<String> {
+        let path = self.path(path);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                self.unreadable.get_or_insert((path, error));
+                None
+            }
+        }
+    }
+}
+
+/// Takes `a/../` out, so that messages show paths as people write them. Links are not followed.
+fn tidy(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir if out.file_name().is_some() => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The plan in `text`, which was read from `file`; `shown` is how messages name it.
+pub(super) fn plan(file: &Path, shown: &Path, text: String) -> Result<Plan, PlanError> {
+    let wrong = |problems| PlanError::Wrong { file: shown.to_owned(), problems };
+    let read: File = serde_saphyr::from_str(&text).map_err(|error| {
+        // Its own words name the place too, in a way of their own.
+        wrong(vec![Problem { at: None, text: error.to_string() }])
+    })?;
+    let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+    let mut check = Check { folder, problems: Vec::new(), unreadable: None };
+    let plan = build(&mut check, read, file, text);
+    if let Some((file, error)) = check.unreadable {
+        return Err(PlanError::Unreadable { file, error });
+    }
+    match plan {
+        Some(plan) if check.problems.is_empty() => Ok(plan),
+        _ => Err(wrong(check.problems)),
+    }
+}
+
+fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Plan> {
+    if read.name.value.trim().is_empty() {
+        check.wrong(read.name.defined, "the name is empty; reports need one");
+    }
+    let api_file = check.path(&read.api.value);
+    if let Err(error) = std::fs::metadata(&api_file) {
+        check.unreadable = Some((api_file, error));
+        return None;
+    }
+    let api = match apidoc::read_file(&api_file) {
+        Ok(read) => read.api,
+        Err(problems) => {
+            check.wrong(read.api.defined, format!("the API description cannot be used:\n{problems}"));
+            return None;
+        }
+    };
+    let repeats = match &read.repeats {
+        Some(repeats) if !(1..=MOST_ROUNDS).contains(&repeats.value) => {
+            check.wrong(repeats.defined, format!("{} rounds; there must be 1 to {MOST_ROUNDS}", repeats.value));
+            1
+        }
+        Some(repeats) => repeats.value,
+        None => 10,
+    };
+    let systems = systems(check, read.gateways, read.baseline, read.twin);
+    let reference = read.reference.map(|Spanned { value, defined, .. }| {
+        if !systems.iter().any(|system| system.name == value) {
+            check.wrong(defined, format!("`reference` names `{value}`, which is none of the systems"));
+        }
+        value
+    });
+    let mut builds = Vec::new();
+    for one in read.build {
+        builds.extend(build_command(check, one));
+    }
+    let backends = backends(check, read.backend.0, &api);
+    let hardware = hardware(check, read.hardware);
+    let slo = read.slo.map(slo);
+    let mut workloads = Vec::new();
+    for workload in read.workloads {
+        workloads.extend(super::workloads::workload(check, workload, &api, read.warmup, slo));
+    }
+    if workloads.is_empty() && check.problems.is_empty() {
+        check.problems.push(Problem { at: None, text: "there is no workload; add one to `workloads`".to_owned() });
+    }
+    let mut names = BTreeSet::new();
+    for workload in &workloads {
+        if !names.insert(slug(&workload.name)) {
+            let text = format!("two workloads are called `{}`, up to signs that file names cannot have", workload.name);
+            check.problems.push(Problem { at: None, text });
+        }
+    }
+    let attest = attest(check, read.attest, &api);
+    for (part, weight) in &read.weights {
+        let known = Part::ALL.map(Part::as_str);
+        if !known.contains(&part.as_str()) {
+            let text = format!("`weights` has `{part}`, which is no part of the score; there are {}", known.join(", "));
+            check.problems.push(Problem { at: None, text });
+        }
+        if !(weight.is_finite() && *weight >= 0.0) {
+            let text = format!("the weight of `{part}` is {weight}; a weight is 0 or more");
+            check.problems.push(Problem { at: None, text });
+        }
+    }
+    let deploy = match read.deploy {
+        DeployFile::Local => Deploy::Local,
+        DeployFile::Ssh(mut ssh) => {
+            ssh.identity = ssh.identity.map(|file| check.path(&file));
+            Deploy::Ssh(ssh)
+        }
+    };
+    Some(Plan {
+        file: file.to_owned(),
+        text,
+        folder: check.folder.clone(),
+        name: read.name.value,
+        description: read.description,
+        api,
+        systems,
+        builds,
+        backends,
+        hardware,
+        deploy,
+        workloads,
+        attest,
+        repeats,
+        slo,
+        reference,
+        weights: read.weights,
+        quick: false,
+    })
+}
+
+/// A name as part of a file's: small letters, digits and dashes.
+pub fn slug(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        match c.to_ascii_lowercase() {
+            c if c.is_ascii_alphanumeric() => out.push(c),
+            _ if out.ends_with('-') || out.is_empty() => {}
+            _ => out.push('-'),
+        }
+    }
+    out.trim_end_matches('-').to_owned()
+}
+
+fn systems(
+    check: &mut Check,
+    gateways: Vec<Spanned<GatewayFile>>,
+    baseline: bool,
+    twin: Option<Spanned<TwinFile>>,
+) -> Vec<System> {
+    let mut systems = Vec::new();
+    if baseline {
+        systems.push(System { name: DIRECT.to_owned(), kind: SystemKind::Direct, treatment: None });
+    }
+    let mut seen = BTreeSet::from([DIRECT.to_owned()]);
+    for Spanned { value: GatewayFile(map), defined, .. } in gateways {
+        if gateway::by_name(&map.gateway).is_none() {
+            let known: Vec<&str> = gateway::all().iter().map(|gateway| gateway.name()).collect();
+            let text = format!("there is no gateway `{}`; there are {}", map.gateway, known.join(", "));
+            check.wrong(defined, text);
+            continue;
+        }
+        let name = map.name.unwrap_or_else(|| map.gateway.clone());
+        if slug(&name).is_empty() || !seen.insert(slug(&name)) {
+            let text = format!("the name `{name}` is taken (`direct` always is) or empty; give it another `name`");
+            check.wrong(defined, text);
+        }
+        let mut files = BTreeMap::new();
+        for (path, own) in map.files {
+            let inside = Path::new(&path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+            if path.is_empty() || !inside {
+                check.wrong(defined, format!("`{path}` is no path below the gateway's directory; write nginx.conf"));
+            }
+            if let Some(text) = check.text(&own) {
+                files.insert(path, text);
+            }
+        }
+        let treatment = map.treatment.map(treatment);
+        let variant = Variant { gateway: map.gateway, files, env: map.env };
+        systems.push(System { name, kind: SystemKind::Gateway(variant), treatment });
+    }
+    let of = match &twin {
+        None => systems.iter().find(|system| system.variant().is_some()).map(|system| system.name.clone()),
+        Some(Spanned { value: TwinFile::Off, .. }) => None,
+        Some(Spanned { value: TwinFile::Of(name), defined, .. }) => {
+            if !systems.iter().any(|system| system.name == *name && system.variant().is_some()) {
+                check.wrong(*defined, format!("`twin` names `{name}`, which is none of the gateways"));
+            }
+            Some(name.clone())
+        }
+    };
+    let original = of.and_then(|of| systems.iter().find(|system| system.name == of));
+    if let Some((of, variant)) = original.and_then(|system| Some((system, system.variant()?.clone()))) {
+        let (name, treatment) = (format!("{} (twin)", of.name), of.treatment.clone());
+        let twin = System { name, kind: SystemKind::Twin { of: of.name.clone(), variant }, treatment };
+        systems.push(twin);
+    }
+    if systems.is_empty() {
+        let text = "there is nothing to compare: `gateways` is empty and `baseline` is false".to_owned();
+        check.problems.push(Problem { at: None, text });
+    }
+    systems
+}
+
+fn build_command(check: &mut Check, read: file::BuildFile) -> Option<(Vec<String>, PathBuf)> {
+    if read.command.value.is_empty() {
+        check.wrong(read.command.defined, "the command is empty; leave `build` out if there is nothing to make");
+        return None;
+    }
+    Some((read.command.value, check.path(read.cwd.as_deref().unwrap_or(Path::new("")))))
+}
+
+fn backends(check: &mut Check, read: Vec<file::BackendFile>, api: &apidoc::Api) -> Vec<Backend> {
+    let mut backends: Vec<Backend> = Vec::new();
+    let mut origins = BTreeSet::new();
+    let known: BTreeSet<&str> = api.operations.iter().map(|operation| operation.origin().unwrap_or("")).collect();
+    for backend in read {
+        let Some(program) = backend.command.value.first() else {
+            check.wrong(backend.command.defined, "the command is empty; name a program and its arguments");
+            continue;
+        };
+        let base = Path::new(program).file_name().map_or(program.as_str().into(), |name| name.to_string_lossy());
+        let name = backend.name.unwrap_or_else(|| base.into_owned());
+        if backends.iter().any(|other| slug(&other.name) == slug(&name)) {
+            check.wrong(backend.command.defined, format!("two backends are called `{name}`; give one a `name`"));
+        }
+        let cwd = check.path(backend.cwd.as_deref().unwrap_or(Path::new("")));
+        let mut ports = BTreeMap::new();
+        for (port, origin) in backend.ports {
+            let Spanned { value, defined, .. } = origin;
+            let value = value.trim_end_matches('/').to_owned();
+            if ["data", "folder", "cache", "gauge", "address"].contains(&port.as_str()) {
+                check.wrong(defined, format!("a port cannot be called `{port}`: {{{port}}} means something else"));
+            }
+            if !value.is_empty() && !known.contains(value.as_str()) {
+                let list: Vec<&str> = known.iter().copied().filter(|origin| !origin.is_empty()).collect();
+                let text = format!("no operation of the API is at `{value}`; there are: {}", list.join(", "));
+                check.wrong(defined, text);
+            } else if !value.is_empty() && !origins.insert(value.clone()) {
+                check.wrong(defined, format!("`{value}` is given to two ports"));
+            }
+            ports.insert(port, value);
+        }
+        let build = backend.build.and_then(|build| build_command(check, build));
+        if backend.reset.is_some() && backend.restart == Restart::Turn {
+            let text =
+                "`reset` is for a backend that runs on: with `restart: turn` (the default) it starts empty anyway";
+            check.wrong(backend.command.defined, text);
+        }
+        backends.push(Backend {
+            name,
+            command: backend.command.value,
+            env: backend.env,
+            cwd,
+            build,
+            ports,
+            ready: backend.ready.0,
+            restart: backend.restart,
+            reset: backend.reset,
+        });
+    }
+    if known.contains("") && !backends.iter().any(|backend| backend.ports.values().any(String::is_empty)) {
+        let text = "the API has operations without an absolute server: give the backend a port for them, \
+                    such as ports: {http: ''}"
+            .to_owned();
+        check.problems.push(Problem { at: None, text });
+    }
+    backends
+}
+
+fn hardware(check: &mut Check, read: file::HardwareFile) -> Hardware {
+    let cpus = match read.cpus {
+        Some(Spanned { value: 0, defined, .. }) => {
+            check.wrong(defined, "0 processors; a system needs at least one");
+            1
+        }
+        Some(cpus) => cpus.value,
+        None => 1,
+    };
+    let pin = read.pin.map(|Spanned { value: pin, defined, .. }| {
+        if pin.system.len() != cpus as usize {
+            check.wrong(
+                defined,
+                format!("`pin.system` names {} processors and `cpus` is {cpus}; they must agree", pin.system.len()),
+            );
+        }
+        if pin.upstream.is_empty() || pin.generator.is_empty() {
+            check.wrong(defined, "`pin` names processors for all of system, upstream and generator, or is left out");
+        }
+        Pin { system: pin.system, upstream: pin.upstream, generator: pin.generator }
+    });
+    Hardware { cpus, memory_bytes: read.memory, pin }
+}
+
+pub(super) fn slo(read: file::SloFile) -> Slo {
+    let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1000.0;
+    Slo { p50_ms: read.p50.map(ms), p95_ms: read.p95.map(ms), p99_ms: read.p99.map(ms), errors: read.errors }
+}
+
+pub(super) fn treatment(read: file::TreatmentFile) -> Treatment {
+    Treatment {
+        name: read.name,
+        header: Some(read.header),
+        value: read.value,
+        at_least: read.at_least,
+        at_most: read.at_most,
+    }
+}
+
+fn attest(check: &mut Check, read: file::AttestFile, api: &apidoc::Api) -> Attest {
+    let mut differs = BTreeMap::new();
+    for (operation, Spanned { value: pointers, defined, .. }) in read.differs {
+        if operation != "*" && api.operation(&operation).is_none() {
+            check.wrong(defined, format!("the API has no operation `{operation}`; `*` stands for all"));
+        }
+        for pointer in pointers.iter().filter(|pointer| !pointer.starts_with('/')) {
+            check.wrong(defined, format!("`{pointer}` is no JSON pointer (RFC 6901); it begins with a slash: /token"));
+        }
+        differs.insert(operation, pointers);
+    }
+    let forwarded = read.forwarded.map(|Spanned { value, defined, .. }| {
+        if api.operation(&value.operation).is_none() {
+            check.wrong(defined, format!("the API has no operation `{}`", value.operation));
+        }
+        let headers = value.headers.into_iter().map(|(name, at)| (name.to_ascii_lowercase(), at)).collect();
+        Forwarded { operation: value.operation, headers }
+    });
+    let headers = read.headers.unwrap_or_else(|| vec!["content-type".to_owned()]);
+    Attest {
+        headers: headers.into_iter().map(|name| name.to_ascii_lowercase()).collect(),
+        differs,
+        forwarded,
+        unknown_path: read.unknown_path.unwrap_or(true),
+    }
+}

@@ -1,0 +1,73 @@
+//! Bodies with large parts that are made when a campaign starts, so that nobody has to keep them.
+
+use std::collections::BTreeMap;
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+
+/// A text with parts that are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fill {
+    /// With `{name}` where a part goes.
+    pub text: String,
+    /// The parts by name.
+    pub parts: BTreeMap<String, Part>,
+}
+
+/// Bytes that are made: the same ones every time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// So many bytes that begin and end as a JPEG image does, in base64.
+    Jpeg(u64),
+    /// So many bytes that nothing can compress, in base64.
+    Random(u64),
+    /// So many letters.
+    Letters(u64),
+}
+
+/// Largest part: the generator sends bodies of up to 32 MiB.
+pub(crate) const MOST: u64 = 32 << 20;
+
+/// Start of image, and a JFIF header without a thumbnail.
+const JPEG_BEGIN: [u8; 20] = [0xff, 0xd8, 0xff, 0xe0, 0, 16, b'J', b'F', b'I', b'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0];
+const JPEG_END: [u8; 2] = [0xff, 0xd9];
+
+impl Part {
+    /// How many bytes are made, before base64.
+    pub fn bytes(self) -> u64 {
+        let (Part::Jpeg(bytes) | Part::Random(bytes) | Part::Letters(bytes)) = self;
+        bytes
+    }
+
+    /// The part as it stands in the text.
+    fn make(self) -> String {
+        let length = self.bytes().min(MOST) as usize;
+        let mut random = fastrand::Rng::with_seed(self.bytes());
+        match self {
+            Part::Letters(_) => (0..length).map(|_| random.lowercase()).collect(),
+            Part::Random(_) => {
+                let mut bytes = vec![0; length];
+                random.fill(&mut bytes);
+                BASE64_STANDARD.encode(bytes)
+            }
+            Part::Jpeg(_) => {
+                let mut bytes = vec![0; length.max(JPEG_BEGIN.len() + JPEG_END.len())];
+                random.fill(&mut bytes);
+                let end = bytes.len() - JPEG_END.len();
+                bytes[..JPEG_BEGIN.len()].copy_from_slice(&JPEG_BEGIN);
+                bytes[end..].copy_from_slice(&JPEG_END);
+                BASE64_STANDARD.encode(bytes)
+            }
+        }
+    }
+}
+
+impl Fill {
+    /// The whole text.
+    pub fn make(&self) -> String {
+        let mut text = self.text.clone();
+        for (name, part) in &self.parts {
+            text = text.replace(&format!("{{{name}}}"), &part.make());
+        }
+        text
+    }
+}

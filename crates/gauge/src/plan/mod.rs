@@ -1,0 +1,360 @@
+//! An evaluation: what is compared, under which load, and where. [`Plan::read`] turns the file into what the campaign runs, with
+//! everything checked against the API description before anything is started.
+
+mod check;
+mod file;
+mod fill;
+mod quick;
+mod size;
+mod variant;
+mod workloads;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::campaign::results::{Slo, Treatment};
+use crate::load::external::Tool;
+use crate::load::workload::{Arrivals, Load, Operation, Order};
+
+pub(crate) use check::slug;
+pub use check::slug as file_name;
+pub use file::{Restart, SshFile as Ssh};
+pub use fill::{Fill, Part};
+pub use variant::Variant;
+
+/// A checked evaluation.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The evaluation's file, absolute.
+    pub file: PathBuf,
+    /// What was in it.
+    pub text: String,
+    /// The folder that relative paths count from.
+    pub folder: PathBuf,
+    /// Name of the evaluation.
+    pub name: String,
+    /// What it is about.
+    pub description: Option<String>,
+    /// The API that every gateway is configured for.
+    pub api: apidoc::Api,
+    /// What is compared, in the order of the evaluation: `direct` first, the twin last.
+    pub systems: Vec<System>,
+    /// Commands that make programs of gateways, each with its working directory; one that fails leaves its gateway out.
+    pub builds: Vec<(Vec<String>, PathBuf)>,
+    /// Programs behind the gateways.
+    pub backends: Vec<Backend>,
+    /// What a system may use.
+    pub hardware: Hardware,
+    /// Where systems run.
+    pub deploy: Deploy,
+    /// What is asked of them.
+    pub workloads: Vec<Workload>,
+    /// What must be equal to the answers of `direct`.
+    pub attest: Attest,
+    /// Rounds.
+    pub repeats: u32,
+    /// What must hold for a rate to count as carried.
+    pub slo: Option<Slo>,
+    /// The system whose figures are the unit of the score; `None`: the lane without a gateway.
+    pub reference: Option<String>,
+    /// Weights of the score's parts, where the evaluation sets its own.
+    pub weights: BTreeMap<String, f64>,
+    /// A first look: shorter and fewer rounds.
+    pub quick: bool,
+}
+
+/// One thing that is compared.
+#[derive(Debug, Clone)]
+pub struct System {
+    /// Unique in the evaluation.
+    pub name: String,
+    /// What it is.
+    pub kind: SystemKind,
+    /// What must be seen of it in every workload.
+    pub treatment: Option<Treatment>,
+}
+
+/// What a system is.
+#[derive(Debug, Clone)]
+pub enum SystemKind {
+    /// The upstreams without a gateway.
+    Direct,
+    /// A gateway.
+    Gateway(Variant),
+    /// A gateway that is entered once more.
+    Twin {
+        /// Name of the system that it is the same as.
+        of: String,
+        /// What that is.
+        variant: Variant,
+    },
+}
+
+impl System {
+    /// The gateway, unless this is `direct`.
+    pub fn variant(&self) -> Option<&Variant> {
+        match &self.kind {
+            SystemKind::Direct => None,
+            SystemKind::Gateway(variant) | SystemKind::Twin { variant, .. } => Some(variant),
+        }
+    }
+}
+
+/// A program behind the gateways. In its command, arguments, variables and URLs `{NAME}` stands for a port of that name, `{data}` for a
+/// folder that is empty at each start, `{folder}` for the evaluation's folder, `{cache}` for a folder that stays, `{address}` for the address to
+/// listen on, and `{gauge}` for this program.
+#[derive(Debug, Clone)]
+pub struct Backend {
+    /// For logs.
+    pub name: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Variables beside the inherited ones.
+    pub env: BTreeMap<String, String>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Run once before anything is started, in its own working directory.
+    pub build: Option<(Vec<String>, PathBuf)>,
+    /// Free ports that it is given, by name, each with the origin of the API that it stands for.
+    pub ports: BTreeMap<String, String>,
+    /// URLs that must answer 2xx.
+    pub ready: Vec<String>,
+    /// When it is started anew.
+    pub restart: Restart,
+    /// Run before each turn of a system.
+    pub reset: Option<Vec<String>>,
+}
+
+/// What a system may use, and on which processors the parts run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// Processors of the system.
+    pub cpus: u32,
+    /// Memory of the system.
+    pub memory_bytes: Option<u64>,
+    /// Processors by part, when the evaluation says.
+    pub pin: Option<Pin>,
+}
+
+/// Processors by part.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pin {
+    /// Of the system under test.
+    pub system: Vec<u32>,
+    /// Of the upstreams.
+    pub upstream: Vec<u32>,
+    /// Of the generator.
+    pub generator: Vec<u32>,
+}
+
+/// Where systems run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deploy {
+    /// On this machine.
+    Local,
+    /// On another one, with the backend beside them; the generator stays here.
+    Ssh(Ssh),
+}
+
+/// A workload of the evaluation.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// Unique in the evaluation.
+    pub name: String,
+    /// Weight in the score.
+    pub weight: f64,
+    /// What is asked for.
+    pub operations: Vec<PlannedOperation>,
+    /// What every user does once before the load.
+    pub setup: Vec<PlannedOperation>,
+    /// How the next operation is chosen.
+    pub order: Order,
+    /// How much load.
+    pub load: PlannedLoad,
+    /// Load before it that does not count.
+    pub warmup: Warmup,
+    /// For one request.
+    pub timeout: Duration,
+    /// Who sends.
+    pub generator: Sender,
+    /// Threads that send; the generator's own choice without it.
+    pub threads: Option<u32>,
+    /// What must be seen of every system.
+    pub treatment: Option<Treatment>,
+}
+
+/// An operation, with the origin in the API that it goes to.
+#[derive(Debug, Clone)]
+pub struct PlannedOperation {
+    /// Its id in the API.
+    pub described: String,
+    /// `http://host:port` as the API has it; empty when it has none.
+    pub origin: String,
+    /// The operation; its base is filled in for each lane.
+    pub operation: Operation,
+    /// A body that is made when the campaign starts.
+    pub fill: Option<Fill>,
+}
+
+/// Load of a workload.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlannedLoad {
+    /// As the generator knows it.
+    Fixed(Load),
+    /// The highest rate that meets the SLO.
+    Search(SearchPlan),
+}
+
+/// A search for the highest rate that meets the SLO.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchPlan {
+    /// The first rate, requests per second.
+    pub from: f64,
+    /// No rate above this is tried.
+    pub to: f64,
+    /// How long each rate is measured.
+    pub duration: Duration,
+    /// When exactly requests are due.
+    pub arrivals: Arrivals,
+    /// Most connections at once.
+    pub connections: u32,
+    /// The search ends when the highest rate that held and the lowest that did not are within this share of each other.
+    pub precision: f64,
+    /// Shares of the highest rate at which latency is measured for the curve.
+    pub curve: Vec<f64>,
+    /// Rounds in which it is done.
+    pub rounds: u32,
+    /// What must hold.
+    pub slo: Slo,
+}
+
+/// Load that does not count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Warmup {
+    /// None.
+    None,
+    /// The same load for a while.
+    For(Duration),
+    /// So many requests of the same users.
+    Requests(u64),
+}
+
+/// Who sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sender {
+    /// Gauge itself, in a process of its own.
+    Gauge,
+    /// Another generator, with a script of the user's own or one that is made.
+    External {
+        /// Which.
+        tool: Tool,
+        /// A script or plan in which the address is filled in.
+        script: Option<PathBuf>,
+    },
+}
+
+impl Sender {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Sender::Gauge => "gauge",
+            Sender::External { tool, .. } => tool.name(),
+        }
+    }
+}
+
+/// What must be equal to the answers of `direct`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attest {
+    /// Names of headers of answers, lower case.
+    pub headers: Vec<String>,
+    /// JSON pointers of values that differ by nature, by operation id; `*` is all operations, and a step `*` is any step.
+    pub differs: BTreeMap<String, Vec<String>>,
+    /// What must reach the upstream, where an operation echoes it.
+    pub forwarded: Option<Forwarded>,
+    /// Whether an unknown path must be refused.
+    pub unknown_path: bool,
+}
+
+/// Request headers that must reach the upstream.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Forwarded {
+    /// Id of the operation whose answer shows them.
+    pub operation: String,
+    /// Header to JSON pointer.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Why an evaluation cannot be run.
+#[derive(Debug)]
+pub enum PlanError {
+    /// The file, or one that it names, cannot be read.
+    Unreadable {
+        /// Which.
+        file: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// It makes no sense.
+    Wrong {
+        /// The evaluation's file.
+        file: PathBuf,
+        /// Everything that was found.
+        problems: Vec<Problem>,
+    },
+}
+
+/// Something that is wrong in an evaluation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Line and column, from 1, where that is known.
+    pub at: Option<(u64, u64)>,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::Unreadable { file, error } => write!(f, "{}: {error}", file.display()),
+            PlanError::Wrong { file, problems } => {
+                for (index, problem) in problems.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str("\n")?;
+                    }
+                    match problem.at {
+                        Some((line, column)) => write!(f, "{}:{line}:{column}: {}", file.display(), problem.text)?,
+                        None => write!(f, "{}: {}", file.display(), problem.text)?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl Plan {
+    /// Reads and checks an evaluation, and what it names: the API description and files with bodies and configurations. Nothing is started
+    /// and nothing is made.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with its place in the file.
+    pub fn read(file: &Path) -> Result<Self, PlanError> {
+        let unreadable = |error| PlanError::Unreadable { file: file.to_owned(), error };
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        let absolute = std::path::absolute(file).map_err(unreadable)?;
+        check::plan(&absolute, file, text)
+    }
+
+    /// The system of this name.
+    pub fn system(&self, name: &str) -> Option<&System> {
+        self.systems.iter().find(|system| system.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! The answer: who is first, by how much, and how sure that is.
+
+use std::fmt::Write;
+
+use super::charts::{self, Series};
+use super::svg::escape;
+use super::{Page, badges, table, view, words};
+use crate::judgement::{Part, Place};
+use crate::stats::Estimate;
+
+pub(super) fn write(html: &mut String, page: &Page<'_>) {
+    let judgement = page.judgement;
+    let _ = writeln!(
+        html,
+        "<h2 id=\"ranking\">Ranking</h2>\n<p class=\"answer\">{}</p>",
+        escape(&view::headline(judgement))
+    );
+    for note in &judgement.notes {
+        let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(note));
+    }
+    if !judgement.ranking.is_empty() {
+        let reference = judgement.reference.as_deref().unwrap_or("direct");
+        let _ = writeln!(
+            html,
+            "<p>A score of 100 is as costly as <strong>{}</strong>; twice the score is half the cost. It is a weighted geometric mean of the costs \
+             below, each over that of the reference in the same round, so no gateway's score depends on the others. Intervals hold 95 % when the \
+             rounds are drawn again. Gateways share a place where no difference could be declared.</p>",
+            escape(reference)
+        );
+        html.push_str(&forest(page));
+        cards(html, page);
+        weights(html, page);
+    }
+    if !judgement.unranked.is_empty() {
+        html.push_str("<h3 id=\"not-ranked\">Not ranked</h3>\n");
+        let rows: Vec<Vec<String>> = judgement
+            .unranked
+            .iter()
+            .map(|system| {
+                let why: Vec<String> = system.why.iter().map(|why| escape(why)).collect();
+                vec![escape(&system.system), words(&why.join("<br>"))]
+            })
+            .collect();
+        html.push_str(&table("", &["gateway", "why"], &rows));
+    }
+    sensitivity(html, page);
+}
+
+fn forest(page: &Page<'_>) -> String {
+    let rows: Vec<(Series, Estimate)> =
+        page.judgement.ranking.iter().map(|place| (page.series(&place.system), place.score)).collect();
+    let svg = charts::intervals("Scores with their intervals", &rows, &view::score, false);
+    let cells: Vec<Vec<String>> = page
+        .judgement
+        .ranking
+        .iter()
+        .map(|place| {
+            let verdicts: Vec<_> = page
+                .judgement
+                .rows
+                .iter()
+                .filter(|row| row.system == place.system)
+                .flat_map(|row| row.verdicts.clone())
+                .collect();
+            vec![
+                escape(&place.system),
+                place.place.to_string(),
+                super::with_interval(Some(&place.score), view::score),
+                view::percent(place.first),
+                words(&if place.tied_with.is_empty() {
+                    "nobody".to_owned()
+                } else {
+                    escape(&place.tied_with.join(", "))
+                }),
+                words(&badges(&dedup(verdicts))),
+            ]
+        })
+        .collect();
+    let head = ["gateway", "place", "score", "first in", "tied with", "verdicts"];
+    charts::figure("Score, higher is better. The line is the interval that holds 95 %.", &svg, "")
+        .replace("<details><summary>As a table</summary>\n</details>\n", "")
+        + &table("First in: how often it came first when the rounds were drawn again, 2,000 times.", &head, &cells)
+}
+
+fn dedup(verdicts: Vec<crate::verdict::Verdict>) -> Vec<crate::verdict::Verdict> {
+    let mut seen = Vec::new();
+    verdicts
+        .into_iter()
+        .filter(|verdict| {
+            let new = !seen.contains(&verdict.name);
+            seen.push(verdict.name);
+            new
+        })
+        .collect()
+}
+
+fn cards(html: &mut String, page: &Page<'_>) {
+    html.push_str("<ul class=\"cards\">\n");
+    for place in &page.judgement.ranking {
+        card(html, page, place);
+    }
+    html.push_str("</ul>\n<p class=\"small soft\">A full bar is the least cost among the gateways here; half a bar is twice that cost.</p>\n");
+}
+
+fn card(html: &mut String, page: &Page<'_>, place: &Place) {
+    let system = page.results.systems.iter().find(|system| system.name == place.system);
+    let series = page.series(&place.system);
+    let tied = if place.tied_with.is_empty() { "" } else { ", tied" };
+    let _ = write!(
+        html,
+        "<li class=\"card {}\"><h3><span>{}</span><span>#{}{tied}</span></h3>\n<div class=\"small soft\">{}</div>\n<div class=\"score\">{}</div>\n\
+         <div class=\"small soft\">{} to {} · first in {}</div>\n<dl>\n",
+        charts::color(series.index),
+        escape(&place.system),
+        place.place,
+        escape(&system.map(view::version).unwrap_or_default()),
+        view::score(place.score.median),
+        view::score(place.score.low),
+        view::score(place.score.high),
+        view::percent(place.first),
+    );
+    for part in place.parts.iter().filter(|part| part.workload.is_none()) {
+        let best = page
+            .judgement
+            .ranking
+            .iter()
+            .flat_map(|place| &place.parts)
+            .filter(|other| other.part == part.part && other.workload.is_none())
+            .map(|other| other.cost.median)
+            .fold(f64::INFINITY, f64::min);
+        let _ = writeln!(
+            html,
+            "<dt>{}</dt><dd>{}</dd><dd class=\"bar\"><span style=\"width:{}%\"></span></dd>",
+            view::part(part.part),
+            view::times(part.cost.median),
+            (best / part.cost.median * 100.0).round()
+        );
+    }
+    html.push_str("</dl></li>\n");
+}
+
+fn weights(html: &mut String, page: &Page<'_>) {
+    let without_gateway = page.judgement.reference.as_deref()
+        == page
+            .results
+            .systems
+            .iter()
+            .find(|system| system.role == crate::campaign::results::Role::Direct)
+            .map(|system| system.name.as_str());
+    let unit = |part: Part| match (part, without_gateway) {
+        (Part::SloRate | Part::AddedLatency, true) => "the same without a gateway",
+        (Part::CpuPerRequest | Part::Memory, true) => "what the upstream itself uses without a gateway",
+        (_, false) => "the same of the reference",
+    };
+    let rows: Vec<Vec<String>> = page
+        .judgement
+        .weights
+        .iter()
+        .map(|weight| {
+            vec![
+                view::part(weight.part).to_owned(),
+                view::percent(weight.planned),
+                if weight.used > 0.0 { view::percent(weight.used) } else { "not measured".to_owned() },
+                words(unit(weight.part)),
+            ]
+        })
+        .collect();
+    html.push_str("<details><summary>What the score is made of</summary>\n");
+    html.push_str(&table("", &["part", "weight", "weight used", "in units of"], &rows));
+    html.push_str("</details>\n");
+}
+
+fn sensitivity(html: &mut String, page: &Page<'_>) {
+    if page.judgement.sensitivity.is_empty() || page.judgement.ranking.len() < 2 {
+        return;
+    }
+    let changed = page.judgement.sensitivity.iter().filter(|change| !change.same_order).count();
+    let words_of = match changed {
+        0 => "No: whichever part counts double or not at all, gateways that differ keep their order.".to_owned(),
+        1 => "Once: with one of the other weights below, gateways that differ change places.".to_owned(),
+        count => format!("With {count} of the other weights below, gateways that differ change places."),
+    };
+    let _ = writeln!(
+        html,
+        "<h3>Would other weights change the order?</h3>\n<p>{words_of}</p>\n<details><summary>Other weights</summary>"
+    );
+    let rows: Vec<Vec<String>> = page
+        .judgement
+        .sensitivity
+        .iter()
+        .map(|change| {
+            let order: Vec<String> = change
+                .order
+                .iter()
+                .map(|(system, score)| format!("{} {}", escape(system), view::score(*score)))
+                .collect();
+            let same = if change.same_order { "the same" } else { "another" };
+            vec![change.change.clone(), same.to_owned(), words(&order.join(" · "))]
+        })
+        .collect();
+    html.push_str(&table("", &["change", "order", "scores"], &rows));
+    html.push_str("</details>\n");
+}

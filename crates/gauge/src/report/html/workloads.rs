@@ -1,0 +1,458 @@
+//! One section for each workload: figures, percentiles, rate, processors, rounds, operations.
+
+use std::fmt::Write;
+
+use super::charts::{self, Axes, Line, Mark, Series, Strip};
+use super::svg::escape;
+use super::{Page, badges, table, view, with_interval, words};
+use crate::campaign::results::{Run, RunState, Slo, WorkloadPlan};
+use crate::judgement::{Row, RunJudgement, Tail};
+use crate::load::report::{Histogram, Latency};
+use crate::stats::Estimate;
+
+pub(super) fn write(html: &mut String, page: &Page<'_>) {
+    for (index, workload) in page.results.workloads.iter().enumerate() {
+        let _ = writeln!(
+            html,
+            "<h2 id=\"workload-{}\">{}</h2>\n<p class=\"soft\">{} · sent by {} · weight {}</p>",
+            index + 1,
+            escape(&workload.name),
+            escape(&workload.load),
+            escape(&workload.generator),
+            view::number(workload.weight)
+        );
+        let part = Part { page, workload };
+        part.figures(html);
+        part.percentiles(html);
+        part.rates(html);
+        part.resources(html);
+        part.rounds(html);
+        part.operations(html);
+    }
+}
+
+struct Part<'p> {
+    page: &'p Page<'p>,
+    workload: &'p WorkloadPlan,
+}
+
+impl Part<'_> {
+    /// Systems with figures, and their rows.
+    fn rows(&self) -> Vec<(Series, &Row)> {
+        self.page
+            .systems
+            .iter()
+            .filter_map(|system| {
+                let row = view::row(self.page.judgement, &system.name, &self.workload.name)?;
+                Some((self.page.series(&system.name), row))
+            })
+            .filter(|(_, row)| row.answered > 0 || row.highest_rate.is_some() || row.search_failed.is_some())
+            .collect()
+    }
+
+    fn tail(&self) -> Option<Tail> {
+        self.rows().iter().find_map(|(_, row)| row.tail)
+    }
+
+    fn tail_name(&self) -> String {
+        self.tail().map_or("tail".to_owned(), |tail| format!("p{}", view::number(tail.percentile)))
+    }
+
+    fn figures(&self, html: &mut String) {
+        let rows = self.rows();
+        let searched = rows.iter().any(|(_, row)| row.highest_rate.is_some() || row.search_failed.is_some());
+        let tail = self.tail_name();
+        let added = format!("{tail} added");
+        let mut head = vec!["system", "answers/s", "errors", "p50", &tail, &added, "CPU/request", "memory"];
+        if searched {
+            head.push("highest rate");
+        }
+        head.extend(["rounds", "verdicts"]);
+        let cells: Vec<Vec<String>> = rows
+            .iter()
+            .map(|(series, row)| {
+                let latency = row.latency.as_ref();
+                let mut cells = vec![
+                    escape(&series.name),
+                    with_interval(row.rate.as_ref(), view::number),
+                    view::or_dash(row.error_rate, view::percent),
+                    view::or_dash(latency.and_then(|latency| latency.p50_ms), view::time),
+                    with_interval(row.tail.as_ref().map(|tail| &tail.value_ms), view::time),
+                    with_interval(row.tail.as_ref().and_then(|tail| tail.added_ms.as_ref()), view::added),
+                    with_interval(row.cpu_us_per_request.as_ref(), view::us),
+                    with_interval(row.rss_peak_bytes.as_ref(), view::size),
+                ];
+                if searched {
+                    cells.push(match (&row.highest_rate, &row.search_failed) {
+                        (None, Some(_)) => "none".to_owned(),
+                        (rate, _) => with_interval(rate.as_ref(), view::number),
+                    });
+                }
+                cells.push(format!("{} of {}", row.rounds.len(), row.rounds.len() + row.left_out.len()));
+                cells.push(words(&badges(&row.verdicts)));
+                cells
+            })
+            .collect();
+        let caption =
+            "Medians over the rounds that count, with intervals that hold 95 %; p50 over all of their answers.";
+        html.push_str(&table(caption, &head, &cells));
+    }
+
+    /// The runs of a system that count.
+    fn used(&self, system: &str) -> impl Iterator<Item = &Run> {
+        self.all(system).filter_map(|(run, judged)| judged.used.then_some(run))
+    }
+
+    /// The runs of a system that were measured, and whether they count.
+    fn all(&self, system: &str) -> impl Iterator<Item = (&Run, &RunJudgement)> {
+        let judged = &self.page.judgement.runs;
+        self.page.results.runs.iter().zip(judged).filter(move |(run, _)| {
+            run.system == system && run.workload == self.workload.name && run.state == RunState::Done
+        })
+    }
+
+    /// The curve of a system: places are -log10(1 - share), so that each nine takes the same room.
+    fn curve(&self, system: &str, row: &Row) -> Vec<(f64, f64, Mark)> {
+        let mut merged: Option<Histogram> = None;
+        let mut whole = true;
+        for latency in self.used(system).filter_map(|run| run.report.as_ref()?.total.latency.as_ref()) {
+            match (&latency.histogram, &mut merged) {
+                (Some(own), Some(merged)) => merged.add(own),
+                (Some(own), None) => merged = Some(own.clone()),
+                (None, _) => whole = false,
+            }
+        }
+        let marked = TICKS.map(|(percentile, _)| nines(percentile / 100.0));
+        match merged.filter(|_| whole) {
+            Some(histogram) => {
+                // Ten samples beyond the last one.
+                let most = (histogram.count() as f64 / 10.0).log10().min(3.0);
+                let steps = (0..=60).map(|step| f64::from(step) * 0.05);
+                let mut places: Vec<f64> =
+                    steps.chain(marked).filter(|place| *place >= 0.3 && *place <= most + 1e-9).collect();
+                places.sort_by(f64::total_cmp);
+                places.dedup_by(|a, b| (*a - *b).abs() < 1e-6);
+                let point = |place: f64| {
+                    let ms = histogram.quantile_ns(1.0 - 10_f64.powf(-place)) as f64 / 1e6;
+                    let is_marked = marked.iter().any(|known| (known - place).abs() < 1e-6);
+                    (place, ms, if is_marked { Mark::Full } else { Mark::No })
+                };
+                places.into_iter().map(point).collect()
+            }
+            None => {
+                let Some(latency) = &row.latency else { return Vec::new() };
+                let points = TICKS
+                    .iter()
+                    .filter_map(|(percentile, of)| Some((nines(percentile / 100.0), of(latency)?, Mark::Full)));
+                points.collect()
+            }
+        }
+    }
+
+    fn percentiles(&self, html: &mut String) {
+        let lines: Vec<Line> = self
+            .rows()
+            .into_iter()
+            .map(|(series, row)| Line { points: self.curve(&series.name, row), beside: Vec::new(), series })
+            .filter(|line| line.points.iter().any(|point| point.1 > 0.0))
+            .collect();
+        if lines.is_empty() {
+            return;
+        }
+        let most = lines.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max);
+        let ticks = TICKS
+            .iter()
+            .map(|(percentile, _)| (nines(percentile / 100.0), format!("p{}", label(*percentile))))
+            .filter(|(place, _)| *place <= most + 1e-9)
+            .collect();
+        let axes = Axes {
+            x_name: "share of requests that were answered within the time",
+            y_name: "response time",
+            x_ticks: ticks,
+            limit: None,
+            y_words: &view::time,
+            x_words: &|place| format!("p{}", label((1.0 - 10_f64.powf(-place)) * 100.0)),
+        };
+        let svg = charts::lines("Response times by percentile", &lines, &axes);
+        let head = ["system", "min", "mean", "p50", "p75", "p90", "p95", "p99", "p99.9", "max", "samples"];
+        let cells: Vec<Vec<String>> = self
+            .rows()
+            .iter()
+            .filter_map(|(series, row)| {
+                let mut cells = vec![escape(&series.name)];
+                cells.extend(of_latency(row.latency.as_ref()?));
+                Some(cells)
+            })
+            .collect();
+        html.push_str("<h3>Response times</h3>\n");
+        let caption = "All rounds that count, merged. Both axes are by ratios: a line twice as high is slower by the same factor everywhere. \
+                       A line ends where fewer than ten answers were slower.";
+        html.push_str(&charts::figure(caption, &svg, &table("", &head, &cells)));
+    }
+
+    /// Latency against rate, from searches.
+    fn rates(&self, html: &mut String) {
+        let mut lines = Vec::new();
+        let mut cells = Vec::new();
+        let objective = self.page.results.slo.unwrap_or_default();
+        let (name, figure): (&str, fn(&Latency) -> Option<f64>) = match objective {
+            Slo { p99_ms: None, p95_ms: Some(_), .. } => ("p95", |latency| latency.p95_ms),
+            Slo { p99_ms: None, p95_ms: None, p50_ms: Some(_), .. } => ("p50", |latency| latency.p50_ms),
+            _ => ("p99", |latency| latency.p99_ms),
+        };
+        let limit = match name {
+            "p95" => objective.p95_ms,
+            "p50" => objective.p50_ms,
+            _ => objective.p99_ms,
+        };
+        for system in &self.page.systems {
+            // The search that tried most makes the line; what others tried are marks beside it.
+            let mut curves: Vec<Vec<(f64, f64, Mark)>> = Vec::new();
+            for search in &self.page.results.searches {
+                if search.system != system.name || search.workload != self.workload.name {
+                    continue;
+                }
+                let mut points = Vec::new();
+                for point in &search.points {
+                    let Some(ms) = point.report.total.latency.as_ref().and_then(figure) else { continue };
+                    points.push((point.rate, ms, if point.met { Mark::Full } else { Mark::Hollow }));
+                    cells.push(vec![
+                        escape(&system.name),
+                        search.round.to_string(),
+                        view::number(point.rate),
+                        view::time(ms),
+                        view::or_dash(point.cpu_per_request_s, |s| view::us(s * 1e6)),
+                        if point.met { "met" } else { "not met" }.to_owned(),
+                    ]);
+                }
+                points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+                curves.push(points);
+            }
+            let longest = curves.iter().enumerate().max_by_key(|(index, points)| (points.len(), usize::MAX - index));
+            if let Some(longest) = longest.map(|(index, _)| index).filter(|index| !curves[*index].is_empty()) {
+                let points = curves.remove(longest);
+                lines.push(Line { series: self.page.series(&system.name), points, beside: curves.concat() });
+            }
+        }
+        if lines.is_empty() {
+            return;
+        }
+        let axes = Axes {
+            x_name: "requests per second",
+            y_name: name,
+            x_ticks: Vec::new(),
+            limit: limit.map(|limit| (limit, format!("objective: {name} within {}", view::time(limit)))),
+            y_words: &view::time,
+            x_words: &view::number,
+        };
+        let svg = charts::lines("Response time against rate", &lines, &axes);
+        let head = ["system", "round", "rate", name, "CPU/request", "objective"];
+        html.push_str("<h3>Response time against rate</h3>\n");
+        html.push_str(&charts::figure(
+            "Hollow marks are rates at which the objective was not met.",
+            &svg,
+            &table("", &head, &cells),
+        ));
+    }
+
+    fn resources(&self, html: &mut String) {
+        type Of = fn(&Row) -> Option<Estimate>;
+        type Words = fn(f64) -> String;
+        let all: [(&str, &str, Of, Words); 2] = [
+            (
+                "CPU time per request",
+                "User and system time of all of a system's processes over its answers; lower is better. It repeats better than any time that a \
+                 clock on the wall shows.",
+                |row| row.cpu_us_per_request,
+                view::us,
+            ),
+            // In mebibytes, so that the ticks are round.
+            (
+                "Memory",
+                "Resident memory of all processes at its highest; lower is better.",
+                |row| row.rss_peak_bytes.map(|bytes| bytes.map(|bytes| bytes / MIB)),
+                |mebibytes| view::size(mebibytes * MIB),
+            ),
+        ];
+        for (name, caption, of, words_of) in all {
+            let mut rows: Vec<(Series, Estimate)> =
+                self.rows().into_iter().filter_map(|(series, row)| Some((series, of(row)?))).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            rows.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
+            let svg = charts::intervals(name, &rows, &words_of, true);
+            let cells: Vec<Vec<String>> = rows
+                .iter()
+                .map(|(series, estimate)| {
+                    vec![
+                        escape(&series.name),
+                        words_of(estimate.median),
+                        words_of(estimate.low),
+                        words_of(estimate.high),
+                        estimate.rounds.to_string(),
+                    ]
+                })
+                .collect();
+            let _ = writeln!(html, "<h3>{name}</h3>");
+            html.push_str(&charts::figure(
+                caption,
+                &svg,
+                &table("", &["system", "median", "low", "high", "rounds"], &cells),
+            ));
+        }
+    }
+
+    fn rounds(&self, html: &mut String) {
+        let percentile = self.tail().map(|tail| tail.percentile);
+        let tail = move |run: &Run| {
+            let latency = run.report.as_ref()?.total.latency.as_ref()?;
+            match percentile? {
+                99.0 => latency.p99_ms,
+                95.0 => latency.p95_ms,
+                90.0 => latency.p90_ms,
+                _ => latency.p50_ms,
+            }
+        };
+        let cpu = |run: &Run| {
+            let usage = run.observed.as_ref()?.system.as_ref()?;
+            let answered = run.report.as_ref()?.total.requests.answered.filter(|answered| *answered > 0)?;
+            Some((usage.user_s? + usage.system_s?) * 1e6 / answered as f64)
+        };
+        // In an open loop the rate is given.
+        let rate = |run: &Run| {
+            let rate = run.report.as_ref()?.total.rate;
+            rate.achieved.filter(|_| rate.requested.is_none())
+        };
+        type Of<'a> = &'a dyn Fn(&Run) -> Option<f64>;
+        type Words = fn(f64) -> String;
+        type Counts = fn(&RunJudgement) -> bool;
+        let all: [(String, Of<'_>, Words, Counts); 3] = [
+            (format!("{} of each round", self.tail_name()), &tail, view::time, |judged| judged.used),
+            ("answers per second of each round".to_owned(), &rate, view::number, |judged| judged.used),
+            ("CPU time per request of each round".to_owned(), &cpu, view::us, |judged| judged.cpu_used),
+        ];
+        html.push_str("<details open><summary>Round by round</summary>\n");
+        for (name, of, words_of, counts) in all {
+            let strips: Vec<Strip> = self
+                .rows()
+                .into_iter()
+                .map(|(series, _)| {
+                    let rounds = self.all(&series.name).filter_map(|(run, judged)| {
+                        Some((run.round, of(run).filter(|value| *value > 0.0)?, counts(judged)))
+                    });
+                    Strip { rounds: rounds.collect(), series: series.clone() }
+                })
+                .filter(|strip| !strip.rounds.is_empty())
+                .collect();
+            if strips.is_empty() {
+                continue;
+            }
+            let svg = charts::strips(&name, &strips, &words_of);
+            let mut numbers: Vec<u32> =
+                strips.iter().flat_map(|strip| strip.rounds.iter().map(|round| round.0)).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let names: Vec<String> = numbers.iter().map(|round| format!("round {round}")).collect();
+            let head: Vec<&str> = std::iter::once("system").chain(names.iter().map(String::as_str)).collect();
+            let cells: Vec<Vec<String>> = strips
+                .iter()
+                .map(|strip| {
+                    let of_round = |round: &u32| match strip.rounds.iter().find(|own| own.0 == *round) {
+                        Some((_, value, true)) => words_of(*value),
+                        Some((_, value, false)) => format!("{}<small>left out</small>", words_of(*value)),
+                        None => "—".to_owned(),
+                    };
+                    std::iter::once(escape(&strip.series.name)).chain(numbers.iter().map(of_round)).collect()
+                })
+                .collect();
+            let caption = format!("{name}. A mark is a round; a cross is one that does not count.");
+            html.push_str(&charts::figure(&caption, &svg, &table("", &head, &cells)));
+        }
+        html.push_str("</details>\n");
+    }
+
+    fn operations(&self, html: &mut String) {
+        let rows = self.rows();
+        if rows.iter().all(|(_, row)| row.operations.len() < 2) {
+            return;
+        }
+        html.push_str("<h3>Operation by operation</h3>\n");
+        let head = [
+            "system",
+            "answers/s",
+            "errors",
+            "min",
+            "mean",
+            "p50",
+            "p75",
+            "p90",
+            "p95",
+            "p99",
+            "p99.9",
+            "max",
+            "samples",
+        ];
+        for operation in &self.workload.operations {
+            let cells: Vec<Vec<String>> = rows
+                .iter()
+                .filter_map(|(series, row)| {
+                    let own = row.operations.iter().find(|own| own.name == *operation)?;
+                    let mut cells = vec![
+                        escape(&series.name),
+                        view::or_dash(own.rate, view::number),
+                        view::or_dash(own.error_rate, view::percent),
+                    ];
+                    cells.extend(of_latency(own.latency.as_ref()?));
+                    Some(cells)
+                })
+                .collect();
+            if !cells.is_empty() {
+                html.push_str(&table(operation, &head, &cells));
+            }
+        }
+    }
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+type Percentile = fn(&Latency) -> Option<f64>;
+
+/// The percentiles that are marked, and where they stand in a summary.
+const TICKS: [(f64, Percentile); 6] = [
+    (50.0, |latency| latency.p50_ms),
+    (75.0, |latency| latency.p75_ms),
+    (90.0, |latency| latency.p90_ms),
+    (95.0, |latency| latency.p95_ms),
+    (99.0, |latency| latency.p99_ms),
+    (99.9, |latency| latency.p999_ms),
+];
+
+fn nines(share: f64) -> f64 {
+    -(1.0 - share).log10()
+}
+
+/// `99.9`, `50`.
+fn label(percentile: f64) -> String {
+    let text = format!("{percentile:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+fn of_latency(latency: &Latency) -> Vec<String> {
+    let mut cells: Vec<String> = [
+        latency.min_ms,
+        latency.mean_ms,
+        latency.p50_ms,
+        latency.p75_ms,
+        latency.p90_ms,
+        latency.p95_ms,
+        latency.p99_ms,
+        latency.p999_ms,
+        latency.max_ms,
+    ]
+    .into_iter()
+    .map(|ms| view::or_dash(ms, view::time))
+    .collect();
+    cells.push(view::or_dash(latency.count.map(|count| count as f64), view::number));
+    cells
+}

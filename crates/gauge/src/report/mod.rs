@@ -1,0 +1,111 @@
+//! Reports of a campaign: one offline HTML file, Markdown, CSV and JSON, all of them from [`Results`] and [`Judgement`] alone, and always the same bytes for
+//! the same campaign.
+//!
+//! `results.json` is [`Results`] with one more field, `judgement`: [`Judgement`]. `results.csv` has one line for each run.
+
+mod csv;
+mod html;
+mod markdown;
+mod raw;
+mod view;
+
+use std::borrow::Cow;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::campaign::Results;
+use crate::campaign::results::{FORMAT, Run};
+use crate::judgement::{Judgement, RunJudgement};
+
+pub use raw::{RawError, read_raw};
+
+/// `results.json`.
+#[derive(Serialize)]
+struct Document<'d> {
+    #[serde(flatten)]
+    results: &'d Results,
+    judgement: &'d Judgement,
+}
+
+/// Writes `report.html`, `report.md`, `results.csv` and `results.json` into `dir`, which is there. Each is written beside its place and then renamed,
+/// so that a reader never sees half of one.
+///
+/// # Errors
+/// The first file that could not be written.
+pub fn write(dir: &Path, results: &Results, judgement: &Judgement) -> Result<(), WriteError> {
+    let (results, judgement) = &in_order(results, judgement);
+    let html = html::page(results, judgement);
+    let markdown = markdown::page(results, judgement);
+    let csv = csv::table(results, judgement);
+    let json = to_json(results, judgement);
+    for (name, text) in [("report.html", html), ("report.md", markdown), ("results.csv", csv), ("results.json", json)] {
+        put(dir, name, text.as_bytes()).map_err(|error| WriteError { path: dir.join(name), error })?;
+    }
+    Ok(())
+}
+
+/// The same with the runs in the order in which [`read_raw`] gives them: what was measured may have been collected in another.
+fn in_order<'r>(results: &'r Results, judgement: &'r Judgement) -> (Cow<'r, Results>, Cow<'r, Judgement>) {
+    let ordered = |a: &Run, b: &Run| raw::order(a, b).is_le();
+    if results.runs.is_sorted_by(ordered) || results.runs.len() != judgement.runs.len() {
+        return (Cow::Borrowed(results), Cow::Borrowed(judgement));
+    }
+    let mut pairs: Vec<(Run, RunJudgement)> =
+        results.runs.iter().cloned().zip(judgement.runs.iter().cloned()).collect();
+    pairs.sort_by(|(a, _), (b, _)| raw::order(a, b));
+    let (mut results, mut judgement) = (results.clone(), judgement.clone());
+    (results.runs, judgement.runs) = pairs.into_iter().unzip();
+    (Cow::Owned(results), Cow::Owned(judgement))
+}
+
+/// `results.json` as text.
+pub fn to_json(results: &Results, judgement: &Judgement) -> String {
+    // Nothing in either cannot be JSON: keys are text or numbers, and numbers that are none become null.
+    let mut json = serde_json::to_string_pretty(&Document { results, judgement }).expect("results are JSON");
+    json.push('\n');
+    json
+}
+
+/// Reads `results.json`, without the judgement: that is made again.
+///
+/// # Errors
+/// What is wrong, with line and column; also for a later format.
+pub fn from_json(text: &str) -> Result<Results, String> {
+    let results: Results =
+        serde_json::from_str(text).map_err(|error| format!("these are no results of a campaign: {error}"))?;
+    if results.format > FORMAT {
+        return Err(format!(
+            "the results have format {}, and this gauge reads formats up to {FORMAT}: use a later gauge",
+            results.format
+        ));
+    }
+    Ok(results)
+}
+
+fn put(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut file = tempfile::Builder::new().prefix(&format!(".{name}.")).tempfile_in(dir)?;
+    file.write_all(bytes)?;
+    // A temporary file is for its owner only; a report is for others too.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    }
+    file.persist(dir.join(name)).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Why a report could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {path}: {error}")]
+pub struct WriteError {
+    /// Which file.
+    pub path: PathBuf,
+    /// What the system said.
+    pub error: io::Error,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! `gauge launch`: becomes a program of a campaign. Not for people.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use gauge::deploy::launch;
+
+/// A program that was to be started and is not there, as in shells.
+const NOT_FOUND: u8 = 127;
+
+#[derive(Args)]
+pub(crate) struct Launch {
+    /// Process that it dies with
+    #[arg(long)]
+    parent: i32,
+    /// Processor that it may use
+    #[arg(long = "cpu")]
+    cpus: Vec<u32>,
+    /// Control group to join
+    #[arg(long = "cgroup")]
+    cgroups: Vec<PathBuf>,
+    /// Program and arguments
+    #[arg(last = true, required = true)]
+    argv: Vec<OsString>,
+}
+
+impl Launch {
+    pub(crate) fn run(self) -> ExitCode {
+        let launch = launch::Launch { parent: self.parent, cpus: self.cpus, cgroups: self.cgroups, argv: self.argv };
+        let (what, error) = launch.become_it();
+        eprintln!("{what}: {error}");
+        ExitCode::from(NOT_FOUND)
+    }
+}

@@ -1,0 +1,180 @@
+//! `gauge run`
+
+mod progress;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use gauge::campaign::results::{RunState, SystemState};
+use gauge::campaign::{self, CampaignError, Options, Results};
+use gauge::deploy::{DeployError, registry};
+use gauge::judgement::{self, Judgement};
+use gauge::plan::{Plan, PlanError};
+use gauge::report;
+
+use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNAVAILABLE, UNREADABLE, UNWRITABLE, print};
+
+const EXAMPLES: &str = "\
+Examples:
+  gauge run examples/evaluations/quickstart.yaml           two minutes: whatever of Weir, nginx and HAProxy is here
+  gauge run evaluation.yaml --quick                        a first look: fewer and shorter rounds
+  gauge run evaluation.yaml --out runs/today               where results go
+
+A run that was stopped or killed goes on where it was when the same command is given again; --fresh begins anew. The directory then holds
+report.html, report.md, results.json, results.csv and raw/.";
+
+/// Runs an evaluation: systems beside each other, round by round, and a report.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Run {
+    /// The evaluation (YAML)
+    file: PathBuf,
+    /// Directory for the results [default: gauge-NAME, in this directory]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A first look: at most three rounds, two seconds each
+    #[arg(long)]
+    quick: bool,
+    /// Begin anew, and lose what an earlier run left in the directory
+    #[arg(long)]
+    fresh: bool,
+    /// Read the evaluation and say what would be run; start nothing
+    #[arg(long)]
+    check: bool,
+}
+
+impl Run {
+    pub(crate) fn run(self) -> ExitCode {
+        for name in registry::clean_up() {
+            eprintln!("gauge: ended `{name}`, which a run that was killed had left behind");
+        }
+        let plan = match Plan::read(&self.file) {
+            Ok(plan) => plan,
+            Err(error) => {
+                eprintln!("gauge: {error}");
+                return ExitCode::from(match error {
+                    PlanError::Unreadable { .. } => UNREADABLE,
+                    PlanError::Wrong { .. } => BAD_INPUT,
+                });
+            }
+        };
+        let plan = if self.quick { plan.quick() } else { plan };
+        if self.check {
+            return print(&progress::what(&plan));
+        }
+        let gauge = match std::env::current_exe() {
+            Ok(gauge) => gauge,
+            Err(error) => {
+                eprintln!("gauge: cannot find this program's own file, which it starts as generator: {error}");
+                return ExitCode::from(SYSTEM);
+            }
+        };
+        let out = self.out.clone().unwrap_or_else(|| format!("gauge-{}", gauge::plan::file_name(&plan.name)).into());
+        let options = Options { gauge, command: self.command(), fresh: self.fresh, stop: Arc::default() };
+        listen(Arc::clone(&options.stop));
+        let mut shown = progress::Shown::new(&plan);
+        let outcome = campaign::run(&plan, &out, &options, &mut shown);
+        shown.end();
+        match outcome {
+            Ok(results) => report_on(&out, &results),
+            Err(error) => {
+                eprintln!("gauge: {error}");
+                ExitCode::from(match &error {
+                    CampaignError::Stopped => INTERRUPTED,
+                    CampaignError::Store(error) if error.is_unwritable() => UNWRITABLE,
+                    CampaignError::Store(_) | CampaignError::Model(_) => BAD_INPUT,
+                    CampaignError::Deploy(DeployError::File { .. }) => UNWRITABLE,
+                    CampaignError::Deploy(_) | CampaignError::Backend(_) => UNAVAILABLE,
+                })
+            }
+        }
+    }
+
+    /// The command line that does it again.
+    fn command(&self) -> String {
+        let mut text = format!("gauge run {}", self.file.display());
+        if let Some(out) = &self.out {
+            text.push_str(&format!(" --out {}", out.display()));
+        }
+        if self.quick {
+            text.push_str(" --quick");
+        }
+        text
+    }
+}
+
+/// Judges, writes the files, and says on standard output where they are and who is first.
+fn report_on(out: &Path, results: &Results) -> ExitCode {
+    let judgement = judgement::judge(results);
+    if let Err(error) = report::write(out, results, &judgement) {
+        eprintln!("gauge: {error}");
+        return ExitCode::from(UNWRITABLE);
+    }
+    let printed = print(&summary(out, results, &judgement));
+    let any = results.runs.iter().any(|run| run.state == RunState::Done) || !results.searches.is_empty();
+    if any { printed } else { ExitCode::FAILURE }
+}
+
+fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
+    let mut text = String::new();
+    for place in &judgement.ranking {
+        let tied = if place.tied_with.is_empty() {
+            String::new()
+        } else {
+            format!("  tied with {}", place.tied_with.join(", "))
+        };
+        let score = &place.score;
+        text.push_str(&format!(
+            "{:>3}. {:<20} {:>7.1}  [{:.1}, {:.1}]{tied}\n",
+            place.place, place.system, score.median, score.low, score.high
+        ));
+    }
+    for system in &results.systems {
+        let why = match &system.state {
+            SystemState::Ready => continue,
+            SystemState::NotHere(hint) => format!("configured, not run here ({hint})"),
+            SystemState::Failed(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
+            SystemState::NotAttested => {
+                let differences = system.attestation.iter().flat_map(|attestation| &attestation.differences);
+                let list: Vec<String> = differences
+                    .take(3)
+                    .map(|one| format!("{}: {}: {} instead of {}", one.operation, one.what, one.found, one.expected))
+                    .collect();
+                format!("does not answer as the upstream does: {}", list.join("; "))
+            }
+        };
+        text.push_str(&format!("  -  {:<20} {why}\n", system.name));
+    }
+    let failed = results.runs.iter().filter(|run| matches!(run.state, RunState::Failed(_))).count();
+    text.push_str(&format!("{} runs", results.runs.len()));
+    if failed > 0 {
+        text.push_str(&format!(", {failed} of them failed"));
+    }
+    text.push_str(&format!("; report: {}\n", out.join("report.html").display()));
+    text
+}
+
+/// The first SIGINT or SIGTERM ends the campaign in order; the second one ends the program.
+fn listen(stop: Arc<AtomicBool>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let follow = async move {
+        let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) =
+            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
+        else {
+            return;
+        };
+        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} _ = hangup.recv() => {} }
+        stop.store(true, Ordering::Relaxed);
+        eprintln!("gauge: stopping; once more to stop at once");
+        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
+        std::process::exit(i32::from(INTERRUPTED));
+    };
+    std::thread::spawn(move || {
+        if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() {
+            runtime.block_on(follow);
+        }
+    });
+}

@@ -1,0 +1,164 @@
+//! How a campaign's progress is shown: a bar on a terminal, a line for each run elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use gauge::campaign::progress::Progress;
+use gauge::campaign::results::{Run, RunState};
+use gauge::plan::{Plan, SystemKind};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// What would be run, in a few lines.
+pub(super) fn what(plan: &Plan) -> String {
+    let systems: Vec<&str> = plan.systems.iter().map(|system| system.name.as_str()).collect();
+    let workloads: Vec<String> =
+        plan.workloads.iter().map(|workload| format!("  {} ({})", workload.name, workload.generator.name())).collect();
+    format!(
+        "{}: {} rounds, {} systems: {}\n{} workloads:\n{}\n",
+        plan.name,
+        plan.repeats,
+        systems.len(),
+        systems.join(", "),
+        workloads.len(),
+        workloads.join("\n")
+    )
+}
+
+/// Progress on standard error.
+pub(super) struct Shown {
+    bar: Option<ProgressBar>,
+    begun: Instant,
+    turns: usize,
+    /// Turns done before, and now.
+    before: usize,
+    done: usize,
+}
+
+impl Shown {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(0);
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        let gateways = plan.systems.iter().filter(|system| matches!(system.kind, SystemKind::Gateway(_))).count();
+        let shown = Shown { bar, begun: Instant::now(), turns: 0, before: 0, done: 0 };
+        shown.say(&format!("{}: {gateways} gateways, {} rounds", plan.name, plan.repeats));
+        shown
+    }
+
+    /// A line that stays.
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    pub(super) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// As the turns so far took; nothing before there was one.
+    fn left(&self) -> Option<Duration> {
+        let now = self.done.checked_sub(self.before).filter(|now| *now > 0)?;
+        let left = self.turns.saturating_sub(self.done) as f64;
+        Some(Duration::from_secs_f64(self.begun.elapsed().as_secs_f64() / now as f64 * left))
+    }
+
+    fn with_time(&self, text: &str) -> String {
+        match self.left() {
+            Some(left) => format!("{text} (about {} left)", words(left)),
+            None => text.to_owned(),
+        }
+    }
+}
+
+fn words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=89 => format!("{seconds} s"),
+        seconds @ 90..=5399 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+impl Progress for Shown {
+    fn planned(&mut self, turns: usize, done: usize) {
+        (self.turns, self.before, self.done, self.begun) = (turns, done, done, Instant::now());
+        if let Some(bar) = &self.bar {
+            bar.set_length(turns as u64);
+            bar.set_position(done as u64);
+        }
+        if done > 0 {
+            self.say(&format!("going on: {done} of {turns} turns are done"));
+        }
+    }
+
+    fn building(&mut self, command: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(command.to_owned()),
+            None => self.say(command),
+        }
+    }
+
+    fn warning(&mut self, text: &str) {
+        self.say(&format!("gauge: {text}"));
+    }
+
+    fn attesting(&mut self, system: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(format!("does {system} answer as it must?")),
+            None => self.say(&format!("comparing answers: {system}")),
+        }
+    }
+
+    fn state(&mut self, run: &Run) {
+        let place = format!("round {}, {}, {}", run.round, run.system, run.workload);
+        match &run.state {
+            RunState::Done => {
+                if self.bar.is_none() {
+                    let total = run.report.as_ref().map(|report| &report.total);
+                    let rate = total.and_then(|total| total.rate.achieved);
+                    let p50 = total.and_then(|total| total.latency.as_ref()?.p50_ms);
+                    let figures = match (rate, p50) {
+                        (Some(rate), Some(p50)) => format!("{rate:.0}/s, p50 {p50:.2} ms"),
+                        _ => "done".to_owned(),
+                    };
+                    self.say(&self.with_time(&format!("{place}: {figures}")));
+                }
+            }
+            RunState::Failed(why) => {
+                self.say(&format!("{place}: failed: {}", why.lines().next().unwrap_or_default()));
+            }
+            RunState::Aborted(why) => self.say(&format!("{place}: {why}")),
+            state => {
+                if let Some(bar) = &self.bar {
+                    let doing = match state {
+                        RunState::Starting => "starting",
+                        RunState::Warming | RunState::Measuring => "under load",
+                        _ => "",
+                    };
+                    bar.set_message(self.with_time(&format!("{place}: {doing}")));
+                }
+            }
+        }
+    }
+
+    fn searching(&mut self, run: &str, rate: f64) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(self.with_time(&format!("{run}: {rate:.0}/s")));
+        }
+    }
+
+    fn turn_done(&mut self) {
+        self.done += 1;
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done as u64);
+        }
+    }
+}

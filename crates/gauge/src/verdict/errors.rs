@@ -1,0 +1,39 @@
+//! Requests went wrong. A fast 502 is not speed: not one is allowed.
+
+use super::Context;
+use super::words::{number, percent};
+use crate::load::Report;
+use crate::load::report::Measurement;
+
+pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
+    let total = &report.total;
+    let errors = total.errors.total.filter(|errors| *errors > 0)?;
+    let share = total.error_rate().map_or(String::new(), |share| format!(" ({})", percent(share)));
+    let ended = total.ended().map_or(String::new(), |ended| format!(" of {}", number(ended as f64)));
+    let kinds = kinds(total);
+    let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
+    Some(format!("{}{ended} requests went wrong{share}{kinds}", number(errors as f64)))
+}
+
+/// What went wrong, as far as it was told apart.
+fn kinds(total: &Measurement) -> Vec<String> {
+    let errors = &total.errors;
+    let mut kinds: Vec<String> = [
+        ("not connected", errors.connect),
+        ("reset", errors.reset),
+        ("timed out", errors.timeout),
+        ("unexpected status", errors.status),
+        ("bad reply", errors.bad_reply),
+    ]
+    .into_iter()
+    .filter_map(|(name, count)| Some(format!("{} {name}", number(count.filter(|count| *count > 0)? as f64))))
+    .collect();
+    if let Some(statuses) = &total.statuses {
+        let answers: Vec<String> =
+            statuses.iter().map(|(status, count)| format!("{} x {status}", number(*count as f64))).collect();
+        if statuses.len() > 1 || statuses.keys().any(|status| !(200..400).contains(status)) {
+            kinds.push(format!("answers {}", answers.join(" ")));
+        }
+    }
+    kinds
+}

@@ -1,0 +1,197 @@
+//! The generator was the limit: its own figures, its users' thinking, or the lane without a gateway say so.
+
+use super::words::{number, percent, time};
+use super::{Context, concurrency, processors_used, requested_rate};
+use crate::campaign::results::Observed;
+use crate::load::Report;
+
+/// The lane without a gateway must carry this many times a gateway's rate. Else generator and upstream, which both lanes share, take most of the time, and two
+/// gateways that differ by a quarter look alike.
+pub const HEADROOM: f64 = 1.3;
+
+/// Latest that the generator may be with 1 % of its requests: beyond, its own lateness is as large as what is measured on a local machine.
+const LAG_P99_MS: f64 = 1.0;
+
+/// Share of the due requests that may be dropped.
+const DROPPED: f64 = 0.001;
+
+/// A part that uses this share of its processors had none left when it mattered: the rest is lost to the scheduler and to sampling.
+pub(super) const BUSY: f64 = 0.9;
+
+/// Share of a user's time that may be thinking. With more, throughput follows from the number of users and the think time, whatever the server
+/// does: an infinitely fast one would be less than twice as fast.
+const THINKING: f64 = 0.5;
+
+/// Share of the generator's workers that wait for an answer at any moment from which on it has none left to keep a rate that was asked for.
+const WORKERS_BUSY: f64 = 0.9;
+
+/// Share of a requested rate that must be reached for the generator's workers to have sufficed.
+const REACHED: f64 = 0.99;
+
+pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
+    late(report)
+        .or_else(|| own_cpu(context))
+        .or_else(|| thinking(report, context))
+        .or_else(|| out_of_workers(report, context))
+        .or_else(|| no_headroom(report, context))
+}
+
+/// Its own lag; a run with it says nothing.
+pub fn late(report: &Report) -> Option<String> {
+    let lag = report.total.generator_lag.as_ref()?;
+    let p99 = lag.p99_ms.filter(|_| lag.p99_suffices())?;
+    (p99 > LAG_P99_MS).then(|| {
+        format!(
+            "the generator sent 1 % of its requests {} or more too late, by itself (p99 of its lag; at most {} is allowed)",
+            time(p99),
+            time(LAG_P99_MS)
+        )
+    })
+}
+
+/// Its processors.
+fn own_cpu(context: &Context<'_>) -> Option<String> {
+    let observed = context.observed?;
+    // Who shares its processors with the upstream is judged with it, by `no_headroom`.
+    let cpus = f64::from(observed.generator.as_ref()?.cpus?);
+    let used = processors_used(observed.generator.as_ref(), observed)?;
+    (cpus > 0.0 && used >= BUSY * cpus).then(|| {
+        format!(
+            "the generator used {} of the {} processors that it had ({})",
+            number(used),
+            number(cpus),
+            percent(used / cpus)
+        )
+    })
+}
+
+/// Its users spent their time thinking.
+fn thinking(report: &Report, context: &Context<'_>) -> Option<String> {
+    let think_ms = context.planned.think_s.filter(|think| *think > 0.0)? * 1e3;
+    let mean_ms = report.total.latency.as_ref()?.mean_ms?;
+    let share = think_ms / (think_ms + mean_ms);
+    (share > THINKING).then(|| {
+        format!(
+            "users think {} and wait {}: {} of their time is thinking, so a server that answers at once would carry only {} times as much; users and think \
+             time set the rate",
+            time(think_ms),
+            time(mean_ms),
+            percent(share),
+            number((think_ms + mean_ms) / think_ms),
+        )
+    })
+}
+
+/// It was to keep a rate and had no more workers (connections) to do so.
+fn out_of_workers(report: &Report, context: &Context<'_>) -> Option<String> {
+    let (rate, requested) = (report.total.rate.achieved?, requested_rate(report, context)?);
+    let workers = concurrency(report, context)?;
+    let mean_ms = report.total.latency.as_ref()?.mean_ms?;
+    let waiting = rate * mean_ms / 1e3;
+    if rate >= requested * REACHED || waiting < workers * WORKERS_BUSY {
+        return None;
+    }
+    Some(format!(
+        "{} requests/s were asked for, and with {} workers that wait {} for each answer no more than {} can be sent; {} were",
+        number(requested),
+        number(workers),
+        time(mean_ms),
+        number(workers / mean_ms * 1e3),
+        number(rate),
+    ))
+}
+
+/// The lane without a gateway is hardly faster, or it cannot keep the rate either.
+fn no_headroom(report: &Report, context: &Context<'_>) -> Option<String> {
+    let direct = context.direct?;
+    let (rate, direct_rate) = (report.total.rate.achieved?, direct.rate.achieved?);
+    if let Some(requested) = requested_rate(report, context) {
+        // At an equal rate both lanes have it by design; what counts is whether the lane without a gateway can keep it.
+        if let Some(dropped) = direct.drop_rate().filter(|dropped| *dropped > DROPPED) {
+            return Some(format!(
+                "the lane without a gateway dropped {} of its requests at {}/s: generator or upstream do not carry that rate",
+                percent(dropped),
+                number(requested)
+            ));
+        }
+        return None;
+    }
+    if rate <= 0.0 || direct_rate >= rate * HEADROOM {
+        return None;
+    }
+    // Hardly slower than without a gateway, because there was nothing to wait for but the upstream: then nobody was the limit.
+    match context.direct_observed.map(|observed| (observed, limit(observed, context))) {
+        Some((_, Limit::Nobody | Limit::Upstream(_))) => None,
+        Some((_, Limit::Generator(words))) => Some(format!("{}; {words}", headroom(rate, direct_rate))),
+        None | Some((_, Limit::Unknown)) => Some(headroom(rate, direct_rate)),
+    }
+}
+
+/// The rates of both lanes in words.
+pub(super) fn headroom(rate: f64, direct_rate: f64) -> String {
+    format!(
+        "the lane without a gateway carries {} requests/s, {} times the {} here; {HEADROOM} times are needed to tell what a gateway costs",
+        number(direct_rate),
+        number(direct_rate / rate),
+        number(rate),
+    )
+}
+
+/// What the lane without a gateway was limited by.
+pub(super) enum Limit {
+    /// The generator, or it and the upstream together, used their processors up.
+    Generator(String),
+    /// The upstream did, and the generator did not.
+    Upstream(String),
+    /// All had time left: response times were of waiting, not of working.
+    Nobody,
+    /// Not observed.
+    Unknown,
+}
+
+pub(super) fn limit(direct: &Observed, context: &Context<'_>) -> Limit {
+    let generator = processors_used(direct.generator.as_ref(), direct);
+    let upstream = processors_used(direct.upstream.as_ref(), direct);
+    let (Some(generator), Some(upstream)) = (generator, upstream) else {
+        return Limit::Unknown;
+    };
+    let cpus = |usage: Option<&crate::campaign::results::Usage>| usage.and_then(|usage| usage.cpus).map(f64::from);
+    let (Some(generator_cpus), Some(upstream_cpus)) = (cpus(direct.generator.as_ref()), cpus(direct.upstream.as_ref()))
+    else {
+        return Limit::Unknown;
+    };
+    let part = |name: &str| context.pinned.and_then(|pinned| pinned.get(name));
+    let shared = match (part("generator"), part("upstream")) {
+        (Some(ours), Some(theirs)) => ours.iter().any(|cpu| theirs.contains(cpu)),
+        _ => true,
+    };
+    if upstream >= BUSY * upstream_cpus && generator < BUSY * generator_cpus * 0.5 {
+        return Limit::Upstream(format!(
+            "there the upstream used {} of its {} processors",
+            number(upstream),
+            number(upstream_cpus)
+        ));
+    }
+    if generator >= BUSY * generator_cpus {
+        return Limit::Generator(format!(
+            "there the generator used {} of its {} processors",
+            number(generator),
+            number(generator_cpus)
+        ));
+    }
+    if shared && generator + upstream >= BUSY * generator_cpus.max(upstream_cpus) {
+        return Limit::Generator(format!(
+            "there generator and upstream used {} of the {} processors that they share",
+            number(generator + upstream),
+            number(generator_cpus.max(upstream_cpus))
+        ));
+    }
+    if upstream >= BUSY * upstream_cpus {
+        return Limit::Upstream(format!(
+            "there the upstream used {} of its {} processors",
+            number(upstream),
+            number(upstream_cpus)
+        ));
+    }
+    Limit::Nobody
+}

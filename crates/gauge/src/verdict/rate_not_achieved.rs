@@ -1,0 +1,40 @@
+//! Less was answered than was asked for: response times are then those of another, lower rate.
+
+use super::words::{number, percent};
+use super::{Context, requested_rate};
+use crate::load::Report;
+
+/// Share of the requested rate that must be answered in time. The requests in flight at the end, and a Poisson pace, take up to 1 % in short runs.
+const REACHED: f64 = 0.99;
+
+/// A pace drawn at random reaches its rate only so nearly: standard deviations of the number of requests that are allowed for.
+const DEVIATIONS: f64 = 3.0;
+
+/// Share of the due requests that may be dropped.
+const DROPPED: f64 = 0.001;
+
+pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
+    let requested = requested_rate(report, context)?;
+    let total = &report.total;
+    let achieved = total.rate.achieved?;
+    let dropped = total.drop_rate().filter(|dropped| *dropped > DROPPED);
+    let planned = requested * total.duration_s.unwrap_or(f64::INFINITY);
+    let slack = (1.0 - REACHED).max(DEVIATIONS / planned.max(1.0).sqrt());
+    if achieved < requested * (1.0 - slack) {
+        let dropped =
+            dropped.map_or(String::new(), |dropped| format!("; {} of the requests were never sent", percent(dropped)));
+        return Some(format!(
+            "{} requests/s were asked for and {} answered, {}{dropped}",
+            number(requested),
+            number(achieved),
+            percent(achieved / requested),
+        ));
+    }
+    dropped.map(|dropped| {
+        format!(
+            "{} of the requests that were due found no free connection in time and were never sent (at most {} is allowed)",
+            percent(dropped),
+            percent(DROPPED)
+        )
+    })
+}

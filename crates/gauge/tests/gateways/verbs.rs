@@ -1,0 +1,136 @@
+//! `gauge describe` and `gauge convert` as a user runs them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::root;
+
+fn gauge(arguments: &[&str], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gauge")).args(arguments).current_dir(folder).output().expect("gauge runs")
+}
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("text")
+}
+
+fn err(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("text")
+}
+
+const AUCTION: &str = "services/auction/openapi.yaml";
+
+#[test]
+fn describe_writes_every_format_and_reads_it_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let expected = gauge(&["describe", AUCTION, "--format", "table"], &root());
+    assert_eq!(expected.status.code(), Some(0), "{}", err(&expected));
+    assert_eq!(out(&expected).lines().count(), 8);
+    assert!(out(&expected).contains("POST    /active/bid/{auctionID}  http://127.0.0.1:14000  bearer    placeBid\n"));
+    for (format, json) in [
+        ("records", false),
+        ("records", true),
+        ("openapi", false),
+        ("openapi", true),
+        ("swagger2", true),
+        ("raml", false),
+        ("shorthand", false),
+        ("shorthand", true),
+    ] {
+        let file = folder.path().join(format!("{format}{json}"));
+        let file = file.to_string_lossy();
+        let mut arguments = vec!["describe", AUCTION, "--format", format, "-o", &file];
+        arguments.extend(json.then_some("--json"));
+        let written = gauge(&arguments, &root());
+        assert_eq!((written.status.code(), out(&written)), (Some(0), ""), "{format}: {}", err(&written));
+        let again = gauge(&["describe", &file, "--format", "table", "--quiet"], folder.path());
+        assert_eq!(out(&again), out(&expected), "{format}: {}", err(&again));
+    }
+    let records = gauge(&["describe", AUCTION], &root());
+    assert!(out(&records).contains("endpoint_path: /active/bid/{auctionID}"), "{}", out(&records));
+}
+
+#[test]
+fn faults_have_a_place_and_an_exit_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+    file(
+        "bad.yaml",
+        "openapi: 3.1.0\ninfo: {title: A, version: '1'}\npaths:\n  /a:\n    get: {parameters: [{$ref: '#/nowhere'}], responses: {}}\n",
+    );
+    file(
+        "relative.yaml",
+        "openapi: 3.1.0\ninfo: {title: A, version: '1'}\nservers: [{url: /v1}]\npaths: {/a: {get: {operationId: a, responses: {}}}}\n",
+    );
+    for (arguments, code, said) in [
+        (vec!["describe", "absent.yaml"], 66, "absent.yaml: "),
+        (vec!["describe", "bad.yaml"], 64, "bad.yaml:5:"),
+        (vec!["describe", "bad.yaml"], 64, "(at #/paths/~1a/get/parameters/0"),
+        (vec!["describe", "relative.yaml", "--format", "raml", "--json"], 64, "RAML is always YAML"),
+        (vec!["describe", "relative.yaml", "--format", "table", "--json"], 64, "a table is no JSON"),
+        (vec!["describe", "relative.yaml", "-o", "no/where"], 73, "no/where: "),
+        (vec!["convert", "absent.yaml", "--to", "weir", "-o", "out"], 66, "absent.yaml: "),
+        (
+            vec!["convert", "relative.yaml", "--to", "weir", "-o", "out"],
+            64,
+            "relative.yaml: operation 'a' (GET /a): the description does not say",
+        ),
+        (vec!["convert", "relative.yaml", "--to", "wier", "-o", "out"], 64, "there are weir, nginx"),
+        (
+            vec!["convert", "relative.yaml", "--to", "weir", "-o", "out", "--listen", "127.0.0.1:0"],
+            64,
+            "the port has to be known",
+        ),
+        (vec!["convert", "relative.yaml", "--to", "weir", "-o", "out", "--upstream", "x"], 64, "want ORIGIN=URL"),
+        (
+            vec!["convert", "relative.yaml", "--to", "weir", "-o", "bad.yaml", "--upstream", "=http://h:1"],
+            73,
+            "bad.yaml/weir: ",
+        ),
+        (
+            vec!["convert", "relative.yaml", "--to", "fiber,nginx", "-o", "tls", "--upstream", "=https://h"],
+            64,
+            "fiber cannot be configured for this description",
+        ),
+    ] {
+        let output = gauge(&arguments, folder.path());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(said), "{arguments:?}: {}\nshould say {said}", err(&output));
+    }
+    // One that cannot does not keep the others from being written.
+    assert!(folder.path().join("tls/nginx/nginx.conf").is_file());
+    assert!(!folder.path().join("tls/fiber").exists());
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
+fn convert_writes_a_directory_for_each_gateway() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let to = folder.path().to_string_lossy().into_owned();
+    let arguments = ["convert", AUCTION, "--to", "all", "-o", &to, "--cpus", "3", "--listen", "[::1]:9000"];
+    let written = gauge(&arguments, &root());
+    assert_eq!(written.status.code(), Some(0), "{}", err(&written));
+    assert_eq!(out(&written).lines().count(), 11);
+    let read = |file: &str| std::fs::read_to_string(folder.path().join(file)).expect(file);
+    assert!(read("nginx/nginx.conf").contains("worker_processes 3;"));
+    assert!(read("nginx/nginx.conf").contains("listen [::1]:9000 "));
+    assert!(read("nginx/README.md").contains("\n    nginx -p . -c nginx.conf -e stderr\n"));
+    assert!(read("caddy/README.md").contains("GOMAXPROCS=3 "));
+    assert!(read("tyk/README.md").contains("it needs a Redis"));
+    let again = gauge(&arguments, &root());
+    assert_eq!(again.status.code(), Some(73));
+    assert!(err(&again).contains("weir is not empty"), "{}", err(&again));
+    let elsewhere = folder.path().join("b").to_string_lossy().into_owned();
+    let arguments = [
+        "convert",
+        AUCTION,
+        "--to",
+        "weir,weir",
+        "-o",
+        &elsewhere,
+        "--upstream",
+        "http://127.0.0.1:12000/=http://users:80",
+    ];
+    let written = gauge(&arguments, &root());
+    assert_eq!((written.status.code(), out(&written).lines().count()), (Some(0), 1), "{}", err(&written));
+    assert!(read("b/weir/weir.yaml").contains("targets: [\"http://users:80\"]"));
+}

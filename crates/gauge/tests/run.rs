@@ -1,0 +1,274 @@
+//! `gauge run` as its user runs it: nginx and the lane without a gateway in front of gauge's own demonstration service.
+
+mod run {
+    pub(crate) mod campaign;
+}
+
+use run::campaign::{Campaign, GATEWAYS};
+use serde_json::Value;
+
+/// One gateway under a load that nobody waits for.
+fn endless() -> String {
+    format!("{}baseline: false\ntwin: false\n", GATEWAYS.replace("duration: 300ms", "duration: 300s"))
+}
+
+/// CPU time of a part of a run.
+fn cpu(run: &Value, part: &str) -> Option<f64> {
+    let of = |field: &str| run["observed"][part][field].as_f64();
+    Some(of("user_s")? + of("system_s")?)
+}
+
+#[test]
+fn rounds_are_run_in_rotating_order_and_reported() {
+    let campaign = Campaign::new(GATEWAYS);
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    assert!(finished.stdout.contains("6 runs; report: "), "{}", finished.text());
+    for file in ["report.html", "report.md", "results.json", "results.csv", "raw/campaign.json"] {
+        assert!(campaign.out.join(file).is_file(), "{file} is missing");
+    }
+    let runs = campaign.runs();
+    assert_eq!(runs.len(), 6, "two rounds of direct, nginx and its twin");
+    let order = |round: u64| {
+        let mut of: Vec<(u64, &str)> = runs
+            .iter()
+            .filter(|run| run["round"] == round)
+            .map(|run| (run["place"].as_u64().unwrap_or(9), run["system"].as_str().unwrap_or_default()))
+            .collect();
+        of.sort_unstable();
+        of.into_iter().map(|(_, system)| system).collect::<Vec<_>>()
+    };
+    assert_eq!(order(1), ["direct", "nginx", "nginx (twin)"]);
+    assert_eq!(order(2), ["nginx", "nginx (twin)", "direct"]);
+    for run in &runs {
+        assert_eq!(run["state"], "done", "{run}");
+        let total = &run["report"]["total"];
+        assert!(total["requests"]["answered"].as_u64() > Some(0) && total["errors"]["total"] == 0, "{total}");
+        let used = |part: &str| cpu(run, part);
+        assert_eq!(used("system").is_some(), run["system"] != "direct", "{run}");
+        assert!(used("upstream") > Some(0.0) && used("generator") > Some(0.0), "{}", run["observed"]);
+        assert!(run["observed"]["system"].is_null() || used("system") > Some(0.0), "{}", run["observed"]);
+    }
+    let results = campaign.json("raw/campaign.json");
+    let nginx = &results["systems"][1];
+    assert_eq!(nginx["attestation"]["differences"], Value::Array(Vec::new()));
+    assert!(nginx["version"].as_str().is_some_and(|version| version.starts_with('1')), "{nginx}");
+    assert_eq!(results["systems"][2]["role"]["twin_of"], "nginx");
+    assert!(results["ended_unix_ms"].is_u64());
+    campaign.nothing_runs();
+}
+
+#[test]
+fn a_campaign_that_is_done_is_reported_again_and_not_run_again() {
+    let campaign = Campaign::new(GATEWAYS);
+    assert_eq!(campaign.run(&[]).code, 0);
+    let before = campaign.raw();
+    std::fs::remove_file(campaign.out.join("report.html")).expect("there was a report");
+    let again = campaign.run(&[]);
+    assert_eq!(again.code, 0, "{}", again.text());
+    assert_eq!(campaign.raw(), before, "nothing was measured again");
+    assert!(campaign.out.join("report.html").is_file());
+    // Another evaluation does not overwrite it unless told to.
+    campaign.rewrite(&GATEWAYS.replace("users: 4", "users: 5"));
+    let other = campaign.run(&[]);
+    assert_eq!(other.code, 64, "{}", other.text());
+    assert!(
+        other.stderr.contains("results of another evaluation") && other.stderr.contains("--fresh"),
+        "{}",
+        other.text()
+    );
+    assert_eq!(campaign.raw(), before);
+    assert_eq!(campaign.run(&["--fresh"]).code, 0);
+    assert_ne!(campaign.raw(), before);
+}
+
+#[test]
+fn a_killed_campaign_leaves_nothing_behind_and_goes_on_where_it_was() {
+    let campaign = Campaign::new(GATEWAYS);
+    let process = campaign.start();
+    // The second round has begun, and a gateway runs.
+    campaign.wait_for(|raw| raw.iter().any(|(name, _)| name.starts_with("r02-")));
+    campaign.wait_until_something_runs();
+    process.kill();
+    let before = campaign.raw();
+    assert!(!before.iter().any(|(name, _)| name.contains("r02-direct")), "it was killed too late to show anything");
+    let again = campaign.run(&[]);
+    assert_eq!(again.code, 0, "{}", again.text());
+    assert!(again.stderr.contains("going on:"), "{}", again.text());
+    campaign.nothing_runs();
+    let after = campaign.raw();
+    let kept = |round: &str| before.iter().filter(|(name, _)| name.starts_with(round)).cloned().collect::<Vec<_>>();
+    assert_eq!(kept("r01-").len(), 3);
+    for run in kept("r01-").iter().chain(&kept("r02-nginx-read")) {
+        assert!(after.contains(run), "{} was measured again", run.0);
+    }
+    assert_eq!(campaign.runs().len(), 6);
+}
+
+#[test]
+fn what_a_killed_campaign_left_running_is_ended_by_the_next_command() {
+    let campaign = Campaign::new(GATEWAYS);
+    let process = campaign.start();
+    campaign.wait_for(|raw| raw.iter().any(|(name, _)| name.starts_with("r01-")));
+    campaign.wait_until_something_runs();
+    process.kill();
+    // Another evaluation, which starts nothing at all.
+    let check = campaign.gauge(&["run", "--check"]);
+    assert_eq!(check.code, 0, "{}", check.text());
+    campaign.nothing_runs();
+}
+
+#[test]
+fn ctrl_c_ends_everything_in_order() {
+    let campaign = Campaign::new(&endless());
+    let process = campaign.start();
+    campaign.wait_until_loaded();
+    let (code, stderr) = process.interrupt();
+    assert_eq!(code, 130, "{stderr}");
+    assert!(stderr.contains("the same command goes on from there"), "{stderr}");
+    campaign.nothing_runs();
+    let runs = campaign.runs();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0]["state"]["aborted"], "stopped by Ctrl-C or a signal");
+}
+
+#[test]
+fn a_gateway_that_answers_otherwise_is_shown_with_the_difference_and_not_loaded() {
+    let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
+        proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  server {\n    listen {listen};\n    \
+        location / { proxy_pass {upstream 1}; }\n    location = /items { return 418 short; }\n  }\n}\n";
+    let campaign = Campaign::new(
+        &GATEWAYS.replace("[nginx]", "[nginx, {name: other, gateway: nginx, files: {nginx.conf: own.conf}}]"),
+    );
+    campaign.file("own.conf", own);
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    assert!(finished.stdout.contains("addItem: status: 418 (short) instead of 201"), "{}", finished.text());
+    let results = campaign.json("raw/campaign.json");
+    let other =
+        results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "other").expect("it");
+    assert_eq!(other["state"], "not_attested");
+    // It passes an unknown path on, which the upstream refuses: that is no fault. That it forwards no address is one.
+    let differences = other["attestation"]["differences"].as_array().expect("a list");
+    assert!(differences.iter().any(|one| one["what"] == "forwarded x-forwarded-for"), "{differences:?}");
+    assert!(campaign.runs().iter().all(|run| run["system"] != "other"));
+}
+
+#[test]
+fn a_gateway_that_does_not_start_fails_alone() {
+    let campaign = Campaign::new(
+        &GATEWAYS.replace("[nginx]", "[nginx, {name: broken, gateway: nginx, files: {nginx.conf: own.conf}}]"),
+    );
+    campaign.file("own.conf", "this is no configuration;\n");
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let results = campaign.json("raw/campaign.json");
+    let broken =
+        results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "broken").expect("it");
+    let why = broken["state"]["failed"].as_str().unwrap_or_default();
+    assert!(why.contains("its own check refuses the configuration") && why.contains("unknown directive"), "{broken}");
+    assert_eq!(campaign.runs().len(), 6, "the others ran");
+}
+
+#[test]
+fn a_gateway_whose_program_is_not_here_is_configured_and_has_no_number() {
+    let campaign = Campaign::new(&GATEWAYS.replace("[nginx]", "[nginx, krakend]"));
+    let finished = campaign.run_with(&[], &[("GAUGE_KRAKEND", "/nowhere/krakend")]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    assert!(finished.stdout.contains("configured, not run here"), "{}", finished.text());
+    let results = campaign.json("raw/campaign.json");
+    let krakend =
+        results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "krakend").expect("it");
+    assert!(krakend["state"]["not_here"].is_string(), "{krakend}");
+    assert!(krakend["configuration"][0]["text"].as_str().is_some_and(|text| text.contains("/items")), "{krakend}");
+    assert!(campaign.runs().iter().all(|run| run["system"] != "krakend"));
+}
+
+#[test]
+fn an_upstream_that_does_not_answer_as_expected_ends_it_with_the_reason() {
+    let campaign = Campaign::new(&GATEWAYS.replace("{id: addItem}", "{id: addItem, expect: [418]}"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 69, "{}", finished.text());
+    assert!(finished.stderr.contains("the upstream itself, without a gateway, answered 201"), "{}", finished.text());
+    campaign.nothing_runs();
+}
+
+#[test]
+fn a_treatment_is_counted_in_the_answers() {
+    let seen = "treatment: {name: json, header: content-type, value: application/json, at_least: 100%}, load: {closed";
+    let campaign = Campaign::new(&GATEWAYS.replace("load: {closed", seen));
+    assert_eq!(campaign.run(&[]).code, 0);
+    assert!(campaign.runs().iter().all(|run| run["treated"] == 1.0), "{:?}", campaign.runs()[0]["treated"]);
+}
+
+#[test]
+fn the_rate_that_an_slo_allows_is_searched_for() {
+    let search = "load: {search: {from: 200/s, to: 400/s, duration: 300ms, connections: 8, rounds: 1, precision: 0.5, \
+        curve: [0.5], slo: {p99: 10s, errors: 100%}}}";
+    let text =
+        GATEWAYS.replace("load: {closed: {users: 4, duration: 300ms}}", search).replace("repeats: 2", "repeats: 1");
+    let campaign = Campaign::new(&text);
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let results = campaign.json("raw/campaign.json");
+    let searches = results["searches"].as_array().expect("a list");
+    assert_eq!(searches.len(), 3);
+    for search in searches {
+        assert!(search["failed"].is_null() || search["highest"].is_null(), "{search}");
+        assert!(search["points"].as_array().is_some_and(|points| !points.is_empty()), "{search}");
+    }
+}
+
+#[test]
+fn an_evaluation_that_makes_no_sense_starts_nothing() {
+    let campaign = Campaign::new(&GATEWAYS.replace("repeats", "repeat"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 64, "{}", finished.text());
+    assert!(finished.stderr.contains("repeat") && finished.stderr.contains("e.yaml:"), "{}", finished.text());
+    assert!(!campaign.out.exists());
+    let missing = campaign.gauge(&["run", "/nowhere/e.yaml"]);
+    assert_eq!(missing.code, 66, "{}", missing.text());
+}
+
+#[test]
+fn two_campaigns_do_not_write_to_one_directory() {
+    let campaign = Campaign::new(&endless());
+    let process = campaign.start();
+    campaign.wait_until_loaded();
+    let second = campaign.run(&[]);
+    assert_eq!(second.code, 73, "{}", second.text());
+    assert!(second.stderr.contains("another gauge is writing"), "{}", second.text());
+    process.kill();
+}
+
+/// Run by scripts/suites/56-gauge-run.sh, which installs the server.
+#[test]
+#[ignore = "needs sshd"]
+fn systems_run_on_another_machine_over_ssh() {
+    let campaign = Campaign::new(GATEWAYS);
+    let server = campaign.sshd();
+    campaign.rewrite(&format!("{GATEWAYS}deploy: {{ssh: {}}}\n", server.config()));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let runs = campaign.runs();
+    assert_eq!(runs.len(), 6);
+    for run in &runs {
+        assert_eq!(run["state"], "done", "{run}");
+        assert!(cpu(run, "upstream") > Some(0.0), "{}", run["observed"]);
+        assert_eq!(run["observed"]["system"].is_null(), run["system"] == "direct");
+    }
+    assert!(
+        campaign.json("raw/campaign.json")["environment"]["deploy"]
+            .as_str()
+            .is_some_and(|deploy| deploy.starts_with("ssh "))
+    );
+    server.nothing_runs();
+
+    // Killed: the connection ends, and with it what ran there.
+    campaign.rewrite(&format!("{}deploy: {{ssh: {}}}\n", endless(), server.config()));
+    let process = campaign.start_with(&["--fresh"]);
+    campaign.wait_until_loaded();
+    server.something_runs();
+    process.kill();
+    server.nothing_runs();
+}
