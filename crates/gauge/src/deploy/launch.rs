@@ -3,7 +3,7 @@
 //! nothing has to run between fork and exec, and no moment is left in which the program runs unpinned.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,6 +20,8 @@ pub struct Launch {
     pub cpus: Vec<u32>,
     /// Control groups to join.
     pub cgroups: Vec<PathBuf>,
+    /// Wait for a byte on standard input, which is then /dev/null: until the parent has noted what it started. Without the byte it ends.
+    pub wait: bool,
     /// Program and arguments.
     pub argv: Vec<OsString>,
 }
@@ -33,6 +35,9 @@ impl Launch {
         }
         for cgroup in &self.cgroups {
             out.extend(["--cgroup".into(), cgroup.into()]);
+        }
+        if self.wait {
+            out.push("--wait".into());
         }
         out.push("--".into());
         out.extend(self.argv.iter().cloned());
@@ -65,6 +70,11 @@ impl Launch {
             }
         }
         open_files();
+        if self.wait
+            && let Err(error) = go_ahead()
+        {
+            return ("gauge launch".to_owned(), error);
+        }
         let Some((program, arguments)) = self.argv.split_first() else {
             return ("gauge launch".to_owned(), io::Error::other("no program was named"));
         };
@@ -84,4 +94,13 @@ fn open_files() {
             return;
         }
     }
+}
+
+/// Waits for the parent's byte; nothing may be started that is not noted, and so could not be found when the parent is killed.
+fn go_ahead() -> io::Result<()> {
+    let mut byte = [0];
+    io::stdin().read_exact(&mut byte).map_err(|_| io::Error::other("the process that started it is gone"))?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    Ok(())
 }

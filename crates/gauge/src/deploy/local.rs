@@ -117,17 +117,18 @@ impl Local {
             parent: std::process::id() as i32,
             cpus: if spec.cpus.is_empty() { self.all.clone() } else { spec.cpus.clone() },
             cgroups: cgroups.clone(),
+            wait: true,
             argv: spec.argv.iter().map(Into::into).collect(),
         };
         let mut command = Command::new(&self.gauge);
         command.args(launch.arguments()).envs(spec.env.iter().map(|(name, value)| (name, value)));
-        command.current_dir(&spec.cwd).stdin(Stdio::null()).stderr(stderr).process_group(0);
+        command.current_dir(&spec.cwd).stdin(Stdio::piped()).stderr(stderr).process_group(0);
         if piped {
             command.stdout(Stdio::piped());
         } else {
             command.stdout(file);
         }
-        let child = command.spawn().map_err(|error| {
+        let mut child = command.spawn().map_err(|error| {
             cgroup::remove(&cgroups);
             fail(format!("{error} (in {})", spec.cwd.display()))
         })?;
@@ -135,10 +136,15 @@ impl Local {
         let start_ticks = Stat::of(child.id()).map_or(0, |stat| stat.start_ticks);
         let entry = Entry { group, start_ticks, cgroups: cgroups.clone(), name: spec.name.clone() };
         let noted = self.registry.add(entry);
+        let go = child.stdin.take();
         self.started.insert(handle, Started { child, group, cgroups, log, log_from });
         if let Err(error) = noted {
             self.end(handle, None);
             return Err(fail(format!("it cannot be noted as running: {error}")));
+        }
+        // Noted: now it may become the program. One that has ended already says so in its log.
+        if let Some(mut go) = go {
+            let _ = go.write_all(b"!");
         }
         Ok(handle)
     }

@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getuid, kill_process_group};
@@ -74,12 +75,15 @@ fn boot() -> String {
 }
 
 impl Registry {
-    /// A file for this program.
+    /// A file of this program's, for itself.
     ///
     /// # Errors
     /// When the folder cannot be made.
     pub fn open() -> io::Result<Self> {
-        let file = open_folder()?.join(format!("{}.json", std::process::id()));
+        // A campaign has two: the generator's machine and the systems' may be one, and neither may forget what the other has running.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = open_folder()?.join(format!("{}-{number}.json", std::process::id()));
         Ok(Registry { file, entries: Vec::new() })
     }
 
@@ -109,7 +113,10 @@ impl Registry {
         let pid = std::process::id();
         let start_ticks = Stat::of(pid).map_or(0, |stat| stat.start_ticks);
         let written = Written { boot: boot(), pid, start_ticks, groups: self.entries.clone() };
-        write_atomically(&self.file, serde_json::to_string(&written)?.as_bytes())
+        // After a crash of the machine nothing of it runs: this need not be on the disk.
+        let part = self.file.with_extension("part");
+        fs::write(&part, serde_json::to_string(&written)?)?;
+        fs::rename(&part, &self.file)
     }
 }
 

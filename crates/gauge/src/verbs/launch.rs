@@ -21,6 +21,9 @@ pub(crate) struct Launch {
     /// Control group to join
     #[arg(long = "cgroup")]
     cgroups: Vec<PathBuf>,
+    /// Wait for a byte on standard input
+    #[arg(long)]
+    wait: bool,
     /// Program and arguments
     #[arg(last = true, required = true)]
     argv: Vec<OsString>,
@@ -28,7 +31,13 @@ pub(crate) struct Launch {
 
 impl Launch {
     pub(crate) fn run(self) -> ExitCode {
-        let launch = launch::Launch { parent: self.parent, cpus: self.cpus, cgroups: self.cgroups, argv: self.argv };
+        let launch = launch::Launch {
+            parent: self.parent,
+            cpus: self.cpus,
+            cgroups: self.cgroups,
+            wait: self.wait,
+            argv: self.argv,
+        };
         let (what, error) = launch.become_it();
         eprintln!("{what}: {error}");
         ExitCode::from(NOT_FOUND)
