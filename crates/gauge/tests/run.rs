@@ -245,9 +245,11 @@ fn two_campaigns_do_not_write_to_one_directory() {
 #[test]
 #[ignore = "needs sshd"]
 fn systems_run_on_another_machine_over_ssh() {
-    let campaign = Campaign::new(GATEWAYS);
+    // Long enough for a look at processes to come before its end also where a round trip takes its time.
+    let evaluation = GATEWAYS.replace("duration: 300ms", "duration: 2s");
+    let campaign = Campaign::new(&evaluation);
     let server = campaign.sshd();
-    campaign.rewrite(&format!("{GATEWAYS}deploy: {{ssh: {}}}\n", server.config()));
+    campaign.rewrite(&format!("{evaluation}deploy: {{ssh: {}}}\n", server.config()));
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
     let runs = campaign.runs();
