@@ -58,7 +58,12 @@ impl Lease {
         if self.left.get() == 0 || now.ns >= self.until_ns.get() {
             let over = self.left.take();
             if over > 0 {
-                memory.refund(key, over, self.receipt.get(), Now { ns: clock::now_ns(), ..now });
+                let (receipt, now) = (self.receipt.get(), Now { ns: clock::now_ns(), ..now });
+                // It goes back whole, what leaked of it too, or a trickle of requests would keep the bucket from filling. So much may be
+                // spent twice: what comes back in the lifetime of a lease, which is the millisecond in the bound.
+                if memory.holds(receipt, now) {
+                    memory.refund(key, over, receipt.made_at(now), now);
+                }
             }
             let (decision, receipt) = memory.charge(key, self.size, now);
             if !decision.allowed {

@@ -76,6 +76,15 @@ impl fmt::Display for Unfit {
     }
 }
 
+/// A charge that may be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Charge {
+    /// The state that it led to.
+    pub(super) state: State,
+    /// When it was made: [`Now::ns`].
+    pub(super) at_ns: u64,
+}
+
 impl Algorithm {
     /// Makes the numbers ready for use; `None` for a limit that is switched off by a quota of 0.
     ///
@@ -130,13 +139,13 @@ impl Algorithm {
         }
     }
 
-    /// Takes a charge back: `receipt` is the state that it led to. What cannot be told apart any more from the charges of others stays
-    /// charged; `now` must not be earlier than any moment that the state has seen.
-    pub(super) fn refund(&self, state: State, cost: u64, receipt: State, now: Now) -> State {
+    /// Takes a charge back. What cannot be told apart any more from the charges of others stays charged; `now` must not be earlier than any
+    /// moment that the state has seen.
+    pub(super) fn refund(&self, state: State, cost: u64, charge: Charge, now: Now) -> State {
         match self {
-            Algorithm::TokenBucket(bucket) => bucket.refund(state, cost, receipt, now),
-            Algorithm::FixedWindow(window) => window.refund(state, cost, receipt),
-            Algorithm::SlidingWindow(window) => window.refund(state, cost, receipt),
+            Algorithm::TokenBucket(bucket) => bucket.refund(state, cost, charge.at_ns, now),
+            Algorithm::FixedWindow(window) => window.refund(state, cost, charge.state),
+            Algorithm::SlidingWindow(window) => window.refund(state, cost, charge.state),
             Algorithm::Concurrency(concurrency) => concurrency.refund(state, cost),
         }
     }

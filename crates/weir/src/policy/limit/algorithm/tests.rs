@@ -214,16 +214,16 @@ proptest! {
     fn what_is_taken_back_admits_nobody_else_twice(kind in 0..3usize, quota in 1..20u64, steps in schedule(20_000_000), doomed in prop::collection::vec(0..4u64, 200)) {
         let algorithm = [bucket(1000.0, quota), fixed(quota, 7, false), sliding(quota, 13)][kind];
         let mut account = Account::new(algorithm);
-        // Charges that wait to be taken back: state that they led to, cost, steps to wait.
-        let mut pending: Vec<(State, u64, u64)> = Vec::new();
+        // Charges that wait to be taken back, cost, steps to wait.
+        let mut pending: Vec<(Charge, u64, u64)> = Vec::new();
         for ((now, cost), wait) in times(&steps).zip(doomed) {
-            for (receipt, cost, _) in pending.extract_if(.., |(_, _, wait)| { *wait -= 1; *wait == 0 }) {
-                account.state = algorithm.refund(account.state, cost, receipt, at(now));
+            for (charge, cost, _) in pending.extract_if(.., |(_, _, wait)| { *wait -= 1; *wait == 0 }) {
+                account.state = algorithm.refund(account.state, cost, charge, at(now));
             }
             let decision = account.ask(now, cost);
             if wait > 0 && decision.allowed {
                 account.admitted.pop();
-                pending.push((account.state, cost, wait));
+                pending.push((Charge { state: account.state, at_ns: now }, cost, wait));
             }
         }
         match kind {
@@ -241,11 +241,29 @@ proptest! {
             account.ask(now, cost);
             let before = algorithm.charge(account.state, 0, at(now)).1;
             if let (Some(charged), _) = algorithm.charge(account.state, 2, at(now)) {
-                let back = algorithm.refund(charged, 2, charged, at(now));
+                let back = algorithm.refund(charged, 2, Charge { state: charged, at_ns: now }, at(now));
                 prop_assert_eq!(algorithm.charge(back, 0, at(now)).1, before);
             }
         }
     }
+}
+
+/// Two charges at once; nine tenths of a token come back; one charge is taken back, and its place used; then the other. Only the last two may stay.
+#[test]
+fn what_came_back_of_a_charge_is_not_given_back_with_it() {
+    let algorithm = bucket(1000.0, 2);
+    let mut account = Account::new(algorithm);
+    let charge = |account: &mut Account, ns| {
+        assert!(account.ask(ns, 1).allowed);
+        Charge { state: account.state, at_ns: ns }
+    };
+    let (first, second) = (charge(&mut account, 0), charge(&mut account, 0));
+    account.state = algorithm.refund(account.state, 1, first, at(0));
+    charge(&mut account, 900_000);
+    account.state = algorithm.refund(account.state, 1, second, at(900_000));
+    charge(&mut account, 900_000);
+    assert!(!account.ask(1_899_999, 1).allowed);
+    assert!(account.ask(1_900_000, 1).allowed);
 }
 
 #[test]
@@ -292,9 +310,9 @@ fn concurrency_counts_what_is_in_flight() {
     let (two, decision) = algorithm.charge(one.unwrap(), 1, at(0));
     assert_eq!((decision.allowed, decision.remaining), (true, 0));
     assert!(algorithm.charge(two.unwrap(), 1, at(1 << 50)).0.is_none(), "time gives nothing back");
-    let back = algorithm.refund(two.unwrap(), 1, 0, at(0));
+    let back = algorithm.refund(two.unwrap(), 1, Charge::default(), at(0));
     assert!(algorithm.charge(back, 1, at(0)).0.is_some());
-    assert!(!algorithm.is_live(algorithm.refund(back, 1, 0, at(0)), at(0)));
+    assert!(!algorithm.is_live(algorithm.refund(back, 1, Charge::default(), at(0)), at(0)));
 }
 
 #[test]

@@ -74,10 +74,11 @@ impl TokenBucket {
         if used == 0 { 0 } else { self.interval - self.fill.saturating_sub(used) % self.interval }
     }
 
-    /// Once the charge has leaked out by itself the bucket may have been full since, and full it is the same with and without it.
-    pub(super) fn refund(&self, state: State, cost: u64, receipt: State, now: Now) -> State {
-        let leaked_out = instant(now) > receipt as u64;
-        if leaked_out { state } else { state.saturating_sub(u128::from(self.interval.saturating_mul(cost))) }
+    /// What came back since the charge is not given back: without the charge the bucket may have been full meanwhile, and a full one
+    /// gets nothing. The two states, with and without the charge, differ at first by its price, and come closer at most as fast as time goes.
+    pub(super) fn refund(&self, state: State, cost: u64, charged_ns: u64, now: Now) -> State {
+        let since = now.ns.saturating_sub(charged_ns).saturating_mul(1 << FRACTION_BITS);
+        state.saturating_sub(u128::from(self.interval.saturating_mul(cost).saturating_sub(since)))
     }
 
     #[inline]

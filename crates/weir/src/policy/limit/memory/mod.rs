@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use portable_atomic::AtomicU128;
 
-use super::algorithm::{Algorithm, Now, STATE_BITS, State};
+use super::algorithm::{Algorithm, Charge, Now, STATE_BITS, State};
 use super::{Decision, Key};
 use shard::{Found, Shard};
 
@@ -41,8 +41,15 @@ pub struct Memory {
 /// What is needed to take a charge back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Receipt {
-    state: State,
+    charge: Charge,
     in_overflow: bool,
+}
+
+impl Receipt {
+    /// The same charge as if it were made at another moment.
+    pub(super) fn made_at(self, now: Now) -> Self {
+        Receipt { charge: Charge { at_ns: now.ns, ..self.charge }, ..self }
+    }
 }
 
 /// Tag of the word that new keys share.
@@ -117,12 +124,17 @@ impl Memory {
         self.algorithm.is_live(self.state(key), now)
     }
 
+    /// Whether a bucket still had something of this charge in it if nobody else had come.
+    pub(super) fn holds(&self, receipt: Receipt, now: Now) -> bool {
+        self.algorithm.is_live(receipt.charge.state, now)
+    }
+
     /// Takes a charge back. `now` must be read from the clock, not from the last turn of an event loop.
     pub fn refund(&self, key: Key, cost: u64, receipt: Receipt, now: Now) {
         let give_back = |slot: &AtomicU128, mut value: u128| {
             let tag = value >> STATE_BITS;
             while value >> STATE_BITS == tag {
-                let state = self.algorithm.refund(value & STATE_MASK, cost, receipt.state, now);
+                let state = self.algorithm.refund(value & STATE_MASK, cost, receipt.charge, now);
                 match slot.compare_exchange_weak(value, word(tag, state), Relaxed, Relaxed) {
                     Ok(_) => return true,
                     Err(actual) => value = actual,
@@ -209,7 +221,9 @@ impl Memory {
             let (next, decision) = self.algorithm.charge(value & STATE_MASK, cost, now);
             let Some(state) = next else { return Some((decision, Receipt::default())) };
             match slot.compare_exchange_weak(value, word(tag, state), Relaxed, Relaxed) {
-                Ok(_) => return Some((decision, Receipt { state, in_overflow: false })),
+                Ok(_) => {
+                    return Some((decision, Receipt { charge: Charge { state, at_ns: now.ns }, in_overflow: false }));
+                }
                 Err(actual) if actual >> STATE_BITS == tag => value = actual,
                 Err(_) => return None,
             }
@@ -232,7 +246,7 @@ impl Memory {
             }
             // Asking for too much leaves no trace.
             let Some(state) = next else { return (decision, Receipt::default()) };
-            let charged = (decision, Receipt { state, in_overflow: false });
+            let charged = (decision, Receipt { charge: Charge { state, at_ns: now.ns }, in_overflow: false });
             let is_live = |state| self.algorithm.is_live(state, now);
             if slots.take_dead(tag, word(tag, state), is_live) {
                 return charged;

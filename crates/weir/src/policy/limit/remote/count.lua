@@ -145,7 +145,7 @@ while ARGV[at] do
       local mark
       if d[1] == 4 then
         s[2] = s[2] + taken * d[3]
-        mark = now + ceil(s[2] / d[4])
+        mark = now
       else
         s[2] = s[2] + taken
         mark = s[1]

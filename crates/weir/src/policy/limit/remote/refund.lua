@@ -18,8 +18,11 @@ for i = 1, #KEYS do
       return count - by
     end
     if kind == 4 then
-      -- A charge that has leaked out by itself has nothing to give back: the bucket may have been full since.
-      if now <= mark then s2 = less(s2, tokens * b) end
+      -- What came back since the charge is not given back: without it the bucket may have been full meanwhile.
+      local since = now - mark
+      if since < 0 then since = 0 end
+      local rest = tokens * b - since * tonumber(ARGV[at + 2])
+      if rest > 0 then s2 = less(s2, rest) end
     elseif s1 == mark then
       s2 = less(s2, tokens)
     elseif kind == 3 and s1 == mark + 1 then
