@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the console blocks of a document: console.py FILE [--at FROM=TO]... [--have FEATURE]...
+"""Runs the console blocks of a document: console.py FILE [--at FROM=TO]...
 
-A block is fenced as ```console, and may name a feature that it needs. A line that begins with "$ " is a command of the shell; what follows is what it must print,
+A block is fenced as ```console. A line that begins with "$ " is a command of the shell; what follows is what it must print,
 where … stands for anything. --at puts another address in the place of the one in the document. Ends with "N passed, N failed, N skipped".
 """
 
@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 
-def blocks(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(feature, [(command, expected)])"""
+def commands(text: str) -> list[tuple[str, str]]:
+    """(command, expected) of all blocks"""
     found = []
-    for feature, body in re.findall(r"^```console ?(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    for body in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         steps = [step.partition("\n") for step in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]]
-        found.append((feature, [(command, expected) for command, _, expected in steps]))
+        found += [(command, expected) for command, _, expected in steps]
     return found
 
 
@@ -30,28 +30,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--at", action="append", default=[], metavar="FROM=TO")
-    parser.add_argument("--have", action="append", default=[], metavar="FEATURE")
     arguments = parser.parse_args()
-    passed = failed = skipped = 0
-    for feature, steps in blocks(arguments.file.read_text()):
-        if feature and feature not in arguments.have:
-            print(f"skipped {len(steps)}: {feature} are not built yet")
-            skipped += len(steps)
-            continue
-        for command, expected in steps:
-            for pair in arguments.at:
-                command = command.replace(*pair.split("=", 1))
-            try:
-                done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-                came, wrong = done.stdout, done.stderr
-            except subprocess.TimeoutExpired:
-                came, wrong = "", "no end after 60 s"
-            if matches(expected, came):
-                passed += 1
-            else:
-                failed += 1
-                print(f"FAILED $ {command}\n  expected: {expected.strip()}\n  came:     {came.strip()} {wrong.strip()}")
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    passed = failed = 0
+    for command, expected in commands(arguments.file.read_text()):
+        for pair in arguments.at:
+            command = command.replace(*pair.split("=", 1))
+        try:
+            done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+            came, wrong = done.stdout, done.stderr
+        except subprocess.TimeoutExpired:
+            came, wrong = "", "no end after 60 s"
+        if matches(expected, came):
+            passed += 1
+        else:
+            failed += 1
+            print(f"FAILED $ {command}\n  expected: {expected.strip()}\n  came:     {came.strip()} {wrong.strip()}")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
     return 0 if passed and not failed else 1
 
 

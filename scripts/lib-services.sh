@@ -87,18 +87,6 @@ refused() {
   grep -qF "$text" <<<"$said" || { say "$said" "it should have said: $text"; return 1; }
 }
 
-# built FEATURE: whether the gateway ($weir) has limits yet.
-built() {
-  local said file=$tmp/built-$1.yaml
-  printf 'listen: 127.0.0.1:0\nupstreams: {u: {targets: ["http://127.0.0.1:1"]}}\nroutes: [{match: {path: /*}, upstream: u}]\n' >"$file"
-  case $1 in
-    limits) printf 'limits: {l: {algorithm: token_bucket, key: client_ip, rate: 20/s, burst: 40}}\n' >>"$file" ;;
-  esac
-  if said=$("$weir" check "$file" 2>&1); then return 0; fi
-  grep -q 'not supported yet' <<<"$said" || die "weir check $file: $said"
-  return 1
-}
-
 # skip NAME WHY
 skip() {
   say "-- $1: skipped, $2"

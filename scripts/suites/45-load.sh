@@ -66,7 +66,6 @@ hit_ratio() {
   "$k6" run --quiet --no-thresholds -e RATE=50 -e WARMUP=1s -e DURATION=3s load/k6/k6_baseline.js || return
   curl -sS "$cached/cachez" | python3 -c "import json, sys; told = json.load(sys.stdin); print(told); sys.exit(0 if told['hit_ratio'] >= 0.6 else 'too few hits')"
 }
-features=(--have caches)
 one perf-all make perf:all
 one perf-files test -s "$tmp/perf/comparison.md" -a -s "$tmp/perf/comparison.json" -a -s "$tmp/perf/comparison.csv"
 one perf-one make perf:cached "K6_SUMMARY_OUT=$tmp/cached.json"
@@ -75,18 +74,11 @@ one k6-baseline-hits caching hit_ratio
 one perf-report-without-runs refused 'NOT VALID:' make perf:report "PERF_OUT=$tmp/nothing"
 unset USERS DURATION
 start limited '' "$weir"
-limited=$url
-if built limits; then
-  features+=(--have limits)
-  one k6-limits "$k6" run --quiet -e "BASE_URL=$limited" -e RATE=100 -e DURATION=2s load/k6/rate_limit_test.js
-  start documented '' "$weir" # with a bucket that is full
-  limited=$url
-else
-  skip k6-limits "this build of Weir has no limits yet"
-fi
+one k6-limits "$k6" run --quiet -e "BASE_URL=$url" -e RATE=100 -e DURATION=2s load/k6/rate_limit_test.js
+start documented '' "$weir" # with a bucket that is full
 
 # The lines of the documentation, against the gateway as it is without any variable.
-step documented python3 scripts/console.py docs/inference-gateway.md --at "http://127.0.0.1:8080=$limited" "${features[@]}"
+step documented python3 scripts/console.py docs/inference-gateway.md --at "http://127.0.0.1:8080=$url"
 
 # wrk.
 fiber=$(at gateway-fiber) auth=$(at 'messages-hono (auth)') messages=$(at 'messages-hono (messages)')
