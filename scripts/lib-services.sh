@@ -87,8 +87,3 @@ refused() {
   grep -qF "$text" <<<"$said" || { say "$said" "it should have said: $text"; return 1; }
 }
 
-# skip NAME WHY
-skip() {
-  say "-- $1: skipped, $2"
-  skipped=$((skipped + 1))
-}

@@ -38,9 +38,10 @@ impl Gateway for Envoy {
                 codec_type: HTTP1
                 use_remote_address: true
                 generate_request_id: true
+                common_http_protocol_options: {{idle_timeout: 75s}}
                 http_filters:
                   - name: envoy.filters.http.router
-                    typed_config: {{\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
+                    typed_config: {{\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router, suppress_envoy_headers: true}}
                 route_config:
                   virtual_hosts:
                     - name: all

@@ -40,7 +40,7 @@ impl Gateway for Fiber {
         for (i, upstream) in model.upstreams.iter().enumerate() {
             let _ = writeln!(
                 text,
-                "    \"{}\": {{\"servers\": [{}], \"host\": {}}}{}",
+                "    \"{}\": {{\"servers\": [{}], \"host\": {}, \"max_connections\": 65536, \"idle_timeout_ms\": 60000}}{}",
                 upstream.name,
                 quoted(&upstream.url()),
                 quoted(&upstream.authority()),

@@ -100,7 +100,7 @@ frontend in
     http-request set-var(txn.backend) method,concat(,txn.route),map_str(methods.map)
     http-request return status 405 hdr Allow \"%[var(txn.route),map_str(allow.map)]\" content-type text/plain string \"method not allowed\" unless {{ var(txn.backend) -m found }}
     unique-id-format %{{+X}}o%ci%cp%Ts%rt
-    unique-id-header X-Request-Id
+    http-request set-header X-Request-Id %[unique-id]
     option forwardfor
     http-request set-header X-Forwarded-Proto http
     http-request set-header X-Forwarded-Host %[req.hdr(host)]

@@ -23,8 +23,10 @@ struct Root<'a> {
     timeout: &'a str,
     cache_ttl: &'a str,
     dialer_timeout: &'a str,
+    idle_timeout: &'a str,
     idle_connection_timeout: &'a str,
     max_idle_connections_per_host: u32,
+    disable_compression: bool,
     extra_config: serde_json::Value,
     endpoints: Vec<Endpoint<'a>>,
 }
@@ -115,8 +117,11 @@ impl Gateway for Krakend {
             timeout: "60s",
             cache_ttl: "0s",
             dialer_timeout: "2s",
+            idle_timeout: "75s",
             idle_connection_timeout: "60s",
             max_idle_connections_per_host: 256,
+            // Go's client asks for gzip by itself where the client did not.
+            disable_compression: true,
             extra_config: json!({
                 "router": {
                     "disable_access_log": true,

@@ -89,6 +89,9 @@ spring:
   cloud.gateway.server.webflux:
     # Without it the X-Forwarded fields are neither written nor passed on.
     trusted-proxies: \".*\"
+    # What no other gateway here writes.
+    forwarded: {{enabled: false}}
+    x-forwarded: {{port-enabled: false, prefix-enabled: false}}
     httpclient:
       connect-timeout: 2000
       response-timeout: 60s

@@ -168,6 +168,9 @@ impl Running {
         // For a client on the loopback Envoy writes an address of the machine.
         let client = got.head.field("x-forwarded-for").and_then(|client| client.parse::<std::net::IpAddr>().ok());
         assert!(client.is_some_and(|ip| ip.is_loopback() || self.gateway.name() == "envoy"), "{what}: {:?}", got.head);
+        for written in ["forwarded", "x-forwarded-prefix", "x-envoy-expected-rq-timeout-ms"] {
+            assert_eq!(got.head.field(written), None, "{what}: {:?}", got.head);
+        }
         assert_eq!(got.head.field("host"), Some(self.model.upstreams[route.upstream].authority().as_str()), "{what}");
         if !["traefik", "spring", "krakend", "tyk"].contains(&self.gateway.name()) {
             assert!(got.head.field("x-request-id").is_some_and(|id| id.len() >= 16), "{what}: {:?}", got.head);
