@@ -29,7 +29,7 @@ test: ## install what the tests need, run all tests of all languages (SUITES="ru
 lint: ## formatting, lints, licences of every language
 	@scripts/lint $(LINTS)
 
-bench: ## the committed measurements, made again (needs an idle machine)
+bench: ## gauge compares all gateways that are here (BENCHES=NAME for another measurement; needs an idle machine)
 	@scripts/bench $(BENCHES)
 
 perf-baseline: ## k6 on the inference gateway without its cache (BASE_URL, K6_SUMMARY_OUT, PERF_OUT)

@@ -22,14 +22,16 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gateway"))
-from record import environment, save
-from rig import GATEWAY_CORE, LOAD_CORE, ROOT, Missing, Rig, cpu_us, free_port, need, output, say, wrk
+from generator import load
+from record import environment, save, spread
+from rig import GATEWAY_CORE, LOAD_CORE, ROOT, Missing, Rig, cpu_us, free_port, need, output, say
 from table import compare
 
 HERE = Path(__file__).resolve().parent / "systems"
 BODY_200 = '{"text":"' + "x" * (200 - 11) + '"}'
 BARS = {"200": {"nginx-cache": 0.60, "varnish": 0.40}, "16k": {"nginx-cache": 0.80, "varnish": 0.60}}
 MISS_BAR, LATENCY_BAR, REDIS_BAR_US, P95_BAR_MS = 1.25, 1.05, 150, 10
+ALONE = {"closed": {"users": 1, "duration": "1s"}}
 
 
 def fetch(port, path):
@@ -67,11 +69,6 @@ class CacheRig(Rig):
         _, text = fetch(self.upstream_port, "/status")
         self.questions += 1
         return int(re.search(rb"\n *\d+ \d+ (\d+)", text)[1]) - self.questions
-
-    def redis(self):
-        port = free_port()
-        command = [need("redis-server", "apt-get install redis-server"), "--port", str(port), "--bind", "127.0.0.1"]
-        return self.spawn("redis", [*command, "--save", "", "--appendonly", "no"], GATEWAY_CORE, port)
 
     def start(self, name, redis=0):
         port = free_port()
@@ -121,7 +118,7 @@ def hit_row(rig, name, peer, bar, rounds):
     for system in (first, second):
         prove_hits(system, f"/{name}")
     before = rig.asked()
-    result = compare(first, second, f"/{name}", None, rounds)
+    result = compare(first, second, f"/{name}", {}, rounds)
     if rig.asked() != before:
         raise RuntimeError(f"the upstream was asked {rig.asked() - before} times while {name} was to be hit")
     versions = [first.version, second.version]
@@ -138,12 +135,11 @@ def miss_row(rig, rounds):
         pair = {}
         order = ((miss, "/miss/"), (plain, "/plain/"))
         for system, prefix in order if number % 2 else order[::-1]:
-            os.environ["PREFIX"] = prefix
             before = cpu_us(system.pids)
-            load = wrk(system.port, "/", 64, 1, str(HERE.parent / "miss.lua"))
-            if load.errors:
-                raise RuntimeError(f"{system.name}: {load.errors}")
-            pair[prefix] = (cpu_us(system.pids) - before) / load.requests
+            seen = load(system.port, f"{prefix}{number}/{{n}}", params={"n": {"counter": 1}})
+            if seen.failures():
+                raise RuntimeError(f"{system.name}: {seen.failures()}")
+            pair[prefix] = (cpu_us(system.pids) - before) / seen.requests
         if number:
             samples.append(pair)
     counts = cachez(miss)
@@ -151,7 +147,6 @@ def miss_row(rig, rounds):
         raise RuntimeError(f"the windows of misses had hits: {counts}")
     miss.stop()
     plain.stop()
-    ratios = sorted(pair["/miss/"] / pair["/plain/"] for pair in samples)
     middle = [statistics.median(pair[prefix] for pair in samples) for prefix in ("/miss/", "/plain/")]
     return report(
         {
@@ -159,11 +154,8 @@ def miss_row(rig, rounds):
             "first": "weir",
             "second": "weir without a cache",
             "cpu_us": middle,
-            "ratio": statistics.median(ratios),
-            "ratio_min": ratios[0],
-            "ratio_max": ratios[-1],
-            "rounds": len(samples),
-            "bar": 1.25,
+            "bar": MISS_BAR,
+            **spread(pair["/miss/"] / pair["/plain/"] for pair in samples),
         }
     )
 
@@ -172,18 +164,17 @@ def latency_row(rig, rounds):
     """A hit at one connection against nginx `return 200` of the same body."""
     weir, nginx = rig.start("weir"), rig.start("nginx-cache")
     prove_hits(weir, "/200")
-    ratios, p50 = [], []
+    p50 = []
     for number in range(rounds + 1):
         order = ((weir, "/200"), (nginx, "/200-own"))
         seen = {
-            system.name: wrk(system.port, path, 1, 1).p50_us for system, path in (order if number % 2 else order[::-1])
+            system.name: load(system.port, path, ALONE).p50_us
+            for system, path in (order if number % 2 else order[::-1])
         }
         if number:
             p50.append(seen)
-            ratios.append(seen["weir"] / seen["nginx-cache"])
     weir.stop()
     nginx.stop()
-    ratios.sort()
     middle = [statistics.median(seen[name] for seen in p50) for name in ("weir", "nginx-cache")]
     return report(
         {
@@ -191,11 +182,8 @@ def latency_row(rig, rounds):
             "first": "weir",
             "second": "nginx",
             "p50_us": middle,
-            "ratio": statistics.median(ratios),
-            "ratio_min": ratios[0],
-            "ratio_max": ratios[-1],
-            "rounds": len(ratios),
-            "bar": 1.05,
+            "bar": LATENCY_BAR,
+            **spread(seen["weir"] / seen["nginx-cache"] for seen in p50),
         }
     )
 
@@ -214,7 +202,7 @@ def redis_row(rig, rounds):
     samples = []
     for number in range(rounds + 1):
         order = (far, near) if number % 2 else (near, far)
-        seen = {system.name: wrk(system.port, "/200", 1, 1).p50_us for system in order}
+        seen = {system.name: load(system.port, "/200", ALONE).p50_us for system in order}
         if number:
             samples.append(seen)
     counts = cachez(far)

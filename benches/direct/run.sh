@@ -1,6 +1,6 @@
 # A service through gateways against the service itself: Hono by itself, behind Fiber and behind Weir.
 need_apt wrk haproxy
-need_weir
+need_release
 need_go_service gateway-fiber
 need_npm services/messages-hono
 exec python3 benches/direct/table.py --weir "$weir" --out "$out" "$@"

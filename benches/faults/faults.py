@@ -15,31 +15,21 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+from generator import USERS, Running
 from record import environment, save
-from rig import GATEWAY_CORE, LOAD_CORE, Rig, System, free_port, need, output, say, wait_for
+from rig import GATEWAY_CORE, LOAD_CORE, Rig, System, free_port, output, say, wait_for
 
 
-class Load:
-    """wrk in the background, until it is told to end."""
-
-    def __init__(self, port: int, seconds: float):
-        command = ["taskset", "-c", LOAD_CORE, need("wrk", "apt-get install wrk"), "-t1", "-c64", f"-d{seconds:g}s"]
-        self.process = subprocess.Popen([*command, f"http://127.0.0.1:{port}/"], stdout=subprocess.PIPE, text=True)
-
-    def finish(self) -> dict:
-        text = self.process.communicate()[0]
-        failed = re.findall(r"(?:Non-2xx or 3xx responses: \d+|Socket errors: [^\n]*)", text)
-        return {"requests": int(re.search(r"(\d+) requests in", text)[1]), "failures": failed}
-
-
-def spaced(load: Load, seconds: float, count: int, action) -> dict:
-    """Does something `count` times, evenly, while the load runs."""
+def spaced(port: int, seconds: float, count: int, action) -> dict:
+    """Does something `count` times, evenly, under load."""
+    running = Running(port, plan={"closed": USERS | {"duration": f"{seconds}s"}})
     begun = time.monotonic()
     for number in range(count):
         due = begun + (number + 1) * (seconds - 1) / (count + 1)
         time.sleep(max(0.0, due - time.monotonic()))
         action(number)
-    return load.finish()
+    seen = running.finish()
+    return {"requests": seen.requests, "failures": seen.failures()}
 
 
 class Faults:
@@ -108,7 +98,7 @@ def main():
             ("take-overs", arguments.takeovers, 40, faults.take_over),
             ("faults of upstreams", arguments.faults, 5 * arguments.faults + 2, faults.fault),
         ):
-            seen = spaced(Load(faults.port, seconds), seconds, count, action)
+            seen = spaced(faults.port, seconds, count, action)
             seen["generation"] = re.search(
                 r"(?i)x-generation: (\d+)", output(["curl", "-si", f"http://127.0.0.1:{faults.port}/"])
             )[1]

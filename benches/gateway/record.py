@@ -4,6 +4,8 @@ import json
 import os
 import platform
 import re
+import statistics
+from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
@@ -23,6 +25,17 @@ def environment(*versions: str) -> dict:
         "versions": list(dict.fromkeys(versions)),
         # scripts/bench says what was typed.
         "command": os.environ.get("BENCH_COMMAND", "by hand"),
+    }
+
+
+def spread(ratios: Iterable[float]) -> dict:
+    """Median of paired ratios, with the least and the most."""
+    found = sorted(ratios)
+    return {
+        "ratio": statistics.median(found),
+        "ratio_min": found[0],
+        "ratio_max": found[-1],
+        "rounds": len(found),
     }
 
 

@@ -1,7 +1,7 @@
 """The rig: systems under test, pinned; load; CPU time, system calls and memory of a process tree.
 
 One core for the gateway, the other for the load generator and the upstream. All figures are taken from outside of the gateway: CPU time from
-/proc/PID/task/TID/schedstat (nanoseconds on a core), answers from wrk's own count.
+/proc/PID/task/TID/schedstat (nanoseconds on a core), answers from the generator's own count.
 """
 
 import contextlib
@@ -101,10 +101,16 @@ class System:
             self.process = None
 
 
+def leave(*_: object) -> None:
+    """A driver that is told to end leaves by its `finally`, which stops what it started."""
+    sys.exit("told to end")
+
+
 class Rig:
     """Starts systems in one directory and stops all of them at the end."""
 
     def __init__(self, weir: str):
+        signal.signal(signal.SIGTERM, leave)
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self.weir = weir
@@ -155,6 +161,12 @@ class Rig:
         conf = self.render("upstream.conf", port=port, kib=kib)
         return self.spawn("upstream", [nginx, "-c", str(conf), "-g", "daemon off;"], LOAD_CORE, port)
 
+    def redis(self) -> System:
+        """A Redis on the gateway's core that saves nothing."""
+        port = free_port()
+        command = [need("redis-server", "apt-get install redis-server"), "--port", str(port), "--bind", "127.0.0.1"]
+        return self.spawn(f"redis-{port}", [*command, "--save", "", "--appendonly", "no"], GATEWAY_CORE, port)
+
     def start(self, name: str) -> System:
         """Starts a gateway by name."""
         port = free_port()
@@ -194,52 +206,8 @@ def output(command: list[str], environment: dict[str, str] | None = None) -> str
     return (done.stdout + done.stderr).strip()
 
 
-@dataclass
-class Load:
-    """What wrk saw in one window."""
-
-    requests: int
-    seconds: float
-    p50_us: float
-    p99_us: float
-    non_2xx: int
-    errors: str
-
-
-def wrk(
-    port: int, path: str, connections: int, seconds: float, script: str | None = None, pace_ms: int | None = None
-) -> Load:
-    """Loads one system for some seconds; `pace_ms` is what `paced.lua` waits between an answer and the next request."""
-    command = [
-        "taskset",
-        "-c",
-        LOAD_CORE,
-        need("wrk", "apt-get install wrk"),
-        "-t1",
-        f"-c{connections}",
-        f"-d{seconds:g}s",
-        "--latency",
-    ]
-    if script:
-        command += ["-s", str(Path(__file__).resolve().parent / script)]
-    environment = os.environ | ({"PACE_MS": str(pace_ms)} if pace_ms else {})
-    text = output([*command, f"http://127.0.0.1:{port}{path}"], environment)
-    count = re.search(r"(\d+) requests in ([\d.]+)s", text)
-    if not count:
-        raise RuntimeError(f"wrk failed: {text}")
-    non_2xx = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
-    errors = re.search(r"Socket errors: [^\n]*", text)
-    return Load(
-        int(count[1]),
-        float(count[2]),
-        percentile(text, "50%"),
-        percentile(text, "99%"),
-        int(non_2xx[1]) if non_2xx else 0,
-        errors[0] if errors else "",
-    )
-
-
 def percentile(text: str, name: str) -> float:
+    """A percentile of wrk's, in microseconds."""
     found = re.search(rf"{name}\s+([\d.]+)(us|ms|s)", text)
     return float(found[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[found[2]]
 

@@ -5,14 +5,13 @@ make soak            SOAK_MINUTES=60 by default
 """
 
 import argparse
-import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from generator import USERS, Running
 from rig import Rig, output, rss_kib, say
 
 
@@ -29,13 +28,11 @@ def main():
         end = time.monotonic() + arguments.minutes * 60
         first = None
         while time.monotonic() < end:
-            command = ["taskset", "-c", "1", "wrk", "-t1", "-c64", "-d20s", f"http://127.0.0.1:{weir.port}/"]
-            load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-            while load.poll() is None:
+            running = Running(weir.port, plan={"closed": USERS | {"duration": "20s"}})
+            while running.process.poll() is None:
                 weir.process.send_signal(signal.SIGHUP)
                 time.sleep(2)
-            text = load.stdout.read()
-            bad = re.findall(r"(?:Non-2xx or 3xx responses: \d+|Socket errors: [^\n]*)", text)
+            bad = running.finish().failures()
             failures += bad
             resident = rss_kib(weir.pids)
             first = first or resident

@@ -8,7 +8,6 @@ Run it on an idle machine: the load generator and the upstream have one core, th
 """
 
 import argparse
-import math
 import re
 import signal
 import socket
@@ -19,18 +18,26 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from record import environment, save
-from rig import Missing, Rig, cpu_us, need, output, rss_kib, say, wrk
+from generator import USERS, Running, load
+from record import environment, save, spread
+from rig import Missing, Rig, cpu_us, need, output, rss_kib, say
 
-# name, path, script, connections, peers with their bars
+# POST with 1 KiB of JSON; the answer has 1 KiB too.
+KIB = {
+    "method": "POST",
+    "headers": {"Content-Type": "application/json"},
+    "body": {"text": '{"text":"' + "x" * (1024 - 11) + '"}'},
+}
+
+# name, path, operation, peers with their bars
 CPU_ROWS = {
-    "get": ("proxied GET, 64 connections", "/", None, {"nginx": 0.95, "haproxy": 0.75, "fiber": 0.75, "envoy": 0.35}),
-    "post": ("POST, 1 KiB JSON each way", "/kib", "post_kib.lua", {"nginx": 1.0}),
-    "64k": ("64 KiB reply", "/64k", None, {"nginx": 1.0}),
-    "gates": ("local answer", "/gates", None, {"nginx": 0.95}),
-    "refused": ("429 by a rate limit", "/refused", None, {"nginx": 1.0}),
-    "limited": ("proxied GET, one limit, against none", "/", None, {"weir-limited": 1.05}),
-    "aa": ("A/A: nginx against itself", "/", None, {}),
+    "get": ("proxied GET, 64 connections", "/", {}, {"nginx": 0.95, "haproxy": 0.75, "fiber": 0.75, "envoy": 0.35}),
+    "post": ("POST, 1 KiB JSON each way", "/kib", KIB, {"nginx": 1.0}),
+    "64k": ("64 KiB reply", "/64k", {}, {"nginx": 1.0}),
+    "gates": ("local answer", "/gates", {}, {"nginx": 0.95}),
+    "refused": ("429 by a rate limit", "/refused", {}, {"nginx": 1.0}),
+    "limited": ("proxied GET, one limit, against none", "/", {}, {"weir-limited": 1.05}),
+    "aa": ("A/A: nginx against itself", "/", {}, {}),
 }
 
 
@@ -41,30 +48,30 @@ def steal() -> int:
     return int(Path("/proc/stat").read_text().splitlines()[0].split()[8])
 
 
-def window(system, path, script, pace_ms, seconds=1.0):
+def window(system, path, operation, plan):
     """One window: CPU microseconds per request, or None when it is void."""
     before, stolen = cpu_us(system.pids), steal()
-    load = wrk(system.port, path, 64, seconds, script, pace_ms)
+    seen = load(system.port, path, plan, **operation)
     used = cpu_us(system.pids) - before
     # nginx's slowest rate lets one through each minute.
-    as_expected = load.non_2xx >= load.requests - 1 if path == REFUSED else load.non_2xx == 0
-    if load.errors or load.requests == 0 or not as_expected:
-        say(f"  void: {system.name}: {load.errors or f'{load.requests} answers, {load.non_2xx} of them not 2xx'}")
+    refused = not seen.errors and seen.statuses.get(429, 0) >= seen.requests - 1
+    as_expected = refused if path == REFUSED else not seen.failures()
+    if not as_expected or seen.requests == 0:
+        say(f"  void: {system.name}: {seen.statuses} {seen.errors}")
         return None
-    return {"cpu_us": used / load.requests, "rate": load.requests / load.seconds, "steal_ticks": steal() - stolen}
+    return {"cpu_us": used / seen.requests, "rate": seen.rate, "steal_ticks": steal() - stolen}
 
 
-def compare(first, second, path, script, rounds, pace_ms=None):
+def compare(first, second, path, operation, rounds, plan=None):
     """Alternating windows of two systems."""
     for system in (first, second):
-        wrk(system.port, path, 64, 1, script, pace_ms)
+        load(system.port, path, plan, **operation)
     samples = []
     for number in range(rounds):
         order = (first, second) if number % 2 == 0 else (second, first)
-        pair = {system.name: window(system, path, script, pace_ms) for system in order}
+        pair = {system.name: window(system, path, operation, plan) for system in order}
         if all(pair.values()):
             samples.append(pair)
-    ratios = sorted(pair[first.name]["cpu_us"] / pair[second.name]["cpu_us"] for pair in samples)
 
     def middle(name, key):
         return statistics.median(pair[name][key] for pair in samples)
@@ -72,24 +79,21 @@ def compare(first, second, path, script, rounds, pace_ms=None):
     return {
         "first": first.name,
         "second": second.name,
-        "rounds": len(samples),
         "cpu_us": [middle(first.name, "cpu_us"), middle(second.name, "cpu_us")],
         "rate": [middle(first.name, "rate"), middle(second.name, "rate")],
-        "ratio": statistics.median(ratios),
-        "ratio_min": ratios[0],
-        "ratio_max": ratios[-1],
+        **spread(pair[first.name]["cpu_us"] / pair[second.name]["cpu_us"] for pair in samples),
         "samples": samples,
     }
 
 
-def against(rig, row, one, other, bar, path, script, rounds, pace_ms=None):
+def against(rig, row, one, other, bar, path, operation, rounds, plan=None):
     """One row: starts both systems, compares them, stops them."""
     try:
         first, second = rig.start(one), rig.start(other)
     except Missing as missing:
         say(f"{row}: {other} skipped: {missing}")
         return {"row": row, "second": other, "skipped": str(missing)}
-    result = compare(first, second, path, script, rounds, pace_ms)
+    result = compare(first, second, path, operation, rounds, plan)
     first.stop()
     second.stop()
     result |= {"row": row, "bar": bar, "versions": [first.version, second.version]}
@@ -104,13 +108,13 @@ def cpu_rows(rig, names, rounds):
     """Every row at full speed."""
     rows = []
     for name in names:
-        title, path, script, peers = CPU_ROWS[name]
+        title, path, operation, peers = CPU_ROWS[name]
         if name == "aa":
-            rows.append(against(rig, title, "nginx", "nginx-twin", None, path, script, rounds))
+            rows.append(against(rig, title, "nginx", "nginx-twin", None, path, operation, rounds))
         if name == "limited":
-            rows += [against(rig, title, one, "weir", bar, path, script, rounds) for one, bar in peers.items()]
+            rows += [against(rig, title, one, "weir", bar, path, operation, rounds) for one, bar in peers.items()]
             continue
-        rows += [against(rig, title, "weir", peer, bar, path, script, rounds) for peer, bar in peers.items()]
+        rows += [against(rig, title, "weir", peer, bar, path, operation, rounds) for peer, bar in peers.items()]
     return rows
 
 
@@ -118,23 +122,24 @@ def fixed_rate_rows(rig, full_speed, rounds):
     """The proxied GET again, with every system at one rate: half of what the slowest reached at full speed."""
     proxied = [row for row in full_speed if row["row"] == CPU_ROWS["get"][0] and "skipped" not in row]
     slowest = min((min(row["rate"]) for row in proxied), default=20_000)
-    pace_ms = math.ceil(64 / (slowest / 2) * 1000)
-    title = f"proxied GET, 64 connections, each waits {pace_ms} ms"
+    plan = {"open": {"rate": slowest // 2, "duration": "1s", "connections": 64}}
+    title = f"proxied GET, {slowest // 2:.0f} a second"
     peers = CPU_ROWS["get"][3]
-    return [against(rig, title, "weir", peer, None, "/", "paced.lua", rounds, pace_ms) for peer in peers]
+    return [against(rig, title, "weir", peer, None, "/", {}, rounds, plan) for peer in peers]
 
 
 def latency(rig, rounds=12):
     """Added latency at one connection: gateway minus direct, weir against nginx, round by round."""
+    alone = {"closed": {"users": 1, "duration": "1s"}}
     systems = {name: rig.start(name) for name in ("weir", "nginx")}
     ports = {"direct": rig.upstream_port} | {name: system.port for name, system in systems.items()}
     for port in ports.values():
-        wrk(port, "/", 1, 1)
+        load(port, plan=alone)
     added = []
     names = list(ports)
     for number in range(rounds):
         order = names[number % 3 :] + names[: number % 3]
-        seen = {name: wrk(ports[name], "/", 1, 1) for name in order}
+        seen = {name: load(ports[name], plan=alone) for name in order}
         added.append(
             {
                 name: {
@@ -159,11 +164,7 @@ def syscalls(rig):
     """System calls per proxied request at 64 connections, counted by strace over two seconds."""
     strace = need("strace", "apt-get install strace")
     weir = rig.start("weir")
-    load = subprocess.Popen(
-        ["taskset", "-c", "1", "wrk", "-t1", "-c64", "-d6s", f"http://127.0.0.1:{weir.port}/"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    running = Running(weir.port, plan={"closed": USERS | {"duration": "6s"}})
     time.sleep(1.5)
     counts_file = rig.dir / "strace"
     trace = subprocess.Popen(
@@ -172,7 +173,7 @@ def syscalls(rig):
     time.sleep(2)
     trace.send_signal(signal.SIGINT)
     trace.wait()
-    load.wait()
+    running.finish()
     weir.stop()
     counts = {}
     for line in counts_file.read_text().splitlines():

