@@ -18,8 +18,8 @@ const LEAST_RATE: u64 = 2_500;
 const PART: u64 = 32;
 /// And never longer.
 const MOST_NS: u64 = 200_000;
-/// A shorter one saves less than going to sleep and waking up cost.
-const LEAST_NS: u64 = 20_000;
+/// A shorter one gathers too little: going to sleep and waking up cost as much as it saves. So nobody rests where requests take less than 3.2 ms.
+const LEAST_NS: u64 = 100_000;
 /// What a request takes is looked at so often.
 const WINDOW_NS: u64 = 10_000_000;
 
