@@ -14,6 +14,7 @@ use super::stream::Outgoing;
 use crate::error::{Error, Reason};
 use crate::observe::Record;
 use crate::pipeline;
+use crate::server::wakeups::UnderWay;
 use crate::server::worker::Worker;
 
 /// How long a connection that is being closed is read from, so that the last answer arrives.
@@ -113,6 +114,7 @@ async fn exchange<C: ClientIo>(
     scanner: &mut HeadScanner,
     end: usize,
 ) -> Next {
+    let _under_way = UnderWay::begin();
     let mut scratch = worker.lend_scratch();
     let limits = worker.snapshot.borrow().head_limits;
     let start = down.buffer.start() + scanner.skipped();

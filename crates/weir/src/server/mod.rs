@@ -9,6 +9,7 @@ pub mod run;
 pub mod shared;
 pub mod snapshot;
 pub mod takeover;
+pub mod wakeups;
 pub mod worker;
 
 pub use process::{StartError, serve};

@@ -13,6 +13,7 @@ use tokio::task::spawn_local;
 use super::clock;
 use super::shared::{Message, Shared};
 use super::snapshot::Snapshot;
+use super::wakeups;
 use super::worker::Worker;
 use crate::error::Reason;
 use crate::exchange::connection;
@@ -41,12 +42,14 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
+        .on_thread_park(wakeups::rest)
         .on_thread_unpark(clock::turn)
         .build_local(tokio::runtime::LocalOptions::default())?;
     clock::turn();
     runtime.block_on(async move {
         let metrics = shared.metrics().shard(index);
         let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None, None);
+        wakeups::coalesce(snapshot.config().server.coalesce);
         let worker = Worker::new(index, shared, snapshot, metrics, seed);
         spawn_local(worker.deadlines.clone().run());
         let mut accepting = Vec::new();
@@ -77,6 +80,7 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
                         let (remote, caches) = (before.limits.remote.clone(), before.cache_client.clone());
                         Snapshot::new(generation, &worker.metrics, worker.random(), workers, remote, caches)
                     };
+                    wakeups::coalesce(snapshot.config().server.coalesce);
                     *worker.snapshot.borrow_mut() = Rc::new(snapshot);
                 }
                 Some(Message::Serve(stream, peer)) => match TcpStream::from_std(stream) {

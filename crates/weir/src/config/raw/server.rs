@@ -101,6 +101,8 @@ pub struct Server {
     pub keep_alive: OrNone<Time>,
     /// How long requests in flight may take after SIGTERM or a take-over.
     pub drain: OrNone<Time>,
+    /// Whether a worker under load lets events gather for a moment and handles them together.
+    pub coalesce: bool,
 }
 
 impl Default for Server {
@@ -117,6 +119,7 @@ impl Default for Server {
             body_idle_timeout: seconds(30),
             keep_alive: seconds(75),
             drain: seconds(30),
+            coalesce: true,
         }
     }
 }

@@ -66,6 +66,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
             body_idle_timeout: seconds(30),
             keep_alive: seconds(75),
             drain: seconds(30),
+            coalesce: true,
         },
         redis: None,
         upstreams: vec![Upstream {
@@ -131,7 +132,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
 fn none_switches_everything_off_that_can_be_off() {
     let config = good(
         "listen: 127.0.0.1:0\nadmin: none\ntakeover: none\naccess_log: none\n\
-         server: {max_connections_per_client: none, body: none, head_timeout: none, body_idle_timeout: none, keep_alive: none, drain: none}\n\
+         server: {max_connections_per_client: none, body: none, head_timeout: none, body_idle_timeout: none, keep_alive: none, drain: none, coalesce: false}\n\
          upstreams: {app: {targets: [http://127.0.0.1:1], health: none, eject: none, slow_start: none, breaker: none, retry: none, keep_alive: none, \
          max_in_flight: none, queue: none, timeouts: {connect: none, try: none, first_byte: none, idle: none, total: none, tunnel_idle: none}}}\n\
          defaults: {cache: none}\n\
@@ -139,8 +140,8 @@ fn none_switches_everything_off_that_can_be_off() {
     );
     let server = &config.server;
     assert_eq!(
-        (server.head_timeout, server.body_idle_timeout, server.keep_alive, server.drain),
-        (None, None, None, None)
+        (server.head_timeout, server.body_idle_timeout, server.keep_alive, server.drain, server.coalesce),
+        (None, None, None, None, false)
     );
     let app = &config.upstreams[0];
     assert_eq!(app.timeouts, Timeouts::default());
