@@ -220,6 +220,11 @@ impl Lead {
         let is_wanted = self.state().purges() == self.purges;
         if is_wanted && self.cache.has_memory() {
             self.state().memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
+            // A purge that ran between the question and the answer above looked through a store without it.
+            if self.state().purges() != self.purges {
+                self.state().memory.remove_answer(&entry.head.key, entry);
+                return false;
+            }
             self.state().stores.fetch_add(1, Ordering::Release);
         }
         is_wanted

@@ -118,6 +118,12 @@ impl Memory {
         self.shards.remove(key).is_some()
     }
 
+    /// Forgets an answer, unless another has taken its place.
+    pub fn remove_answer(&self, key: &[u8], answer: &Arc<Entry>) -> bool {
+        let is_same = |slot: &Slot| matches!(slot, Slot::Answer(entry) if Arc::ptr_eq(entry, answer));
+        self.shards.remove_if(key, is_same).is_some()
+    }
+
     /// Forgets (or calls stale) each answer that is chosen; returns how many. Each shard is locked once, one after the other.
     pub fn purge(&self, soft_at_ms: Option<u64>, chosen: impl Fn(&[u8], &Entry) -> bool) -> u64 {
         let count = AtomicU64::new(0);
