@@ -205,6 +205,21 @@ fn what_cannot_be_shared_is_asked_for_by_each_and_then_nobody_waits() {
 }
 
 #[test]
+fn who_asks_after_a_change_does_not_wait_for_a_fetch_that_began_before_it() {
+    let gate = Gate::new();
+    let old = answer::gated(&gate, answer::ok("old"));
+    let origin = Upstream::start(answer::in_turn([old, answer::ok("changed"), answer::ok("new")]));
+    let weir = gateway(&origin, TTL);
+    let mut early = asking(&weir, 1, "/", &[]).remove(0);
+    origin.wait_for_requests(1);
+    assert_eq!(weir.request("PUT", "/", &[], "new").text(), "changed");
+    assert_eq!(weir.get("/").text(), "new");
+    gate.open();
+    assert_eq!(early.read_response().text(), "old");
+    assert_eq!(weir.get("/").text(), "new", "the old answer is not used when it is here");
+}
+
+#[test]
 fn partitions_never_share_a_fetch() {
     let gate = Gate::new();
     let echo: answer::Answer = Box::new(|conn, request| {

@@ -1,6 +1,6 @@
 //! What operators see and do.
 
-use testkit::{Message, RawClient, Signal, Upstream, Weir, wait};
+use testkit::{Message, RawClient, Signal, Upstream, Weir, answer, wait};
 
 use crate::{DEADLINE, count, counting, gateway, gateway_with, x_cache};
 
@@ -75,6 +75,23 @@ fn a_fetch_that_began_before_a_purge_does_not_bring_back_what_was_purged() {
     assert_eq!(client.read_response().text(), "old");
     assert_eq!(x_cache(&weir.get("/")), Some("MISS"));
     assert_eq!(x_cache(&weir.get("/")), Some("HIT"));
+}
+
+#[test]
+fn who_asks_after_a_purge_does_not_wait_for_a_fetch_that_began_before_it() {
+    let gate = testkit::Gate::new();
+    let old = answer::gated(&gate, answer::ok("old"));
+    let origin = Upstream::start(answer::in_turn([old, answer::ok("new")]));
+    let weir = gateway(&origin, "{mode: ttl}");
+    let mut early = weir.connect();
+    early.request("GET", "/", &[], "");
+    origin.wait_for_requests(1);
+    purge(&weir, r#"{"all": true}"#);
+    assert_eq!(text(&weir, "/"), "new");
+    gate.open();
+    assert_eq!(early.read_response().text(), "old");
+    let reply = weir.get("/");
+    assert_eq!((reply.text(), x_cache(&reply)), ("new", Some("HIT")), "the old answer took no place of the new one");
 }
 
 #[test]

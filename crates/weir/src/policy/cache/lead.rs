@@ -7,7 +7,7 @@ use h1::RequestHead;
 
 use super::entry::{Entry, Head};
 use super::fill::{Fill, Reader};
-use super::flights::Joined;
+use super::flights::{Began, Joined};
 use super::lookup::{KeyScratch, Varies};
 use super::rules::{Asked, Class, Fwd, update};
 use super::store::Slot;
@@ -46,8 +46,8 @@ pub struct Lead {
     pub beside: Option<Arc<Entry>>,
     /// Whether the origin was asked to confirm it: else a 304 is the answer to a condition of the client's own.
     pub is_conditional: bool,
-    /// How often the cache was purged when the fetch began.
-    purges: u64,
+    /// When the fetch began.
+    began: Began,
     /// Milliseconds since the Unix epoch when the origin is asked.
     pub sent_ms: u64,
     is_settled: bool,
@@ -59,11 +59,12 @@ impl Lead {
     /// # Errors
     /// A reader of the fetch that is under way.
     pub fn join(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Result<Self, Reader> {
-        let limit = cache.settings.max_body_bytes;
-        match cache.state.flights.join(keys.whole(), limit, &cache.state.budget) {
+        let (state, bounds) = (&cache.state, (cache.settings.max_body_bytes, &cache.state.budget));
+        let now = state.now();
+        match state.flights.join(keys.whole(), bounds, now, &state.invalidated) {
             Joined::Follow(reader) => Err(reader),
             Joined::Lead(fill, key) => {
-                let mut lead = Lead::new(cache, fill, key.clone(), keys, asked, fwd);
+                let mut lead = Lead::new(cache, fill, now, key.clone(), keys, (asked, fwd));
                 lead.flight = Some(key);
                 Ok(lead)
             }
@@ -73,10 +74,17 @@ impl Lead {
     /// The leader of a fetch that nobody else may join.
     pub fn alone(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
         let fill = Fill::new(cache.settings.max_body_bytes, cache.state.budget.clone());
-        Lead::new(cache, fill, keys.whole().into(), keys, asked, fwd)
+        Lead::new(cache, fill, cache.state.now(), keys.whole().into(), keys, (asked, fwd))
     }
 
-    fn new(cache: &Arc<Cache>, fill: Arc<Fill>, key: Arc<[u8]>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
+    fn new(
+        cache: &Arc<Cache>,
+        fill: Arc<Fill>,
+        began: Began,
+        key: Arc<[u8]>,
+        keys: &KeyScratch,
+        (asked, fwd): (Asked, Fwd),
+    ) -> Self {
         Lead {
             cache: cache.clone(),
             fill,
@@ -89,8 +97,8 @@ impl Lead {
             stored: None,
             beside: None,
             is_conditional: false,
-            purges: cache.state.purges(),
-            sent_ms: clock::unix_ms(),
+            began,
+            sent_ms: began.at_ms,
             is_settled: false,
         }
     }
@@ -158,7 +166,8 @@ impl Lead {
         keys.select(&varies, head, buf);
         if *keys.whole() != *self.key {
             self.key = keys.whole().into();
-            if self.flight.is_some() && self.state().flights.add(&self.key, &self.fill) {
+            let state = &self.cache.state;
+            if self.flight.is_some() && state.flights.add(&self.key, &self.fill, self.began, &state.invalidated) {
                 self.variant_flight = Some(self.key.clone());
             }
         }
@@ -217,11 +226,11 @@ impl Lead {
     /// Keeps an answer, if nothing was purged since the origin was asked. Returns whether it did, or would if there were a memory store.
     pub fn store(&self, entry: &Arc<Entry>) -> bool {
         // What was purged meanwhile must not come back.
-        let is_wanted = self.state().purges() == self.purges;
+        let is_wanted = self.state().purges() == self.began.purges;
         if is_wanted && self.cache.has_memory() {
             self.state().memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
             // A purge that ran between the question and the answer above looked through a store without it.
-            if self.state().purges() != self.purges {
+            if self.state().purges() != self.began.purges {
                 self.state().memory.remove_answer(&entry.head.key, entry);
                 return false;
             }

@@ -32,9 +32,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::config::{Cache as Settings, CacheStore, Config, Edits, LimitKey, Route};
 use crate::observe::{CacheMetrics, Shard};
+use crate::server::clock;
 use entry::Entry;
 use fill::Budget;
-use flights::Flights;
+use flights::{Began, Flights};
 use invalid::Invalidated;
 use remote::{Events, Remote};
 use rules::key::url_of;
@@ -124,6 +125,11 @@ impl State {
     /// How often something was purged.
     pub fn purges(&self) -> u64 {
         self.purges.load(Ordering::Acquire)
+    }
+
+    /// The moment of a fetch that begins.
+    fn now(&self) -> Began {
+        Began { purges: self.purges(), at_ms: clock::unix_ms() }
     }
 }
 
