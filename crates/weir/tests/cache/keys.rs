@@ -54,6 +54,25 @@ fn what_an_origin_begins_to_vary_on_later_is_kept_apart_too() {
 }
 
 #[test]
+fn an_answer_too_large_to_keep_leaves_the_other_variants_where_they_are() {
+    let origin = Upstream::start(|conn, request| match request.head.field("x-v") {
+        Some("large") => {
+            conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            (0..10).try_for_each(|_| conn.write_chunk([b'x'; 10_000]))?;
+            conn.write("0\r\n\r\n")
+        }
+        value => conn.respond(200, &[("Vary", "X-V")], value.unwrap_or("-").to_owned()),
+    });
+    let weir = gateway(&origin, "{mode: ttl, max_body: 64KiB}");
+    for value in ["a", "b", "large"] {
+        weir.request("GET", "/", &[("X-V", value)], "");
+    }
+    for value in ["a", "b"] {
+        assert_eq!(ask(&weir, "/", &[("X-V", value)]), (value.to_owned(), Some("HIT".to_owned())));
+    }
+}
+
+#[test]
 fn hosts_paths_and_queries_are_kept_apart() {
     let origin = Upstream::start(|conn, request| {
         let body = format!("{} {}", request.head.field("host").unwrap_or("-"), request.head.target());

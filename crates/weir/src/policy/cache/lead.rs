@@ -247,9 +247,12 @@ impl Lead {
     }
 
     fn pass(&self, for_ns: u64) {
+        let Some(flight) = &self.flight else { return };
+        // An answer that differs by nothing is filed beside the variants, which stay: the mark is for who asks for this one.
+        let key = if *self.key == *self.primary { flight } else { &self.key };
         // What is kept is worth more than the mark.
-        if self.stored.is_none() && self.flight.is_some() {
-            self.state().memory.put(self.key.clone(), Slot::Pass(clock::turn_ns() + for_ns));
+        if self.stored.is_none() && !matches!(self.state().memory.get(key), Some(Slot::Answer(_) | Slot::Varies(_))) {
+            self.state().memory.put(key.clone(), Slot::Pass(clock::turn_ns() + for_ns));
         }
     }
 
@@ -276,3 +279,6 @@ impl Drop for Lead {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
