@@ -189,14 +189,14 @@ impl Fill {
         state.bytes += length;
         if !state.oversize {
             if state.bytes > self.limit || !self.budget.take(length) {
+                // What it holds still counts, until the slowest reader has it.
                 state.oversize = true;
-                self.refund(&mut state);
             } else {
                 state.charged += length;
             }
         }
         state.pieces.push(piece);
-        state.forget_read();
+        self.forget_read(&mut state);
         wake(state);
     }
 
@@ -206,7 +206,7 @@ impl Fill {
         if !state.oversize {
             return Poll::Ready(());
         }
-        state.forget_read();
+        self.forget_read(&mut state);
         let held: u64 = state.pieces.iter().map(|piece| piece.len() as u64).sum();
         if held <= WINDOW {
             return Poll::Ready(());
@@ -241,7 +241,8 @@ impl Fill {
         // Readers go on from the entry.
         state.dropped += state.pieces.len();
         state.pieces.clear();
-        self.refund(&mut state);
+        let charged = state.charged;
+        self.refund(&mut state, charged);
         wake(state);
     }
 
@@ -276,8 +277,24 @@ impl Fill {
         wake(state);
     }
 
-    fn refund(&self, state: &mut State) {
-        self.budget.held.fetch_sub(std::mem::take(&mut state.charged), Ordering::Relaxed);
+    /// Lets go of what every reader has, where the answer is only passed on.
+    fn forget_read(&self, state: &mut State) {
+        if !state.oversize {
+            return;
+        }
+        let slowest = state.readers.iter().flatten().map(|reader| reader.piece).min();
+        let slowest = slowest.unwrap_or(state.dropped + state.pieces.len());
+        let count = slowest.saturating_sub(state.dropped).min(state.pieces.len());
+        let bytes = state.pieces.drain(..count).map(|piece| piece.len() as u64).sum();
+        state.dropped += count;
+        self.refund(state, bytes);
+    }
+
+    /// Gives back what was taken for so many bytes; those that came when it was oversize were not taken.
+    fn refund(&self, state: &mut State, bytes: u64) {
+        let bytes = bytes.min(state.charged);
+        state.charged -= bytes;
+        self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -285,20 +302,6 @@ impl Drop for Fill {
     fn drop(&mut self) {
         let charged = self.lock().charged;
         self.budget.held.fetch_sub(charged, Ordering::Relaxed);
-    }
-}
-
-impl State {
-    /// Lets go of what every reader has, where the answer is only passed on.
-    fn forget_read(&mut self) {
-        if !self.oversize {
-            return;
-        }
-        let slowest = self.readers.iter().flatten().map(|reader| reader.piece).min();
-        let slowest = slowest.unwrap_or(self.dropped + self.pieces.len());
-        let count = slowest.saturating_sub(self.dropped).min(self.pieces.len());
-        self.pieces.drain(..count);
-        self.dropped += count;
     }
 }
 
