@@ -1,5 +1,7 @@
 //! What operators see and do.
 
+use std::time::Instant;
+
 use testkit::{Message, RawClient, Signal, Upstream, Weir, answer, wait};
 
 use crate::{DEADLINE, count, counting, gateway, gateway_with, x_cache};
@@ -147,6 +149,31 @@ fn metrics_and_the_access_log_tell_of_it() {
     for (state, times) in [("hit", 2), ("miss", 1), ("bypass", 1)] {
         assert_eq!(weir.stdout().matches(&format!("\"cache\":\"{state}\"")).count(), times, "{state}");
     }
+}
+
+#[test]
+fn the_duration_of_a_miss_ends_with_its_client_and_not_with_the_fetch() {
+    // More than the sockets take in.
+    let origin = Upstream::start(answer::large(16 << 20));
+    let log = "access_log: {path: stdout, sample: 100%}";
+    let weir = gateway_with(&origin, "{mode: ttl, max_body: 32MiB}", log, "");
+    let mut slow = weir.connect();
+    slow.set_deadline(DEADLINE);
+    let asked = Instant::now();
+    slow.request("GET", "/", &[], "");
+    wait::until(DEADLINE, "the answer to be stored", || count(&weir, "entries") == 1);
+    let fetched = asked.elapsed();
+    wait::until(DEADLINE, "as long again to pass", || asked.elapsed() > fetched * 2);
+    assert_eq!(slow.read_response().body.len(), 16 << 20);
+    let line = wait::some(DEADLINE, "the log", || {
+        weir.stdout().lines().find(|line| line.contains("\"cache\":\"miss\"")).map(str::to_owned)
+    });
+    let duration = line.split_once("\"duration_ms\":").and_then(|(_, rest)| rest.split(',').next()).unwrap();
+    let duration: f64 = duration.parse().unwrap();
+    assert!(
+        duration > fetched.as_secs_f64() * 1000.0,
+        "{line}, although {fetched:?} passed before the first byte was read"
+    );
 }
 
 #[test]

@@ -272,5 +272,9 @@ pub(in crate::exchange) fn kept<C: ClientIo>(
         cache.metrics.stored();
         cache.remember(&primary, &entry);
     }
+    if delivery.is_some() {
+        // The exchange ends with its client, not with the fetch.
+        x.log.ended_ns = 0;
+    }
     x.cache.delivery = delivery;
 }
