@@ -104,7 +104,7 @@ fn hit_2_key(bencher: Bencher<'_, '_>) {
     let mut out = Vec::with_capacity(512);
     bencher.bench_local(|| {
         out.clear();
-        case.policy.write_key(Class::Get, black_box(&URL), None, lines, None, &mut out);
+        case.policy.write_key(Class::Get, black_box(&URL), false, lines, None, &mut out);
         key::hash(&out)
     });
 }

@@ -81,7 +81,7 @@ pub fn heads(bytes: &[u8]) {
     let incoming = Incoming { method, has_content: method == Method::Post, is_upgrade: false, lines: request };
     let Admission::Use(asked) = admit(&policy, incoming) else { return };
     let mut key = Vec::new();
-    policy.write_key(asked.class, &url, None, request, None, &mut key);
+    policy.write_key(asked.class, &url, true, request, None, &mut key);
     assert!(key::url_of(&key).starts_with(b"http://a.example/a?"));
 
     let times = Times { sent_ms: NOW, received_ms: NOW + 50 };

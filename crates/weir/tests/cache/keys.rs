@@ -111,6 +111,29 @@ fn the_scheme_is_the_clients_and_is_believed_of_trusted_proxies_alone() {
 }
 
 #[test]
+fn all_that_an_origin_may_make_links_of_is_kept_apart() {
+    let origin = Upstream::start(|conn, request| {
+        let head = &request.head;
+        let body = [head.all("x-forwarded-host"), head.all("forwarded")].concat().join(" ");
+        conn.respond(200, &[], body)
+    });
+    let weir = gateway_with(&origin, "{mode: ttl}", "trusted_proxies: [127.0.0.0/8]", "");
+    let links: [&[(&str, &str)]; 3] = [
+        &[("X-Forwarded-Host", "a"), ("X-Forwarded-Host", "b")],
+        &[("X-Forwarded-Host", "a"), ("X-Forwarded-Host", "c")],
+        &[("X-Forwarded-Host", "a"), ("Forwarded", "host=b")],
+    ];
+    for fields in links {
+        let (body, state) = ask(&weir, "/", fields);
+        assert_eq!((&*body, state.as_deref()), (&*[fields[0].1, fields[1].1].join(" "), Some("MISS")));
+    }
+    for (client, expected) in [("192.0.2.1", "MISS"), ("192.0.2.2", "HIT")] {
+        let (_, state) = ask(&weir, "/", &[("Forwarded", &format!("for={client};host=a"))]);
+        assert_eq!(state.as_deref(), Some(expected), "clients are not told apart");
+    }
+}
+
+#[test]
 fn the_query_counts_as_configured() {
     let origin = Upstream::start(counting(&[]));
     let weir = gateway(&origin, "{mode: ttl, query: sorted}");

@@ -6,7 +6,7 @@ use h1::{Known, RequestHead};
 
 use super::entry::Entry;
 use super::rules::key::{BodyDigest, Url, set_class};
-use super::rules::{Asked, Class, Lines, LiveLines, vary};
+use super::rules::{Asked, Class, LiveLines, vary};
 use super::store::{Memory, Slot};
 use super::{Cache, RouteCache};
 use crate::server::clock;
@@ -92,9 +92,8 @@ impl RouteCache {
     ) {
         let lines = LiveLines::new(&head.fields, buf);
         let url = url((head, buf), path, peer_is_trusted);
-        let forwarded_host = if peer_is_trusted { lines.first(Known::XForwardedHost) } else { None };
         scratch.key.clear();
-        self.policy.write_key(asked.class, &url, forwarded_host, lines, body, &mut scratch.key);
+        self.policy.write_key(asked.class, &url, peer_is_trusted, lines, body, &mut scratch.key);
         scratch.primary = scratch.key.len();
     }
 }

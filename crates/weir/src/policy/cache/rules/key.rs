@@ -1,7 +1,7 @@
 //! The primary key: which requests may share an answer (RFC 9111 section 2), and never across partitions.
 //!
 //! ```text
-//! scheme://host/path?query 00 class  configuration  forwarded host  partition values  [SHA-256 of the JSON body]
+//! scheme://host/path?query 00 class  configuration  forwarded  partition values  [SHA-256 of the JSON body]
 //! ```
 //!
 //! It begins with the URL, so that a purge by URL or by prefix compares the beginning of keys. Two different sets of inputs never have the same
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::lines::Lines;
 use super::request::Class;
-use super::{Policy, json, query};
+use super::{Policy, forwarded, json, query};
 
 /// A target URI in parts.
 #[derive(Debug, Clone, Copy)]
@@ -42,13 +42,13 @@ impl Policy {
         query::write(&self.query, url.query, out);
     }
 
-    /// Appends the primary key of a request. `forwarded_host` is the `X-Forwarded-Host` that is passed on as it came (from a trusted peer), because
+    /// Appends the primary key of a request. What a trusted peer says of the URL that the client asked for is part of it: it is passed on as it came, and
     /// origins make links of it. `body` belongs to POST and to nothing else.
     pub fn write_key<'a>(
         &self,
         class: Class,
         url: &Url<'_>,
-        forwarded_host: Option<&[u8]>,
+        peer_is_trusted: bool,
         request: impl Lines<'a>,
         body: Option<&BodyDigest>,
         out: &mut Vec<u8>,
@@ -57,7 +57,11 @@ impl Policy {
         out.push(0);
         out.push(class_byte(class));
         sized(out, &self.fingerprint);
-        sized(out, forwarded_host.unwrap_or_default());
+        if peer_is_trusted {
+            forwarded::write(request, out);
+        } else {
+            out.extend_from_slice(forwarded::NOTHING);
+        }
         for (known, name) in &self.partition_by {
             // A field that came in several lines is not the same as one line with a comma: both are told apart.
             for value in request.all().filter(|line| line.known == *known && line.is(name.as_bytes())) {
@@ -124,7 +128,8 @@ fn class_byte(class: Class) -> u8 {
     }
 }
 
-fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends bytes behind their length.
+pub fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     out.extend_from_slice(bytes);
 }

@@ -17,7 +17,7 @@ fn the_key_holds_the_whole_target_uri() {
             query: query.map(str::as_bytes),
         };
         let mut key = Vec::new();
-        http().write_key(Class::Get, &url, None, get("").lines(), None, &mut key);
+        http().write_key(Class::Get, &url, false, get("").lines(), None, &mut key);
         key
     };
     let one = key("http", "a.example", "/a", None);
@@ -40,7 +40,7 @@ fn methods_are_kept_apart() {
     let url = Url { scheme: b"http", authority: b"a", path: b"/", query: None };
     let key = |class| {
         let mut key = Vec::new();
-        http().write_key(class, &url, None, get("").lines(), None, &mut key);
+        http().write_key(class, &url, false, get("").lines(), None, &mut key);
         key
     };
     assert_ne!(key(Class::Get), key(Class::Head));
