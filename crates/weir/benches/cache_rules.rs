@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use divan::{AllocProfiler, Bencher};
 use h1::{Limits, Method, RequestHead, ResponseHead};
-use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore};
+use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
 use weir::policy::cache::rules::key::{self, Url};
 use weir::policy::cache::rules::request::{Incoming, admit};
 use weir::policy::cache::rules::status::{self, Outcome};
@@ -63,7 +63,7 @@ impl Case {
             tags: Vec::new(),
             headers: CacheHeaders { age: true, x_cache: true, cache_status: true },
         };
-        let policy = Policy::new(&cache, ["x-api-key"], None);
+        let policy = Policy::new(&cache, [&LimitKey::Header("x-api-key".into())], None);
         let mut request = RequestHead::default();
         request.parse(REQUEST, 0, REQUEST.len(), &Limits::default()).unwrap();
         let mut response = ResponseHead::default();
@@ -80,9 +80,10 @@ impl Case {
     }
 }
 
-fn incoming(request: &RequestHead) -> Incoming<LiveLines<'_>> {
+fn incoming(request: &RequestHead) -> Incoming<'_, LiveLines<'_>> {
     Incoming {
         method: request.method,
+        query: request.query.map(|query| query.of_buf(REQUEST)),
         has_content: false,
         is_upgrade: request.upgrade,
         lines: LiveLines::new(&request.fields, REQUEST),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use h1::Method;
-use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, Edits};
+use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, Edits, LimitKey};
 use weir::policy::cache::rules::cache_control::{RequestControl, ResponseControl};
 use weir::policy::cache::rules::delivery::{self, Delivery};
 use weir::policy::cache::rules::key::{self, Url};
@@ -78,7 +78,8 @@ pub fn heads(bytes: &[u8]) {
 
     let url = Url { scheme: b"http", authority: b"a.example", path: b"/a", query: Some(b"b=1&a=2") };
     invalidate::each_url(&policy, &url, status, response, |url| assert!(url.starts_with(b"http://a.example/")));
-    let incoming = Incoming { method, has_content: method == Method::Post, is_upgrade: false, lines: request };
+    let has_content = method == Method::Post;
+    let incoming = Incoming { method, query: url.query, has_content, is_upgrade: false, lines: request };
     let Admission::Use(asked) = admit(&policy, incoming) else { return };
     let mut key = Vec::new();
     policy.write_key(asked.class, &url, true, request, None, &mut key);
@@ -154,5 +155,5 @@ fn policy(selector: u8) -> Policy {
         tags: Vec::new(),
         headers: CacheHeaders { age: true, x_cache: true, cache_status: true },
     };
-    Policy::new(&cache, ["x-api-key"], None)
+    Policy::new(&cache, [&LimitKey::Header("x-api-key".into()), &LimitKey::Query("key".into())], None)
 }

@@ -91,6 +91,7 @@ pub async fn run<C: ClientIo>(
     let request = &x.scratch.request;
     let incoming = Incoming {
         method: request.method,
+        query: request.query.map(|query| query.of_buf(buf)),
         has_content: request.body != BodyKind::None,
         is_upgrade: request.upgrade && !action.upgrade.is_empty(),
         lines: LiveLines::new(&request.fields, buf),

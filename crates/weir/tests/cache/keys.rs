@@ -61,7 +61,7 @@ fn an_answer_too_large_to_keep_leaves_the_other_variants_where_they_are() {
             (0..10).try_for_each(|_| conn.write_chunk([b'x'; 10_000]))?;
             conn.write("0\r\n\r\n")
         }
-        value => conn.respond(200, &[("Vary", "X-V")], value.unwrap_or("-").to_owned()),
+        value => conn.respond(200, &[("Vary", "X-V")], value.unwrap_or("-")),
     });
     let weir = gateway(&origin, "{mode: ttl, max_body: 64KiB}");
     for value in ["a", "b", "large"] {
@@ -144,6 +144,20 @@ fn the_query_counts_as_configured() {
     assert_eq!(ask(&weir, "/?id=1&utm=x", &[]).0, ask(&weir, "/?utm=y&id=1", &[]).0);
     assert_ne!(ask(&weir, "/?id=1", &[]).0, ask(&weir, "/?id=2", &[]).0);
     assert_ne!(ask(&weir, "/?id=1", &[]).0, ask(&weir, "/?id=1&%69d=2", &[]).0, "an escaped name is the same name");
+}
+
+#[test]
+fn owners_of_a_key_in_the_query_do_not_share_where_the_cache_leaves_it_out() {
+    let origin = Upstream::start(|conn, request| conn.respond(200, &[], request.head.target()));
+    let limits = "limits:\n  l: {key: 'query:api_key', rate: 1000/s, burst: 1000}";
+    let weir = gateway_with(&origin, "{mode: ttl, query: [page]}", limits, "    limits: [l]\n");
+    for owner in ["a", "b", "a"] {
+        let target = format!("/?page=1&api_key={owner}");
+        assert_eq!(ask(&weir, &target, &[]), (target.clone(), None));
+    }
+    for expected in ["MISS", "HIT"] {
+        assert_eq!(ask(&weir, "/?page=1", &[]).1.as_deref(), Some(expected));
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub mod wire;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::config::{Cache as Settings, CacheStore, Config, Edits, LimitKey, Route};
+use crate::config::{Cache as Settings, CacheStore, Config, Edits, Route};
 use crate::observe::{CacheMetrics, Shard};
 use crate::server::clock;
 use entry::Entry;
@@ -158,11 +158,7 @@ impl RouteCache {
     ) -> Option<Self> {
         let id = route.cache?.0;
         let cache = caches[id].clone();
-        let limits = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
-        let limited_by = limits.filter_map(|key| match key {
-            LimitKey::Header(name) => Some(&**name),
-            _ => None,
-        });
+        let limited_by = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
         // Routes that other fields than host and path tell apart share URLs, and must not share answers.
         let name = (!route.matcher.headers.is_empty()).then_some(&*route.name);
         let policy = Policy::new(&cache.settings, limited_by, name);

@@ -34,6 +34,11 @@ pub fn write(which: &CacheQuery, query: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether a query has a parameter of this name, as an origin reads it.
+pub fn has(query: &[u8], wanted: &str) -> bool {
+    query.split(|&byte| byte == b'&').any(|parameter| decoded(name(parameter)).eq(wanted.bytes()))
+}
+
 /// Collects the parameters that count, how many; `None` if they are too many. Empty ones never count.
 fn collect<'a>(
     query: &'a [u8],

@@ -21,7 +21,7 @@ pub enum NotStored {
     Private,
     /// The request was authorized, and nothing says that others may have the answer (RFC 9111 section 3.5).
     Authorized,
-    /// The request had a cookie or a field that a limit keys on, and nothing says that the answer is for all.
+    /// The request had a cookie, or a field or query parameter that a limit keys on, and nothing says that the answer is for all.
     Guarded,
     /// `Set-Cookie`, and nothing says that the answer is for all.
     SetCookie,

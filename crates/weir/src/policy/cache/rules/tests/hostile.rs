@@ -86,7 +86,7 @@ proptest! {
         let lines = StoredLines(stored);
         let times = Times { sent_ms, received_ms };
         for policy in [http(), ttl(), guessing()] {
-            let Admission::Use(asked) = admit(&policy, Incoming { method: Method::Get, has_content: false, is_upgrade: false, lines }) else { continue };
+            let Admission::Use(asked) = admit(&policy, Incoming { method: Method::Get, query: None, has_content: false, is_upgrade: false, lines }) else { continue };
             let Ok(terms) = consider(&policy, &asked, status, lines, times) else { continue };
             let _ = reuse::assess(&terms, &asked, now_ms);
             let _ = reuse::may_replace_error(&terms, &asked, now_ms);
