@@ -5,7 +5,7 @@
 //!   | look up
 //!   +-- fresh, or stale where that is allowed ----------------> serve (and refresh behind the client's back)
 //!   +-- somebody fetches it already --------------------------> follow: wait, then deliver what comes as it comes
-//!   |        failed: look again (once; then the error is shared)    cannot be shared: forwarded alone
+//!   |        failed: look again (a few times; an error is shared the second time)    cannot be shared: forwarded alone
 //!   `-- nobody does ------------------------------------------> lead: ask the origin, with validators where something is stored
 //!            receive (the head is here): keep | confirmed | stands in for an error | cannot be kept: forwarded as without a cache
 //! ```
@@ -41,6 +41,7 @@ use crate::policy::cache::rules::{Admission, Asked, Bypass, Class, Fwd, LiveLine
 use crate::policy::cache::store::Slot;
 use crate::policy::cache::wire::Stored;
 use crate::server::clock;
+use crate::server::deadline::nanos;
 use crate::server::snapshot::Snapshot;
 use body::body_digest;
 pub use receive::Keeping;
@@ -64,6 +65,9 @@ pub struct CacheSide {
     /// No client waits: what cannot be kept need not be read.
     pub is_background: bool,
 }
+
+/// A request waits for so many fetches of others that come to nothing, because their clients go away or the answer is not for it; then it asks for itself.
+const MOST_WAITS: u32 = 3;
 
 /// What to do for a request.
 enum Step {
@@ -191,7 +195,8 @@ async fn fetch<C: ClientIo>(
     first: Step,
 ) -> Result<(), Error> {
     let mut step = first;
-    // Whether a fetch that this request waited for has failed already.
+    // How many fetches this request waited for in vain, and whether one of them failed for a reason that is the origin's.
+    let mut waits = 0;
     let mut has_failed = false;
     loop {
         match step {
@@ -216,7 +221,12 @@ async fn fetch<C: ClientIo>(
             Step::Lead(lead) => {
                 return self::lead(x, snapshot, route, action, cache, lead).await;
             }
-            Step::Follow(reader) => match follow(x, cache, &asked, reader).await? {
+            Step::Follow(reader) if waits == MOST_WAITS => {
+                drop(reader);
+                cache.metrics.miss();
+                return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
+            }
+            Step::Follow(reader) => match follow(x, snapshot, route, cache, &asked, reader).await? {
                 Followed::Served => return Ok(()),
                 Followed::Apart => {
                     cache.metrics.miss();
@@ -231,6 +241,7 @@ async fn fetch<C: ClientIo>(
                 Followed::Differs => {}
             },
         }
+        waits += 1;
         step = next_step(x, cache, &asked);
     }
 }
@@ -390,16 +401,24 @@ enum Followed {
 
 async fn follow<C: ClientIo>(
     x: &mut Exchange<'_, C>,
+    snapshot: &Snapshot,
+    route: RouteId,
     cache: &RouteCache,
     asked: &Asked,
     reader: Reader,
 ) -> Result<Followed, Error> {
+    // One who waits is as patient as if it asked by itself.
+    let total = snapshot.routes[route.0].choices.first().and_then(|choice| choice.timeouts.total);
+    x.down.deadline.set_at(total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total))));
     let progress = poll_fn(|cx| {
         if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
             return Poll::Ready(Ok(progress));
         }
         if x.down.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(Error::from(Reason::ClientGone)));
+        }
+        if x.down.deadline.poll_passed(cx) {
+            return Poll::Ready(Err(Error::from(Reason::TotalTimeout)));
         }
         Poll::Pending
     });
