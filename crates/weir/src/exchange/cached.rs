@@ -109,7 +109,11 @@ pub async fn run<C: ClientIo>(
     };
     let (asked, digest) = match admission {
         Ok(admitted) => admitted,
-        Err(why) => return around(x, snapshot, route, action, cache, why).await,
+        Err(why) => {
+            cache.metrics.bypassed();
+            x.log.cache = Some("bypass");
+            return forward(x, snapshot, route, action, why.fwd(), None).await;
+        }
     };
     let head = (&x.scratch.request, x.down.buffer.whole());
     let trusted = x.down.client.peer_is_trusted;
@@ -210,12 +214,11 @@ async fn fetch<C: ClientIo>(
                 return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
             }
             Step::Refuse => {
-                cache.metrics.miss();
-                x.log.cache = Some("miss");
+                count_miss(x, cache);
                 return Err(Reason::NotCached.into());
             }
             Step::Forward(fwd) => {
-                cache.metrics.miss();
+                count_miss(x, cache);
                 return forward(x, snapshot, route, action, fwd, None).await;
             }
             Step::Lead(lead) => {
@@ -223,13 +226,13 @@ async fn fetch<C: ClientIo>(
             }
             Step::Follow(reader) if waits == MOST_WAITS => {
                 drop(reader);
-                cache.metrics.miss();
+                count_miss(x, cache);
                 return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
             }
             Step::Follow(reader) => match follow(x, snapshot, route, cache, &asked, reader).await? {
                 Followed::Served => return Ok(()),
                 Followed::Apart => {
-                    cache.metrics.miss();
+                    count_miss(x, cache);
                     return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
                 }
                 Followed::Broken(Some(error)) if has_failed => {
@@ -255,29 +258,18 @@ fn count_hit<C>(x: &mut Exchange<'_, C>, cache: &RouteCache, terms: &Terms) {
     }
 }
 
+fn count_miss<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
+    cache.metrics.miss();
+    x.log.cache = Some("miss");
+}
+
 /// The origin was asked, and a stale answer stands in for its error: a miss that was answered all the same.
 fn count_stand_in<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
     cache.metrics.stale();
     x.log.cache = Some("stale");
 }
 
-/// A request that the cache has no part in; what it changes is no longer answered from the cache.
-async fn around<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
-    snapshot: &Rc<Snapshot>,
-    route: RouteId,
-    action: &Proxy,
-    cache: &RouteCache,
-    why: Bypass,
-) -> Result<(), Error> {
-    cache.metrics.bypassed();
-    x.log.cache = Some("bypass");
-    let told = Outcome::Forwarded { why: why.fwd(), status: None, stored: false, collapsed: None };
-    x.cache.told = Some(told);
-    proxy::run(x, snapshot, route, action).await
-}
-
-/// The request goes to the origin as without a cache.
+/// The request goes to the origin as without a cache; what it changes is no longer answered from the cache.
 async fn forward<C: ClientIo>(
     x: &mut Exchange<'_, C>,
     snapshot: &Rc<Snapshot>,
@@ -286,7 +278,6 @@ async fn forward<C: ClientIo>(
     why: Fwd,
     collapsed: Option<bool>,
 ) -> Result<(), Error> {
-    x.log.cache = Some("miss");
     x.cache.told = Some(Outcome::Forwarded { why, status: None, stored: false, collapsed });
     proxy::run(x, snapshot, route, action).await
 }
@@ -321,8 +312,7 @@ async fn lead<C: ClientIo>(
             Reuse::Validate(_) | Reuse::NotForThisClient => {}
         }
     }
-    cache.metrics.miss();
-    x.log.cache = Some("miss");
+    count_miss(x, cache);
     if asked.must_not_forward() {
         return Err(Reason::NotCached.into());
     }

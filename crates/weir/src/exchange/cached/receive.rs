@@ -81,7 +81,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
     let is_error = reuse::is_error(reply.status);
     if let Some(get) = lead.beside.take() {
-        head_says(x, cache, snapshot, route, (&lead, &get), buf);
+        head_says(x, cache, (&lead, &get), buf);
     }
     let reply = &x.scratch.response;
     if let Some(stored) = lead.stored.clone() {
@@ -99,7 +99,6 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 Freshened::Stored(terms) => (terms, true),
                 Freshened::NotStored(terms, _) => (terms, false),
             };
-            let edits = &snapshot.config().routes[route.0].headers.response;
             // The 304 may name other fields in `Vary` than the stored answer did.
             let filed = kept.then(|| {
                 let mut names = Vec::new();
@@ -107,7 +106,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole())
             });
             let tags = &cache.cache.settings.tags;
-            let head = stored.head.renewed(terms, &fields, filed, lead.sent_ms, edits, tags);
+            let head = stored.head.renewed(terms, &fields, filed, lead.sent_ms, &cache.edits, tags);
             let entry = Arc::new(Entry::new(Arc::new(head), stored.body.clone()));
             cache.metrics.revalidated();
             x.log.cache = Some("revalidated");
@@ -160,14 +159,13 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     let fields = &mut x.scratch.fields;
     fields.clear();
     head::store(policy, lines, times.received_ms, fields);
-    let edits = &snapshot.config().routes[route.0].headers.response;
     let head = Head::new(
         (terms, lead.asked.class),
         fields,
         length,
         (key, varies),
         lead.sent_ms,
-        edits,
+        &cache.edits,
         &cache.cache.settings.tags,
     );
     let head = Arc::new(head);
@@ -187,8 +185,6 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
 fn head_says<C: ClientIo>(
     x: &Exchange<'_, C>,
     cache: &Rc<RouteCache>,
-    snapshot: &Snapshot,
-    route: RouteId,
     (lead, get): (&Lead, &Arc<Entry>),
     buf: &[u8],
 ) {
@@ -217,9 +213,8 @@ fn head_says<C: ClientIo>(
             if !same {
                 return replaced(cache, get);
             }
-            let edits = &snapshot.config().routes[route.0].headers.response;
             let tags = &cache.cache.settings.tags;
-            let head = get.head.renewed(terms, &fields, None, lead.sent_ms, edits, tags);
+            let head = get.head.renewed(terms, &fields, None, lead.sent_ms, &cache.edits, tags);
             let entry = Arc::new(Entry::new(Arc::new(head), get.body.clone()));
             cache.metrics.revalidated();
             if lead.store(&entry) {
