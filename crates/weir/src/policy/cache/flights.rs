@@ -94,11 +94,6 @@ impl Flights {
         is_free
     }
 
-    /// The fetch of a key, if it is under way.
-    pub fn is_under_way(&self, key: &[u8]) -> bool {
-        lock(self.shard(key)).contains_key(key)
-    }
-
     /// Nobody may join this fetch any more.
     pub fn leave(&self, key: &[u8], fill: &Arc<Fill>) {
         let mut map = lock(self.shard(key));

@@ -7,10 +7,6 @@
 //! It begins with the URL, so that a purge by URL or by prefix compares the beginning of keys. Two different sets of inputs never have the same
 //! bytes: each part has a length or an end.
 
-use std::hash::BuildHasher;
-use std::sync::LazyLock;
-
-use foldhash::quality::RandomState;
 use sha2::{Digest, Sha256};
 
 use super::lines::Lines;
@@ -55,7 +51,7 @@ impl Policy {
     ) {
         self.write_url(url, out);
         out.push(0);
-        out.push(class_byte(class));
+        out.push(class.byte());
         sized(out, &self.fingerprint);
         if peer_is_trusted {
             forwarded::write(request, out);
@@ -81,21 +77,13 @@ pub fn set_class(key: &mut [u8], class: Class) {
     if let Some(end) = memchr::memchr(0, key)
         && let Some(byte) = key.get_mut(end + 1)
     {
-        *byte = class_byte(class);
+        *byte = class.byte();
     }
 }
 
 /// The URL part of a key.
 pub fn url_of(key: &[u8]) -> &[u8] {
     &key[..memchr::memchr(0, key).unwrap_or(key.len())]
-}
-
-/// Hash of a key (or of a key and a secondary key, one after the other) for tables in this process: its seed is random, so that nobody outside
-/// can make keys collide. Compare the bytes as well.
-pub fn hash(bytes: &[u8]) -> u128 {
-    static SEEDS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::default(), RandomState::default()]);
-    let [high, low] = &*SEEDS;
-    u128::from(high.hash_one(bytes)) << 64 | u128::from(low.hash_one(bytes))
 }
 
 /// SHA-256 of a key, for stores that outlive this process or are shared: the same everywhere, and it tells nothing of the credentials that a
@@ -117,14 +105,6 @@ impl BodyDigest {
         scratch.clear();
         json::write_canonical(body, scratch)?;
         Ok(BodyDigest(Sha256::digest(&scratch).into()))
-    }
-}
-
-fn class_byte(class: Class) -> u8 {
-    match class {
-        Class::Get => b'G',
-        Class::Head => b'H',
-        Class::Post => b'P',
     }
 }
 

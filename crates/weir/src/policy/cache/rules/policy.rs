@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use h1::Known;
 
+use super::key::sized;
 use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, LimitKey};
 
 /// A cache as one route uses it. Made when the configuration is loaded.
@@ -30,8 +31,6 @@ pub struct Policy {
     pub stale_if_error_ms: Option<u64>,
     /// RFC 5861, where the origin does not say; milliseconds.
     pub stale_while_revalidate_ms: Option<u64>,
-    /// Largest body that is stored, in bytes.
-    pub max_body_bytes: u64,
     /// Fields that are written.
     pub headers: CacheHeaders,
     /// Stands in every key: an answer stored under other rules is never found.
@@ -91,7 +90,6 @@ impl Policy {
             post_json: cache.post_json,
             stale_if_error_ms: cache.stale_if_error.map(millis),
             stale_while_revalidate_ms: cache.stale_while_revalidate.map(millis),
-            max_body_bytes: cache.max_body_bytes,
             headers: cache.headers,
             fingerprint: fingerprint(cache, &guarded, &guarded_query, route),
             guarded,
@@ -108,10 +106,7 @@ impl Policy {
 /// Everything in the configuration that decides which requests share an answer.
 fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], route: Option<&str>) -> Box<[u8]> {
     let mut bytes = Vec::new();
-    let mut text = |text: &str| {
-        bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
-        bytes.extend_from_slice(text.as_bytes());
-    };
+    let mut text = |text: &str| sized(&mut bytes, text.as_bytes());
     text(&cache.name);
     text(match cache.mode {
         CacheMode::Ttl(_) => "ttl",

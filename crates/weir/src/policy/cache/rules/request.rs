@@ -20,6 +20,22 @@ pub enum Class {
     Post,
 }
 
+impl Class {
+    /// What stands for it in keys and stores.
+    pub fn byte(self) -> u8 {
+        match self {
+            Class::Get => b'G',
+            Class::Head => b'H',
+            Class::Post => b'P',
+        }
+    }
+
+    /// Reads [`byte`](Self::byte).
+    pub fn of_byte(byte: u8) -> Option<Self> {
+        [Class::Get, Class::Head, Class::Post].into_iter().find(|class| class.byte() == byte)
+    }
+}
+
 /// What a request asks of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
@@ -75,19 +91,6 @@ impl Bypass {
         match self {
             Bypass::Method => Fwd::Method,
             _ => Fwd::Bypass,
-        }
-    }
-
-    /// One word, for logs.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Bypass::Method => "method",
-            Bypass::Content => "content",
-            Bypass::Upgrade => "upgrade",
-            Bypass::Credentials => "credentials",
-            Bypass::NoStore => "request_no_store",
-            Bypass::OriginPrecondition => "origin_precondition",
-            Bypass::NotJson => "not_json",
         }
     }
 }

@@ -35,25 +35,6 @@ pub enum NotStored {
     Useless,
 }
 
-impl NotStored {
-    /// One word, for logs.
-    pub fn reason(self) -> &'static str {
-        match self {
-            NotStored::Status => "status",
-            NotStored::Partial => "partial",
-            NotStored::NoStore => "no_store",
-            NotStored::Private => "private",
-            NotStored::Authorized => "authorized",
-            NotStored::Guarded => "guarded",
-            NotStored::SetCookie => "set_cookie",
-            NotStored::NotUnderstood => "not_understood",
-            NotStored::Vary => "vary",
-            NotStored::NoFreshness => "no_freshness",
-            NotStored::Useless => "useless",
-        }
-    }
-}
-
 /// Statuses whose caching rules this cache implements (RFC 9111 section 3, "understood").
 fn is_understood(status: u16) -> bool {
     matches!(

@@ -192,9 +192,9 @@ fn post_is_for_plain_json_where_configured() {
 }
 
 #[test]
-fn every_reason_has_a_word_of_its_own() {
-    let bypasses = [
-        Bypass::Method,
+fn a_bypass_is_told_as_one_or_as_a_matter_of_the_method() {
+    assert_eq!(Bypass::Method.fwd(), Fwd::Method);
+    let others = [
         Bypass::Content,
         Bypass::Upgrade,
         Bypass::Credentials,
@@ -202,22 +202,5 @@ fn every_reason_has_a_word_of_its_own() {
         Bypass::OriginPrecondition,
         Bypass::NotJson,
     ];
-    let words: std::collections::HashSet<_> = bypasses.iter().map(|bypass| bypass.reason()).collect();
-    assert_eq!(words.len(), bypasses.len());
-    assert!(bypasses[1..].iter().all(|bypass| bypass.fwd() == Fwd::Bypass));
-    let not_stored = [
-        NotStored::Status,
-        NotStored::Partial,
-        NotStored::NoStore,
-        NotStored::Private,
-        NotStored::Authorized,
-        NotStored::Guarded,
-        NotStored::SetCookie,
-        NotStored::NotUnderstood,
-        NotStored::Vary,
-        NotStored::NoFreshness,
-        NotStored::Useless,
-    ];
-    let words: std::collections::HashSet<_> = not_stored.iter().map(|reason| reason.reason()).collect();
-    assert_eq!(words.len(), not_stored.len());
+    assert!(others.iter().all(|bypass| bypass.fwd() == Fwd::Bypass));
 }
