@@ -13,7 +13,7 @@ use crate::exchange::delivery::Delivery;
 use crate::exchange::downstream::ClientIo;
 use crate::exchange::intake::Intake;
 use crate::policy::cache::RouteCache;
-use crate::policy::cache::entry::{Entry, Head};
+use crate::policy::cache::entry::{Entry, Head, has_tags};
 use crate::policy::cache::lead::Lead;
 use crate::policy::cache::lookup::url;
 use crate::policy::cache::purge::{Event, Which};
@@ -159,6 +159,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     let fields = &mut x.scratch.fields;
     fields.clear();
     head::store(policy, lines, times.received_ms, fields);
+    let tag_fields = &cache.cache.settings.tags[..];
     let head = Head::new(
         (terms, lead.asked.class),
         fields,
@@ -166,7 +167,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         (key, varies),
         lead.sent_ms,
         &cache.edits,
-        &cache.cache.settings.tags,
+        if has_tags(lines, tag_fields) { tag_fields } else { &[] },
     );
     let head = Arc::new(head);
     lead.begin(head.clone());

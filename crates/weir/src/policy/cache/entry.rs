@@ -97,8 +97,16 @@ fn edit(fields: &[u8], edits: &Edits) -> Box<[u8]> {
     lines.into()
 }
 
+/// Whether an answer has a field that carries tags. Most have none, and need not be read for them when they are stored.
+pub fn has_tags<'a>(lines: impl Lines<'a>, names: &[Arc<str>]) -> bool {
+    !names.is_empty() && lines.all().any(|line| names.iter().any(|name| line.is(name.as_bytes())))
+}
+
 /// Tags are separated by commas or spaces: the services that made the two fields known disagree.
 fn tags(fields: StoredLines<'_>, names: &[Arc<str>]) -> Box<[Box<[u8]>]> {
+    if names.is_empty() {
+        return Box::default();
+    }
     let named = fields.all().filter(|line| names.iter().any(|name| line.is(name.as_bytes())));
     let tags = named.flat_map(|line| line.value.split(|byte| matches!(byte, b',' | b' ' | b'\t')));
     tags.filter(|tag| !tag.is_empty()).map(Into::into).collect()
