@@ -11,6 +11,7 @@ use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, Limit
 use weir::policy::cache::rules::key::Url;
 use weir::policy::cache::rules::request::{Incoming, admit};
 use weir::policy::cache::rules::status::{self, Outcome};
+use weir::policy::cache::rules::targeted::Effective;
 use weir::policy::cache::rules::{
     Admission, Asked, Class, LiveLines, Policy, StoredLines, Terms, Times, delivery, head, reuse, storable, vary,
 };
@@ -71,9 +72,10 @@ impl Case {
         let Admission::Use(asked) = admit(&policy, incoming(&request)) else { panic!("not cached") };
         let lines = LiveLines::new(&response.fields, RESPONSE);
         let times = Times { sent_ms: NOW, received_ms: NOW };
-        let terms = storable::consider(&policy, &asked, 200, lines, times).unwrap();
+        let effective = Effective::read(lines);
+        let terms = storable::consider(&policy, &asked, 200, lines, &effective, times).unwrap();
         let (mut stored, mut names, mut secondary) = (Vec::new(), Vec::new(), Vec::new());
-        head::store(&policy, lines, NOW, &mut stored);
+        head::store(&policy, lines, &effective, NOW, &mut stored);
         vary::write_names(lines, &mut names).unwrap();
         vary::write_secondary(&names, LiveLines::new(&request.fields, REQUEST), &mut secondary);
         Case { policy, request, response, asked, terms, stored, names, secondary }
@@ -149,8 +151,9 @@ fn miss_store(bencher: Bencher<'_, '_>) {
     let mut out = Vec::with_capacity(2048);
     bencher.bench_local(|| {
         out.clear();
-        let terms = storable::consider(&case.policy, &case.asked, 200, black_box(lines), times);
-        head::store(&case.policy, lines, NOW, &mut out);
+        let effective = Effective::read(black_box(lines));
+        let terms = storable::consider(&case.policy, &case.asked, 200, lines, &effective, times);
+        head::store(&case.policy, lines, &effective, NOW, &mut out);
         terms
     });
 }

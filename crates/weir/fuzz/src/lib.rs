@@ -11,6 +11,7 @@ use weir::policy::cache::rules::precondition::EntityTag;
 use weir::policy::cache::rules::request::{Incoming, admit};
 use weir::policy::cache::rules::reuse::{self, Reuse};
 use weir::policy::cache::rules::status::{self, Outcome};
+use weir::policy::cache::rules::targeted::Effective;
 use weir::policy::cache::rules::{
     Admission, Class, Lines, Policy, StoredLines, Terms, Times, date, head, invalidate, json, list, query, range, sf,
     storable, update, vary,
@@ -86,12 +87,14 @@ pub fn heads(bytes: &[u8]) {
     assert!(key::url_of(&key).starts_with(b"http://a.example/a?"));
 
     let times = Times { sent_ms: NOW, received_ms: NOW + 50 };
-    let Ok(terms) = storable::consider(&policy, &asked, status, response, times) else { return };
+    let effective = Effective::read(response);
+    let Ok(terms) = storable::consider(&policy, &asked, status, response, &effective, times) else { return };
     assert_eq!(Terms::unpack(&terms.pack()), Some(terms));
     let mut stored = Vec::new();
-    head::store(&policy, response, times.received_ms, &mut stored);
+    head::store(&policy, response, &effective, times.received_ms, &mut stored);
     let mut stored_again = Vec::new();
-    head::store(&policy, StoredLines(&stored), times.received_ms, &mut stored_again);
+    let again = StoredLines(&stored);
+    head::store(&policy, again, &Effective::read(again), times.received_ms, &mut stored_again);
     assert_eq!(stored, stored_again);
 
     let mut names = Vec::new();

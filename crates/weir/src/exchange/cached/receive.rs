@@ -20,6 +20,7 @@ use crate::policy::cache::purge::{Event, Which};
 use crate::policy::cache::rules::key::{set_class, url_of};
 use crate::policy::cache::rules::reuse::{self, may_replace_error};
 use crate::policy::cache::rules::status::Outcome;
+use crate::policy::cache::rules::targeted::Effective;
 use crate::policy::cache::rules::update::{Freshened, HeadEffect};
 use crate::policy::cache::rules::{self, Asked, Class, LiveLines, StoredLines, Times, head, storable, update};
 use crate::server::clock;
@@ -136,7 +137,8 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         BodyKind::Chunked | BodyKind::UntilClose => None,
     };
     let has_room = lead.asked.class == Class::Head || lead.has_room(length.unwrap_or(0));
-    let considered = storable::consider(policy, &lead.asked, reply.status, lines, times);
+    let effective = Effective::read(lines);
+    let considered = storable::consider(policy, &lead.asked, reply.status, lines, &effective, times);
     // A part that says it is the whole must have the length of the whole.
     let is_whole = reply.status != 206 || (length.is_some() && length == rules::range::whole_length(lines));
     // What stands in for the first choice is not what the route wants to be known for.
@@ -158,7 +160,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     let (key, varies) = lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole());
     let fields = &mut x.scratch.fields;
     fields.clear();
-    head::store(policy, lines, times.received_ms, fields);
+    head::store(policy, lines, &effective, times.received_ms, fields);
     let tag_fields = &cache.cache.settings.tags[..];
     let head = Head::new(
         (terms, lead.asked.class),

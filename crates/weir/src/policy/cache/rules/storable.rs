@@ -50,7 +50,7 @@ fn is_never_stored(status: u16) -> bool {
     matches!(status, 0..=199 | 304 | 401 | 407 | 408 | 412 | 416 | 417 | 421 | 425 | 426 | 428 | 429 | 431 | 511 | 600..)
 }
 
-/// Decides whether the answer to a request is stored, by its head. `lines` are the upstream's.
+/// Decides whether the answer to a request is stored, by its head. `lines` are the upstream's, `effective` what they say to this cache.
 ///
 /// # Errors
 /// Why it is not.
@@ -59,9 +59,9 @@ pub fn consider<'a>(
     asked: &Asked,
     status: u16,
     lines: impl Lines<'a>,
+    effective: &Effective,
     times: Times,
 ) -> Result<Terms, NotStored> {
-    let effective = Effective::read(lines);
     let control = &effective.control;
     let status = storable_status(policy, status, lines)?;
 
@@ -89,7 +89,7 @@ pub fn consider<'a>(
     }
     vary::check(lines).map_err(|_| NotStored::Vary)?;
 
-    let terms = terms(policy, &effective, status, lines, times);
+    let terms = terms(policy, effective, status, lines, times);
     if terms.source == LifetimeSource::None && !(terms.always_validate && terms.has_validator) {
         return Err(NotStored::NoFreshness);
     }

@@ -25,6 +25,7 @@ use h1::{Limits, Method, RequestHead, ResponseHead};
 use super::lines::{LiveLines, StoredLines};
 use super::request::{Admission, Asked, Bypass, Incoming, admit};
 use super::storable::{NotStored, consider};
+use super::targeted::Effective;
 use super::*;
 use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
 use std::time::Duration;
@@ -162,13 +163,13 @@ impl Response {
     }
 
     fn consider(&self, policy: &Policy, asked: &Asked) -> Result<Terms, NotStored> {
-        consider(policy, asked, self.head.status, self.lines(), TIMES)
+        consider(policy, asked, self.head.status, self.lines(), &Effective::read(self.lines()), TIMES)
     }
 
     /// Its lines as they are stored.
     fn stored(&self, policy: &Policy) -> Vec<u8> {
         let mut stored = Vec::new();
-        head::store(policy, self.lines(), NOW, &mut stored);
+        head::store(policy, self.lines(), &Effective::read(self.lines()), NOW, &mut stored);
         stored
     }
 }

@@ -87,12 +87,13 @@ proptest! {
         let times = Times { sent_ms, received_ms };
         for policy in [http(), ttl(), guessing()] {
             let Admission::Use(asked) = admit(&policy, Incoming { method: Method::Get, query: None, has_content: false, is_upgrade: false, lines }) else { continue };
-            let Ok(terms) = consider(&policy, &asked, status, lines, times) else { continue };
+            let effective = Effective::read(lines);
+            let Ok(terms) = consider(&policy, &asked, status, lines, &effective, times) else { continue };
             let _ = reuse::assess(&terms, &asked, now_ms);
             let _ = reuse::may_replace_error(&terms, &asked, now_ms);
             let _ = terms.useless_at_ms(now_ms);
             let mut out = Vec::new();
-            head::store(&policy, lines, received_ms, &mut out);
+            head::store(&policy, lines, &effective, received_ms, &mut out);
             for length in [0, 1, u64::MAX] {
                 let delivery = delivery::choose(&asked, lines, &terms, StoredLines(&out), length);
                 let mut sent = Vec::new();
