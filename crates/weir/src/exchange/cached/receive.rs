@@ -172,12 +172,13 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         if has_tags(lines, tag_fields) { tag_fields } else { &[] },
     );
     let head = Arc::new(head);
-    lead.begin(head.clone());
     let delivery = if x.cache.is_background {
+        lead.begin(head.clone());
         None
     } else {
         let outcome = Outcome::Forwarded { why: lead.fwd, status: None, stored: length.is_some(), collapsed: None };
-        lead.reader().map(|reader| begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
+        let reader = lead.begin_and_read(head.clone());
+        Some(begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
     };
     let intake = Intake::new(x.scratch.response.body);
     Received::Keep(Box::new(Keeping { lead, head, intake, delivery, upstream_due: 0, client_due: 0, due: 0 }))

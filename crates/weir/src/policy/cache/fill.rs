@@ -13,7 +13,7 @@
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -155,6 +155,10 @@ impl Fill {
         if !is_whole && (state.dropped > 0 || state.oversize) {
             return None;
         }
+        Some(self.add_reader(&mut state))
+    }
+
+    fn add_reader(self: &Arc<Self>, state: &mut State) -> Reader {
         let free = state.readers.iter().position(Option::is_none);
         let id = free.unwrap_or_else(|| {
             state.readers.push(None);
@@ -162,7 +166,7 @@ impl Fill {
         });
         state.readers[id] = Some(Position::default());
         self.budget.readers.fetch_add(1, Ordering::Relaxed);
-        Some(Reader { fill: self.clone(), id })
+        Reader { fill: self.clone(), id }
     }
 
     /// Whether it will not be kept, and is only passed on.
@@ -180,6 +184,15 @@ impl Fill {
         let mut state = self.lock();
         state.head = Some(head);
         wake(state);
+    }
+
+    /// The head came, and who asked for it reads too.
+    pub fn begin_and_read(self: &Arc<Self>, head: Arc<Head>) -> Reader {
+        let mut state = self.lock();
+        state.head = Some(head);
+        let reader = self.add_reader(&mut state);
+        wake(state);
+        reader
     }
 
     /// A piece of the body came. Once the body is larger than what is kept, it is only passed on.
@@ -293,15 +306,19 @@ impl Fill {
     /// Gives back what was taken for so many bytes; those that came when it was oversize were not taken.
     fn refund(&self, state: &mut State, bytes: u64) {
         let bytes = bytes.min(state.charged);
-        state.charged -= bytes;
-        self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+        if bytes > 0 {
+            state.charged -= bytes;
+            self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Fill {
     fn drop(&mut self) {
-        let charged = self.lock().charged;
-        self.budget.held.fetch_sub(charged, Ordering::Relaxed);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if state.charged > 0 {
+            self.budget.held.fetch_sub(state.charged, Ordering::Relaxed);
+        }
     }
 }
 

@@ -132,11 +132,6 @@ impl Lead {
         Some(lines)
     }
 
-    /// The leader's own reader.
-    pub fn reader(&self) -> Option<Reader> {
-        self.fill.read()
-    }
-
     /// Whether anybody reads what is fetched.
     pub fn is_awaited(&self) -> bool {
         self.fill.readers() > 0
@@ -177,6 +172,11 @@ impl Lead {
     /// The head is here and the answer will be kept, if its body is not too large.
     pub fn begin(&self, head: Arc<Head>) {
         self.fill.begin(head);
+    }
+
+    /// The same, for a leader whose client gets the answer too.
+    pub fn begin_and_read(&self, head: Arc<Head>) -> Reader {
+        self.fill.begin_and_read(head)
     }
 
     /// The whole body is here. Returns the answer if it was stored.
