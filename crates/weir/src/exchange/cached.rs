@@ -174,7 +174,7 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
         };
         lead.stored = stored;
         lead.beside = beside;
-        return Step::Lead(Box::new(lead));
+        return Step::Lead(lead);
     }
 }
 
@@ -362,7 +362,7 @@ async fn recall<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked:
             x.scratch.key.set_class(class);
         }
         for _ in 0..2 {
-            let key: Arc<[u8]> = x.scratch.key.whole().into();
+            let key = x.scratch.key.whole().to_key();
             match cache.recall(&key).await {
                 Some(Stored::Answer(entry)) => return Some(entry),
                 Some(Stored::Varies(varies)) => {

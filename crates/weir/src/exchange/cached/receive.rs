@@ -113,7 +113,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
             x.log.cache = Some("revalidated");
             let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
             if kept {
-                cache.remember(&lead.primary(), &entry);
+                cache.remember(lead.primary(), &entry);
             } else {
                 replaced(cache, &stored);
             }
@@ -266,10 +266,13 @@ pub(in crate::exchange) fn kept<C: ClientIo>(
     keeping: Keeping,
 ) {
     let Keeping { lead, head, delivery, .. } = keeping;
-    let primary = lead.primary();
-    if let (Some(entry), Some(cache)) = (lead.finish(head), &snapshot.routes[route.0].cache) {
+    let Some(cache) = &snapshot.routes[route.0].cache else { return };
+    let primary = cache.remote.is_some().then(|| lead.primary().clone());
+    if let Some(entry) = lead.finish(head) {
         cache.metrics.stored();
-        cache.remember(&primary, &entry);
+        if let Some(primary) = primary {
+            cache.remember(&primary, &entry);
+        }
     }
     if delivery.is_some() {
         // The exchange ends with its client, not with the fetch.

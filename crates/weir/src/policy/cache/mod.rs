@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `rules/` | what may be kept and used again, and how it is sent: RFC 9111 and its neighbours, without input and output |
 //! | `entry.rs` | an answer as it is kept |
+//! | `key.rs` | what it is filed under |
 //! | `store.rs` | the memory store |
 //! | `fill.rs`, `flights.rs` | one fetch for all who miss the same key |
 //! | `lookup.rs` | what a request finds: an answer, a fetch to lead or to follow, or nothing |
@@ -19,6 +20,7 @@ pub mod entry;
 pub mod fill;
 pub mod flights;
 pub mod invalid;
+pub mod key;
 pub mod lead;
 pub mod lookup;
 pub mod purge;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::entry::{Entry, Head};
+use super::key::Key;
 use super::lookup::Varies;
 use super::rules::key::sized;
 use super::rules::{Class, Terms};
@@ -86,7 +87,7 @@ pub fn read(value: Vec<u8>, key: &[u8], edits: &Edits, tag_fields: &[Arc<str>]) 
         return None;
     }
     let at = value.len() - rest.len();
-    let head = Head::new((terms, class), fields, length, (key.into(), varies), asked_ms, edits, tag_fields);
+    let head = Head::new((terms, class), fields, length, (Key::from(key), varies), asked_ms, edits, tag_fields);
     // The body stays where it is.
     Some(Stored::Answer(Arc::new(Entry::new(Arc::new(head), Bytes::from(value).slice(at..)))))
 }

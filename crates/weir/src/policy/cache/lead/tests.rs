@@ -40,11 +40,11 @@ fn asked() -> Asked {
 /// The key of [`entry`].
 fn keys() -> KeyScratch {
     let mut keys = KeyScratch::default();
-    keys.set_primary(b"key");
+    keys.set_primary(&Key::from(&b"key"[..]));
     keys
 }
 
-fn lead(cache: &Arc<Cache>) -> Lead {
+fn lead(cache: &Arc<Cache>) -> Box<Lead> {
     Lead::join(cache, &keys(), asked(), Fwd::UriMiss).expect("nobody leads")
 }
 

@@ -39,7 +39,7 @@ impl Policy {
     }
 
     /// Appends the primary key of a request. What a trusted peer says of the URL that the client asked for is part of it: it is passed on as it came, and
-    /// origins make links of it. `body` belongs to POST and to nothing else.
+    /// origins make links of it. `body` belongs to POST and to nothing else. Returns where the class stands.
     pub fn write_key<'a>(
         &self,
         class: Class,
@@ -48,9 +48,10 @@ impl Policy {
         request: impl Lines<'a>,
         body: Option<&BodyDigest>,
         out: &mut Vec<u8>,
-    ) {
+    ) -> usize {
         self.write_url(url, out);
         out.push(0);
+        let class_at = out.len();
         out.push(class.byte());
         sized(out, &self.fingerprint);
         if peer_is_trusted {
@@ -69,6 +70,7 @@ impl Policy {
         if let Some(BodyDigest(digest)) = body {
             out.extend_from_slice(digest);
         }
+        class_at
     }
 }
 
