@@ -57,13 +57,21 @@ pub struct CacheSide {
     /// What the client still gets of what was fetched.
     delivery: Option<Delivery>,
     /// What the client gets in place of what came from the origin.
-    serve: Option<(Arc<Entry>, Outcome)>,
+    serve: Option<Serve>,
     /// What the client is told when it gets the origin's answer as it is.
     pub(super) told: Option<Outcome>,
     /// The stored answer was not the one that the origin confirmed: the whole must be fetched.
     pub(super) must_fetch_whole: bool,
     /// No client waits: what cannot be kept need not be read.
     pub is_background: bool,
+}
+
+/// An answer that the client gets from the cache after the origin was asked.
+struct Serve {
+    entry: Arc<Entry>,
+    outcome: Outcome,
+    /// It is the origin's own to this request, which says what it says to a range.
+    is_whole: bool,
 }
 
 /// A request waits for so many fetches of others that come to nothing, because their clients go away or the answer is not for it; then it asks for itself.
@@ -329,7 +337,7 @@ async fn lead<C: ClientIo>(
                 x.log.error = Some(error);
                 count_stand_in(x, cache);
                 lead.stand_in(entry.clone());
-                x.cache.serve = Some((entry, Outcome::Rescued { status: None }));
+                x.cache.serve = Some(Serve { entry, outcome: Outcome::Rescued { status: None }, is_whole: false });
             }
             _ => {
                 // What the leader's client did is no news for those who wait.
@@ -340,8 +348,9 @@ async fn lead<C: ClientIo>(
     } else {
         result?;
     }
-    if let Some((entry, outcome)) = x.cache.serve.take() {
-        let terms = cache.cache.terms(&entry);
+    if let Some(Serve { entry, outcome, is_whole }) = x.cache.serve.take() {
+        let asked = Asked { has_range: asked.has_range && !is_whole, ..asked };
+        let terms = if is_whole { entry.head.terms } else { cache.cache.terms(&entry) };
         return serve(x, cache, &asked, &entry, &terms, outcome).await;
     }
     match x.cache.delivery.take() {

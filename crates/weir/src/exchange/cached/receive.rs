@@ -3,12 +3,15 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use h1::BodyKind;
 
+use super::Serve;
 use super::count_stand_in;
 use super::serve::begin_delivery;
 use crate::config::RouteId;
 use crate::exchange::Exchange;
+use crate::exchange::buffer::Buffer;
 use crate::exchange::delivery::Delivery;
 use crate::exchange::downstream::ClientIo;
 use crate::exchange::intake::Intake;
@@ -56,6 +59,8 @@ pub(in crate::exchange) enum Received {
     Forward,
     /// It is kept.
     Keep(Box<Keeping>),
+    /// It is kept already, because the whole of it had come: so many bytes of body. The client gets it from the cache.
+    Kept(usize),
     /// The client gets something else.
     Replaced,
     /// It answers nothing: the request must be sent again without conditions.
@@ -69,8 +74,9 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     x: &mut Exchange<'_, C>,
     snapshot: &Snapshot,
     route: RouteId,
-    buf: &[u8],
+    buffer: &Buffer,
 ) -> Received {
+    let buf = buffer.whole();
     let Some(cache) = &snapshot.routes[route.0].cache else { return Received::Forward };
     let policy = &cache.policy;
     let reply = &x.scratch.response;
@@ -118,14 +124,14 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 replaced(cache, &stored);
             }
             lead.confirmed(entry.clone(), kept);
-            x.cache.serve = Some((entry, outcome));
+            x.cache.serve = Some(Serve { entry, outcome, is_whole: false });
             return Received::Replaced;
         }
         if is_error && may_replace_error(&terms, &lead.asked, times.received_ms) {
             let status = Some(reply.status);
             count_stand_in(x, cache);
             lead.stand_in(stored.clone());
-            x.cache.serve = Some((stored, Outcome::Rescued { status }));
+            x.cache.serve = Some(Serve { entry: stored, outcome: Outcome::Rescued { status }, is_whole: false });
             return Received::Replaced;
         }
     }
@@ -172,6 +178,15 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         if has_tags(lines, tag_fields) { tag_fields } else { &[] },
     );
     let head = Arc::new(head);
+    if let Some(body) = whole_body(x, buffer.filled()) {
+        let entry = Arc::new(Entry::new(head, Bytes::copy_from_slice(body)));
+        let outcome = Outcome::Forwarded { why: lead.fwd, status: None, stored: true, collapsed: None };
+        finish(cache, *lead, entry.clone());
+        if !x.cache.is_background {
+            x.cache.serve = Some(Serve { entry, outcome, is_whole: true });
+        }
+        return Received::Kept(body.len());
+    }
     let delivery = if x.cache.is_background {
         lead.begin(head.clone());
         None
@@ -184,14 +199,17 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     Received::Keep(Box::new(Keeping { lead, head, intake, delivery, upstream_due: 0, client_due: 0, due: 0 }))
 }
 
+/// The body of the reply, where all of it came with the head, as short ones do: then nobody has to wait for it, and nothing to be passed on in pieces.
+fn whole_body<'b, C>(x: &Exchange<'_, C>, came: &'b [u8]) -> Option<&'b [u8]> {
+    match x.scratch.response.body {
+        BodyKind::Length(length) if x.body_read => came.get(..usize::try_from(length).ok()?),
+        _ => None,
+    }
+}
+
 /// What the answer to a forwarded HEAD says of a stored answer to GET (RFC 9111 section 4.3.5): it is confirmed, or another answer by now.
 /// In mode `ttl` it says nothing: there the time decides.
-fn head_says<C: ClientIo>(
-    x: &Exchange<'_, C>,
-    cache: &Rc<RouteCache>,
-    (lead, get): (&Lead, &Arc<Entry>),
-    buf: &[u8],
-) {
+fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Arc<Entry>), buf: &[u8]) {
     let reply = &x.scratch.response;
     let (policy, lines) = (&cache.policy, LiveLines::new(&reply.fields, buf));
     let terms = cache.cache.terms(get);
@@ -258,6 +276,17 @@ fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
     }
 }
 
+/// Keeps a whole answer, here and in a farther level.
+fn finish(cache: &Rc<RouteCache>, lead: Lead, entry: Arc<Entry>) {
+    let primary = cache.remote.is_some().then(|| lead.primary().clone());
+    if lead.finish(entry.clone()) {
+        cache.metrics.stored();
+        if let Some(primary) = primary {
+            cache.remember(&primary, &entry);
+        }
+    }
+}
+
 /// The whole reply is here; the client may still wait for a part of it.
 pub(in crate::exchange) fn kept<C: ClientIo>(
     x: &mut Exchange<'_, C>,
@@ -266,13 +295,9 @@ pub(in crate::exchange) fn kept<C: ClientIo>(
     keeping: Keeping,
 ) {
     let Keeping { lead, head, delivery, .. } = keeping;
-    let Some(cache) = &snapshot.routes[route.0].cache else { return };
-    let primary = cache.remote.is_some().then(|| lead.primary().clone());
-    if let Some(entry) = lead.finish(head) {
-        cache.metrics.stored();
-        if let Some(primary) = primary {
-            cache.remember(&primary, &entry);
-        }
+    match (lead.fill().take_body(), &snapshot.routes[route.0].cache) {
+        (Some(body), Some(cache)) => finish(cache, *lead, Arc::new(Entry::new(head, body))),
+        _ => lead.end(),
     }
     if delivery.is_some() {
         // The exchange ends with its client, not with the fetch.

@@ -187,19 +187,19 @@ impl Lead {
         self.fill.begin_and_read(head)
     }
 
-    /// The whole body is here. Returns the answer if it was stored.
-    pub fn finish(mut self, head: Arc<Head>) -> Option<Arc<Entry>> {
-        let Some(body) = self.fill.take_body() else {
-            self.pass(PASS_NS);
-            self.settle();
-            self.fill.end();
-            return None;
-        };
-        let entry = Arc::new(Entry::new(head, body));
-        let stored = self.store(&entry);
+    /// The whole answer is here. Returns whether it was stored.
+    pub fn finish(mut self, entry: Arc<Entry>) -> bool {
+        let is_stored = self.store(&entry);
         self.settle();
-        self.fill.complete(entry.clone());
-        stored.then_some(entry)
+        self.fill.complete(entry);
+        is_stored
+    }
+
+    /// The whole body was passed on; it was too large to keep.
+    pub fn end(mut self) {
+        self.pass(PASS_NS);
+        self.settle();
+        self.fill.end();
     }
 
     /// A farther level had it.
