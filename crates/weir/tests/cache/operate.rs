@@ -57,6 +57,9 @@ fn a_soft_purge_makes_stale_what_may_still_stand_in() {
     assert_eq!(purge(&weir, r#"{"all": true, "soft": true}"#).text(), r#"{"purged":1}"#);
     assert_eq!(text(&weir, "/"), "answer 2", "the origin is asked again");
     assert_eq!(purge(&weir, r#"{"all": true, "soft": true}"#).text(), r#"{"purged":1}"#);
+    // In the millisecond of the purge it would have been stale for none.
+    let purged = Instant::now();
+    wait::until(DEADLINE, "time that clocks of milliseconds can tell apart", || purged.elapsed().as_millis() > 3);
     origin.stop();
     let reply = weir.get("/");
     assert_eq!((reply.status(), reply.text(), x_cache(&reply)), (200, "answer 2", Some("HIT")));
