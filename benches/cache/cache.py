@@ -22,7 +22,7 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gateway"))
-from generator import load
+from generator import USERS, load
 from record import environment, save, spread
 from rig import GATEWAY_CORE, LOAD_CORE, ROOT, Missing, Rig, cpu_us, free_port, need, output, say
 from table import compare
@@ -100,6 +100,12 @@ def cachez(system):
     return json.loads(fetch(system.admin, "/cachez")[1])
 
 
+def stored(system):
+    """Answers that were stored so far."""
+    text = fetch(system.admin, "/metrics")[1].decode()
+    return sum(float(count) for count in re.findall(r"^cache_stored_total\S* (\S+)$", text, re.MULTILINE))
+
+
 def prove_hits(system, path):
     """The second answer must come from the cache."""
     for _ in range(2):
@@ -142,9 +148,12 @@ def miss_row(rig, rounds):
             pair[prefix] = (cpu_us(system.pids) - before) / seen.requests
         if number:
             samples.append(pair)
-    counts = cachez(miss)
+    counts, kept = cachez(miss), stored(miss)
     if counts["hits"] or not counts["misses"]:
         raise RuntimeError(f"the windows of misses had hits: {counts}")
+    # A fetch whose connection ends with its window is given up.
+    if counts["misses"] - kept > USERS["users"] * (rounds + 1):
+        raise RuntimeError(f"of {counts['misses']} misses {kept:.0f} were stored")
     miss.stop()
     plain.stop()
     middle = [statistics.median(pair[prefix] for pair in samples) for prefix in ("/miss/", "/plain/")]

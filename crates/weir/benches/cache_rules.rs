@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use divan::{AllocProfiler, Bencher};
 use h1::{Limits, Method, RequestHead, ResponseHead};
-use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore};
-use weir::policy::cache::rules::key::{self, Url};
+use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
+use weir::policy::cache::rules::key::Url;
 use weir::policy::cache::rules::request::{Incoming, admit};
 use weir::policy::cache::rules::status::{self, Outcome};
+use weir::policy::cache::rules::targeted::Effective;
 use weir::policy::cache::rules::{
     Admission, Asked, Class, LiveLines, Policy, StoredLines, Terms, Times, delivery, head, reuse, storable, vary,
 };
@@ -63,7 +64,7 @@ impl Case {
             tags: Vec::new(),
             headers: CacheHeaders { age: true, x_cache: true, cache_status: true },
         };
-        let policy = Policy::new(&cache, ["x-api-key"], None);
+        let policy = Policy::new(&cache, [&LimitKey::Header("x-api-key".into())], None);
         let mut request = RequestHead::default();
         request.parse(REQUEST, 0, REQUEST.len(), &Limits::default()).unwrap();
         let mut response = ResponseHead::default();
@@ -71,18 +72,20 @@ impl Case {
         let Admission::Use(asked) = admit(&policy, incoming(&request)) else { panic!("not cached") };
         let lines = LiveLines::new(&response.fields, RESPONSE);
         let times = Times { sent_ms: NOW, received_ms: NOW };
-        let terms = storable::consider(&policy, &asked, 200, lines, times).unwrap();
+        let effective = Effective::read(lines);
+        let terms = storable::consider(&policy, &asked, 200, lines, &effective, times).unwrap();
         let (mut stored, mut names, mut secondary) = (Vec::new(), Vec::new(), Vec::new());
-        head::store(&policy, lines, NOW, &mut stored);
+        head::store(&policy, lines, &effective, NOW, &mut stored);
         vary::write_names(lines, &mut names).unwrap();
         vary::write_secondary(&names, LiveLines::new(&request.fields, REQUEST), &mut secondary);
         Case { policy, request, response, asked, terms, stored, names, secondary }
     }
 }
 
-fn incoming(request: &RequestHead) -> Incoming<LiveLines<'_>> {
+fn incoming(request: &RequestHead) -> Incoming<'_, LiveLines<'_>> {
     Incoming {
         method: request.method,
+        query: request.query.map(|query| query.of_buf(REQUEST)),
         has_content: false,
         is_upgrade: request.upgrade,
         lines: LiveLines::new(&request.fields, REQUEST),
@@ -96,7 +99,7 @@ fn hit_1_admit(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| admit(&case.policy, incoming(black_box(&case.request))));
 }
 
-/// Writes the key and hashes it.
+/// Writes the key.
 #[divan::bench]
 fn hit_2_key(bencher: Bencher<'_, '_>) {
     let case = Case::new();
@@ -104,8 +107,8 @@ fn hit_2_key(bencher: Bencher<'_, '_>) {
     let mut out = Vec::with_capacity(512);
     bencher.bench_local(|| {
         out.clear();
-        case.policy.write_key(Class::Get, black_box(&URL), None, lines, None, &mut out);
-        key::hash(&out)
+        case.policy.write_key(Class::Get, black_box(&URL), false, lines, None, &mut out);
+        out.len()
     });
 }
 
@@ -115,7 +118,11 @@ fn hit_3_vary(bencher: Bencher<'_, '_>) {
     let case = Case::new();
     let lines = LiveLines::new(&case.request.fields, REQUEST);
     let mut scratch = Vec::with_capacity(512);
-    bencher.bench_local(|| vary::matches(&case.names, &case.secondary, black_box(lines), &mut scratch));
+    bencher.bench_local(|| {
+        scratch.clear();
+        vary::write_secondary(&case.names, black_box(lines), &mut scratch);
+        scratch == case.secondary
+    });
 }
 
 /// Decides and writes the head.
@@ -144,8 +151,9 @@ fn miss_store(bencher: Bencher<'_, '_>) {
     let mut out = Vec::with_capacity(2048);
     bencher.bench_local(|| {
         out.clear();
-        let terms = storable::consider(&case.policy, &case.asked, 200, black_box(lines), times);
-        head::store(&case.policy, lines, NOW, &mut out);
+        let effective = Effective::read(black_box(lines));
+        let terms = storable::consider(&case.policy, &case.asked, 200, lines, &effective, times);
+        head::store(&case.policy, lines, &effective, NOW, &mut out);
         terms
     });
 }

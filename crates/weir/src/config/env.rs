@@ -19,7 +19,6 @@ use super::raw::target::{LimitKeyText, TargetUrl};
 use super::raw::text::{Address, FieldValue, Method, Network};
 use super::raw::units::{Rate, Size, Time};
 use super::raw::{self, File, Route};
-use super::supported::{Feature, has};
 use super::yaml::Environment;
 
 const PYTHON: &str = "python";
@@ -74,14 +73,14 @@ impl Variables<'_> {
             routes: At::from(routes()),
             ..File::default()
         };
-        if let (Some(limits), true) = (limits, has(Feature::Limits)) {
+        if let Some(limits) = limits {
             file.defaults.limits = limits.iter().map(|(name, _)| name.clone()).collect();
             file.limits = limits;
         }
-        if let (Some(cache), true) = (cache, has(Feature::Caches)) {
+        if let Some(cache) = cache {
             file.defaults.cache = OrNone::Some(CACHE.to_owned().into());
             file.caches = Map::from_iter([(CACHE.to_owned(), cache)]);
-            file.redis = redis.filter(|_| has(Feature::RedisCaches));
+            file.redis = redis;
         }
         file
     }
@@ -124,7 +123,7 @@ impl Variables<'_> {
     fn service(&mut self, variable: &'static str, play: DemoService) -> raw::Upstream {
         let url = self.parse(variable, None, |text| {
             let url = TargetUrl::from_str(text)?;
-            if url.tls && !has(Feature::Tls) {
+            if url.tls {
                 return Err("`https://` is not supported yet".to_owned());
             }
             Ok(Some(url))
@@ -204,9 +203,6 @@ impl Variables<'_> {
     fn redis(&mut self) -> Option<At<raw::Redis>> {
         let used = self.parse("CACHE_BACKEND", false, |text| match text {
             "memory" => Ok(false),
-            "redis" if has(Feature::Caches) && !has(Feature::RedisCaches) => {
-                Err("`redis` is not supported yet; write `memory`".to_owned())
-            }
             "redis" => Ok(true),
             _ => Err(format!("expected `memory` or `redis`, found `{text}`")),
         });

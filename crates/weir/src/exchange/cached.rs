@@ -5,7 +5,7 @@
 //!   | look up
 //!   +-- fresh, or stale where that is allowed ----------------> serve (and refresh behind the client's back)
 //!   +-- somebody fetches it already --------------------------> follow: wait, then deliver what comes as it comes
-//!   |        failed: look again (once; then the error is shared)    cannot be shared: forwarded alone
+//!   |        failed: look again (a few times; an error is shared the second time)    cannot be shared: forwarded alone
 //!   `-- nobody does ------------------------------------------> lead: ask the origin, with validators where something is stored
 //!            receive (the head is here): keep | confirmed | stands in for an error | cannot be kept: forwarded as without a cache
 //! ```
@@ -41,6 +41,7 @@ use crate::policy::cache::rules::{Admission, Asked, Bypass, Class, Fwd, LiveLine
 use crate::policy::cache::store::Slot;
 use crate::policy::cache::wire::Stored;
 use crate::server::clock;
+use crate::server::deadline::nanos;
 use crate::server::snapshot::Snapshot;
 use body::body_digest;
 pub use receive::Keeping;
@@ -56,7 +57,7 @@ pub struct CacheSide {
     /// What the client still gets of what was fetched.
     delivery: Option<Delivery>,
     /// What the client gets in place of what came from the origin.
-    serve: Option<(Arc<Entry>, Outcome)>,
+    serve: Option<Serve>,
     /// What the client is told when it gets the origin's answer as it is.
     pub(super) told: Option<Outcome>,
     /// The stored answer was not the one that the origin confirmed: the whole must be fetched.
@@ -64,6 +65,17 @@ pub struct CacheSide {
     /// No client waits: what cannot be kept need not be read.
     pub is_background: bool,
 }
+
+/// An answer that the client gets from the cache after the origin was asked.
+struct Serve {
+    entry: Arc<Entry>,
+    outcome: Outcome,
+    /// It is the origin's own to this request, which says what it says to a range.
+    is_whole: bool,
+}
+
+/// A request waits for so many fetches of others that come to nothing, because their clients go away or the answer is not for it; then it asks for itself.
+const MOST_WAITS: u32 = 3;
 
 /// What to do for a request.
 enum Step {
@@ -91,6 +103,7 @@ pub async fn run<C: ClientIo>(
     let request = &x.scratch.request;
     let incoming = Incoming {
         method: request.method,
+        query: request.query.map(|query| query.of_buf(buf)),
         has_content: request.body != BodyKind::None,
         is_upgrade: request.upgrade && !action.upgrade.is_empty(),
         lines: LiveLines::new(&request.fields, buf),
@@ -104,7 +117,11 @@ pub async fn run<C: ClientIo>(
     };
     let (asked, digest) = match admission {
         Ok(admitted) => admitted,
-        Err(why) => return around(x, snapshot, route, action, cache, why).await,
+        Err(why) => {
+            cache.metrics.bypassed();
+            x.log.cache = Some("bypass");
+            return forward(x, snapshot, route, action, why.fwd(), None).await;
+        }
     };
     let head = (&x.scratch.request, x.down.buffer.whole());
     let trusted = x.down.client.peer_is_trusted;
@@ -165,7 +182,7 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
         };
         lead.stored = stored;
         lead.beside = beside;
-        return Step::Lead(Box::new(lead));
+        return Step::Lead(lead);
     }
 }
 
@@ -190,7 +207,8 @@ async fn fetch<C: ClientIo>(
     first: Step,
 ) -> Result<(), Error> {
     let mut step = first;
-    // Whether a fetch that this request waited for has failed already.
+    // How many fetches this request waited for in vain, and whether one of them failed for a reason that is the origin's.
+    let mut waits = 0;
     let mut has_failed = false;
     loop {
         match step {
@@ -204,25 +222,29 @@ async fn fetch<C: ClientIo>(
                 return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
             }
             Step::Refuse => {
-                cache.metrics.miss();
-                x.log.cache = Some("miss");
+                count_miss(x, cache);
                 return Err(Reason::NotCached.into());
             }
             Step::Forward(fwd) => {
-                cache.metrics.miss();
+                count_miss(x, cache);
                 return forward(x, snapshot, route, action, fwd, None).await;
             }
             Step::Lead(lead) => {
                 return self::lead(x, snapshot, route, action, cache, lead).await;
             }
-            Step::Follow(reader) => match follow(x, cache, &asked, reader).await? {
+            Step::Follow(reader) if waits == MOST_WAITS => {
+                drop(reader);
+                count_miss(x, cache);
+                return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
+            }
+            Step::Follow(reader) => match follow(x, snapshot, route, cache, &asked, reader).await? {
                 Followed::Served => return Ok(()),
                 Followed::Apart => {
-                    cache.metrics.miss();
+                    count_miss(x, cache);
                     return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
                 }
                 Followed::Broken(Some(error)) if has_failed => {
-                    cache.metrics.miss();
+                    count_miss(x, cache);
                     return Err(error);
                 }
                 Followed::Broken(error) => has_failed |= error.is_some(),
@@ -230,6 +252,7 @@ async fn fetch<C: ClientIo>(
                 Followed::Differs => {}
             },
         }
+        waits += 1;
         step = next_step(x, cache, &asked);
     }
 }
@@ -243,29 +266,18 @@ fn count_hit<C>(x: &mut Exchange<'_, C>, cache: &RouteCache, terms: &Terms) {
     }
 }
 
+fn count_miss<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
+    cache.metrics.miss();
+    x.log.cache = Some("miss");
+}
+
 /// The origin was asked, and a stale answer stands in for its error: a miss that was answered all the same.
 fn count_stand_in<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
     cache.metrics.stale();
     x.log.cache = Some("stale");
 }
 
-/// A request that the cache has no part in; what it changes is no longer answered from the cache.
-async fn around<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
-    snapshot: &Rc<Snapshot>,
-    route: RouteId,
-    action: &Proxy,
-    cache: &RouteCache,
-    why: Bypass,
-) -> Result<(), Error> {
-    cache.metrics.bypassed();
-    x.log.cache = Some("bypass");
-    let told = Outcome::Forwarded { why: why.fwd(), status: None, stored: false, collapsed: None };
-    x.cache.told = Some(told);
-    proxy::run(x, snapshot, route, action).await
-}
-
-/// The request goes to the origin as without a cache.
+/// The request goes to the origin as without a cache; what it changes is no longer answered from the cache.
 async fn forward<C: ClientIo>(
     x: &mut Exchange<'_, C>,
     snapshot: &Rc<Snapshot>,
@@ -274,7 +286,6 @@ async fn forward<C: ClientIo>(
     why: Fwd,
     collapsed: Option<bool>,
 ) -> Result<(), Error> {
-    x.log.cache = Some("miss");
     x.cache.told = Some(Outcome::Forwarded { why, status: None, stored: false, collapsed });
     proxy::run(x, snapshot, route, action).await
 }
@@ -309,8 +320,7 @@ async fn lead<C: ClientIo>(
             Reuse::Validate(_) | Reuse::NotForThisClient => {}
         }
     }
-    cache.metrics.miss();
-    x.log.cache = Some("miss");
+    count_miss(x, cache);
     if asked.must_not_forward() {
         return Err(Reason::NotCached.into());
     }
@@ -327,7 +337,7 @@ async fn lead<C: ClientIo>(
                 x.log.error = Some(error);
                 count_stand_in(x, cache);
                 lead.stand_in(entry.clone());
-                x.cache.serve = Some((entry, Outcome::Rescued { status: None }));
+                x.cache.serve = Some(Serve { entry, outcome: Outcome::Rescued { status: None }, is_whole: false });
             }
             _ => {
                 // What the leader's client did is no news for those who wait.
@@ -338,8 +348,9 @@ async fn lead<C: ClientIo>(
     } else {
         result?;
     }
-    if let Some((entry, outcome)) = x.cache.serve.take() {
-        let terms = cache.cache.terms(&entry);
+    if let Some(Serve { entry, outcome, is_whole }) = x.cache.serve.take() {
+        let asked = Asked { has_range: asked.has_range && !is_whole, ..asked };
+        let terms = if is_whole { entry.head.terms } else { cache.cache.terms(&entry) };
         return serve(x, cache, &asked, &entry, &terms, outcome).await;
     }
     match x.cache.delivery.take() {
@@ -360,7 +371,7 @@ async fn recall<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked:
             x.scratch.key.set_class(class);
         }
         for _ in 0..2 {
-            let key: Arc<[u8]> = x.scratch.key.whole().into();
+            let key = x.scratch.key.whole().to_key();
             match cache.recall(&key).await {
                 Some(Stored::Answer(entry)) => return Some(entry),
                 Some(Stored::Varies(varies)) => {
@@ -389,10 +400,15 @@ enum Followed {
 
 async fn follow<C: ClientIo>(
     x: &mut Exchange<'_, C>,
+    snapshot: &Snapshot,
+    route: RouteId,
     cache: &RouteCache,
     asked: &Asked,
     reader: Reader,
 ) -> Result<Followed, Error> {
+    // One who waits is as patient as if it asked by itself.
+    let total = snapshot.routes[route.0].choices.first().and_then(|choice| choice.timeouts.total);
+    x.down.deadline.set_at(total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total))));
     let progress = poll_fn(|cx| {
         if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
             return Poll::Ready(Ok(progress));
@@ -400,9 +416,16 @@ async fn follow<C: ClientIo>(
         if x.down.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(Error::from(Reason::ClientGone)));
         }
+        if x.down.deadline.poll_passed(cx) {
+            return Poll::Ready(Err(Error::from(Reason::TotalTimeout)));
+        }
         Poll::Pending
     });
-    let progress = progress.await?;
+    let progress = progress.await;
+    if progress.as_ref().is_err_and(|error| error.reason == Reason::TotalTimeout) {
+        count_miss(x, cache);
+    }
+    let progress = progress?;
     let now_ms = clock::unix_ms();
     let outcome = Outcome::Forwarded { why: Fwd::UriMiss, status: None, stored: false, collapsed: Some(true) };
     match progress {

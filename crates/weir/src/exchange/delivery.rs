@@ -6,11 +6,9 @@ use bytes::Bytes;
 use h1::{BodyKind, encode};
 
 use super::downstream::{ClientIo, Downstream};
-use super::stream::Outgoing;
+use super::stream::{COPIED, Outgoing};
 use crate::policy::cache::fill::{Piece, Reader};
 
-/// Pieces up to this size are copied behind what waits, so that one plain write takes all.
-const COPIED: usize = 8 * 1024;
 /// No more is put together before it is written.
 const GATHERED: usize = 16 * 1024;
 
@@ -94,19 +92,28 @@ impl Delivery {
             }
             match piece {
                 Piece::Bytes(bytes) if bytes.len() <= COPIED => self.copy(&bytes, out),
-                Piece::Rest(entry, at) if entry.body.len() - at <= COPIED => self.copy(&entry.body[at..], out),
-                Piece::Bytes(bytes) => self.hand_on(bytes, out),
-                Piece::Rest(entry, at) => self.hand_on(entry.body.slice(at..), out),
-                Piece::End => {
-                    self.ended = true;
-                    if self.chunks {
-                        encode::last_chunk(out);
-                    }
+                Piece::Rest(entry, at) if entry.body.len() - at <= COPIED => {
+                    self.copy(&entry.body[at..], out);
+                    self.end(out);
                 }
+                Piece::Bytes(bytes) => self.hand_on(bytes, out),
+                Piece::Rest(entry, at) => {
+                    self.hand_on(entry.body.slice(at..), out);
+                    // What ends chunks has to wait until the piece is written.
+                    self.ended = !self.chunks;
+                }
+                Piece::End => self.end(out),
                 Piece::Broken => {}
             }
         }
         None
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.ended = true;
+        if self.chunks {
+            encode::last_chunk(out);
+        }
     }
 
     fn copy(&mut self, bytes: &[u8], out: &mut Vec<u8>) {

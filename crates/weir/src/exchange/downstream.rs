@@ -8,11 +8,8 @@ use tokio::net::TcpStream;
 
 use super::buffer::{Buffer, Buffers};
 use super::identity::Client;
-use super::stream::{Io, Outgoing, poll_read};
+use super::stream::{COPIED, Io, Outgoing, poll_read};
 use crate::server::deadline::Deadline;
-
-/// A body up to this size is copied behind its head, so that one plain write takes both.
-const COPIED: usize = 8 * 1024;
 
 /// A byte stream from a client.
 pub trait ClientIo: Io {

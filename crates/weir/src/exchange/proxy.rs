@@ -332,9 +332,15 @@ async fn converse<C: ClientIo>(
     }
 
     // On a route with a cache the reply may be kept, or stand for something that is kept.
-    let mut keeping = match cached::receive(x, plan.snapshot, plan.route, up.buffer.whole()) {
+    let mut keeping = match cached::receive(x, plan.snapshot, plan.route, &up.buffer) {
         Received::Forward => None,
         Received::Keep(keeping) => Some(keeping),
+        Received::Kept(body) => {
+            up.buffer.consume(body);
+            note_upstream_time(x, sent_at, clock::now_ns());
+            succeed(lease, status);
+            return Ok(request_sent && x.scratch.response.keep_alive);
+        }
         Received::Replaced => {
             succeed(lease, status);
             let is_empty = x.scratch.response.body == BodyKind::None;
@@ -373,12 +379,16 @@ async fn converse<C: ClientIo>(
         None => x.answer = Answer::Complete,
         Some(keeping) => cached::kept(x, plan.snapshot, plan.route, *keeping),
     }
-    // Time until the reply's last bytes were there, as the event loop saw them; the rest is the gateway's own.
+    note_upstream_time(x, sent_at, done_ns);
+    succeed(lease, status);
+    Ok(request_sent && x.scratch.response.keep_alive)
+}
+
+/// Time until the reply's last bytes were there, as the event loop saw them; the rest is the gateway's own.
+fn note_upstream_time<C>(x: &mut Exchange<'_, C>, sent_at: u64, done_ns: u64) {
     let last_read = clock::turn_ns().max(sent_at);
     x.log.upstream_ns = Some(last_read - sent_at);
     x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns) + done_ns.saturating_sub(last_read));
-    succeed(lease, status);
-    Ok(request_sent && x.scratch.response.keep_alive)
 }
 
 /// The target answered; some statuses say that it cannot serve.

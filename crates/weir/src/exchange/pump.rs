@@ -7,11 +7,7 @@ use h1::{BodyDecoder, BodyEvent, BodyKind, ParseError, encode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::buffer::{Buffer, Buffers, LARGE};
-use super::stream::{Outgoing, poll_read};
-
-/// Forwarded pieces up to this size are copied behind what waits, so that one plain write takes all; larger ones are written from
-/// where they lie, with `writev`.
-const COPIED: usize = 8 * 1024;
+use super::stream::{COPIED, Outgoing, poll_read};
 
 /// Why a body could not be brought over.
 #[derive(Debug)]

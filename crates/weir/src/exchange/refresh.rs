@@ -87,7 +87,7 @@ pub(super) fn begin<C: ClientIo>(
         found: x.found,
         client: x.down.client.clone(),
         head: x.down.buffer.whole()[request.method_name.range().start..request.end].to_vec(),
-        lead: Box::new(lead),
+        lead,
     };
     spawn_local(run(worker, refetch));
 }

@@ -86,6 +86,9 @@ pub fn poll_read<S: AsyncRead + Unpin>(
     }
 }
 
+/// Pieces up to this size are copied behind what waits, so that one plain write takes all; larger ones are written from where they lie, with `writev`.
+pub const COPIED: usize = 8 * 1024;
+
 /// Bytes on their way out: a piece that was put together, then a piece that is forwarded as it lies in a read buffer. Both go out
 /// in one system call.
 #[derive(Debug, Default)]

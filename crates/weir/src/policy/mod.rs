@@ -2,4 +2,5 @@
 
 pub mod cache;
 pub mod cors;
+pub mod form;
 pub mod limit;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use testkit::{Gate, RawClient, Upstream, answer, wait};
 
@@ -205,6 +206,21 @@ fn what_cannot_be_shared_is_asked_for_by_each_and_then_nobody_waits() {
 }
 
 #[test]
+fn who_asks_after_a_change_does_not_wait_for_a_fetch_that_began_before_it() {
+    let gate = Gate::new();
+    let old = answer::gated(&gate, answer::ok("old"));
+    let origin = Upstream::start(answer::in_turn([old, answer::ok("changed"), answer::ok("new")]));
+    let weir = gateway(&origin, TTL);
+    let mut early = asking(&weir, 1, "/", &[]).remove(0);
+    origin.wait_for_requests(1);
+    assert_eq!(weir.request("PUT", "/", &[], "new").text(), "changed");
+    assert_eq!(weir.get("/").text(), "new");
+    gate.open();
+    assert_eq!(early.read_response().text(), "old");
+    assert_eq!(weir.get("/").text(), "new", "the old answer is not used when it is here");
+}
+
+#[test]
 fn partitions_never_share_a_fetch() {
     let gate = Gate::new();
     let echo: answer::Answer = Box::new(|conn, request| {
@@ -271,6 +287,69 @@ fn an_answer_too_large_to_keep_still_reaches_all_who_waited_for_it_whole() {
     }
     assert_eq!(origin.request_count(), 1);
     assert_eq!(count(&weir, "hits"), 0);
+}
+
+/// A gateway with one worker, so that those who wait get their turn in the order in which they came. Its upstream has a timeout.
+fn one_worker(origin: &Upstream, total: &str) -> testkit::Weir {
+    let yaml = format!(
+        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 1\naccess_log: {{path: stdout, sample: 100%}}\nupstreams:\n  u:\n    \
+         targets: [{}]\n    retry: {{extra_attempts: 0}}\n    timeouts: {{total: {total}}}\ncaches:\n  c: {TTL}\n\
+         routes:\n  - match: {{path: /*}}\n    upstream: u\n    cache: c\n",
+        origin.url()
+    );
+    testkit::Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
+}
+
+#[test]
+fn who_waited_for_several_fetches_in_vain_asks_for_himself() {
+    let gate = Gate::new();
+    let origin = Upstream::start(answer::gated(&gate, answer::ok("whole")));
+    let weir = one_worker(&origin, "none");
+    let mut clients = asking(&weir, 1, "/", &[]);
+    origin.wait_for_requests(1);
+    for number in 1..=5 {
+        clients.extend(asking(&weir, 1, "/", &[]));
+        wait_for_followers(&weir, number);
+    }
+    for round in 1..=3 {
+        clients.remove(0).reset();
+        // The next of them leads.
+        origin.wait_for_requests(round + 1);
+        wait_for_followers(&weir, if round < 3 { 5 - round } else { 0 });
+    }
+    origin.wait_for_requests(6);
+    gate.open();
+    for mut client in clients {
+        assert_eq!(client.read_response().text(), "whole");
+    }
+    assert_eq!(origin.request_count(), 6);
+}
+
+#[test]
+fn who_waits_is_no_more_patient_than_who_asks() {
+    let origin = Upstream::start(answer::stall());
+    let weir = one_worker(&origin, "1s");
+    let ask = |name: &str| asking(&weir, 1, "/", &[("User-Agent", name)]).remove(0);
+    let first = ask("first");
+    origin.wait_for_requests(1);
+    // This one keeps a place in front for the one that comes late.
+    let place = ask("place");
+    wait_for_followers(&weir, 1);
+    let mut waiting = ask("waiting");
+    wait_for_followers(&weir, 2);
+    place.reset();
+    wait_for_followers(&weir, 1);
+    let since = Instant::now();
+    wait::until(DEADLINE, "time that deadlines can tell apart", || since.elapsed() > Duration::from_millis(100));
+    let mut late = ask("late");
+    wait_for_followers(&weir, 2);
+    first.reset();
+    origin.wait_for_requests(2);
+    assert_eq!((waiting.read_response().status(), late.read_response().status()), (504, 504));
+    let log = wait::some(DEADLINE, "the log", || Some(weir.stdout()).filter(|log| log.contains("late")));
+    let place_of =
+        |name: &str| log.find(&format!("\"user_agent\":\"{name}\"")).unwrap_or_else(|| panic!("no {name} in {log}"));
+    assert!(place_of("waiting") < place_of("late"), "{log}");
 }
 
 /// Waits until so many requests wait for the fetch of another.

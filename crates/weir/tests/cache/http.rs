@@ -130,6 +130,55 @@ fn ranges_are_cut_from_whole_entries() {
 }
 
 #[test]
+fn a_range_that_the_origin_answers_with_the_whole_is_answered_so() {
+    let origin = Upstream::start(|conn, _| conn.respond(200, &[("Cache-Control", "max-age=100")], "0123456789"));
+    let weir = gateway(&origin, HTTP);
+    let reply = ask(&weir, &[("Range", "bytes=0-3")]);
+    assert_eq!((reply.status(), reply.text(), x_cache(&reply)), (200, "0123456789", Some("MISS")));
+    let reply = ask(&weir, &[("Range", "bytes=0-3")]);
+    assert_eq!((reply.status(), reply.text(), x_cache(&reply)), (206, "0123", Some("HIT")));
+}
+
+/// The body may come with the head, after it, or in part.
+#[test]
+fn an_answer_is_the_same_however_its_bytes_come() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Upstream::start(move |conn, request| {
+            let early: usize = request.head.target().trim_start_matches('/').parse().unwrap();
+            let (head, body) =
+                ("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\nContent-Length: 10\r\n\r\n", "0123456789");
+            conn.write([head, &body[..early]].concat())?;
+            if early < 10 {
+                conn.pass(&gate)?;
+            }
+            conn.write(&body[early..])
+        })
+    };
+    let weir = gateway(&origin, HTTP);
+    for (number, early) in [10, 0, 4].into_iter().enumerate() {
+        let target = format!("/{early}");
+        let mut client = weir.connect();
+        client.request("GET", &target, &[], "");
+        origin.wait_for_requests(number + 1);
+        if early < 10 {
+            assert_eq!(client.read_head().status(), 200);
+            gate.release();
+            assert_eq!(client.read_body(), b"0123456789");
+        } else {
+            let reply = client.read_response();
+            assert_eq!((reply.text(), reply.field("content-length")), ("0123456789", Some("10")));
+            assert!(reply.field("cache-status").is_some_and(|status| status.contains("; stored; ttl=")), "{reply:?}");
+        }
+        let reply = weir.get(&target);
+        assert_eq!((reply.text(), x_cache(&reply)), ("0123456789", Some("HIT")), "{early}");
+    }
+    assert_eq!((count(&weir, "hits"), count(&weir, "misses")), (3, 3));
+    assert!(origin.accepted() <= 2, "each of two workers uses its connection again");
+}
+
+#[test]
 fn a_range_that_misses_is_the_origins_affair() {
     let origin = Upstream::start(|conn, request| {
         assert_eq!(request.head.field("range"), Some("bytes=0-1"));

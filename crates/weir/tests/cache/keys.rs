@@ -54,6 +54,25 @@ fn what_an_origin_begins_to_vary_on_later_is_kept_apart_too() {
 }
 
 #[test]
+fn an_answer_too_large_to_keep_leaves_the_other_variants_where_they_are() {
+    let origin = Upstream::start(|conn, request| match request.head.field("x-v") {
+        Some("large") => {
+            conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            (0..10).try_for_each(|_| conn.write_chunk([b'x'; 10_000]))?;
+            conn.write("0\r\n\r\n")
+        }
+        value => conn.respond(200, &[("Vary", "X-V")], value.unwrap_or("-")),
+    });
+    let weir = gateway(&origin, "{mode: ttl, max_body: 64KiB}");
+    for value in ["a", "b", "large"] {
+        weir.request("GET", "/", &[("X-V", value)], "");
+    }
+    for value in ["a", "b"] {
+        assert_eq!(ask(&weir, "/", &[("X-V", value)]), (value.to_owned(), Some("HIT".to_owned())));
+    }
+}
+
+#[test]
 fn hosts_paths_and_queries_are_kept_apart() {
     let origin = Upstream::start(|conn, request| {
         let body = format!("{} {}", request.head.field("host").unwrap_or("-"), request.head.target());
@@ -92,6 +111,29 @@ fn the_scheme_is_the_clients_and_is_believed_of_trusted_proxies_alone() {
 }
 
 #[test]
+fn all_that_an_origin_may_make_links_of_is_kept_apart() {
+    let origin = Upstream::start(|conn, request| {
+        let head = &request.head;
+        let body = [head.all("x-forwarded-host"), head.all("forwarded")].concat().join(" ");
+        conn.respond(200, &[], body)
+    });
+    let weir = gateway_with(&origin, "{mode: ttl}", "trusted_proxies: [127.0.0.0/8]", "");
+    let links: [&[(&str, &str)]; 3] = [
+        &[("X-Forwarded-Host", "a"), ("X-Forwarded-Host", "b")],
+        &[("X-Forwarded-Host", "a"), ("X-Forwarded-Host", "c")],
+        &[("X-Forwarded-Host", "a"), ("Forwarded", "host=b")],
+    ];
+    for fields in links {
+        let (body, state) = ask(&weir, "/", fields);
+        assert_eq!((&*body, state.as_deref()), (&*[fields[0].1, fields[1].1].join(" "), Some("MISS")));
+    }
+    for (client, expected) in [("192.0.2.1", "MISS"), ("192.0.2.2", "HIT")] {
+        let (_, state) = ask(&weir, "/", &[("Forwarded", &format!("for={client};host=a"))]);
+        assert_eq!(state.as_deref(), Some(expected), "clients are not told apart");
+    }
+}
+
+#[test]
 fn the_query_counts_as_configured() {
     let origin = Upstream::start(counting(&[]));
     let weir = gateway(&origin, "{mode: ttl, query: sorted}");
@@ -102,6 +144,20 @@ fn the_query_counts_as_configured() {
     assert_eq!(ask(&weir, "/?id=1&utm=x", &[]).0, ask(&weir, "/?utm=y&id=1", &[]).0);
     assert_ne!(ask(&weir, "/?id=1", &[]).0, ask(&weir, "/?id=2", &[]).0);
     assert_ne!(ask(&weir, "/?id=1", &[]).0, ask(&weir, "/?id=1&%69d=2", &[]).0, "an escaped name is the same name");
+}
+
+#[test]
+fn owners_of_a_key_in_the_query_do_not_share_where_the_cache_leaves_it_out() {
+    let origin = Upstream::start(|conn, request| conn.respond(200, &[], request.head.target()));
+    let limits = "limits:\n  l: {key: 'query:api_key', rate: 1000/s, burst: 1000}";
+    let weir = gateway_with(&origin, "{mode: ttl, query: [page]}", limits, "    limits: [l]\n");
+    for owner in ["a", "b", "a"] {
+        let target = format!("/?page=1&api_key={owner}");
+        assert_eq!(ask(&weir, &target, &[]), (target.clone(), None));
+    }
+    for expected in ["MISS", "HIT"] {
+        assert_eq!(ask(&weir, "/?page=1", &[]).1.as_deref(), Some(expected));
+    }
 }
 
 #[test]

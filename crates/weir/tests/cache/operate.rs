@@ -1,6 +1,8 @@
 //! What operators see and do.
 
-use testkit::{Message, RawClient, Signal, Upstream, Weir, wait};
+use std::time::Instant;
+
+use testkit::{Message, RawClient, Signal, Upstream, Weir, answer, wait};
 
 use crate::{DEADLINE, count, counting, gateway, gateway_with, x_cache};
 
@@ -55,6 +57,9 @@ fn a_soft_purge_makes_stale_what_may_still_stand_in() {
     assert_eq!(purge(&weir, r#"{"all": true, "soft": true}"#).text(), r#"{"purged":1}"#);
     assert_eq!(text(&weir, "/"), "answer 2", "the origin is asked again");
     assert_eq!(purge(&weir, r#"{"all": true, "soft": true}"#).text(), r#"{"purged":1}"#);
+    // In the millisecond of the purge it would have been stale for none.
+    let purged = Instant::now();
+    wait::until(DEADLINE, "time that clocks of milliseconds can tell apart", || purged.elapsed().as_millis() > 3);
     origin.stop();
     let reply = weir.get("/");
     assert_eq!((reply.status(), reply.text(), x_cache(&reply)), (200, "answer 2", Some("HIT")));
@@ -75,6 +80,23 @@ fn a_fetch_that_began_before_a_purge_does_not_bring_back_what_was_purged() {
     assert_eq!(client.read_response().text(), "old");
     assert_eq!(x_cache(&weir.get("/")), Some("MISS"));
     assert_eq!(x_cache(&weir.get("/")), Some("HIT"));
+}
+
+#[test]
+fn who_asks_after_a_purge_does_not_wait_for_a_fetch_that_began_before_it() {
+    let gate = testkit::Gate::new();
+    let old = answer::gated(&gate, answer::ok("old"));
+    let origin = Upstream::start(answer::in_turn([old, answer::ok("new")]));
+    let weir = gateway(&origin, "{mode: ttl}");
+    let mut early = weir.connect();
+    early.request("GET", "/", &[], "");
+    origin.wait_for_requests(1);
+    purge(&weir, r#"{"all": true}"#);
+    assert_eq!(text(&weir, "/"), "new");
+    gate.open();
+    assert_eq!(early.read_response().text(), "old");
+    let reply = weir.get("/");
+    assert_eq!((reply.text(), x_cache(&reply)), ("new", Some("HIT")), "the old answer took no place of the new one");
 }
 
 #[test]
@@ -130,6 +152,31 @@ fn metrics_and_the_access_log_tell_of_it() {
     for (state, times) in [("hit", 2), ("miss", 1), ("bypass", 1)] {
         assert_eq!(weir.stdout().matches(&format!("\"cache\":\"{state}\"")).count(), times, "{state}");
     }
+}
+
+#[test]
+fn the_duration_of_a_miss_ends_with_its_client_and_not_with_the_fetch() {
+    // More than the sockets take in.
+    let origin = Upstream::start(answer::large(16 << 20));
+    let log = "access_log: {path: stdout, sample: 100%}";
+    let weir = gateway_with(&origin, "{mode: ttl, max_body: 32MiB}", log, "");
+    let mut slow = weir.connect();
+    slow.set_deadline(DEADLINE);
+    let asked = Instant::now();
+    slow.request("GET", "/", &[], "");
+    wait::until(DEADLINE, "the answer to be stored", || count(&weir, "entries") == 1);
+    let fetched = asked.elapsed();
+    wait::until(DEADLINE, "as long again to pass", || asked.elapsed() > fetched * 2);
+    assert_eq!(slow.read_response().body.len(), 16 << 20);
+    let line = wait::some(DEADLINE, "the log", || {
+        weir.stdout().lines().find(|line| line.contains("\"cache\":\"miss\"")).map(str::to_owned)
+    });
+    let duration = line.split_once("\"duration_ms\":").and_then(|(_, rest)| rest.split(',').next()).unwrap();
+    let duration: f64 = duration.parse().unwrap();
+    assert!(
+        duration > fetched.as_secs_f64() * 1000.0,
+        "{line}, although {fetched:?} passed before the first byte was read"
+    );
 }
 
 #[test]

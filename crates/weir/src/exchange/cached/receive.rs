@@ -3,23 +3,27 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use h1::BodyKind;
 
+use super::Serve;
 use super::count_stand_in;
 use super::serve::begin_delivery;
 use crate::config::RouteId;
 use crate::exchange::Exchange;
+use crate::exchange::buffer::Buffer;
 use crate::exchange::delivery::Delivery;
 use crate::exchange::downstream::ClientIo;
 use crate::exchange::intake::Intake;
 use crate::policy::cache::RouteCache;
-use crate::policy::cache::entry::{Entry, Head};
+use crate::policy::cache::entry::{Entry, Head, has_tags};
 use crate::policy::cache::lead::Lead;
 use crate::policy::cache::lookup::url;
 use crate::policy::cache::purge::{Event, Which};
 use crate::policy::cache::rules::key::{set_class, url_of};
 use crate::policy::cache::rules::reuse::{self, may_replace_error};
 use crate::policy::cache::rules::status::Outcome;
+use crate::policy::cache::rules::targeted::Effective;
 use crate::policy::cache::rules::update::{Freshened, HeadEffect};
 use crate::policy::cache::rules::{self, Asked, Class, LiveLines, StoredLines, Times, head, storable, update};
 use crate::server::clock;
@@ -55,6 +59,8 @@ pub(in crate::exchange) enum Received {
     Forward,
     /// It is kept.
     Keep(Box<Keeping>),
+    /// It is kept already, because the whole of it had come: so many bytes of body. The client gets it from the cache.
+    Kept(usize),
     /// The client gets something else.
     Replaced,
     /// It answers nothing: the request must be sent again without conditions.
@@ -68,8 +74,9 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     x: &mut Exchange<'_, C>,
     snapshot: &Snapshot,
     route: RouteId,
-    buf: &[u8],
+    buffer: &Buffer,
 ) -> Received {
+    let buf = buffer.whole();
     let Some(cache) = &snapshot.routes[route.0].cache else { return Received::Forward };
     let policy = &cache.policy;
     let reply = &x.scratch.response;
@@ -81,7 +88,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
     let is_error = reuse::is_error(reply.status);
     if let Some(get) = lead.beside.take() {
-        head_says(x, cache, snapshot, route, (&lead, &get), buf);
+        head_says(x, cache, (&lead, &get), buf);
     }
     let reply = &x.scratch.response;
     if let Some(stored) = lead.stored.clone() {
@@ -99,7 +106,6 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 Freshened::Stored(terms) => (terms, true),
                 Freshened::NotStored(terms, _) => (terms, false),
             };
-            let edits = &snapshot.config().routes[route.0].headers.response;
             // The 304 may name other fields in `Vary` than the stored answer did.
             let filed = kept.then(|| {
                 let mut names = Vec::new();
@@ -107,25 +113,25 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole())
             });
             let tags = &cache.cache.settings.tags;
-            let head = stored.head.renewed(terms, &fields, filed, lead.sent_ms, edits, tags);
+            let head = stored.head.renewed(terms, &fields, filed, lead.sent_ms, &cache.edits, tags);
             let entry = Arc::new(Entry::new(Arc::new(head), stored.body.clone()));
             cache.metrics.revalidated();
             x.log.cache = Some("revalidated");
             let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
             if kept {
-                cache.remember(&lead.primary(), &entry);
+                cache.remember(lead.primary(), &entry);
             } else {
                 replaced(cache, &stored);
             }
             lead.confirmed(entry.clone(), kept);
-            x.cache.serve = Some((entry, outcome));
+            x.cache.serve = Some(Serve { entry, outcome, is_whole: false });
             return Received::Replaced;
         }
         if is_error && may_replace_error(&terms, &lead.asked, times.received_ms) {
             let status = Some(reply.status);
             count_stand_in(x, cache);
             lead.stand_in(stored.clone());
-            x.cache.serve = Some((stored, Outcome::Rescued { status }));
+            x.cache.serve = Some(Serve { entry: stored, outcome: Outcome::Rescued { status }, is_whole: false });
             return Received::Replaced;
         }
     }
@@ -137,7 +143,8 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         BodyKind::Chunked | BodyKind::UntilClose => None,
     };
     let has_room = lead.asked.class == Class::Head || lead.has_room(length.unwrap_or(0));
-    let considered = storable::consider(policy, &lead.asked, reply.status, lines, times);
+    let effective = Effective::read(lines);
+    let considered = storable::consider(policy, &lead.asked, reply.status, lines, &effective, times);
     // A part that says it is the whole must have the length of the whole.
     let is_whole = reply.status != 206 || (length.is_some() && length == rules::range::whole_length(lines));
     // What stands in for the first choice is not what the route wants to be known for.
@@ -159,39 +166,50 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     let (key, varies) = lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole());
     let fields = &mut x.scratch.fields;
     fields.clear();
-    head::store(policy, lines, times.received_ms, fields);
-    let edits = &snapshot.config().routes[route.0].headers.response;
+    head::store(policy, lines, &effective, times.received_ms, fields);
+    let tag_fields = &cache.cache.settings.tags[..];
     let head = Head::new(
         (terms, lead.asked.class),
         fields,
         length,
         (key, varies),
         lead.sent_ms,
-        edits,
-        &cache.cache.settings.tags,
+        &cache.edits,
+        if has_tags(lines, tag_fields) { tag_fields } else { &[] },
     );
     let head = Arc::new(head);
-    lead.begin(head.clone());
+    if let Some(body) = whole_body(x, buffer.filled()) {
+        let entry = Arc::new(Entry::new(head, Bytes::copy_from_slice(body)));
+        let outcome = Outcome::Forwarded { why: lead.fwd, status: None, stored: true, collapsed: None };
+        finish(cache, *lead, entry.clone());
+        if !x.cache.is_background {
+            x.cache.serve = Some(Serve { entry, outcome, is_whole: true });
+        }
+        return Received::Kept(body.len());
+    }
     let delivery = if x.cache.is_background {
+        lead.begin(head.clone());
         None
     } else {
         let outcome = Outcome::Forwarded { why: lead.fwd, status: None, stored: length.is_some(), collapsed: None };
-        lead.reader().map(|reader| begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
+        let reader = lead.begin_and_read(head.clone());
+        Some(begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
     };
     let intake = Intake::new(x.scratch.response.body);
     Received::Keep(Box::new(Keeping { lead, head, intake, delivery, upstream_due: 0, client_due: 0, due: 0 }))
 }
 
+/// The body of the reply, where all of it came with the head, as short ones do: then nobody has to wait for it, and nothing to be passed on in pieces.
+fn whole_body<'b, C>(x: &Exchange<'_, C>, came: &'b [u8]) -> Option<&'b [u8]> {
+    match x.scratch.response.body {
+        BodyKind::Length(length) if x.body_read => came.get(..usize::try_from(length).ok()?),
+        _ => None,
+    }
+}
+
 /// What the answer to a forwarded HEAD says of a stored answer to GET (RFC 9111 section 4.3.5): it is confirmed, or another answer by now.
 /// In mode `ttl` it says nothing: there the time decides.
-fn head_says<C: ClientIo>(
-    x: &Exchange<'_, C>,
-    cache: &Rc<RouteCache>,
-    snapshot: &Snapshot,
-    route: RouteId,
-    (lead, get): (&Lead, &Arc<Entry>),
-    buf: &[u8],
-) {
+fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Arc<Entry>), buf: &[u8]) {
     let reply = &x.scratch.response;
     let (policy, lines) = (&cache.policy, LiveLines::new(&reply.fields, buf));
     let terms = cache.cache.terms(get);
@@ -217,9 +235,8 @@ fn head_says<C: ClientIo>(
             if !same {
                 return replaced(cache, get);
             }
-            let edits = &snapshot.config().routes[route.0].headers.response;
             let tags = &cache.cache.settings.tags;
-            let head = get.head.renewed(terms, &fields, None, lead.sent_ms, edits, tags);
+            let head = get.head.renewed(terms, &fields, None, lead.sent_ms, &cache.edits, tags);
             let entry = Arc::new(Entry::new(Arc::new(head), get.body.clone()));
             cache.metrics.revalidated();
             if lead.store(&entry) {
@@ -259,6 +276,17 @@ fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
     }
 }
 
+/// Keeps a whole answer, here and in a farther level.
+fn finish(cache: &Rc<RouteCache>, lead: Lead, entry: Arc<Entry>) {
+    let primary = cache.remote.is_some().then(|| lead.primary().clone());
+    if lead.finish(entry.clone()) {
+        cache.metrics.stored();
+        if let Some(primary) = primary {
+            cache.remember(&primary, &entry);
+        }
+    }
+}
+
 /// The whole reply is here; the client may still wait for a part of it.
 pub(in crate::exchange) fn kept<C: ClientIo>(
     x: &mut Exchange<'_, C>,
@@ -267,10 +295,13 @@ pub(in crate::exchange) fn kept<C: ClientIo>(
     keeping: Keeping,
 ) {
     let Keeping { lead, head, delivery, .. } = keeping;
-    let primary = lead.primary();
-    if let (Some(entry), Some(cache)) = (lead.finish(head), &snapshot.routes[route.0].cache) {
-        cache.metrics.stored();
-        cache.remember(&primary, &entry);
+    match (lead.fill().take_body(), &snapshot.routes[route.0].cache) {
+        (Some(body), Some(cache)) => finish(cache, *lead, Arc::new(Entry::new(head, body))),
+        _ => lead.end(),
+    }
+    if delivery.is_some() {
+        // The exchange ends with its client, not with the fetch.
+        x.log.ended_ns = 0;
     }
     x.cache.delivery = delivery;
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use h1::encode;
 
+use super::key::Key;
 use super::lead::Filed;
 use super::lookup::Varies;
 use super::rules::{Class, Lines, StoredLines, Terms};
@@ -25,7 +26,7 @@ pub struct Head {
     /// Length of the body, where the origin said it.
     pub length: Option<u64>,
     /// What it is filed under.
-    pub key: Arc<[u8]>,
+    pub key: Key,
     /// What tells it apart from other answers of its URL, if something does.
     pub varies: Option<Arc<Varies>>,
     /// When the origin was asked for it, in milliseconds since the Unix epoch.
@@ -97,8 +98,16 @@ fn edit(fields: &[u8], edits: &Edits) -> Box<[u8]> {
     lines.into()
 }
 
+/// Whether an answer has a field that carries tags. Most have none, and need not be read for them when they are stored.
+pub fn has_tags<'a>(lines: impl Lines<'a>, names: &[Arc<str>]) -> bool {
+    !names.is_empty() && lines.all().any(|line| names.iter().any(|name| line.is(name.as_bytes())))
+}
+
 /// Tags are separated by commas or spaces: the services that made the two fields known disagree.
 fn tags(fields: StoredLines<'_>, names: &[Arc<str>]) -> Box<[Box<[u8]>]> {
+    if names.is_empty() {
+        return Box::default();
+    }
     let named = fields.all().filter(|line| names.iter().any(|name| line.is(name.as_bytes())));
     let tags = named.flat_map(|line| line.value.split(|byte| matches!(byte, b',' | b' ' | b'\t')));
     tags.filter(|tag| !tag.is_empty()).map(Into::into).collect()
@@ -113,12 +122,14 @@ pub struct Entry {
     pub body: Bytes,
     /// When an operator called it stale, in milliseconds since the Unix epoch; 0: never.
     purged_ms: AtomicU64,
+    size: usize,
 }
 
 impl Entry {
     /// A whole answer.
     pub fn new(head: Arc<Head>, body: Bytes) -> Self {
-        Entry { head, body, purged_ms: AtomicU64::new(0) }
+        let size = size_of::<Entry>() + head.size() + body.len();
+        Entry { head, body, purged_ms: AtomicU64::new(0), size }
     }
 
     /// The terms on which it may be used, if its URL was not invalidated.
@@ -140,7 +151,7 @@ impl Entry {
 
     /// Bytes of memory.
     pub fn size(&self) -> usize {
-        size_of::<Entry>() + self.head.size() + self.body.len()
+        self.size
     }
 }
 
@@ -166,7 +177,7 @@ pub(crate) mod tests {
             for_all: false,
             has_validator: false,
         };
-        let filed: Filed = (Arc::from(&b"key"[..]), None);
+        let filed: Filed = (Key::from(&b"key"[..]), None);
         let fields = b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nCache-Tag: a, b\r\nX-Old: 1\r\n";
         let head = Head::new((terms, Class::Get), fields, None, filed, 0, &Edits::default(), &["cache-tag".into()]);
         Entry::new(Arc::new(head), Bytes::copy_from_slice(body.as_bytes()))

@@ -13,7 +13,7 @@
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -155,6 +155,10 @@ impl Fill {
         if !is_whole && (state.dropped > 0 || state.oversize) {
             return None;
         }
+        Some(self.add_reader(&mut state))
+    }
+
+    fn add_reader(self: &Arc<Self>, state: &mut State) -> Reader {
         let free = state.readers.iter().position(Option::is_none);
         let id = free.unwrap_or_else(|| {
             state.readers.push(None);
@@ -162,7 +166,7 @@ impl Fill {
         });
         state.readers[id] = Some(Position::default());
         self.budget.readers.fetch_add(1, Ordering::Relaxed);
-        Some(Reader { fill: self.clone(), id })
+        Reader { fill: self.clone(), id }
     }
 
     /// Whether it will not be kept, and is only passed on.
@@ -182,6 +186,15 @@ impl Fill {
         wake(state);
     }
 
+    /// The head came, and who asked for it reads too.
+    pub fn begin_and_read(self: &Arc<Self>, head: Arc<Head>) -> Reader {
+        let mut state = self.lock();
+        state.head = Some(head);
+        let reader = self.add_reader(&mut state);
+        wake(state);
+        reader
+    }
+
     /// A piece of the body came. Once the body is larger than what is kept, it is only passed on.
     pub fn push(&self, piece: Bytes) {
         let length = piece.len() as u64;
@@ -189,14 +202,14 @@ impl Fill {
         state.bytes += length;
         if !state.oversize {
             if state.bytes > self.limit || !self.budget.take(length) {
+                // What it holds still counts, until the slowest reader has it.
                 state.oversize = true;
-                self.refund(&mut state);
             } else {
                 state.charged += length;
             }
         }
         state.pieces.push(piece);
-        state.forget_read();
+        self.forget_read(&mut state);
         wake(state);
     }
 
@@ -206,7 +219,7 @@ impl Fill {
         if !state.oversize {
             return Poll::Ready(());
         }
-        state.forget_read();
+        self.forget_read(&mut state);
         let held: u64 = state.pieces.iter().map(|piece| piece.len() as u64).sum();
         if held <= WINDOW {
             return Poll::Ready(());
@@ -241,7 +254,8 @@ impl Fill {
         // Readers go on from the entry.
         state.dropped += state.pieces.len();
         state.pieces.clear();
-        self.refund(&mut state);
+        let charged = state.charged;
+        self.refund(&mut state, charged);
         wake(state);
     }
 
@@ -276,29 +290,35 @@ impl Fill {
         wake(state);
     }
 
-    fn refund(&self, state: &mut State) {
-        self.budget.held.fetch_sub(std::mem::take(&mut state.charged), Ordering::Relaxed);
+    /// Lets go of what every reader has, where the answer is only passed on.
+    fn forget_read(&self, state: &mut State) {
+        if !state.oversize {
+            return;
+        }
+        let slowest = state.readers.iter().flatten().map(|reader| reader.piece).min();
+        let slowest = slowest.unwrap_or(state.dropped + state.pieces.len());
+        let count = slowest.saturating_sub(state.dropped).min(state.pieces.len());
+        let bytes = state.pieces.drain(..count).map(|piece| piece.len() as u64).sum();
+        state.dropped += count;
+        self.refund(state, bytes);
+    }
+
+    /// Gives back what was taken for so many bytes; those that came when it was oversize were not taken.
+    fn refund(&self, state: &mut State, bytes: u64) {
+        let bytes = bytes.min(state.charged);
+        if bytes > 0 {
+            state.charged -= bytes;
+            self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Fill {
     fn drop(&mut self) {
-        let charged = self.lock().charged;
-        self.budget.held.fetch_sub(charged, Ordering::Relaxed);
-    }
-}
-
-impl State {
-    /// Lets go of what every reader has, where the answer is only passed on.
-    fn forget_read(&mut self) {
-        if !self.oversize {
-            return;
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if state.charged > 0 {
+            self.budget.held.fetch_sub(state.charged, Ordering::Relaxed);
         }
-        let slowest = self.readers.iter().flatten().map(|reader| reader.piece).min();
-        let slowest = slowest.unwrap_or(self.dropped + self.pieces.len());
-        let count = slowest.saturating_sub(self.dropped).min(self.pieces.len());
-        self.pieces.drain(..count);
-        self.dropped += count;
     }
 }
 

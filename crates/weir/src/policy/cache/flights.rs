@@ -1,78 +1,128 @@
 //! Which fetches are under way, so that one key is asked for once.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
-use foldhash::fast::RandomState;
-use std::hash::BuildHasher;
-
 use super::fill::{Budget, Fill, Reader};
+use super::invalid::Invalidated;
+use super::key::{Hashed, Key, KeyRef};
+use super::rules::key::url_of;
 use crate::server::shared::lock;
 
 const SHARDS: usize = 32;
 
-type Map = HashMap<Arc<[u8]>, Arc<Fill>, RandomState>;
+/// By hash of the key: where two keys in 2^64 have the same, who comes second fetches for himself.
+type Map = HashMap<u64, Flight, Hashed>;
+
+/// When a fetch began, as far as it matters to those who would join it.
+#[derive(Debug, Clone, Copy)]
+pub struct Began {
+    /// How often the cache had been purged.
+    pub purges: u64,
+    /// Milliseconds since the Unix epoch.
+    pub at_ms: u64,
+}
+
+#[derive(Debug)]
+struct Flight {
+    key: Key,
+    fill: Arc<Fill>,
+    began: Began,
+}
+
+impl Flight {
+    /// Whether its answer will do for a request that comes `now`: not after a purge or a change of the URL, which it knows nothing of.
+    fn will_do(&self, now: Began, invalidated: &Invalidated) -> bool {
+        self.began.purges >= now.purges && !invalidated.covers(url_of(&self.key), self.began.at_ms)
+    }
+}
 
 /// Fetches by key. Touched by misses only.
 #[derive(Debug)]
 pub struct Flights {
     shards: [Mutex<Map>; SHARDS],
-    hasher: RandomState,
 }
 
 /// What a miss finds.
 #[derive(Debug)]
 pub enum Joined {
-    /// Nobody fetches it: the caller does, and leaves the key when it is done.
-    Lead(Arc<Fill>, Arc<[u8]>),
+    /// Nobody fetches it: the caller does, and leaves the key when it is done if the fetch is known under it.
+    Lead {
+        /// The fetch.
+        fill: Arc<Fill>,
+        /// Its key.
+        key: Key,
+        /// Whether others find it.
+        is_known: bool,
+    },
     /// Somebody does.
     Follow(Reader),
 }
 
 impl Default for Flights {
     fn default() -> Self {
-        Flights { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::default() }
+        Flights { shards: std::array::from_fn(|_| Mutex::default()) }
     }
 }
 
 impl Flights {
-    fn shard(&self, key: &[u8]) -> &Mutex<Map> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    /// Other bits of the hash than those by which the map of a shard deals its entries.
+    fn shard(&self, hash: u64) -> &Mutex<Map> {
+        &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// Joins the fetch of a key, or begins it.
-    pub fn join(&self, key: &[u8], limit: u64, budget: &Arc<Budget>) -> Joined {
-        let mut map = lock(self.shard(key));
-        // One that began to forget is for those who came in time.
-        if let Some(reader) = map.get(key).and_then(|fill| fill.read()) {
-            return Joined::Follow(reader);
+    /// Joins the fetch of a key, or begins it. One that would bring what was purged or changed meanwhile is left to those who wait for it.
+    pub fn join(
+        &self,
+        key: KeyRef<'_>,
+        (limit, budget): (u64, &Arc<Budget>),
+        now: Began,
+        invalidated: &Invalidated,
+    ) -> Joined {
+        let hash = key.hash_value();
+        let mut map = lock(self.shard(hash));
+        let entry = map.entry(hash);
+        let mut is_known = true;
+        if let Entry::Occupied(entry) = &entry {
+            let flight = entry.get();
+            is_known = *flight.key == *key;
+            // One that began to forget is for those who came in time.
+            if is_known
+                && flight.will_do(now, invalidated)
+                && let Some(reader) = flight.fill.read()
+            {
+                return Joined::Follow(reader);
+            }
         }
-        let fill = Fill::new(limit, budget.clone());
-        let key: Arc<[u8]> = key.into();
-        map.insert(key.clone(), fill.clone());
-        Joined::Lead(fill, key)
+        let (fill, key) = (Fill::new(limit, budget.clone()), key.to_key());
+        if is_known {
+            entry.insert_entry(Flight { key: key.clone(), fill: fill.clone(), began: now });
+        }
+        Joined::Lead { fill, key, is_known }
     }
 
-    /// Makes a fetch known under another key too, unless somebody fetches that already.
-    pub fn add(&self, key: &Arc<[u8]>, fill: &Arc<Fill>) -> bool {
-        let mut map = lock(self.shard(key));
-        let is_free = !map.contains_key(key);
+    /// Makes a fetch known under another key too, unless somebody fetches that already, and no longer ago.
+    pub fn add(&self, key: &Key, fill: &Arc<Fill>, began: Began, invalidated: &Invalidated) -> bool {
+        let mut map = lock(self.shard(key.hash_value()));
+        let there = map.get(&key.hash_value());
+        let is_free = there.is_none_or(|flight| flight.key == *key && !flight.will_do(began, invalidated));
         if is_free {
-            map.insert(key.clone(), fill.clone());
+            map.insert(key.hash_value(), Flight { key: key.clone(), fill: fill.clone(), began });
         }
         is_free
     }
 
-    /// The fetch of a key, if it is under way.
-    pub fn is_under_way(&self, key: &[u8]) -> bool {
-        lock(self.shard(key)).contains_key(key)
-    }
-
     /// Nobody may join this fetch any more.
-    pub fn leave(&self, key: &[u8], fill: &Arc<Fill>) {
-        let mut map = lock(self.shard(key));
-        if map.get(key).is_some_and(|there| Arc::ptr_eq(there, fill)) {
-            map.remove(key);
+    pub fn leave(&self, key: &Key, fill: &Arc<Fill>) {
+        let mut map = lock(self.shard(key.hash_value()));
+        if let Entry::Occupied(entry) = map.entry(key.hash_value())
+            && Arc::ptr_eq(&entry.get().fill, fill)
+        {
+            let flight = entry.remove();
+            // What it holds is given back without the lock.
+            drop(map);
+            drop(flight);
         }
     }
 }

@@ -7,7 +7,8 @@ use h1::RequestHead;
 
 use super::entry::{Entry, Head};
 use super::fill::{Fill, Reader};
-use super::flights::Joined;
+use super::flights::{Began, Joined};
+use super::key::Key;
 use super::lookup::{KeyScratch, Varies};
 use super::rules::{Asked, Class, Fwd, update};
 use super::store::Slot;
@@ -21,21 +22,23 @@ const PASS_NS: u64 = 10_000_000_000;
 const PASS_AFTER_ERROR_NS: u64 = 1_000_000_000;
 
 /// A key, and what the answers beside it differ by.
-pub type Filed = (Arc<[u8]>, Option<Arc<Varies>>);
+pub type Filed = (Key, Option<Arc<Varies>>);
 
 /// The part of a leader. Dropped before it came to a result, it lets those who wait try for themselves.
 #[derive(Debug)]
 pub struct Lead {
     cache: Arc<Cache>,
     fill: Arc<Fill>,
-    /// What all variants of the answer share.
-    primary: Arc<[u8]>,
     /// What the answer is filed under, as far as is known.
-    key: Arc<[u8]>,
-    /// Key under which others find the fetch; none when nobody does.
-    flight: Option<Arc<[u8]>>,
-    /// The same for the variant that it turned out to be.
-    variant_flight: Option<Arc<[u8]>>,
+    key: Key,
+    /// What all variants of the answer share, where that is not `key`.
+    primary: Option<Key>,
+    /// What the request asked for, where that is not `key`.
+    asked_for: Option<Key>,
+    /// Whether others find the fetch under the key that was asked for.
+    is_known: bool,
+    /// Whether they find it under the variant that it turned out to be, too.
+    is_known_as_variant: bool,
     /// What the request asked of the cache.
     pub asked: Asked,
     /// Why the cache has no answer.
@@ -46,8 +49,8 @@ pub struct Lead {
     pub beside: Option<Arc<Entry>>,
     /// Whether the origin was asked to confirm it: else a 304 is the answer to a condition of the client's own.
     pub is_conditional: bool,
-    /// How often the cache was purged when the fetch began.
-    purges: u64,
+    /// When the fetch began.
+    began: Began,
     /// Milliseconds since the Unix epoch when the origin is asked.
     pub sent_ms: u64,
     is_settled: bool,
@@ -58,41 +61,50 @@ impl Lead {
     ///
     /// # Errors
     /// A reader of the fetch that is under way.
-    pub fn join(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Result<Self, Reader> {
-        let limit = cache.settings.max_body_bytes;
-        match cache.state.flights.join(keys.whole(), limit, &cache.state.budget) {
+    pub fn join(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Result<Box<Self>, Reader> {
+        let (state, bounds) = (&cache.state, (cache.settings.max_body_bytes, &cache.state.budget));
+        let now = state.now();
+        match state.flights.join(keys.whole(), bounds, now, &state.invalidated) {
             Joined::Follow(reader) => Err(reader),
-            Joined::Lead(fill, key) => {
-                let mut lead = Lead::new(cache, fill, key.clone(), keys, asked, fwd);
-                lead.flight = Some(key);
+            Joined::Lead { fill, key, is_known } => {
+                let mut lead = Lead::new(cache, fill, now, key, keys, (asked, fwd));
+                lead.is_known = is_known;
                 Ok(lead)
             }
         }
     }
 
     /// The leader of a fetch that nobody else may join.
-    pub fn alone(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
+    pub fn alone(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Box<Self> {
         let fill = Fill::new(cache.settings.max_body_bytes, cache.state.budget.clone());
-        Lead::new(cache, fill, keys.whole().into(), keys, asked, fwd)
+        Lead::new(cache, fill, cache.state.now(), keys.whole().to_key(), keys, (asked, fwd))
     }
 
-    fn new(cache: &Arc<Cache>, fill: Arc<Fill>, key: Arc<[u8]>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Self {
-        Lead {
+    fn new(
+        cache: &Arc<Cache>,
+        fill: Arc<Fill>,
+        began: Began,
+        key: Key,
+        keys: &KeyScratch,
+        (asked, fwd): (Asked, Fwd),
+    ) -> Box<Self> {
+        Box::new(Lead {
             cache: cache.clone(),
             fill,
-            primary: if keys.is_variant() { keys.primary().into() } else { key.clone() },
             key,
-            flight: None,
-            variant_flight: None,
+            primary: keys.is_variant().then(|| keys.primary().into()),
+            asked_for: None,
+            is_known: false,
+            is_known_as_variant: false,
             asked,
             fwd,
             stored: None,
             beside: None,
             is_conditional: false,
-            purges: cache.state.purges(),
-            sent_ms: clock::unix_ms(),
+            began,
+            sent_ms: began.at_ms,
             is_settled: false,
-        }
+        })
     }
 
     fn state(&self) -> &State {
@@ -124,11 +136,6 @@ impl Lead {
         Some(lines)
     }
 
-    /// The leader's own reader.
-    pub fn reader(&self) -> Option<Reader> {
-        self.fill.read()
-    }
-
     /// Whether anybody reads what is fetched.
     pub fn is_awaited(&self) -> bool {
         self.fill.readers() > 0
@@ -143,24 +150,29 @@ impl Lead {
     /// the fetch there, others are told what it differs by. Returns the key, and what varies.
     pub fn file(&mut self, names: &[u8], keys: &mut KeyScratch, head: &RequestHead, buf: &[u8]) -> Filed {
         if names.is_empty() {
-            self.key = self.primary.clone();
+            if let Some(primary) = self.primary.take() {
+                self.asked_for = Some(std::mem::replace(&mut self.key, primary));
+            }
             return (self.key.clone(), None);
         }
-        let varies = match self.state().memory.get(&self.primary) {
+        let primary = self.primary().clone();
+        let state = &self.cache.state;
+        let varies = match state.memory.get(&primary) {
             Some(Slot::Varies(varies)) if *varies.names == *names => varies,
             _ => {
                 let varies = Arc::new(Varies { names: names.into(), born: clock::now_ns() });
-                self.state().memory.put(self.primary.clone(), Slot::Varies(varies.clone()));
+                state.memory.put(primary.clone(), Slot::Varies(varies.clone()));
                 varies
             }
         };
-        keys.set_primary(&self.primary);
+        keys.set_primary(&primary);
         keys.select(&varies, head, buf);
         if *keys.whole() != *self.key {
-            self.key = keys.whole().into();
-            if self.flight.is_some() && self.state().flights.add(&self.key, &self.fill) {
-                self.variant_flight = Some(self.key.clone());
-            }
+            let variant = keys.whole().to_key();
+            self.is_known_as_variant =
+                self.is_known && state.flights.add(&variant, &self.fill, self.began, &state.invalidated);
+            self.asked_for = Some(std::mem::replace(&mut self.key, variant));
+            self.primary = Some(primary);
         }
         (self.key.clone(), Some(varies))
     }
@@ -170,19 +182,24 @@ impl Lead {
         self.fill.begin(head);
     }
 
-    /// The whole body is here. Returns the answer if it was stored.
-    pub fn finish(mut self, head: Arc<Head>) -> Option<Arc<Entry>> {
-        let Some(body) = self.fill.take_body() else {
-            self.pass(PASS_NS);
-            self.settle();
-            self.fill.end();
-            return None;
-        };
-        let entry = Arc::new(Entry::new(head, body));
-        let stored = self.store(&entry);
+    /// The same, for a leader whose client gets the answer too.
+    pub fn begin_and_read(&self, head: Arc<Head>) -> Reader {
+        self.fill.begin_and_read(head)
+    }
+
+    /// The whole answer is here. Returns whether it was stored.
+    pub fn finish(mut self, entry: Arc<Entry>) -> bool {
+        let is_stored = self.store(&entry);
         self.settle();
-        self.fill.complete(entry.clone());
-        stored.then_some(entry)
+        self.fill.complete(entry);
+        is_stored
+    }
+
+    /// The whole body was passed on; it was too large to keep.
+    pub fn end(mut self) {
+        self.pass(PASS_NS);
+        self.settle();
+        self.fill.end();
     }
 
     /// A farther level had it.
@@ -193,8 +210,12 @@ impl Lead {
     }
 
     /// What all variants of the answer share.
-    pub fn primary(&self) -> Arc<[u8]> {
-        self.primary.clone()
+    pub fn primary(&self) -> &Key {
+        self.primary.as_ref().unwrap_or(&self.key)
+    }
+
+    fn asked_for(&self) -> &Key {
+        self.asked_for.as_ref().unwrap_or(&self.key)
     }
 
     /// The origin confirmed the stored answer: it goes on as `entry`, which is stored if it may be.
@@ -217,9 +238,14 @@ impl Lead {
     /// Keeps an answer, if nothing was purged since the origin was asked. Returns whether it did, or would if there were a memory store.
     pub fn store(&self, entry: &Arc<Entry>) -> bool {
         // What was purged meanwhile must not come back.
-        let is_wanted = self.state().purges() == self.purges;
+        let is_wanted = self.state().purges() == self.began.purges;
         if is_wanted && self.cache.has_memory() {
             self.state().memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
+            // A purge that ran between the question and the answer above looked through a store without it.
+            if self.state().purges() != self.began.purges {
+                self.state().memory.remove_answer(&entry.head.key, entry);
+                return false;
+            }
             self.state().stores.fetch_add(1, Ordering::Release);
         }
         is_wanted
@@ -233,9 +259,14 @@ impl Lead {
     }
 
     fn pass(&self, for_ns: u64) {
+        if !self.is_known {
+            return;
+        }
+        // An answer that differs by nothing is filed beside the variants, which stay: the mark is for who asks for this one.
+        let key = if self.primary.is_none() { self.asked_for() } else { &self.key };
         // What is kept is worth more than the mark.
-        if self.stored.is_none() && self.flight.is_some() {
-            self.state().memory.put(self.key.clone(), Slot::Pass(clock::turn_ns() + for_ns));
+        if self.stored.is_none() && !matches!(self.state().memory.get(key), Some(Slot::Answer(_) | Slot::Varies(_))) {
+            self.state().memory.put(key.clone(), Slot::Pass(clock::turn_ns() + for_ns));
         }
     }
 
@@ -247,8 +278,12 @@ impl Lead {
 
     /// Nobody joins any more.
     fn settle(&mut self) {
-        for key in self.flight.take().into_iter().chain(self.variant_flight.take()) {
-            self.cache.state.flights.leave(&key, &self.fill);
+        let flights = &self.cache.state.flights;
+        if std::mem::take(&mut self.is_known) {
+            flights.leave(self.asked_for(), &self.fill);
+        }
+        if std::mem::take(&mut self.is_known_as_variant) {
+            flights.leave(&self.key, &self.fill);
         }
         self.is_settled = true;
     }
@@ -262,3 +297,6 @@ impl Drop for Lead {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

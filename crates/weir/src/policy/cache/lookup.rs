@@ -5,8 +5,9 @@ use std::sync::Arc;
 use h1::{Known, RequestHead};
 
 use super::entry::Entry;
-use super::rules::key::{BodyDigest, Url, set_class};
-use super::rules::{Asked, Class, Lines, LiveLines, vary};
+use super::key::{Key, KeyRef, hash_of};
+use super::rules::key::{BodyDigest, Url, url_of};
+use super::rules::{Asked, Class, LiveLines, vary};
 use super::store::{Memory, Slot};
 use super::{Cache, RouteCache};
 use crate::server::clock;
@@ -18,6 +19,10 @@ pub struct KeyScratch {
     key: Vec<u8>,
     /// Length of the first part.
     primary: usize,
+    /// Hash of the key.
+    hash: u64,
+    /// Where the first part says its class.
+    class_at: usize,
     /// Canonical form of a body.
     pub canonical: Vec<u8>,
 }
@@ -29,8 +34,9 @@ impl KeyScratch {
     }
 
     /// What the answer is filed under, as far as is known.
-    pub fn whole(&self) -> &[u8] {
-        &self.key
+    #[inline]
+    pub fn whole(&self) -> KeyRef<'_> {
+        KeyRef::hashed(&self.key, self.hash)
     }
 
     /// Whether it is the key of one variant among several.
@@ -43,19 +49,33 @@ impl KeyScratch {
         self.key.truncate(self.primary);
         self.key.extend_from_slice(&varies.born.to_be_bytes());
         vary::write_secondary(&varies.names, LiveLines::new(&head.fields, buf), &mut self.key);
+        self.hash = hash_of(&self.key);
     }
 
     /// Goes back to a primary key.
-    pub fn set_primary(&mut self, primary: &[u8]) {
+    pub fn set_primary(&mut self, primary: &Key) {
         self.key.clear();
         self.key.extend_from_slice(primary);
-        self.primary = primary.len();
+        self.is_primary(url_of(primary).len() + 1);
+    }
+
+    /// The key is a primary one now, with its class at this place.
+    fn is_primary(&mut self, class_at: usize) {
+        self.primary = self.key.len();
+        self.class_at = class_at;
+        self.hash = hash_of(&self.key);
     }
 
     /// Goes back to the primary key of another class.
     pub fn set_class(&mut self, class: Class) {
+        let was_primary = !self.is_variant();
         self.key.truncate(self.primary);
-        set_class(&mut self.key, class);
+        let Some(own) = self.key.get_mut(self.class_at) else { return };
+        if was_primary && *own == class.byte() {
+            return;
+        }
+        *own = class.byte();
+        self.hash = hash_of(&self.key);
     }
 }
 
@@ -92,10 +112,9 @@ impl RouteCache {
     ) {
         let lines = LiveLines::new(&head.fields, buf);
         let url = url((head, buf), path, peer_is_trusted);
-        let forwarded_host = if peer_is_trusted { lines.first(Known::XForwardedHost) } else { None };
         scratch.key.clear();
-        self.policy.write_key(asked.class, &url, forwarded_host, lines, body, &mut scratch.key);
-        scratch.primary = scratch.key.len();
+        let class_at = self.policy.write_key(asked.class, &url, peer_is_trusted, lines, body, &mut scratch.key);
+        scratch.is_primary(class_at);
     }
 }
 
@@ -129,10 +148,10 @@ impl Cache {
 }
 
 fn find(memory: &Memory, scratch: &mut KeyScratch, head: &RequestHead, buf: &[u8]) -> Found {
-    let slot = match memory.get(&scratch.key) {
+    let slot = match memory.get(scratch.whole()) {
         Some(Slot::Varies(varies)) => {
             scratch.select(&varies, head, buf);
-            memory.get(&scratch.key)
+            memory.get(scratch.whole())
         }
         slot => slot,
     };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `rules/` | what may be kept and used again, and how it is sent: RFC 9111 and its neighbours, without input and output |
 //! | `entry.rs` | an answer as it is kept |
+//! | `key.rs` | what it is filed under |
 //! | `store.rs` | the memory store |
 //! | `fill.rs`, `flights.rs` | one fetch for all who miss the same key |
 //! | `lookup.rs` | what a request finds: an answer, a fetch to lead or to follow, or nothing |
@@ -19,6 +20,7 @@ pub mod entry;
 pub mod fill;
 pub mod flights;
 pub mod invalid;
+pub mod key;
 pub mod lead;
 pub mod lookup;
 pub mod purge;
@@ -30,11 +32,12 @@ pub mod wire;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::config::{Cache as Settings, CacheStore, Config, Edits, LimitKey, Route};
+use crate::config::{Cache as Settings, CacheStore, Config, Edits, Route};
 use crate::observe::{CacheMetrics, Shard};
+use crate::server::clock;
 use entry::Entry;
 use fill::Budget;
-use flights::Flights;
+use flights::{Began, Flights};
 use invalid::Invalidated;
 use remote::{Events, Remote};
 use rules::key::url_of;
@@ -125,6 +128,11 @@ impl State {
     pub fn purges(&self) -> u64 {
         self.purges.load(Ordering::Acquire)
     }
+
+    /// The moment of a fetch that begins.
+    fn now(&self) -> Began {
+        Began { purges: self.purges(), at_ms: clock::unix_ms() }
+    }
 }
 
 /// A route's way to its cache, in one worker.
@@ -152,11 +160,7 @@ impl RouteCache {
     ) -> Option<Self> {
         let id = route.cache?.0;
         let cache = caches[id].clone();
-        let limits = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
-        let limited_by = limits.filter_map(|key| match key {
-            LimitKey::Header(name) => Some(&**name),
-            _ => None,
-        });
+        let limited_by = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
         // Routes that other fields than host and path tell apart share URLs, and must not share answers.
         let name = (!route.matcher.headers.is_empty()).then_some(&*route.name);
         let policy = Policy::new(&cache.settings, limited_by, name);

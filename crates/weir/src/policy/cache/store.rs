@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldhash::fast::RandomState;
 use quick_cache::sync::Cache as Shards;
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 
 use super::entry::Entry;
+use super::key::{Hashed, Key, KeyRef};
 use super::lookup::Varies;
 
 /// What is filed under a key.
@@ -39,8 +39,8 @@ struct Weigh {
     least: u64,
 }
 
-impl Weighter<Arc<[u8]>, Slot> for Weigh {
-    fn weight(&self, key: &Arc<[u8]>, slot: &Slot) -> u64 {
+impl Weighter<Key, Slot> for Weigh {
+    fn weight(&self, key: &Key, slot: &Slot) -> u64 {
         let content = match slot {
             Slot::Answer(entry) => entry.size(),
             Slot::Varies(varies) => size_of::<Varies>() + varies.names.len(),
@@ -57,18 +57,18 @@ struct Evictions(Arc<AtomicU64>);
 /// What one call evicts: one entry, mostly.
 #[derive(Default)]
 struct Evicted {
-    first: Option<(Arc<[u8]>, Slot)>,
-    more: Vec<(Arc<[u8]>, Slot)>,
+    first: Option<(Key, Slot)>,
+    more: Vec<(Key, Slot)>,
 }
 
-impl Lifecycle<Arc<[u8]>, Slot> for Evictions {
+impl Lifecycle<Key, Slot> for Evictions {
     type RequestState = Evicted;
 
-    fn before_evict(&self, _: &mut Self::RequestState, _: &Arc<[u8]>, _: &mut Slot) {
+    fn before_evict(&self, _: &mut Self::RequestState, _: &Key, _: &mut Slot) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn on_evict(&self, state: &mut Self::RequestState, key: Arc<[u8]>, slot: Slot) {
+    fn on_evict(&self, state: &mut Self::RequestState, key: Key, slot: Slot) {
         match state.first {
             None => state.first = Some((key, slot)),
             Some(_) => state.more.push((key, slot)),
@@ -79,7 +79,7 @@ impl Lifecycle<Arc<[u8]>, Slot> for Evictions {
 /// The memory store.
 #[derive(Debug)]
 pub struct Memory {
-    shards: Shards<Arc<[u8]>, Slot, Weigh, RandomState, Evictions>,
+    shards: Shards<Key, Slot, Weigh, Hashed, Evictions>,
     evicted: Arc<AtomicU64>,
 }
 
@@ -98,24 +98,30 @@ impl Memory {
             .weight_capacity(max_bytes)
             .build()
             .expect("both capacities are given");
-        let shards = Shards::with_options(options, Weigh { least }, RandomState::default(), Evictions(evicted.clone()));
+        let shards = Shards::with_options(options, Weigh { least }, Hashed::default(), Evictions(evicted.clone()));
         Memory { shards, evicted }
     }
 
     /// What is filed under a key. Takes a lock for the time of the look-up only, and allocates nothing.
     #[inline]
-    pub fn get(&self, key: &[u8]) -> Option<Slot> {
-        self.shards.get(key)
+    pub fn get<'a>(&self, key: impl Into<KeyRef<'a>>) -> Option<Slot> {
+        self.shards.get(&key.into())
     }
 
     /// Files something; what is too large for the store is forgotten.
-    pub fn put(&self, key: Arc<[u8]>, slot: Slot) {
+    pub fn put(&self, key: Key, slot: Slot) {
         self.shards.insert(key, slot);
     }
 
     /// Forgets what is filed under a key.
-    pub fn remove(&self, key: &[u8]) -> bool {
-        self.shards.remove(key).is_some()
+    pub fn remove<'a>(&self, key: impl Into<KeyRef<'a>>) -> bool {
+        self.shards.remove(&key.into()).is_some()
+    }
+
+    /// Forgets an answer, unless another has taken its place.
+    pub fn remove_answer(&self, key: &Key, answer: &Arc<Entry>) -> bool {
+        let is_same = |slot: &Slot| matches!(slot, Slot::Answer(entry) if Arc::ptr_eq(entry, answer));
+        self.shards.remove_if(&KeyRef::from(key), is_same).is_some()
     }
 
     /// Forgets (or calls stale) each answer that is chosen; returns how many. Each shard is locked once, one after the other.

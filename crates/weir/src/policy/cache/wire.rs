@@ -15,7 +15,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::entry::{Entry, Head};
+use super::key::Key;
 use super::lookup::Varies;
+use super::rules::key::sized;
 use super::rules::{Class, Terms};
 use crate::config::Edits;
 
@@ -36,11 +38,7 @@ pub fn answer(entry: &Entry) -> Vec<u8> {
     let mut out = Vec::with_capacity(head.fields.len() + head.key.len() + entry.body.len() + 160);
     out.extend_from_slice(&[VERSION, b'A']);
     sized(&mut out, &head.key);
-    out.push(match head.class {
-        Class::Get => b'G',
-        Class::Head => b'H',
-        Class::Post => b'P',
-    });
+    out.push(head.class.byte());
     out.extend_from_slice(&entry.terms().pack());
     out.extend_from_slice(&head.asked_ms.to_be_bytes());
     out.extend_from_slice(&head.length.map_or(0, |length| length.saturating_add(1)).to_be_bytes());
@@ -73,12 +71,10 @@ pub fn read(value: Vec<u8>, key: &[u8], edits: &Edits, tag_fields: &[Arc<str>]) 
         let born = take_u64(&mut rest)?;
         return Some(Stored::Varies(Arc::new(Varies { names: rest.into(), born })));
     }
-    let class = match (kind, *rest.split_off_first()?) {
-        (b'A', b'G') => Class::Get,
-        (b'A', b'H') => Class::Head,
-        (b'A', b'P') => Class::Post,
-        _ => return None,
-    };
+    if kind != b'A' {
+        return None;
+    }
+    let class = Class::of_byte(*rest.split_off_first()?)?;
     let terms = Terms::unpack(rest.split_off(..Terms::PACKED)?)?;
     let asked_ms = take_u64(&mut rest)?;
     let length = take_u64(&mut rest)?.checked_sub(1);
@@ -91,14 +87,9 @@ pub fn read(value: Vec<u8>, key: &[u8], edits: &Edits, tag_fields: &[Arc<str>]) 
         return None;
     }
     let at = value.len() - rest.len();
-    let head = Head::new((terms, class), fields, length, (key.into(), varies), asked_ms, edits, tag_fields);
+    let head = Head::new((terms, class), fields, length, (Key::from(key), varies), asked_ms, edits, tag_fields);
     // The body stays where it is.
     Some(Stored::Answer(Arc::new(Entry::new(Arc::new(head), Bytes::from(value).slice(at..)))))
-}
-
-fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-    out.extend_from_slice(bytes);
 }
 
 fn take_sized<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::key::decoded;
 use super::{Algorithm, Key, KeyBytes, Limit, Limits, Now};
 use crate::config::{LimitKey, LimitStore};
 use crate::observe::metrics::Exposition;
+use crate::policy::form::decoded;
 
 /// Which keys of which limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+use crate::policy::form::decoded;
+
 /// A key of one limit, hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Key(pub u128);
@@ -111,28 +113,6 @@ pub(super) fn query_parameter<'a>(query: &'a [u8], name: &[u8]) -> Option<&'a [u
         }
     }
     found
-}
-
-/// Bytes of a query's name or value, as forms encode them.
-pub(super) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let (byte, behind) = match *rest {
-            [] => return None,
-            [b'%', high, low, ref behind @ ..] => match (hex(high), hex(low)) {
-                (Some(high), Some(low)) => (high << 4 | low, behind),
-                _ => (b'%', &rest[1..]),
-            },
-            [b'+', ref behind @ ..] => (b' ', behind),
-            [byte, ref behind @ ..] => (byte, behind),
-        };
-        rest = behind;
-        Some(byte)
-    })
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|digit| digit as u8)
 }
 
 #[cfg(test)]

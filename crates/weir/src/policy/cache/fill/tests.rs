@@ -123,6 +123,28 @@ fn a_budget_that_is_used_up_makes_fetches_pass_through() {
 }
 
 #[test]
+fn what_a_slow_reader_holds_of_an_answer_too_large_to_keep_still_counts() {
+    let budget = Budget::new(20);
+    let fill = Fill::new(8, budget.clone());
+    let (fast, slow) = (fill.read().unwrap(), fill.read().unwrap());
+    fill.push(piece("abcd"));
+    fill.push(piece("efgh"));
+    fill.push(piece("ij"));
+    assert!(fill.is_oversize());
+    read(&fast);
+    fill.push(piece("k"));
+    assert!(budget.has_room(12) && !budget.has_room(13), "eight bytes are held for the slow one");
+    assert!(matches!(slow.poll_piece(None), Poll::Ready(Piece::Bytes(_))));
+    fill.push(piece("l"));
+    assert!(budget.has_room(16) && !budget.has_room(17));
+    read(&slow);
+    fill.push(piece("m"));
+    assert!(budget.has_room(20));
+    drop((fill, fast, slow));
+    assert!(budget.has_room(20) && !budget.has_room(21), "nothing is given back twice");
+}
+
+#[test]
 fn a_failure_tells_who_has_not_begun_why() {
     let fill = Fill::new(100, Budget::new(100));
     let reader = fill.read().unwrap();

@@ -1,6 +1,8 @@
 //! HTTP dates (RFC 9110 section 5.6.7), read for the sake of freshness: any case (RFC 9111 section 4.2), no zone but GMT, and nothing that is
 //! only nearly a date.
 
+use std::cell::Cell;
+
 const MONTHS: [&[u8; 3]; 12] =
     [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
 const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
@@ -8,6 +10,44 @@ const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday",
 /// Seconds since the Unix epoch; negative before it. Takes IMF-fixdate, the format of RFC 850 and asctime's. `now_s` (same unit) decides the
 /// century of a two-digit year: one that seems to be more than 50 years ahead is past. The day of the week must be one, but need not be right.
 pub fn parse(value: &[u8], now_s: i64) -> Option<i64> {
+    if let Ok(fixdate) = value.try_into() {
+        return known_fixdate(fixdate).or_else(|| parse_any(value, now_s));
+    }
+    parse_any(value, now_s)
+}
+
+/// Length of an IMF-fixdate.
+const FIXDATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
+/// Dates that a thread remembers, a power of two.
+const REMEMBERED: usize = 8;
+
+/// A date, and what it means.
+type Remembered = Cell<Option<([u8; FIXDATE], i64)>>;
+
+thread_local! {
+    /// Dates that were parsed last, each at a place of its second: all answers of a second have the same `Date`, and it is asked for several times of each.
+    static LAST: [Remembered; REMEMBERED] = const { [const { Cell::new(None) }; REMEMBERED] };
+}
+
+/// An IMF-fixdate, as it is always written, means the same whatever the time is now.
+fn known_fixdate(value: &[u8; FIXDATE]) -> Option<i64> {
+    // Last digits of day, minute and second.
+    let place = usize::from(value[6] ^ value[21] ^ value[24]) % REMEMBERED;
+    LAST.with(|last| {
+        if let Some((known, seconds)) = last[place].get()
+            && known == *value
+        {
+            return Some(seconds);
+        }
+        let mut lower = *value;
+        lower.make_ascii_lowercase();
+        let seconds = imf_fixdate(&lower)?;
+        last[place].set(Some((*value, seconds)));
+        Some(seconds)
+    })
+}
+
+fn parse_any(value: &[u8], now_s: i64) -> Option<i64> {
     let mut lower = [0; 40];
     let text = lower.get_mut(..value.len())?;
     text.copy_from_slice(value);

@@ -11,8 +11,13 @@ use crate::server::clock;
 /// Appends the field lines to store (RFC 9111 section 3.1): all that were received, except fields of one connection or one proxy, framing (made anew),
 /// `Age` (computed anew), `X-Cache` where the gateway writes its own, and what `no-cache` or `private` withholds. An answer without a valid `Date`
 /// gets the time it was received (RFC 9110 section 6.6.1).
-pub fn store<'a>(policy: &Policy, response: impl Lines<'a>, received_ms: u64, out: &mut Vec<u8>) {
-    let effective = Effective::read(response);
+pub fn store<'a>(
+    policy: &Policy,
+    response: impl Lines<'a>,
+    effective: &Effective,
+    received_ms: u64,
+    out: &mut Vec<u8>,
+) {
     let mut has_date = false;
     for line in response.all() {
         if is_kept(policy, &line) && !effective.withholds(response, line.name) {

@@ -1,21 +1,17 @@
 //! The primary key: which requests may share an answer (RFC 9111 section 2), and never across partitions.
 //!
 //! ```text
-//! scheme://host/path?query 00 class  configuration  forwarded host  partition values  [SHA-256 of the JSON body]
+//! scheme://host/path?query 00 class  configuration  forwarded  partition values  [SHA-256 of the JSON body]
 //! ```
 //!
 //! It begins with the URL, so that a purge by URL or by prefix compares the beginning of keys. Two different sets of inputs never have the same
 //! bytes: each part has a length or an end.
 
-use std::hash::BuildHasher;
-use std::sync::LazyLock;
-
-use foldhash::quality::RandomState;
 use sha2::{Digest, Sha256};
 
 use super::lines::Lines;
 use super::request::Class;
-use super::{Policy, json, query};
+use super::{Policy, forwarded, json, query};
 
 /// A target URI in parts.
 #[derive(Debug, Clone, Copy)]
@@ -42,22 +38,27 @@ impl Policy {
         query::write(&self.query, url.query, out);
     }
 
-    /// Appends the primary key of a request. `forwarded_host` is the `X-Forwarded-Host` that is passed on as it came (from a trusted peer), because
-    /// origins make links of it. `body` belongs to POST and to nothing else.
+    /// Appends the primary key of a request. What a trusted peer says of the URL that the client asked for is part of it: it is passed on as it came, and
+    /// origins make links of it. `body` belongs to POST and to nothing else. Returns where the class stands.
     pub fn write_key<'a>(
         &self,
         class: Class,
         url: &Url<'_>,
-        forwarded_host: Option<&[u8]>,
+        peer_is_trusted: bool,
         request: impl Lines<'a>,
         body: Option<&BodyDigest>,
         out: &mut Vec<u8>,
-    ) {
+    ) -> usize {
         self.write_url(url, out);
         out.push(0);
-        out.push(class_byte(class));
+        let class_at = out.len();
+        out.push(class.byte());
         sized(out, &self.fingerprint);
-        sized(out, forwarded_host.unwrap_or_default());
+        if peer_is_trusted {
+            forwarded::write(request, out);
+        } else {
+            out.extend_from_slice(forwarded::NOTHING);
+        }
         for (known, name) in &self.partition_by {
             // A field that came in several lines is not the same as one line with a comma: both are told apart.
             for value in request.all().filter(|line| line.known == *known && line.is(name.as_bytes())) {
@@ -69,6 +70,7 @@ impl Policy {
         if let Some(BodyDigest(digest)) = body {
             out.extend_from_slice(digest);
         }
+        class_at
     }
 }
 
@@ -77,21 +79,13 @@ pub fn set_class(key: &mut [u8], class: Class) {
     if let Some(end) = memchr::memchr(0, key)
         && let Some(byte) = key.get_mut(end + 1)
     {
-        *byte = class_byte(class);
+        *byte = class.byte();
     }
 }
 
 /// The URL part of a key.
 pub fn url_of(key: &[u8]) -> &[u8] {
     &key[..memchr::memchr(0, key).unwrap_or(key.len())]
-}
-
-/// Hash of a key (or of a key and a secondary key, one after the other) for tables in this process: its seed is random, so that nobody outside
-/// can make keys collide. Compare the bytes as well.
-pub fn hash(bytes: &[u8]) -> u128 {
-    static SEEDS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::default(), RandomState::default()]);
-    let [high, low] = &*SEEDS;
-    u128::from(high.hash_one(bytes)) << 64 | u128::from(low.hash_one(bytes))
 }
 
 /// SHA-256 of a key, for stores that outlive this process or are shared: the same everywhere, and it tells nothing of the credentials that a
@@ -116,15 +110,8 @@ impl BodyDigest {
     }
 }
 
-fn class_byte(class: Class) -> u8 {
-    match class {
-        Class::Get => b'G',
-        Class::Head => b'H',
-        Class::Post => b'P',
-    }
-}
-
-fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends bytes behind their length.
+pub fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     out.extend_from_slice(bytes);
 }

@@ -21,6 +21,7 @@ pub mod cache_control;
 pub mod coalesce;
 pub mod date;
 pub mod delivery;
+pub mod forwarded;
 pub mod freshness;
 pub mod head;
 pub mod invalidate;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use h1::Known;
 
-use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery};
+use super::key::sized;
+use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, LimitKey};
 
 /// A cache as one route uses it. Made when the configuration is loaded.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct Policy {
     pub partition_by: Vec<(Known, Arc<str>)>,
     /// Request fields, beside `Authorization` and `Cookie`, that a limit of the route keys on and that separate no tenants.
     pub guarded: Vec<Arc<str>>,
+    /// Query parameters that a limit of the route keys on and that are no part of the key.
+    pub guarded_query: Vec<Arc<str>>,
     /// Whether `Authorization` separates tenants.
     pub authorization_partitions: bool,
     /// Whether `Cookie` separates tenants.
@@ -28,8 +31,6 @@ pub struct Policy {
     pub stale_if_error_ms: Option<u64>,
     /// RFC 5861, where the origin does not say; milliseconds.
     pub stale_while_revalidate_ms: Option<u64>,
-    /// Largest body that is stored, in bytes.
-    pub max_body_bytes: u64,
     /// Fields that are written.
     pub headers: CacheHeaders,
     /// Stands in every key: an answer stored under other rules is never found.
@@ -49,19 +50,30 @@ pub enum Mode {
 }
 
 impl Policy {
-    /// Makes a route's policy. `limited_by` are the request fields that the route's limits key on. `route` names the route where its fields
+    /// Makes a route's policy. `limited_by` is what the route's limits key on. `route` names the route where its fields
     /// take part in matching: two routes of one URL must not share answers.
-    pub fn new<'a>(cache: &Cache, limited_by: impl IntoIterator<Item = &'a str>, route: Option<&str>) -> Self {
+    pub fn new<'a>(cache: &Cache, limited_by: impl IntoIterator<Item = &'a LimitKey>, route: Option<&str>) -> Self {
         let partitions = |name: &str| cache.partition_by.iter().any(|field| field.eq_ignore_ascii_case(name));
-        let mut guarded: Vec<Arc<str>> = limited_by
-            .into_iter()
-            .filter(|name| {
-                !partitions(name) && !name.eq_ignore_ascii_case("authorization") && !name.eq_ignore_ascii_case("cookie")
-            })
-            .map(|name| name.to_ascii_lowercase().into())
-            .collect();
-        guarded.sort();
-        guarded.dedup();
+        let (mut guarded, mut guarded_query): (Vec<Arc<str>>, Vec<Arc<str>>) = Default::default();
+        for key in limited_by {
+            match (key, &cache.query) {
+                (LimitKey::Header(name), _) => {
+                    let is_credential = ["authorization", "cookie"].iter().any(|own| name.eq_ignore_ascii_case(own));
+                    if !partitions(name) && !is_credential {
+                        guarded.push(name.to_ascii_lowercase().into());
+                    }
+                }
+                // In every other query it separates tenants by itself.
+                (LimitKey::Query(name), CacheQuery::Only(names)) if !names.contains(name) => {
+                    guarded_query.push(name.clone());
+                }
+                (LimitKey::Query(_) | LimitKey::ClientIp | LimitKey::Route | LimitKey::Global, _) => {}
+            }
+        }
+        for names in [&mut guarded, &mut guarded_query] {
+            names.sort();
+            names.dedup();
+        }
         Policy {
             mode: match cache.mode {
                 CacheMode::Ttl(ttl) => Mode::Ttl(millis(ttl)),
@@ -78,10 +90,10 @@ impl Policy {
             post_json: cache.post_json,
             stale_if_error_ms: cache.stale_if_error.map(millis),
             stale_while_revalidate_ms: cache.stale_while_revalidate.map(millis),
-            max_body_bytes: cache.max_body_bytes,
             headers: cache.headers,
-            fingerprint: fingerprint(cache, &guarded, route),
+            fingerprint: fingerprint(cache, &guarded, &guarded_query, route),
             guarded,
+            guarded_query,
         }
     }
 
@@ -92,12 +104,9 @@ impl Policy {
 }
 
 /// Everything in the configuration that decides which requests share an answer.
-fn fingerprint(cache: &Cache, guarded: &[Arc<str>], route: Option<&str>) -> Box<[u8]> {
+fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], route: Option<&str>) -> Box<[u8]> {
     let mut bytes = Vec::new();
-    let mut text = |text: &str| {
-        bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
-        bytes.extend_from_slice(text.as_bytes());
-    };
+    let mut text = |text: &str| sized(&mut bytes, text.as_bytes());
     text(&cache.name);
     text(match cache.mode {
         CacheMode::Ttl(_) => "ttl",
@@ -116,6 +125,8 @@ fn fingerprint(cache: &Cache, guarded: &[Arc<str>], route: Option<&str>) -> Box<
     cache.partition_by.iter().for_each(|name| text(&name.to_ascii_lowercase()));
     text("guarded");
     guarded.iter().for_each(|name| text(name));
+    text("query");
+    guarded_query.iter().for_each(|name| text(name));
     bytes.into_boxed_slice()
 }
 

@@ -1,6 +1,7 @@
 //! The query of a URL as part of a key.
 
 use crate::config::CacheQuery;
+use crate::policy::form::decoded;
 
 /// Most parameters that are sorted; a longer query is taken as it came.
 const MAX_PARAMETERS: usize = 64;
@@ -33,6 +34,11 @@ pub fn write(which: &CacheQuery, query: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether a query has a parameter of this name, as an origin reads it.
+pub fn has(query: &[u8], wanted: &str) -> bool {
+    query.split(|&byte| byte == b'&').any(|parameter| decoded(name(parameter)).eq(wanted.bytes()))
+}
+
 /// Collects the parameters that count, how many; `None` if they are too many. Empty ones never count.
 fn collect<'a>(
     query: &'a [u8],
@@ -51,27 +57,4 @@ fn collect<'a>(
 
 fn name(parameter: &[u8]) -> &[u8] {
     &parameter[..memchr::memchr(b'=', parameter).unwrap_or(parameter.len())]
-}
-
-/// With escapes and `+` decoded; an escape that is none stands for itself.
-fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let (&byte, after) = rest.split_first()?;
-        rest = after;
-        match (byte, after) {
-            (b'+', _) => Some(b' '),
-            (b'%', [high, low, after @ ..]) => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                match (digit(high), digit(low)) {
-                    (Some(high), Some(low)) => {
-                        rest = after;
-                        Some((high << 4 | low) as u8)
-                    }
-                    _ => Some(byte),
-                }
-            }
-            _ => Some(byte),
-        }
-    })
 }

@@ -6,6 +6,7 @@ use super::Policy;
 use super::cache_control::RequestControl;
 use super::lines::Lines;
 use super::list;
+use super::query;
 use super::status::Fwd;
 
 /// Which stored answers can serve a request. Part of the key.
@@ -19,6 +20,22 @@ pub enum Class {
     Post,
 }
 
+impl Class {
+    /// What stands for it in keys and stores.
+    pub fn byte(self) -> u8 {
+        match self {
+            Class::Get => b'G',
+            Class::Head => b'H',
+            Class::Post => b'P',
+        }
+    }
+
+    /// Reads [`byte`](Self::byte).
+    pub fn of_byte(byte: u8) -> Option<Self> {
+        [Class::Get, Class::Head, Class::Post].into_iter().find(|class| class.byte() == byte)
+    }
+}
+
 /// What a request asks of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
@@ -28,7 +45,7 @@ pub struct Asked {
     pub control: RequestControl,
     /// Carries `Authorization`, which separates no tenants: only what RFC 9111 section 3.5 allows.
     pub is_authorized: bool,
-    /// Carries a cookie or a field that a limit keys on, which separates no tenants: only what is expressly for all.
+    /// Carries a cookie, or a field or query parameter that a limit keys on, which separates no tenants: only what is expressly for all.
     pub is_guarded: bool,
     /// GET with `Range`.
     pub has_range: bool,
@@ -58,7 +75,7 @@ pub enum Bypass {
     Content,
     /// Asks for another protocol.
     Upgrade,
-    /// Carries `Authorization`, a cookie or a field that a limit keys on, in mode `ttl`.
+    /// Carries `Authorization`, a cookie, or a field or query parameter that a limit keys on, in mode `ttl`.
     Credentials,
     /// Says `no-store`.
     NoStore,
@@ -76,19 +93,6 @@ impl Bypass {
             _ => Fwd::Bypass,
         }
     }
-
-    /// One word, for logs.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Bypass::Method => "method",
-            Bypass::Content => "content",
-            Bypass::Upgrade => "upgrade",
-            Bypass::Credentials => "credentials",
-            Bypass::NoStore => "request_no_store",
-            Bypass::OriginPrecondition => "origin_precondition",
-            Bypass::NotJson => "not_json",
-        }
-    }
 }
 
 /// The cache's part in a request.
@@ -103,9 +107,11 @@ pub enum Admission {
 
 /// A request, as far as the cache cares.
 #[derive(Debug, Clone, Copy)]
-pub struct Incoming<L> {
+pub struct Incoming<'a, L> {
     /// Method.
     pub method: Method,
+    /// Query without `?`.
+    pub query: Option<&'a [u8]>,
     /// Whether there is content, of whatever length.
     pub has_content: bool,
     /// Whether it asks for an upgrade.
@@ -115,7 +121,7 @@ pub struct Incoming<L> {
 }
 
 /// Decides on a request, in one pass over its fields.
-pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<L>) -> Admission {
+pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<'a, L>) -> Admission {
     let class = match request.method {
         Method::Get => Class::Get,
         Method::Head => Class::Head,
@@ -155,6 +161,9 @@ pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<L>) -> Admissi
         if !policy.guarded.is_empty() {
             asked.is_guarded |= policy.guarded.iter().any(|name| line.is(name.as_bytes()));
         }
+    }
+    if let Some(query) = request.query {
+        asked.is_guarded |= policy.guarded_query.iter().any(|name| query::has(query, name));
     }
     if asked.control.no_store {
         return Admission::Bypass(Bypass::NoStore);

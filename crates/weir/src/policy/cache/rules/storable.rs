@@ -21,7 +21,7 @@ pub enum NotStored {
     Private,
     /// The request was authorized, and nothing says that others may have the answer (RFC 9111 section 3.5).
     Authorized,
-    /// The request had a cookie or a field that a limit keys on, and nothing says that the answer is for all.
+    /// The request had a cookie, or a field or query parameter that a limit keys on, and nothing says that the answer is for all.
     Guarded,
     /// `Set-Cookie`, and nothing says that the answer is for all.
     SetCookie,
@@ -33,25 +33,6 @@ pub enum NotStored {
     NoFreshness,
     /// Never fresh, never allowed stale, and nothing to validate it by.
     Useless,
-}
-
-impl NotStored {
-    /// One word, for logs.
-    pub fn reason(self) -> &'static str {
-        match self {
-            NotStored::Status => "status",
-            NotStored::Partial => "partial",
-            NotStored::NoStore => "no_store",
-            NotStored::Private => "private",
-            NotStored::Authorized => "authorized",
-            NotStored::Guarded => "guarded",
-            NotStored::SetCookie => "set_cookie",
-            NotStored::NotUnderstood => "not_understood",
-            NotStored::Vary => "vary",
-            NotStored::NoFreshness => "no_freshness",
-            NotStored::Useless => "useless",
-        }
-    }
 }
 
 /// Statuses whose caching rules this cache implements (RFC 9111 section 3, "understood").
@@ -69,7 +50,7 @@ fn is_never_stored(status: u16) -> bool {
     matches!(status, 0..=199 | 304 | 401 | 407 | 408 | 412 | 416 | 417 | 421 | 425 | 426 | 428 | 429 | 431 | 511 | 600..)
 }
 
-/// Decides whether the answer to a request is stored, by its head. `lines` are the upstream's.
+/// Decides whether the answer to a request is stored, by its head. `lines` are the upstream's, `effective` what they say to this cache.
 ///
 /// # Errors
 /// Why it is not.
@@ -78,9 +59,9 @@ pub fn consider<'a>(
     asked: &Asked,
     status: u16,
     lines: impl Lines<'a>,
+    effective: &Effective,
     times: Times,
 ) -> Result<Terms, NotStored> {
-    let effective = Effective::read(lines);
     let control = &effective.control;
     let status = storable_status(policy, status, lines)?;
 
@@ -108,7 +89,7 @@ pub fn consider<'a>(
     }
     vary::check(lines).map_err(|_| NotStored::Vary)?;
 
-    let terms = terms(policy, &effective, status, lines, times);
+    let terms = terms(policy, effective, status, lines, times);
     if terms.source == LifetimeSource::None && !(terms.always_validate && terms.has_validator) {
         return Err(NotStored::NoFreshness);
     }

@@ -25,8 +25,9 @@ use h1::{Limits, Method, RequestHead, ResponseHead};
 use super::lines::{LiveLines, StoredLines};
 use super::request::{Admission, Asked, Bypass, Incoming, admit};
 use super::storable::{NotStored, consider};
+use super::targeted::Effective;
 use super::*;
-use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore};
+use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
 use std::time::Duration;
 
 /// Sun, 06 Nov 1994 08:49:37 GMT.
@@ -79,6 +80,11 @@ fn ttl() -> Policy {
     Policy::new(&config(CacheMode::Ttl(Duration::from_secs(300))), [], None)
 }
 
+/// A limit that keys on this field.
+fn by_field(name: &str) -> LimitKey {
+    LimitKey::Header(name.into())
+}
+
 /// A request that has come.
 struct Request {
     buf: Vec<u8>,
@@ -87,7 +93,11 @@ struct Request {
 
 impl Request {
     fn new(method: &str, fields: &str) -> Self {
-        let buf = format!("{method} /a HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n").into_bytes();
+        Self::of(method, "/a", fields)
+    }
+
+    fn of(method: &str, target: &str, fields: &str) -> Self {
+        let buf = format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n").into_bytes();
         let mut head = RequestHead::default();
         head.parse(&buf, 0, buf.len(), &Limits::default()).unwrap();
         Request { buf, head }
@@ -102,6 +112,7 @@ impl Request {
             policy,
             Incoming {
                 method: self.head.method,
+                query: self.head.query.map(|query| query.of_buf(&self.buf)),
                 has_content: self.head.body != h1::BodyKind::None,
                 is_upgrade: self.head.upgrade,
                 lines: self.lines(),
@@ -152,13 +163,13 @@ impl Response {
     }
 
     fn consider(&self, policy: &Policy, asked: &Asked) -> Result<Terms, NotStored> {
-        consider(policy, asked, self.head.status, self.lines(), TIMES)
+        consider(policy, asked, self.head.status, self.lines(), &Effective::read(self.lines()), TIMES)
     }
 
     /// Its lines as they are stored.
     fn stored(&self, policy: &Policy) -> Vec<u8> {
         let mut stored = Vec::new();
-        head::store(policy, self.lines(), NOW, &mut stored);
+        head::store(policy, self.lines(), &Effective::read(self.lines()), NOW, &mut stored);
         stored
     }
 }

@@ -72,13 +72,14 @@ pub fn freshen<'a>(
     let start = out.len();
     merge(policy, stored, new, times.received_ms, out);
     let merged = StoredLines(&out[start..]);
-    let considered = storable::consider(policy, asked, terms.status, merged, times);
+    let effective = Effective::read(merged);
+    let considered = storable::consider(policy, asked, terms.status, merged, &effective, times);
     // Of the merged lines, `Age` is not one.
     let initial_age_ms = freshness::initial_age_ms(new, times);
     match considered {
         Ok(terms) => Freshened::Stored(Terms { initial_age_ms, ..terms }),
         Err(reason) => {
-            let terms = storable::terms(policy, &Effective::read(merged), terms.status, merged, times);
+            let terms = storable::terms(policy, &effective, terms.status, merged, times);
             Freshened::NotStored(Terms { initial_age_ms, ..terms }, reason)
         }
     }

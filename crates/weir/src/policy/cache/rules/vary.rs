@@ -80,16 +80,6 @@ pub fn write_secondary<'a>(names: &[u8], request: impl Lines<'a>, out: &mut Vec<
     }
 }
 
-/// Whether a request selects the answer that was stored with these names and this secondary key. `scratch` is cleared first.
-pub fn matches<'a>(names: &[u8], secondary: &[u8], request: impl Lines<'a>, scratch: &mut Vec<u8>) -> bool {
-    if names.is_empty() {
-        return true;
-    }
-    scratch.clear();
-    write_secondary(names, request, scratch);
-    scratch.as_slice() == secondary
-}
-
 /// A content coding with its weight in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Coding<'a> {

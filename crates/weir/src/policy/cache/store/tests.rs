@@ -2,11 +2,11 @@ use super::*;
 use crate::policy::cache::entry::tests::entry;
 
 fn put(memory: &Memory, key: &str, body: &str) {
-    memory.put(key.as_bytes().into(), Slot::Answer(Arc::new(entry(body))));
+    memory.put(Key::from(key.as_bytes()), Slot::Answer(Arc::new(entry(body))));
 }
 
 fn has(memory: &Memory, key: &str) -> bool {
-    memory.get(key.as_bytes()).is_some()
+    memory.get(KeyRef::of(key.as_bytes())).is_some()
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_soft_purge_keeps_and_a_hard_one_takes_out() {
     put(&memory, "a", "1");
     put(&memory, "b", "2");
     assert_eq!(memory.purge(Some(5), |key, _| key == b"a"), 1);
-    let Some(Slot::Answer(entry)) = memory.get(b"a") else { panic!("it is gone") };
+    let Some(Slot::Answer(entry)) = memory.get(KeyRef::of(b"a")) else { panic!("it is gone") };
     assert_eq!(entry.terms().ttl_ms(5), 0);
     assert_eq!(memory.purge(None, |_, _| true), 2);
     assert!(!has(&memory, "a") && !has(&memory, "b"));

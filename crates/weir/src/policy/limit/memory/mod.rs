@@ -46,6 +46,11 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// A charge that was made now, and left this state.
+    fn of(state: State, now: Now) -> Self {
+        Receipt { charge: Charge { state, at_ns: now.ns }, in_overflow: false }
+    }
+
     /// The same charge as if it were made at another moment.
     pub(super) fn made_at(self, now: Now) -> Self {
         Receipt { charge: Charge { at_ns: now.ns, ..self.charge }, ..self }
@@ -221,9 +226,7 @@ impl Memory {
             let (next, decision) = self.algorithm.charge(value & STATE_MASK, cost, now);
             let Some(state) = next else { return Some((decision, Receipt::default())) };
             match slot.compare_exchange_weak(value, word(tag, state), Relaxed, Relaxed) {
-                Ok(_) => {
-                    return Some((decision, Receipt { charge: Charge { state, at_ns: now.ns }, in_overflow: false }));
-                }
+                Ok(_) => return Some((decision, Receipt::of(state, now))),
                 Err(actual) if actual >> STATE_BITS == tag => value = actual,
                 Err(_) => return None,
             }
@@ -246,7 +249,7 @@ impl Memory {
             }
             // Asking for too much leaves no trace.
             let Some(state) = next else { return (decision, Receipt::default()) };
-            let charged = (decision, Receipt { charge: Charge { state, at_ns: now.ns }, in_overflow: false });
+            let charged = (decision, Receipt::of(state, now));
             let is_live = |state| self.algorithm.is_live(state, now);
             if slots.take_dead(tag, word(tag, state), is_live) {
                 return charged;

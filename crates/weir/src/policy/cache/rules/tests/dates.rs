@@ -5,6 +5,23 @@ use super::date::parse;
 const NOW_S: i64 = 784_111_777;
 
 #[test]
+fn a_date_that_was_parsed_before_means_the_same_and_others_do_not_take_its_place() {
+    for _ in 0..3 {
+        for second in 0..60 {
+            for day in [6, 7] {
+                let text = format!("Sun, 0{day} Nov 1994 08:49:{second:02} GMT");
+                let expected = 784_111_740 + (day - 6) * 86_400 + second;
+                assert_eq!(parse(text.as_bytes(), 0), Some(expected), "{text}");
+                assert_eq!(parse(text.to_lowercase().as_bytes(), 0), Some(expected), "{text}");
+            }
+        }
+        assert_eq!(parse(b"Sun, 06 Nov 1994 08:49:60 GMT", 0), Some(784_111_799), "a leap second");
+        assert_eq!(parse(b"Sun, 06 Nov 1994 08:49:61 GMT", 0), None);
+        assert_eq!(parse(&[0; 29], 0), None);
+    }
+}
+
+#[test]
 fn the_three_formats_are_read() {
     for text in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
         assert_eq!(parse(text.as_bytes(), NOW_S), Some(NOW_S), "{text}");

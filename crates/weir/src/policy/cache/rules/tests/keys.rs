@@ -1,12 +1,12 @@
 //! Primary keys: partitions, queries, configuration.
 
-use super::key::{Url, digest, hash, set_class, url_of};
+use super::key::{Url, digest, set_class, url_of};
 use super::*;
 
 fn key_of(policy: &Policy, query: Option<&str>, fields: &str) -> Vec<u8> {
     let url = Url { scheme: b"http", authority: b"a.example", path: b"/a", query: query.map(str::as_bytes) };
     let mut key = Vec::new();
-    policy.write_key(Class::Get, &url, None, get(fields).lines(), None, &mut key);
+    policy.write_key(Class::Get, &url, false, get(fields).lines(), None, &mut key);
     key
 }
 
@@ -49,7 +49,6 @@ fn partitions_never_meet() {
     for (index, one) in all.iter().enumerate() {
         for other in &all[index + 1..] {
             assert_ne!(one, other);
-            assert_ne!(hash(one), hash(other));
             assert_ne!(digest(one), digest(other));
         }
     }
@@ -73,7 +72,8 @@ fn the_configuration_is_part_of_the_key() {
         http_with(|cache| cache.partition_by = vec!["x-a".into()]),
         http_with(|cache| cache.partition_by = vec!["x-b".into()]),
         Policy::new(&config(CacheMode::Http { default_ttl: None }), [], Some("gold")),
-        Policy::new(&config(CacheMode::Http { default_ttl: None }), ["x-api-key"], None),
+        Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-api-key")], None),
+        Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-other-key")], None),
     ]
     .map(|policy| key_of(&policy, Some("a=1"), ""));
     for (index, one) in keys.iter().enumerate() {
@@ -87,9 +87,10 @@ fn the_configuration_is_part_of_the_key() {
 fn a_forwarded_host_and_a_body_are_part_of_the_key() {
     let url = Url { scheme: b"http", authority: b"a", path: b"/", query: None };
     let key = |host: Option<&str>, body: Option<&str>| {
+        let fields = host.map(|host| format!("X-Forwarded-Host: {host}\r\n")).unwrap_or_default();
         let body = body.map(|body| key::BodyDigest::of(body.as_bytes(), &mut Vec::new()).unwrap());
         let mut key = Vec::new();
-        http().write_key(Class::Post, &url, host.map(str::as_bytes), get("").lines(), body.as_ref(), &mut key);
+        http().write_key(Class::Post, &url, true, get(&fields).lines(), body.as_ref(), &mut key);
         key
     };
     let keys =
@@ -97,6 +98,44 @@ fn a_forwarded_host_and_a_body_are_part_of_the_key() {
     for (index, one) in keys.iter().enumerate() {
         assert!(keys[index + 1..].iter().all(|other| one != other), "{index}");
     }
+}
+
+#[test]
+fn all_that_a_trusted_peer_says_of_the_url_is_part_of_the_key() {
+    let url = Url { scheme: b"http", authority: b"a", path: b"/", query: None };
+    let key = |fields: &str, trusted: bool| {
+        let mut key = Vec::new();
+        http().write_key(Class::Get, &url, trusted, get(fields).lines(), None, &mut key);
+        key
+    };
+    let all = [
+        "",
+        "X-Forwarded-Host: b\r\n",
+        "X-Forwarded-Host: b\r\nX-Forwarded-Host: c\r\n",
+        "X-Forwarded-Host: c\r\nX-Forwarded-Host: b\r\n",
+        "X-Forwarded-Host: b, c\r\n",
+        "X-Forwarded-Proto: http\r\nX-Forwarded-Proto: https\r\n",
+        "Forwarded: host=b\r\n",
+        "Forwarded: host=b\r\nX-Forwarded-Host: b\r\n",
+        "Forwarded: host=c\r\n",
+        "Forwarded: host=c;proto=https\r\n",
+        "Forwarded: host=b, host=c\r\n",
+        "Forwarded: host=b\r\nForwarded: host=c\r\n",
+        "Forwarded: for=\"x;host=b\r\n",
+        "Forwarded: for=\"x;host=c\r\n",
+        "Forwarded: for = x, y\"host=b\"\r\n",
+        "Forwarded: for=\"x\"y;host=b\r\n",
+    ];
+    for (index, one) in all.iter().enumerate() {
+        assert!(all[index + 1..].iter().all(|other| key(one, true) != key(other, true)), "{one}");
+        assert_eq!(key(one, false), key("", false), "{one}: nobody is believed who is not trusted");
+    }
+    assert_eq!(key("", true), key("", false));
+    // Who asks is not what is asked for.
+    let said = |value: &str| key(&format!("Forwarded: {value}\r\n"), true);
+    let one = said("for=192.0.2.60;proto=http;host=b, by=203.0.113.43");
+    assert_eq!(said("For=\"[2001:db8::1]:4711\" ; proto=http;host=b,BY=\"a, b; c\\\"\""), one);
+    assert_ne!(said("for=192.0.2.60;proto=http;host=c, by=203.0.113.43"), one);
 }
 
 #[test]
@@ -160,5 +199,4 @@ fn the_query_can_be_reduced_to_names() {
 fn digests_are_sha_256() {
     let hex: String = digest(b"abc").iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    assert_eq!(hash(b"abc"), hash(b"abc"));
 }

@@ -140,7 +140,7 @@ proptest! {
 
         let times = Times { sent_ms: NOW - u64::from(case.delay_ms), received_ms: NOW };
         let response = Response::new(200, &fields);
-        let considered = consider(&http(), &asked, 200, response.lines(), times);
+        let considered = consider(&http(), &asked, 200, response.lines(), &Effective::read(response.lines()), times);
         let (lifetime, age) = model(&case);
         let Some(lifetime) = lifetime else {
             prop_assert_eq!(considered, Err(NotStored::NoFreshness));

@@ -1,0 +1,87 @@
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::config::{Cache as Settings, CacheHeaders, CacheMode, CacheQuery, CacheStore};
+use crate::policy::cache::entry::tests::entry;
+use crate::policy::cache::purge::Chosen;
+use crate::policy::cache::rules::cache_control::RequestControl;
+
+fn cache() -> Arc<Cache> {
+    let settings = Settings {
+        name: "c".into(),
+        mode: CacheMode::Http { default_ttl: None },
+        stores: vec![CacheStore::Memory],
+        max_bytes: 1 << 20,
+        max_entries: 100,
+        max_body_bytes: 1000,
+        query: CacheQuery::All,
+        partition_by: Vec::new(),
+        post_json: false,
+        stale_if_error: None,
+        stale_while_revalidate: None,
+        tags: Vec::new(),
+        headers: CacheHeaders::default(),
+    };
+    let state = Arc::new(State::new(&settings));
+    Arc::new(Cache { settings, state })
+}
+
+fn asked() -> Asked {
+    Asked {
+        class: Class::Get,
+        control: RequestControl::default(),
+        is_authorized: false,
+        is_guarded: false,
+        has_range: false,
+        is_conditional: false,
+    }
+}
+
+/// The key of [`entry`].
+fn keys() -> KeyScratch {
+    let mut keys = KeyScratch::default();
+    keys.set_primary(&Key::from(&b"key"[..]));
+    keys
+}
+
+fn lead(cache: &Arc<Cache>) -> Box<Lead> {
+    Lead::join(cache, &keys(), asked(), Fwd::UriMiss).expect("nobody leads")
+}
+
+/// The purge may come before, between or after the steps of storing.
+#[test]
+fn a_purge_at_any_moment_of_storing_leaves_nothing_behind() {
+    let cache = cache();
+    let answer = Arc::new(entry("body"));
+    for round in 0..5_000 {
+        let lead = lead(&cache);
+        let (is_ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
+        let wait_for = |flag: &AtomicBool| {
+            while !flag.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                is_ready.store(true, Ordering::Release);
+                wait_for(&go);
+                cache.take_out(&Chosen::All, false, u64::MAX)
+            });
+            wait_for(&is_ready);
+            go.store(true, Ordering::Release);
+            (0..round % 50).for_each(|_| std::hint::spin_loop());
+            lead.store(&answer);
+        });
+        assert_eq!(cache.state.memory.entries(), 0);
+    }
+}
+
+#[test]
+fn an_answer_that_took_the_place_of_another_is_not_removed_for_it() {
+    let cache = cache();
+    let (first, second) = (Arc::new(entry("1")), Arc::new(entry("2")));
+    let memory = &cache.state.memory;
+    memory.put(first.head.key.clone(), Slot::Answer(second.clone()));
+    assert!(!memory.remove_answer(&first.head.key, &first));
+    assert!(memory.remove_answer(&second.head.key, &second));
+}
