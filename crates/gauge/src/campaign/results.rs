@@ -50,6 +50,10 @@ pub struct Results {
     /// Weights of the score's parts, by [`crate::score::Part::as_str`], where the evaluation sets its own.
     #[serde(default)]
     pub weights: BTreeMap<String, f64>,
+    /// Fingerprints of what the evaluation names: its API, files and programs, by what they are to people. A campaign goes on only with the same
+    /// ones; empty in campaigns of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// Where it was measured.
     pub environment: Environment,
     /// The systems, in the order of the evaluation.
@@ -236,7 +240,7 @@ pub struct Treatment {
 /// One system under one workload in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Unique, and a file name: `r03-weir-retrieve`.
+    /// Unique, and a file name: `r03-weir.retrieve`.
     pub id: String,
     /// From 1.
     pub round: u32,
