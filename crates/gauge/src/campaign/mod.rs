@@ -204,8 +204,9 @@ impl Campaign<'_> {
         self.attest_all()?;
         self.store.campaign(&self.results)?;
         let ready: Vec<&System> = self.plan.systems.iter().filter(|system| self.takes_part(system)).collect();
-        let planned: Vec<(u32, u32, &System)> =
-            (1..=self.plan.repeats).flat_map(|round| order(round, &ready)).collect();
+        let places =
+            |round| order(round, &ready).into_iter().zip(0..).map(move |(system, place)| (round, place, system));
+        let planned: Vec<(u32, u32, &System)> = (1..=self.plan.repeats).flat_map(places).collect();
         let left: Vec<_> = planned.iter().filter(|(round, _, system)| !self.is_done(*round, system)).collect();
         self.progress.planned(planned.len(), planned.len() - left.len());
         if self.resumed && !left.is_empty() {
@@ -375,11 +376,17 @@ impl Campaign<'_> {
     }
 }
 
-/// The order of a round: each begins with another system, so that each has each place as often as any other.
-fn order<'p>(round: u32, systems: &[&'p System]) -> Vec<(u32, u32, &'p System)> {
-    let shift = (round as usize - 1).checked_rem(systems.len()).unwrap_or(0);
-    let rotated = systems.iter().skip(shift).chain(systems.iter().take(shift));
-    rotated.enumerate().map(|(place, system)| (round, place as u32, *system)).collect()
+/// The order of a round, from 1. Every second one is the one before it backwards, so that what a system leaves to its neighbour (heat, a cache
+/// of the machine) hits both as often, and a drift inside of rounds hits all alike. Each has had each place equally often after as many rounds
+/// as there are systems, after twice as many where their number is odd.
+fn order<T: Copy>(round: u32, systems: &[T]) -> Vec<T> {
+    let pair = (round.saturating_sub(1) / 2) as usize;
+    let shift = (2 * pair).checked_rem(systems.len()).unwrap_or(0);
+    let mut order = [&systems[shift..], &systems[..shift]].concat();
+    if round.is_multiple_of(2) {
+        order.reverse();
+    }
+    order
 }
 
 /// Marks a run that was cut short.
@@ -392,3 +399,6 @@ impl From<io::Error> for CampaignError {
         CampaignError::Backend(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

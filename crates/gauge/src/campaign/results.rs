@@ -1,7 +1,7 @@
 //! What a campaign saw: the model that verdicts, scores and reports read, and that is stored.
 //!
 //! A campaign is rounds; in each round every system (each gateway, its twin, and the lane without a gateway, `direct`) runs every
-//! workload once, in an order that rotates. A [`Run`] is one system under one workload in one round, with what the generator measured
+//! workload once, in an order that changes. A [`Run`] is one system under one workload in one round, with what the generator measured
 //! ([`crate::load::Report`]) and what was seen of the processes meanwhile ([`Observed`]).
 //!
 //! On disk: `raw/campaign.json` is [`Results`] with `runs` empty, and each run is a file of its own, `raw/ID.json`, written once and never
