@@ -1,9 +1,14 @@
 //! Other generators, run for real where they are installed. `scripts/suites/50-gauge-tools.sh` installs them and asks for all of them with
 //! GAUGE_TOOLS=all; otherwise a tool that is missing is left out.
 
+use std::time::Duration;
+
 use gauge::load::external::{self, ExternalError, Options, Tool};
 use gauge::load::{Report, Workload};
-use testkit::{Upstream, answer};
+use gauge::observe::process::Stat;
+use testkit::{Upstream, answer, wait};
+
+const LONG: Duration = Duration::from_secs(60);
 
 fn here(tool: Tool) -> bool {
     match tool.command() {
@@ -75,6 +80,29 @@ fn jmeter_runs_and_is_read() {
         assert_eq!(report.total.requests.answered, Some(100));
         assert_eq!(report.operations.len(), 2);
     }
+}
+
+#[test]
+fn a_tool_ends_with_the_gauge_that_started_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tool = folder.path().join("k6");
+    std::fs::write(&tool, "#!/bin/sh\necho $$ >\"$0.pid\"\nexec sleep 100\n").expect("a file");
+    std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("permissions");
+    let mut gauge = std::process::Command::new(env!("CARGO_BIN_EXE_gauge"))
+        .args(["load", "http://127.0.0.1:9/", "-c", "1", "-n", "1", "--tool", "k6", "--quiet"])
+        .env("K6", &tool)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("gauge starts");
+    let pid: u32 = wait::some(LONG, "the tool runs", || {
+        std::fs::read_to_string(folder.path().join("k6.pid")).ok()?.strip_suffix('\n')?.parse().ok()
+    });
+    let runs = || Stat::of(pid).is_some_and(|stat| !stat.zombie);
+    assert!(runs());
+    gauge.kill().expect("it runs");
+    gauge.wait().expect("it ends");
+    wait::until(LONG, "the tool has ended too", || !runs());
 }
 
 /// Both operations were sent as the workload has them, and the report counts what the server saw.

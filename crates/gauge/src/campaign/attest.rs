@@ -171,7 +171,7 @@ impl Found<'_> {
         match (json(&theirs.body), json(&ours.body)) {
             (Some(theirs), Some(ours)) => {
                 let mut list = Vec::new();
-                walk("", &theirs, &ours, differs, &mut list);
+                walk("", Some(&theirs), Some(&ours), differs, &mut list);
                 for (pointer, expected, found) in list.iter().take(LISTED) {
                     let pointer = if pointer.is_empty() { "/" } else { pointer };
                     self.add(&format!("body {pointer}"), expected, found);
@@ -202,29 +202,35 @@ fn same_value(left: Option<&str>, right: Option<&str>) -> bool {
     plain(left) == plain(right)
 }
 
-/// Collects the pointers at which two values differ, and how.
-fn walk(at: &str, theirs: &Value, ours: &Value, differs: &[&str], list: &mut Vec<(String, String, String)>) {
+/// Collects the pointers at which two values differ, and how. What is not there is `None`, which null is not: a gateway that leaves members with null
+/// out changes the answer.
+fn walk(
+    at: &str,
+    theirs: Option<&Value>,
+    ours: Option<&Value>,
+    differs: &[&str],
+    list: &mut Vec<(String, String, String)>,
+) {
     if differs.iter().any(|pointer| covers(pointer, at)) {
         return;
     }
     match (theirs, ours) {
-        (Value::Object(theirs), Value::Object(ours)) => {
-            for (name, value) in theirs {
+        (Some(Value::Object(theirs)), Some(Value::Object(ours))) => {
+            let more = ours.keys().filter(|name| !theirs.contains_key(*name));
+            for name in theirs.keys().chain(more) {
                 let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
-                walk(&at, value, ours.get(name).unwrap_or(&Value::Null), differs, list);
-            }
-            for (name, value) in ours.iter().filter(|(name, _)| !theirs.contains_key(*name)) {
-                let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
-                walk(&at, &Value::Null, value, differs, list);
+                walk(&at, theirs.get(name), ours.get(name), differs, list);
             }
         }
-        (Value::Array(theirs), Value::Array(ours)) if theirs.len() == ours.len() => {
+        (Some(Value::Array(theirs)), Some(Value::Array(ours))) if theirs.len() == ours.len() => {
             for (index, (theirs, ours)) in theirs.iter().zip(ours).enumerate() {
-                walk(&format!("{at}/{index}"), theirs, ours, differs, list);
+                walk(&format!("{at}/{index}"), Some(theirs), Some(ours), differs, list);
             }
         }
         _ if theirs != ours => {
-            let text = |value: &Value| shown(value.to_string().as_bytes());
+            let text = |value: Option<&Value>| {
+                value.map_or_else(|| "absent".to_owned(), |value| shown(value.to_string().as_bytes()))
+            };
             list.push((at.to_owned(), text(theirs), text(ours)));
         }
         _ => {}

@@ -141,14 +141,14 @@ impl Backends {
                 self.start(index, there)?;
             }
             if let Some(reset) = &self.list[index].backend.reset {
-                let one = &self.list[index];
-                let name = format!("reset-{}", crate::plan::slug(&one.backend.name));
-                let argv = reset.iter().map(|text| self.fill(index, text, there)).collect();
-                let spec = Spec { name, argv, cwd: one.backend.cwd.clone(), ..Spec::default() };
+                let spec = self.spec(index, "reset", reset, there)?;
                 let output = there.run(&spec, RESET)?;
                 if !output.success {
-                    let text = format!("backend `{}`: its reset failed:\n{}", one.backend.name, output.text);
-                    return Err(CampaignError::Backend(text));
+                    let name = &self.list[index].backend.name;
+                    return Err(CampaignError::Backend(format!(
+                        "backend `{name}`: its reset failed:\n{}",
+                        output.text
+                    )));
                 }
             }
         }
@@ -174,22 +174,33 @@ impl Backends {
         out
     }
 
-    fn start(&mut self, index: usize, there: &mut dyn Deployer) -> Result<(), CampaignError> {
-        let data = self.data(index, there);
-        there.clear(&data)?;
-        let backend = self.list[index].backend.clone();
-        let mut argv: Vec<String> = backend.command.iter().map(|text| self.fill(index, text, there)).collect();
+    /// A command of a backend as it is run there: the program itself, or what resets it.
+    fn spec(
+        &self,
+        index: usize,
+        what: &str,
+        command: &[String],
+        there: &mut dyn Deployer,
+    ) -> Result<Spec, DeployError> {
+        let backend = &self.list[index].backend;
+        let mut argv: Vec<String> = command.iter().map(|text| self.fill(index, text, there)).collect();
         if let Some(program) = argv.first_mut() {
-            let path = Path::new(program.as_str());
             // As in a shell: a slash makes it a path, here from the evaluation's folder.
             if program.contains('/') {
-                let brought = there.bring(&self.folder.join(path))?;
+                let brought = there.bring(&self.folder.join(program.as_str()))?;
                 *program = brought.to_string_lossy().into_owned();
             }
         }
         let env = backend.env.iter().map(|(name, value)| (name.clone(), self.fill(index, value, there))).collect();
-        let name = format!("backend-{}", crate::plan::slug(&backend.name));
-        let spec = Spec { name, argv, env, cwd: there.cwd(&backend.cwd), cpus: self.cpus.clone(), memory_bytes: None };
+        let name = format!("{what}-{}", crate::plan::slug(&backend.name));
+        Ok(Spec { name, argv, env, cwd: there.cwd(&backend.cwd), cpus: self.cpus.clone(), memory_bytes: None })
+    }
+
+    fn start(&mut self, index: usize, there: &mut dyn Deployer) -> Result<(), CampaignError> {
+        let data = self.data(index, there);
+        there.clear(&data)?;
+        let backend = self.list[index].backend.clone();
+        let spec = self.spec(index, "backend", &backend.command, there)?;
         let handle = there.start(&spec)?;
         let urls: Vec<String> = backend.ready.iter().map(|url| self.fill(index, url, there)).collect();
         self.list[index].running = Some(handle);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use super::results::Environment;
 use crate::deploy::Deployer;
 use crate::plan::{Pin, Plan, Sender};
@@ -37,6 +39,18 @@ pub(super) fn environment(plan: &Plan, there: &mut dyn Deployer, pin: &Pin) -> E
     }
 }
 
+/// What is otherwise than it was, in words.
+pub(super) fn differences(then: &Environment, now: &Environment) -> Vec<String> {
+    let fields = |of: &Environment| match serde_json::to_value(of) {
+        Ok(Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (then, now) = (fields(then), fields(now));
+    let differs =
+        now.iter().filter_map(|(name, now)| Some((name, then.get(name)?, now)).filter(|(_, then, now)| then != now));
+    differs.map(|(name, then, now)| format!("`{name}` was {then} and is {now}")).collect()
+}
+
 fn versions(plan: &Plan) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::from([("gauge".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     for workload in &plan.workloads {
@@ -63,3 +77,6 @@ fn commit(plan: &Plan) -> Option<String> {
     let text = String::from_utf8(output.stdout).ok()?;
     Some(text.trim().to_owned()).filter(|text| output.status.success() && !text.is_empty())
 }
+
+#[cfg(test)]
+mod tests;

@@ -122,6 +122,13 @@ fn lines(stdout: std::process::ChildStdout) -> Receiver<String> {
     receiver
 }
 
+/// How long a generator may take: its load as planned, and each request that it waits for outside of that, of the setup and at the end, as long as
+/// a request may take.
+fn limit(request: &workload::Workload) -> Duration {
+    let waits = request.timeout * (1 + request.setup.len() as u32);
+    lane::planned_duration(&request.load, true).map_or(LONGEST, |planned| planned + waits + SLACK)
+}
+
 impl Campaign<'_> {
     /// Loads a system and watches.
     pub(super) fn measure(
@@ -173,8 +180,7 @@ impl Campaign<'_> {
         let report = self.generate.folder.join(format!("{id}.report.json"));
         let _ = std::fs::remove_file(&report);
         let spec = self.generate.spec(sender, threads, file, &report);
-        let limit =
-            lane::planned_duration(&request.load, true).map_or(LONGEST, |planned| planned + request.timeout + SLACK);
+        let limit = limit(request);
         let piped = self.generate.here.start_piped(&spec).map_err(CampaignError::from)?;
         let outcome = self.watch(piped.handle, &lines(piped.stdout), sender, limit, running);
         let code = self.generate.here.exit_code(piped.handle);
@@ -314,3 +320,6 @@ fn slim(report: &mut Report) {
         phase.operations.iter_mut().for_each(|operation| samples(&mut operation.total));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,10 +182,7 @@ pub(super) fn figures(load: &PlannedLoad) -> Planned {
         },
         Load::Open(load) => Planned {
             concurrency: Some(f64::from(load.connections)),
-            rate: Some(match load.rate {
-                Rates::Constant(rate) => rate,
-                Rates::Ramp { from, to } => (from + to) / 2.0,
-            }),
+            rate: Some(load.rate.mean()),
             ..Planned::default()
         },
         // What holds for one phase holds for no other.

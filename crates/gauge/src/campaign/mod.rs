@@ -8,6 +8,7 @@ mod attest;
 mod backend;
 mod environment;
 mod generate;
+mod inputs;
 mod lane;
 mod probe;
 pub mod progress;
@@ -16,6 +17,7 @@ mod search;
 mod store;
 mod turn;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::deploy::{DeployError, Deployer, Local, pin};
-use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System};
+use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System, SystemKind};
 use backend::Backends;
 use generate::Generate;
 use progress::Progress;
@@ -87,6 +89,10 @@ struct Campaign<'p> {
     backends: Backends,
     pin: Pin,
     progress: &'p mut dyn Progress,
+    /// Something was here from an earlier run.
+    resumed: bool,
+    /// What is otherwise than it was then.
+    otherwise: Vec<String>,
 }
 
 /// Runs a plan, or what is left of it, in the directory `out`.
@@ -103,9 +109,12 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
             (Box::new(local), pin::choose(&plan.hardware, &allowed))
         }
         Deploy::Ssh(ssh) => {
-            let remote = crate::deploy::Ssh::open(&options.gauge, ssh, &store.path("logs"))?;
+            let mut remote = crate::deploy::Ssh::open(&options.gauge, ssh, &store.path("logs"))?;
             let mut pin = pin::choose_without_generator(&plan.hardware, &remote.cpus());
             pin.generator = plan.hardware.pin.as_ref().map_or_else(Vec::new, |pin| pin.generator.clone());
+            if !(pin.system.is_empty() && pin.upstream.is_empty()) {
+                remote.require_pinning()?;
+            }
             (Box::new(remote), pin)
         }
     };
@@ -113,8 +122,14 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
     let generate = Generate::new(here, &store, &plan.workloads, &pin, options)?;
     let environment = environment::environment(plan, there.as_mut(), &pin);
     let backends = Backends::new(plan, there.as_mut(), &pin, &options.gauge)?;
-    let results = found.unwrap_or_else(|| begin(plan, options, environment));
-    let mut campaign = Campaign { plan, options, store, results, there, generate, backends, pin, progress };
+    let resumed = found.is_some();
+    let mut results = found.unwrap_or_else(|| begin(plan, options, environment.clone()));
+    if results.runs.is_empty() && results.searches.is_empty() {
+        results.environment = environment.clone();
+    }
+    let otherwise = environment::differences(&results.environment, &environment);
+    let mut campaign =
+        Campaign { plan, options, store, results, there, generate, backends, pin, progress, resumed, otherwise };
     // Looking at processes must not take time from the system's processors.
     if !campaign.pin.generator.is_empty() {
         pin_self(&campaign.pin.generator);
@@ -122,7 +137,9 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
     let outcome = campaign.rounds();
     campaign.backends.stop(campaign.there.as_mut());
     campaign.store.campaign(&campaign.results)?;
-    outcome.map(|()| campaign.results)
+    outcome?;
+    campaign.store.tidy();
+    Ok(campaign.results)
 }
 
 fn pin_self(cpus: &[u32]) {
@@ -136,9 +153,9 @@ fn pin_self(cpus: &[u32]) {
 
 fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> Results {
     let role = |system: &System| match &system.kind {
-        crate::plan::SystemKind::Direct => Role::Direct,
-        crate::plan::SystemKind::Gateway(_) => Role::Gateway,
-        crate::plan::SystemKind::Twin { of, .. } => Role::TwinOf(of.clone()),
+        SystemKind::Direct => Role::Direct,
+        SystemKind::Gateway(_) => Role::Gateway,
+        SystemKind::Twin { of, .. } => Role::TwinOf(of.clone()),
     };
     let system = |system: &System| results::System {
         name: system.name.clone(),
@@ -173,6 +190,7 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         slo: plan.slo,
         reference: plan.reference.clone(),
         weights: plan.weights.clone(),
+        inputs: inputs::named(plan),
         environment,
         systems: plan.systems.iter().map(system).collect(),
         workloads: plan.workloads.iter().map(workload).collect(),
@@ -186,10 +204,14 @@ impl Campaign<'_> {
         self.attest_all()?;
         self.store.campaign(&self.results)?;
         let ready: Vec<&System> = self.plan.systems.iter().filter(|system| self.takes_part(system)).collect();
-        let planned: Vec<(u32, u32, &System)> =
-            (1..=self.plan.repeats).flat_map(|round| order(round, &ready)).collect();
+        let places =
+            |round| order(round, &ready).into_iter().zip(0..).map(move |(system, place)| (round, place, system));
+        let planned: Vec<(u32, u32, &System)> = (1..=self.plan.repeats).flat_map(places).collect();
         let left: Vec<_> = planned.iter().filter(|(round, _, system)| !self.is_done(*round, system)).collect();
         self.progress.planned(planned.len(), planned.len() - left.len());
+        if self.resumed && !left.is_empty() {
+            self.same_as_before()?;
+        }
         let mut last = 0;
         for (round, place, system) in left {
             if self.options.stopped() {
@@ -207,10 +229,33 @@ impl Campaign<'_> {
         Ok(())
     }
 
+    /// Figures of two programs under one name are refused; other circumstances are said, since rounds are compared with themselves.
+    fn same_as_before(&mut self) -> Result<(), CampaignError> {
+        let mut now = BTreeMap::new();
+        let ready: Vec<&System> = self.plan.systems.iter().filter(|system| self.takes_part(system)).collect();
+        for system in ready {
+            let SystemKind::Gateway(variant) = &system.kind else { continue };
+            let Some(adapter) = crate::gateway::by_name(&variant.gateway) else { continue };
+            let there = self.there.as_mut();
+            let Some(program) = turn::locate(there, adapter)? else { continue };
+            now.extend(there.fingerprint(&program.path).map(|found| (inputs::program(&system.name), found)));
+        }
+        let changed = inputs::changed(&self.results.inputs, &now);
+        if !changed.is_empty() {
+            let why = format!("it holds results from before {} changed", changed.join(" and "));
+            return Err(self.store.other(why).into());
+        }
+        if !self.otherwise.is_empty() {
+            let text = format!("not all is as it was in the rounds before: {}", self.otherwise.join(", "));
+            self.progress.warning(&text);
+        }
+        Ok(())
+    }
+
     /// Whether a system is loaded at all.
     fn takes_part(&self, system: &System) -> bool {
         let original = match &system.kind {
-            crate::plan::SystemKind::Twin { of, .. } => of,
+            SystemKind::Twin { of, .. } => of,
             _ => &system.name,
         };
         let state = |name: &str| self.results.systems.iter().find(|found| found.name == name).map(|found| &found.state);
@@ -243,9 +288,16 @@ impl Campaign<'_> {
 
     /// Tries every system once, before any load: is it here, does it start, does it answer as `direct` does?
     fn attest_all(&mut self) -> Result<(), CampaignError> {
-        if self.results.systems.iter().any(|system| system.attestation.is_some()) {
-            // Done before it was killed.
+        let tried = |system: &results::System| system.attestation.is_some() || system.state != SystemState::Ready;
+        if self.results.systems.iter().all(tried) {
+            // Done before it was stopped.
             return Ok(());
+        }
+        // Never begun, or stopped in the middle: what was found then, of upstreams that have ended, is nothing to compare with.
+        for system in &mut self.results.systems {
+            (system.state, system.attestation, system.version) = (SystemState::Ready, None, None);
+            system.configuration.clear();
+            system.command.clear();
         }
         let expected = attest::expected(self)?;
         for system in &self.plan.systems {
@@ -254,12 +306,12 @@ impl Campaign<'_> {
             }
             self.progress.attesting(&system.name);
             match &system.kind {
-                crate::plan::SystemKind::Direct => self.record(system, Some(attest::of_direct(&expected))),
-                crate::plan::SystemKind::Gateway(_) => {
+                SystemKind::Direct => self.record(system, Some(attest::of_direct(&expected))),
+                SystemKind::Gateway(_) => {
                     let attestation = self.try_system(system, &expected)?;
                     self.record(system, attestation);
                 }
-                crate::plan::SystemKind::Twin { of, .. } => {
+                SystemKind::Twin { of, .. } => {
                     let original = self.results.systems.iter().find(|found| found.name == *of).cloned();
                     if let (Some(original), Some(twin)) = (original, self.system_mut(&system.name)) {
                         twin.version = original.version;
@@ -301,6 +353,7 @@ impl Campaign<'_> {
             }
             turn::Started::NotHere(configured, hint) => (Some(configured), SystemState::NotHere(hint)),
             turn::Started::Failed(configured, why) => (configured, SystemState::Failed(why)),
+            turn::Started::Ended(configured, why) => (Some(configured), SystemState::Failed(why)),
         };
         if let Some(configured) = configured {
             self.keep(system, configured);
@@ -312,6 +365,8 @@ impl Campaign<'_> {
     }
 
     fn keep(&mut self, system: &System, configured: turn::Configured) {
+        let program = configured.program.map(|program| (inputs::program(&system.name), program));
+        self.results.inputs.extend(program);
         if let Some(found) = self.system_mut(&system.name) {
             found.version = configured.version;
             found.command = configured.command;
@@ -321,11 +376,17 @@ impl Campaign<'_> {
     }
 }
 
-/// The order of a round: each begins with another system, so that each has each place as often as any other.
-fn order<'p>(round: u32, systems: &[&'p System]) -> Vec<(u32, u32, &'p System)> {
-    let shift = (round as usize - 1).checked_rem(systems.len()).unwrap_or(0);
-    let rotated = systems.iter().skip(shift).chain(systems.iter().take(shift));
-    rotated.enumerate().map(|(place, system)| (round, place as u32, *system)).collect()
+/// The order of a round, from 1. Every second one is the one before it backwards, so that what a system leaves to its neighbour (heat, a cache
+/// of the machine) hits both as often, and a drift inside of rounds hits all alike. Each has had each place equally often after as many rounds
+/// as there are systems, after twice as many where their number is odd.
+fn order<T: Copy>(round: u32, systems: &[T]) -> Vec<T> {
+    let pair = (round.saturating_sub(1) / 2) as usize;
+    let shift = (2 * pair).checked_rem(systems.len()).unwrap_or(0);
+    let mut order = [&systems[shift..], &systems[..shift]].concat();
+    if round.is_multiple_of(2) {
+        order.reverse();
+    }
+    order
 }
 
 /// Marks a run that was cut short.
@@ -338,3 +399,6 @@ impl From<io::Error> for CampaignError {
         CampaignError::Backend(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,9 +37,3 @@ pub trait Progress {
     /// A turn is done.
     fn turn_done(&mut self) {}
 }
-
-/// Says nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
-
-impl Progress for Silent {}

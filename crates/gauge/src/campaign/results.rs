@@ -1,7 +1,7 @@
 //! What a campaign saw: the model that verdicts, scores and reports read, and that is stored.
 //!
 //! A campaign is rounds; in each round every system (each gateway, its twin, and the lane without a gateway, `direct`) runs every
-//! workload once, in an order that rotates. A [`Run`] is one system under one workload in one round, with what the generator measured
+//! workload once, in an order that changes. A [`Run`] is one system under one workload in one round, with what the generator measured
 //! ([`crate::load::Report`]) and what was seen of the processes meanwhile ([`Observed`]).
 //!
 //! On disk: `raw/campaign.json` is [`Results`] with `runs` empty, and each run is a file of its own, `raw/ID.json`, written once and never
@@ -50,6 +50,10 @@ pub struct Results {
     /// Weights of the score's parts, by [`crate::score::Part::as_str`], where the evaluation sets its own.
     #[serde(default)]
     pub weights: BTreeMap<String, f64>,
+    /// Fingerprints of what the evaluation names: its API, files and programs, by what they are to people. A campaign goes on only with the same
+    /// ones; empty in campaigns of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// Where it was measured.
     pub environment: Environment,
     /// The systems, in the order of the evaluation.
@@ -236,7 +240,7 @@ pub struct Treatment {
 /// One system under one workload in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Unique, and a file name: `r03-weir-retrieve`.
+    /// Unique, and a file name: `r03-weir.retrieve`.
     pub id: String,
     /// From 1.
     pub round: u32,

@@ -6,7 +6,7 @@ use super::results::{Point, Search, Slo};
 use super::turn::Running;
 use super::{Campaign, CampaignError};
 use crate::load::report::Measurement;
-use crate::plan::{SearchPlan, System, Workload, slug};
+use crate::plan::{SearchPlan, System, Workload};
 
 /// Rates tried in all, before it is given up: a search that does not settle is one on noise.
 const MOST_POINTS: usize = 40;
@@ -100,6 +100,12 @@ impl Bisection {
     }
 }
 
+/// A search that has not begun.
+pub(super) fn nothing(round: u32, system: &System, workload: &Workload) -> Search {
+    let (system, workload) = (system.name.clone(), workload.name.clone());
+    Search { system, workload, round, points: Vec::new(), highest: None, failed: None }
+}
+
 /// Searches one system under one workload.
 pub(super) fn search(
     campaign: &mut Campaign<'_>,
@@ -109,16 +115,9 @@ pub(super) fn search(
     plan: &SearchPlan,
     running: &Running,
 ) -> Result<Search, CampaignError> {
-    let mut found = Search {
-        system: system.name.clone(),
-        workload: workload.name.clone(),
-        round,
-        points: Vec::new(),
-        highest: None,
-        failed: None,
-    };
+    let mut found = nothing(round, system, workload);
     let mut bisection = Bisection::new(plan.from, plan.to, plan.precision);
-    let name = format!("r{round:02}-{}-{}", slug(&system.name), slug(&workload.name));
+    let name = super::turn::id(round, system, workload);
     loop {
         let step = bisection.next();
         let (rate, confirmation) = match step {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::inputs;
 use super::results::{self, Results, Run, RunState};
 use crate::deploy::registry::write_atomically;
 use crate::plan::Plan;
@@ -95,16 +96,28 @@ impl Store {
             fs::create_dir_all(store.path(folder)).map_err(file_error(&store.path(folder)))?;
         }
         let found = store.read()?;
-        let other = |why: &str| Err(StoreError::Other { out: store.out.clone(), why: why.to_owned() });
-        match &found {
-            Some(results) if results.evaluation != plan.text => {
-                other("it holds results of another evaluation, or of this one before it was changed")
+        if let Some(results) = &found {
+            if results.evaluation != plan.text {
+                return Err(store.other("it holds results of another evaluation, or of this one before it was changed"));
             }
-            Some(results) if results.quick != plan.quick => {
-                other("it holds results of the same evaluation, of which one is a first look (--quick) and one is not")
+            if results.quick != plan.quick {
+                let why =
+                    "it holds results of the same evaluation, of which one is a first look (--quick) and one is not";
+                return Err(store.other(why));
             }
-            _ => Ok((store, found)),
+            let now = inputs::named(plan);
+            let changed = inputs::changed(&results.inputs, &now);
+            if !changed.is_empty() {
+                let why = format!("it holds results from before {} changed", changed.join(" and "));
+                return Err(store.other(why));
+            }
         }
+        Ok((store, found))
+    }
+
+    /// It holds results of something else.
+    pub(super) fn other(&self, why: impl Into<String>) -> StoreError {
+        StoreError::Other { out: self.out.clone(), why: why.into() }
     }
 
     /// A path in the directory.
@@ -119,7 +132,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(file_error(&file)(error)),
         };
-        let bad = |why: String| StoreError::Other { out: self.out.clone(), why };
+        let bad = |why: String| self.other(why);
         let mut results: Results = serde_json::from_str(&text)
             .map_err(|error| bad(format!("raw/campaign.json is not what gauge writes ({error})")))?;
         if results.format > results::FORMAT {
@@ -157,6 +170,22 @@ impl Store {
     /// When the directory cannot be written.
     pub fn run(&self, run: &Run) -> Result<(), StoreError> {
         self.json(&self.path(&format!("raw/{}.json", run.id)), run)
+    }
+
+    /// Removes a run that is made again under another name.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn forget(&self, id: &str) -> Result<(), StoreError> {
+        // A name of gauge's, and no path to somewhere else.
+        if id.contains(['/', '\\']) {
+            return Ok(());
+        }
+        let file = self.path(&format!("raw/{id}.json"));
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file_error(&file)(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Writes where the run at hand is: what a killed campaign was doing.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::lane::Lane;
-use super::results::{Run, RunState};
+use super::results::{Run, RunState, Search};
 use super::{Campaign, CampaignError, aborted, probe, search, unix_ms};
 use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Stop, Written};
@@ -21,6 +21,8 @@ pub(super) struct Configured {
     pub(super) version: Option<String>,
     pub(super) files: Vec<gateway::File>,
     pub(super) command: Vec<String>,
+    /// Fingerprint of its program, where that was asked.
+    pub(super) program: Option<String>,
 }
 
 /// A system that serves.
@@ -37,6 +39,14 @@ pub(super) enum Started {
     Runs(Configured, Running),
     NotHere(Configured, String),
     Failed(Option<Configured>, String),
+    /// It ended before it served; why.
+    Ended(Configured, String),
+}
+
+/// Why a gateway does not serve.
+enum Trouble {
+    Ended(String),
+    Silent(String),
 }
 
 /// Configures and starts a system. The upstreams run.
@@ -46,8 +56,9 @@ pub(super) fn start(campaign: &mut Campaign<'_>, system: &System) -> Result<Star
         return Ok(Started::Runs(Configured::default(), Running { handle: None, lane }));
     };
     // A port that was free a moment ago may be taken meanwhile, by a connection of anybody's: that is not the gateway's fault.
+    // What does not serve, or refuses its configuration, will not do better on another port.
     match start_gateway(campaign, system, variant)? {
-        Started::Failed(Some(_), _) => start_gateway(campaign, system, variant),
+        Started::Ended(..) => start_gateway(campaign, system, variant),
         started => Ok(started),
     }
 }
@@ -67,7 +78,8 @@ fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant
     let place = Place {
         listen: SocketAddr::new(there.listen(), *port),
         extra: extra.to_vec(),
-        directory: there.directory().join(slug(&system.name)),
+        // Backends have directories there too, and what is copied there: no system's name may be one of theirs.
+        directory: there.directory().join(format!("system-{}", slug(&system.name))),
         cpus: hardware.cpus,
         memory: hardware.memory_bytes,
     };
@@ -82,12 +94,8 @@ fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant
     for file in &written.files {
         there.write(&place.directory.join(&file.path), file.text.as_bytes())?;
     }
-    let mut configured = Configured { version: None, files: written.files, command: Vec::new() };
-    let found = match there.locate(adapter)? {
-        None => built(there, adapter)?,
-        found => found,
-    };
-    let Some(program) = found else {
+    let mut configured = Configured { files: written.files, ..Configured::default() };
+    let Some(program) = locate(there, adapter)? else {
         return Ok(Started::NotHere(configured, adapter.locator().hint.to_owned()));
     };
     let spec = |command: gateway::Command, what: &str| Spec {
@@ -99,9 +107,10 @@ fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant
         memory_bytes: hardware.memory_bytes,
     };
     let known = campaign.results.systems.iter().find(|found| found.name == system.name);
-    if known.is_none_or(|known| known.version.is_none()) {
-        // Asked once, at the first start.
+    if known.is_none_or(|known| known.command.is_empty()) {
+        // Asked once, at the first start, whether it can be read or not.
         let said = there.run(&spec(adapter.version_command(&program), "version-"), CHECK)?;
+        configured.program = there.fingerprint(&program.path);
         configured.version = Some(adapter.read_version(&said.text)).filter(|version| !version.is_empty());
         if let Some(check) = adapter.check(&program, &place) {
             let checked = there.run(&spec(check, "check-"), CHECK)?;
@@ -111,7 +120,7 @@ fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant
             }
         }
     }
-    let start = spec(adapter.command(&program, &place), "");
+    let start = spec(adapter.command(&program, &place), "system-");
     configured.command = start.argv.clone();
     let handle = there.start(&start)?;
     match wait(there, handle, adapter, &place)? {
@@ -119,10 +128,24 @@ fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant
             let lane = Lane::Gateway(there.reach(*port)?);
             Ok(Started::Runs(configured, Running { handle: Some((handle, adapter.stop())), lane }))
         }
-        Some(why) => {
+        Some(trouble) => {
             there.stop(handle, adapter.stop());
-            Ok(Started::Failed(Some(configured), why))
+            Ok(match trouble {
+                Trouble::Ended(why) => Started::Ended(configured, why),
+                Trouble::Silent(why) => Started::Failed(Some(configured), why),
+            })
         }
+    }
+}
+
+/// The program of a gateway, on the machine or made by the evaluation.
+pub(super) fn locate(
+    there: &mut dyn Deployer,
+    adapter: &dyn Gateway,
+) -> Result<Option<gateway::Program>, CampaignError> {
+    match there.locate(adapter)? {
+        None => built(there, adapter),
+        found => Ok(found),
     }
 }
 
@@ -142,7 +165,7 @@ fn wait(
     handle: Handle,
     adapter: &dyn Gateway,
     place: &Place,
-) -> Result<Option<String>, CampaignError> {
+) -> Result<Option<Trouble>, CampaignError> {
     let deadline = Instant::now() + START;
     loop {
         let answered = match adapter.ready(place) {
@@ -153,14 +176,16 @@ fn wait(
             }
         };
         if !there.is_running(handle) {
-            return Ok(Some(format!("it ended at its start; its last lines:\n{}", there.log_tail(handle))));
+            let said = there.log_tail(handle);
+            return Ok(Some(Trouble::Ended(format!("it ended at its start; its last lines:\n{said}"))));
         }
         if answered {
             return Ok(None);
         }
         if Instant::now() > deadline {
             let said = there.log_tail(handle);
-            return Ok(Some(format!("it did not serve within {} s; its last lines:\n{said}", START.as_secs())));
+            let why = format!("it did not serve within {} s; its last lines:\n{said}", START.as_secs());
+            return Ok(Some(Trouble::Silent(why)));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -175,12 +200,18 @@ pub(super) fn stop(there: &mut dyn Deployer, running: &Running) {
 impl Campaign<'_> {
     /// A turn. Failures of the system are results; what is returned as an error ends the campaign.
     pub(super) fn turn(&mut self, round: u32, place: u32, system: &System) -> Result<(), CampaignError> {
-        // What an earlier, unfinished turn left.
-        self.results.runs.retain(|run| (run.round, &run.system) != (round, &system.name));
-        self.results.searches.retain(|search| (search.round, &search.system) != (round, &system.name));
         let plan = self.plan;
         let mut runs: Vec<Run> =
             plan.workloads.iter().map(|workload| planned(round, place, system, workload)).collect();
+        // What an earlier, unfinished turn left. Its files are written over, but for those that an earlier version named otherwise.
+        let of_turn = |run: &Run| (run.round, &run.system) == (round, &system.name);
+        for left in self.results.runs.iter().filter(|run| of_turn(run)) {
+            if !runs.iter().any(|run| run.id == left.id) {
+                self.store.forget(&left.id)?;
+            }
+        }
+        self.results.runs.retain(|run| !of_turn(run));
+        self.results.searches.retain(|search| (search.round, &search.system) != (round, &system.name));
         if let Some(first) = runs.first_mut() {
             first.state = RunState::Starting;
             self.note(first)?;
@@ -188,12 +219,16 @@ impl Campaign<'_> {
         self.backends.fresh(self.there.as_mut())?;
         let running = match start(self, system)? {
             Started::Runs(_, running) => Ok(running),
-            Started::NotHere(_, why) | Started::Failed(_, why) => Err(why),
+            Started::NotHere(_, why) | Started::Failed(_, why) | Started::Ended(_, why) => Err(why),
         };
         let running = match running {
             Ok(running) => running,
             Err(why) => {
                 for (run, workload) in runs.iter_mut().zip(&plan.workloads) {
+                    if matches!(&workload.load, PlannedLoad::Search(search) if round <= search.rounds) {
+                        let failed = Some(why.clone());
+                        self.results.searches.push(Search { failed, ..search::nothing(round, system, workload) });
+                    }
                     run.state = RunState::Failed(why.clone());
                     self.finish(run, workload)?;
                 }
@@ -261,9 +296,14 @@ impl Campaign<'_> {
     }
 }
 
+/// Names a run and its file. The dot keeps names apart that a dash would not: `a` under `b c` and `a b` under `c`.
+pub(super) fn id(round: u32, system: &System, workload: &Workload) -> String {
+    format!("r{round:02}-{}.{}", slug(&system.name), slug(&workload.name))
+}
+
 fn planned(round: u32, place: u32, system: &System, workload: &Workload) -> Run {
     Run {
-        id: format!("r{round:02}-{}-{}", slug(&system.name), slug(&workload.name)),
+        id: id(round, system, workload),
         round,
         place,
         system: system.name.clone(),

@@ -5,12 +5,16 @@ mod answer;
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, RequestHead};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Largest body that is read; what is beyond is refused.
 const MOST: u64 = 64 << 20;
+
+/// Pause after a connection that could not be taken.
+const FULL: Duration = Duration::from_millis(5);
 
 /// Serves until the process ends. `ready` is told where.
 ///
@@ -28,8 +32,8 @@ pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<
                     // A client that breaks off is no failure of ours.
                     tokio::task::spawn_local(async move { drop(converse(stream).await) });
                 }
-                // Out of descriptors: those that are open will be closed.
-                Err(_) => tokio::task::yield_now().await,
+                // Out of descriptors: those that are open will be closed, and asking at once would only take their time.
+                Err(_) => tokio::time::sleep(FULL).await,
             }
         }
     })

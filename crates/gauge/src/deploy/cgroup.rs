@@ -10,12 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Where groups can be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cgroups {
-    /// One directory for everything.
-    V2 {
-        parent: PathBuf,
-        /// Whether memory can be capped in it.
-        memory: bool,
-    },
+    /// One directory for everything, memory included.
+    V2 { parent: PathBuf },
     /// A directory for each controller.
     V1 { accounting: Option<PathBuf>, memory: Option<PathBuf> },
 }
@@ -56,12 +52,10 @@ impl Cgroups {
             let group =
                 own.iter().find(|(controllers, _)| controllers == &[String::new()]).map(|(_, path)| path.as_str());
             for parent in [at.join(group.unwrap_or("/").trim_start_matches('/')), at.clone()] {
-                if let Some(has) = probe(&parent, "memory.max").filter(|_| parent.join("cpu.stat").exists()) {
-                    // Without the cpu controller cpu.stat is there and has the times all the same; without memory there is no cap, and
-                    // version 1 may have one.
-                    if has {
-                        return Some(Cgroups::V2 { parent, memory: true });
-                    }
+                // Without the cpu controller cpu.stat is there and has the times all the same; without memory there is no cap, and version 1
+                // may have one.
+                if probe(&parent, "memory.max") == Some(true) && parent.join("cpu.stat").exists() {
+                    return Some(Cgroups::V2 { parent });
                 }
             }
         }
@@ -80,7 +74,7 @@ impl Cgroups {
     /// Whether memory can be capped.
     pub(super) fn caps_memory(&self) -> bool {
         match self {
-            Cgroups::V2 { memory, .. } => *memory,
+            Cgroups::V2 { .. } => true,
             Cgroups::V1 { memory, .. } => memory.is_some(),
         }
     }
@@ -88,7 +82,7 @@ impl Cgroups {
     /// Makes the groups of a process, with its cap.
     pub(super) fn make(&self, name: &str, memory_bytes: Option<u64>) -> Vec<PathBuf> {
         let parents = match self {
-            Cgroups::V2 { parent, .. } => vec![parent],
+            Cgroups::V2 { parent } => vec![parent],
             Cgroups::V1 { accounting, memory } => accounting.iter().chain(memory).collect(),
         };
         let mut made: Vec<PathBuf> = Vec::new();

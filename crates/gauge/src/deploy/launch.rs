@@ -1,5 +1,5 @@
 //! The last steps before a program becomes what was asked for. They are done by this program itself, started once more with the hidden
-//! verb `launch`: it pins itself, joins its control groups, asks the kernel to be killed with its parent, and then turns into the program. So
+//! verb `launch`: it pins itself, joins its control groups, asks the kernel to be ended with its parent, and then turns into the program. So
 //! nothing has to run between fork and exec, and no moment is left in which the program runs unpinned.
 
 use std::ffi::OsString;
@@ -16,6 +16,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 pub struct Launch {
     /// Process that it dies with.
     pub parent: i32,
+    /// It is then told to end (SIGTERM), so that a server ends its workers too; else it is killed.
+    pub term: bool,
     /// Processors; all when empty.
     pub cpus: Vec<u32>,
     /// Control groups to join.
@@ -30,6 +32,9 @@ impl Launch {
     /// The arguments of `gauge` that say this.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut out: Vec<OsString> = vec!["launch".into(), "--parent".into(), self.parent.to_string().into()];
+        if self.term {
+            out.push("--term".into());
+        }
         for cpu in &self.cpus {
             out.extend(["--cpu".into(), cpu.to_string().into()]);
         }
@@ -47,7 +52,8 @@ impl Launch {
     /// Turns into the program. Comes back only when that fails.
     pub fn become_it(&self) -> (String, io::Error) {
         let own = |error: rustix::io::Errno| ("gauge launch".to_owned(), error.into());
-        if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        let signal = if self.term { Signal::TERM } else { Signal::KILL };
+        if let Err(error) = set_parent_process_death_signal(Some(signal)) {
             return own(error);
         }
         // The parent may have gone before it was asked for.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -115,6 +115,7 @@ impl Local {
         };
         let launch = Launch {
             parent: std::process::id() as i32,
+            term: true,
             cpus: if spec.cpus.is_empty() { self.all.clone() } else { spec.cpus.clone() },
             cgroups: cgroups.clone(),
             wait: true,
@@ -183,6 +184,21 @@ impl Local {
     }
 }
 
+/// Most of a log that is read for its last lines: one of many rounds under load may not fit into memory.
+const LOG_END: u64 = 64 * 1024;
+
+/// The last [`LOG_END`] bytes of a file, or what there is of them from `begin` on.
+pub(super) fn end_of(file: &Path, begin: u64) -> io::Result<String> {
+    let mut file = fs::File::open(file)?;
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(LOG_END).max(begin);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    // What is written meanwhile is left out: a program that writes all the time would never be read to its end.
+    file.take(length.saturating_sub(from)).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 impl Drop for Local {
     fn drop(&mut self) {
         for handle in self.started.keys().copied().collect::<Vec<_>>() {
@@ -239,6 +255,10 @@ impl Deployer for Local {
         Ok(program.to_owned())
     }
 
+    fn fingerprint(&mut self, file: &Path) -> Option<String> {
+        super::fingerprint(fs::File::open(file).ok()?).ok()
+    }
+
     fn cwd(&self, here: &Path) -> PathBuf {
         here.to_owned()
     }
@@ -289,9 +309,7 @@ impl Deployer for Local {
 
     fn log_tail(&mut self, handle: Handle) -> String {
         let Some(started) = self.started.get(&handle) else { return String::new() };
-        let bytes = fs::read(&started.log).unwrap_or_default();
-        let own = bytes.get(started.log_from as usize..).unwrap_or_default();
-        tail(&String::from_utf8_lossy(own), 15)
+        tail(&end_of(&started.log, started.log_from).unwrap_or_default(), 15)
     }
 
     fn stop(&mut self, handle: Handle, stop: Stop) {

@@ -10,7 +10,7 @@ pub mod pin;
 pub mod registry;
 mod ssh;
 
-use std::io;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -136,6 +136,9 @@ pub trait Deployer {
     /// When it cannot be copied.
     fn bring(&mut self, program: &Path) -> Result<PathBuf, DeployError>;
 
+    /// A short text that another content of a file there would not have; `None` when it cannot be read.
+    fn fingerprint(&mut self, file: &Path) -> Option<String>;
+
     /// The directory there that stands for one of this machine.
     fn cwd(&self, here: &Path) -> PathBuf;
 
@@ -189,8 +192,26 @@ pub struct Facts {
     pub memory_bytes: Option<u64>,
 }
 
+/// Length and checksum (FNV-1a, 64 bits) of a content: the same content has the same ones on every machine and in every version of this
+/// program. It tells a file that was changed, not one that somebody forged.
+pub(crate) fn fingerprint(mut content: impl Read) -> io::Result<String> {
+    let (mut length, mut sum, mut buffer) = (0_u64, 0xCBF2_9CE4_8422_2325_u64, vec![0; 64 * 1024]);
+    loop {
+        let read = match content.read(&mut buffer) {
+            Ok(0) => return Ok(format!("{length} {sum:016x}")),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        length += read as u64;
+        for byte in &buffer[..read] {
+            sum = (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+    }
+}
+
 /// The last lines of a text.
-fn tail(text: &str, lines: usize) -> String {
+pub(crate) fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }

@@ -1,8 +1,8 @@
 //! What was started, written down, so that the next command can end what a killed one left running.
 //!
-//! Processes of ours are killed by the kernel when this program dies (see [`super::launch`]); their own children, such as the workers of a
-//! server, are not. So each process group is noted in a file of this program's own, in a folder of this user's, before it is of use and until it
-//! has ended. A file whose program is gone says what is left over.
+//! Processes of ours are told by the kernel to end when this program dies (see [`super::launch`]), and a server then ends its workers. Some do not
+//! listen, and children of one that died otherwise are told nothing. So each process group is noted in a file of this program's own, in a folder
+//! of this user's, before it is of use and until it has ended. A file whose program is gone says what is left over.
 
 use std::fs;
 use std::io::{self, Write};
@@ -39,6 +39,9 @@ pub struct Entry {
 struct Written {
     /// Start of the machine: numbers of processes mean nothing after the next.
     boot: String,
+    /// Where they count: containers may share the folder and not their processes. Empty when an earlier version wrote it.
+    #[serde(default)]
+    namespace: String,
     /// This program, and when it started.
     pid: u32,
     start_ticks: u64,
@@ -74,6 +77,19 @@ fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+/// The namespace of process numbers that this program is in (pid_namespaces(7)): `4026531836`.
+fn namespace() -> String {
+    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    link.to_string_lossy().chars().filter(char::is_ascii_digit).collect()
+}
+
+/// A file of the folder: the program that writes it, and where that number counts.
+fn named(file: &Path) -> Option<(u32, &str)> {
+    let mut parts = file.file_stem()?.to_str()?.splitn(3, '-');
+    let pid = parts.next()?.parse().ok()?;
+    Some((pid, parts.nth(1)?))
+}
+
 impl Registry {
     /// A file of this program's, for itself.
     ///
@@ -83,8 +99,8 @@ impl Registry {
         // A campaign has two: the generator's machine and the systems' may be one, and neither may forget what the other has running.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let file = open_folder()?.join(format!("{}-{number}.json", std::process::id()));
-        Ok(Registry { file, entries: Vec::new() })
+        let name = format!("{}-{number}-{}.json", std::process::id(), namespace());
+        Ok(Registry { file: open_folder()?.join(name), entries: Vec::new() })
     }
 
     /// Notes a group.
@@ -112,7 +128,7 @@ impl Registry {
         }
         let pid = std::process::id();
         let start_ticks = Stat::of(pid).map_or(0, |stat| stat.start_ticks);
-        let written = Written { boot: boot(), pid, start_ticks, groups: self.entries.clone() };
+        let written = Written { boot: boot(), namespace: namespace(), pid, start_ticks, groups: self.entries.clone() };
         // After a crash of the machine nothing of it runs: this need not be on the disk.
         let part = self.file.with_extension("part");
         fs::write(&part, serde_json::to_string(&written)?)?;
@@ -139,17 +155,31 @@ pub(crate) fn write_atomically(file: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&part, file)
 }
 
+/// Files of a folder with this ending.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|file| file.extension().is_some_and(|extension| extension == ending)).collect()
+}
+
+fn read(file: &Path) -> Option<Written> {
+    serde_json::from_str(&fs::read_to_string(file).ok()?).ok()
+}
+
 /// Ends what earlier runs of this program left running: those that were killed. Says what it ended.
 pub fn clean_up() -> Vec<String> {
+    clean_up_in(&folder())
+}
+
+fn clean_up_in(folder: &Path) -> Vec<String> {
+    let (boot, here) = (boot(), namespace());
     let mut ended = Vec::new();
-    for file in fs::read_dir(folder()).into_iter().flatten().flatten() {
-        let file = file.path();
-        if file.extension().is_none_or(|extension| extension != "json") {
-            continue;
-        }
-        let written = fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<Written>(&text).ok());
-        let Some(written) = written else { continue };
-        if written.boot == boot() {
+    for file in files(folder, "json") {
+        let Some(written) = read(&file) else { continue };
+        if written.boot == boot {
+            if !(written.namespace.is_empty() || written.namespace == here) {
+                // Its numbers are those of other processes here.
+                continue;
+            }
             if Stat::of(written.pid).is_some_and(|stat| stat.start_ticks == written.start_ticks && !stat.zombie) {
                 continue;
             }
@@ -161,7 +191,28 @@ pub fn clean_up() -> Vec<String> {
         }
         let _ = fs::remove_file(&file);
     }
+    // Half-written by a program that was killed over it.
+    for file in files(folder, "part") {
+        let gone = |pid| Stat::of(pid).is_none_or(|stat| stat.zombie);
+        if named(&file).is_some_and(|(pid, namespace)| namespace == here && gone(pid)) {
+            let _ = fs::remove_file(&file);
+        }
+    }
     ended
+}
+
+/// Ends at once what this program itself has running: before it exits without stopping it in order.
+pub fn end_own() {
+    let own = (std::process::id(), boot(), namespace());
+    for file in files(&folder(), "json") {
+        if let Some(written) = read(&file).filter(|one| (one.pid, &one.boot, &one.namespace) == (own.0, &own.1, &own.2))
+        {
+            for entry in &written.groups {
+                end(entry);
+            }
+            let _ = fs::remove_file(&file);
+        }
+    }
 }
 
 /// Kills a group, if it is the one that was noted; whether there was anything to kill.
@@ -185,3 +236,6 @@ pub(crate) fn kill_group(group: i32) -> bool {
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Another machine, over OpenSSH: its own `ssh` and `scp`-like copying through it, so that keys, agents, jump hosts and `~/.ssh/config` work as its user
 //! knows them. One connection carries a shell there, copies, and tunnels; when it ends, by whatever cause, that shell ends what was started.
 //!
-//! Needed there: a POSIX shell, `ps`, `setsid`, `taskset` when systems are pinned, and the gateways' programs. Caps of memory are not enforced.
+//! Needed there: a POSIX shell, `ps`, `setsid`, `timeout`, `taskset` when systems are pinned, and the gateways' programs. Caps of memory are not enforced.
 
 mod remote;
 mod shell;
@@ -35,6 +35,8 @@ pub struct Ssh {
     units: Units,
     started: BTreeMap<Handle, Started>,
     tunnels: BTreeMap<u16, u16>,
+    /// What was copied, and to where.
+    brought: BTreeMap<PathBuf, PathBuf>,
     next: u32,
 }
 
@@ -55,19 +57,12 @@ impl Ssh {
     /// When the machine cannot be reached without a password, or lacks what is needed.
     pub fn open(gauge: &Path, config: &plan::Ssh, logs: &Path) -> Result<Self, DeployError> {
         let mut shell = Shell::open(gauge, config, logs)?;
+        require(&mut shell, &["ps", "setsid", "mktemp", "timeout"])?;
         let parent = config.directory.as_deref().unwrap_or(Path::new("/tmp"));
         let parent = quoted(&parent.to_string_lossy());
         let made = shell.ask(&format!("mkdir -p {parent} && mktemp -d {parent}/gauge-XXXXXX"))?;
         let directory = PathBuf::from(made.trim());
         shell.ask(&format!("gauge_dir={0}; chmod 755 {0}", quoted(made.trim())))?;
-        let missing = shell.ask("for p in ps setsid mktemp; do command -v $p >/dev/null || echo $p; done")?;
-        if !missing.trim().is_empty() {
-            let why = format!(
-                "these programs are missing there: {}",
-                missing.split_whitespace().collect::<Vec<_>>().join(", ")
-            );
-            return Err(shell.error(why));
-        }
         let allowed = shell.ask("grep Cpus_allowed_list /proc/self/status")?;
         let cpus = remote::cpu_list(allowed.rsplit(':').next().unwrap_or_default());
         let numbers = shell.ask("getconf CLK_TCK; getconf PAGESIZE")?;
@@ -82,8 +77,17 @@ impl Ssh {
             units,
             started: BTreeMap::new(),
             tunnels: BTreeMap::new(),
+            brought: BTreeMap::new(),
             next: 0,
         })
+    }
+
+    /// Whether systems can be pinned there.
+    ///
+    /// # Errors
+    /// When the program for it is missing.
+    pub fn require_pinning(&mut self) -> Result<(), DeployError> {
+        require(&mut self.shell, &["taskset"])
     }
 
     /// A command line there: directory, variables, processors, program.
@@ -149,6 +153,17 @@ impl Ssh {
             let _ = file.and_then(|mut file| writeln!(file, "--- {}\n{text}", self.config.host));
         }
     }
+}
+
+/// Programs that must be there.
+fn require(shell: &mut Shell, programs: &[&str]) -> Result<(), DeployError> {
+    let missing =
+        shell.ask(&format!("for p in {}; do command -v $p >/dev/null || echo $p; done", programs.join(" ")))?;
+    let missing: Vec<&str> = missing.split_whitespace().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(shell.error(format!("these programs are missing there: {}", missing.join(", "))))
 }
 
 impl Drop for Ssh {
@@ -223,15 +238,24 @@ impl Deployer for Ssh {
     }
 
     fn bring(&mut self, program: &Path) -> Result<PathBuf, DeployError> {
-        let name = program.file_name().unwrap_or_default();
-        let there = self.directory.join("bin").join(name);
-        let known = self.shell.ask(&format!("test -x {} && echo known", quoted(&there.to_string_lossy())));
-        if known.is_ok_and(|said| said.trim() == "known") {
-            return Ok(there);
+        if let Some(there) = self.brought.get(program) {
+            return Ok(there.clone());
         }
+        // Each in a folder of its own: two programs may have one name.
+        let folder = self.directory.join("bin").join(self.brought.len().to_string());
+        let there = folder.join(program.file_name().unwrap_or_default());
         let bytes = std::fs::read(program).map_err(|error| DeployError::file(program, error))?;
         self.copy(&there, "755", &bytes)?;
+        self.brought.insert(program.to_owned(), there.clone());
         Ok(there)
+    }
+
+    fn fingerprint(&mut self, file: &Path) -> Option<String> {
+        let line = format!("cksum <{}", quoted(&file.to_string_lossy()));
+        let said = self.shell.ask(&line).ok()?;
+        let said = said.trim();
+        let is_sum = !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit() || byte == b' ');
+        is_sum.then(|| said.to_owned())
     }
 
     fn cwd(&self, _here: &Path) -> PathBuf {

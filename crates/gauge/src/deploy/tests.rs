@@ -1,3 +1,5 @@
+use super::fingerprint;
+use super::local::end_of;
 use super::pin::{choose, choose_without_generator};
 use crate::plan::{Hardware, Pin};
 
@@ -17,4 +19,26 @@ fn processors_are_dealt_out_and_never_shared_with_the_system() {
     assert_eq!(choose_without_generator(&one, &[0, 1, 2]), pin(&[0], &[1, 2], &[]));
     let own = Hardware { pin: Some(pin(&[3], &[2], &[0, 1])), ..one };
     assert_eq!(choose(&own, &[0, 1, 2, 3]), pin(&[3], &[2], &[0, 1]), "what the evaluation says wins");
+}
+
+#[test]
+fn of_a_long_log_only_the_end_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.log");
+    let text = (0..100_000).map(|line| format!("line {line}\n")).collect::<String>();
+    std::fs::write(&file, &text).expect("a file");
+    let end = end_of(&file, 10).expect("the end");
+    assert_eq!(end.len(), 64 * 1024);
+    assert!(text.ends_with(&end));
+    let last = text.len() as u64 - 11;
+    assert_eq!(end_of(&file, last).expect("the end"), "line 99999\n", "not what another program wrote before");
+    assert_eq!(end_of(&file, text.len() as u64 + 5).expect("nothing"), "", "a log that was cut meanwhile");
+}
+
+#[test]
+fn a_fingerprint_is_that_of_the_content() {
+    // The values of the algorithm's authors for these texts.
+    assert_eq!(fingerprint(&b""[..]).expect("nothing to fail"), "0 cbf29ce484222325");
+    assert_eq!(fingerprint(&b"foobar"[..]).expect("nothing to fail"), "6 85944171f73967e8");
+    assert_ne!(fingerprint(&[0; 2][..]).ok(), fingerprint(&[0; 3][..]).ok());
 }

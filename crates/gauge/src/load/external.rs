@@ -13,7 +13,10 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use super::prepare::{PrepareError, Url};
 use super::report::Report;
+use super::template::Piece;
 use super::workload::{Closed, Load, Open, Operation, Workload};
+use crate::deploy::launch::Launch;
+use crate::deploy::tail;
 use crate::results;
 
 /// A load generator that is not part of gauge.
@@ -101,6 +104,24 @@ pub struct Options {
     /// `__ENV`, or a `.jmx`, in which `${__P(URL)}`, `${__P(HOST)}` and `${__P(PORT)}` are filled in, and the texts `@URL@`, `@HOST@` and
     /// `@PORT@` are replaced.
     pub script: Option<PathBuf>,
+    /// This program, to start the tool as its launcher, so that the tool ends with it; without it a tool outlives a program that is killed.
+    pub gauge: Option<PathBuf>,
+}
+
+impl Options {
+    /// The command that runs a tool.
+    fn command(&self, invocation: &Invocation) -> Command {
+        let Some(gauge) = &self.gauge else {
+            let mut command = Command::new(&invocation.program);
+            command.args(&invocation.args);
+            return command;
+        };
+        let argv = std::iter::once(&invocation.program).chain(&invocation.args).cloned().collect();
+        let launch = Launch { parent: std::process::id() as i32, argv, ..Launch::default() };
+        let mut command = Command::new(gauge);
+        command.args(launch.arguments());
+        command
+    }
 }
 
 impl Tool {
@@ -186,8 +207,8 @@ impl Tool {
     pub fn run(self, workload: &Workload, options: &Options, folder: &Path) -> Result<Report, ExternalError> {
         self.command()?;
         let invocation = self.invocation(workload, options, folder)?;
-        let output = Command::new(&invocation.program)
-            .args(&invocation.args)
+        let output = options
+            .command(&invocation)
             .envs(invocation.env.iter().map(|(name, value)| (name, value)))
             .current_dir(folder)
             .stdin(Stdio::null())
@@ -199,9 +220,7 @@ impl Tool {
         };
         if text.trim().is_empty() {
             let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said);
-            let lines: Vec<&str> = said.lines().collect();
-            let tail = lines[lines.len().saturating_sub(15)..].join("\n");
+            let tail = tail(&String::from_utf8_lossy(&said), 15);
             return Err(ExternalError::Failed { program: self.name(), status: output.status, tail });
         }
         let mut report = results::read(&text).map_err(|error| ExternalError::Result { program: self.name(), error })?;
@@ -259,10 +278,7 @@ fn complete(report: &mut Report, workload: &Workload, own_script: bool) {
         }
         Load::Open(open) => {
             report.total.concurrency = Some(f64::from(open.connections));
-            report.total.rate.requested = Some(match open.rate {
-                super::workload::Rates::Constant(rate) => rate,
-                super::workload::Rates::Ramp { from, to } => (from + to) / 2.0,
-            });
+            report.total.rate.requested = Some(open.rate.mean());
         }
         Load::Phases(_) => {}
     }
@@ -320,33 +336,18 @@ fn quoted(text: &str) -> String {
 }
 
 /// Cuts a text into literals and names of values.
-fn pieces<'t>(text: &'t str, operation: &Operation) -> Vec<Piece<'t>> {
-    let mut pieces = Vec::new();
-    let mut literal = 0;
-    let mut at = 0;
-    while let Some(open) = text[at..].find('{').map(|open| at + open) {
-        let name = text[open + 1..].find('}').map(|length| &text[open + 1..open + 1 + length]);
-        match name.filter(|name| operation.params.contains_key(*name)) {
-            Some(name) => {
-                if literal < open {
-                    pieces.push(Piece::Literal(&text[literal..open]));
-                }
-                pieces.push(Piece::Value(name));
-                at = open + name.len() + 2;
-                literal = at;
-            }
-            None => at = open + 1,
-        }
-    }
-    if literal < text.len() {
-        pieces.push(Piece::Literal(&text[literal..]));
-    }
-    pieces
+fn pieces<'t>(text: &'t str, operation: &Operation) -> Vec<Piece<'t, &'t str>> {
+    Piece::all(text, |name| operation.params.contains_key(name).then_some(name))
 }
 
-enum Piece<'t> {
-    Literal(&'t str),
-    Value(&'t str),
+/// A text with values as an expression of a language that joins texts with `plus`.
+fn expression(text: &str, operation: &Operation, escape: &str, plus: &str) -> String {
+    let part = |piece| match piece {
+        Piece::Literal(text) => quoted(text),
+        Piece::Value(name) => format!("{escape}(v[{}])", quoted(name)),
+    };
+    let parts: Vec<String> = pieces(text, operation).into_iter().map(part).collect();
+    if parts.is_empty() { quoted("") } else { parts.join(plus) }
 }
 
 #[cfg(test)]

@@ -15,4 +15,5 @@ pub mod workload;
 pub use engine::{Answer, Counts, Exchange, Generator, Options, RunError, TransportError, Watch};
 pub use prepare::{PrepareError, Prepared, Url};
 pub use report::Report;
+pub(crate) use template::plain;
 pub use workload::Workload;

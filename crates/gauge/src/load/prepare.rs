@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Span, Statuses, Workload};
+use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Rates, Span, Statuses, Workload};
 pub(crate) use operation::{Body, Capture, CaptureFrom, Operation};
 pub use url::Url;
 pub(crate) use values::{Table, Value};
@@ -211,6 +211,16 @@ impl Span {
         match self {
             Span::Constant(users) => f64::from(users),
             Span::Ramp { from, to } => (f64::from(from) + f64::from(to)) / 2.0,
+        }
+    }
+}
+
+impl Rates {
+    /// In the mean.
+    pub(crate) fn mean(self) -> f64 {
+        match self {
+            Rates::Constant(rate) => rate,
+            Rates::Ramp { from, to } => (from + to) / 2.0,
         }
     }
 }

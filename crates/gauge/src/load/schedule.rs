@@ -28,7 +28,7 @@ impl Schedule {
             Rates::Ramp { from, to } => (from, to),
         };
         let duration_s = open.duration.as_secs_f64();
-        let total = (from + to) / 2.0 * duration_s;
+        let total = open.rate.mean() * duration_s;
         // 500/s for 10 s are 5,000 requests, whatever the last bit of the product says.
         let total = if (total - total.round()).abs() < 1e-6 { total.round() } else { total };
         let mut schedule =

@@ -13,6 +13,47 @@ enum Part {
     Value(usize),
 }
 
+/// A part of a text before it is ready: `V` says which value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Piece<'t, V> {
+    Literal(&'t str),
+    Value(V),
+}
+
+impl<'t, V> Piece<'t, V> {
+    /// Cuts a text at each `{name}` with a name that `known` knows; other braces are literal, as JSON has plenty.
+    pub(crate) fn all(text: &'t str, mut known: impl FnMut(&'t str) -> Option<V>) -> Vec<Self> {
+        let mut pieces = Vec::new();
+        let (mut literal, mut at) = (0, 0);
+        while let Some(open) = text[at..].find('{').map(|open| at + open) {
+            let name = text[open + 1..].find('}').map(|length| &text[open + 1..open + 1 + length]);
+            match name.and_then(|name| Some((known(name)?, name.len()))) {
+                Some((value, length)) => {
+                    if literal < open {
+                        pieces.push(Piece::Literal(&text[literal..open]));
+                    }
+                    pieces.push(Piece::Value(value));
+                    at = open + length + 2;
+                    literal = at;
+                }
+                None => at = open + 1,
+            }
+        }
+        if literal < text.len() {
+            pieces.push(Piece::Literal(&text[literal..]));
+        }
+        pieces
+    }
+}
+
+/// A JSON value as it stands in a text: strings without their quotes.
+pub(crate) fn plain(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// What is done to a value so that it cannot end the place where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escape {
@@ -27,33 +68,13 @@ pub(crate) enum Escape {
 }
 
 impl Template {
-    /// Cuts a text at each `{name}` with a name that `index` knows; other braces are literal, as JSON has plenty.
-    pub(crate) fn parse(text: &str, mut index: impl FnMut(&str) -> Option<usize>) -> Self {
-        let mut parts = Vec::new();
-        let mut literal = String::new();
-        let mut rest = text;
-        while let Some(open) = rest.find('{') {
-            let name = rest[open + 1..].find('}').map(|length| &rest[open + 1..open + 1 + length]);
-            literal.push_str(&rest[..open]);
-            match name.and_then(|name| Some((index(name)?, name.len()))) {
-                Some((value, length)) => {
-                    if !literal.is_empty() {
-                        parts.push(Part::Literal(std::mem::take(&mut literal).into_bytes().into()));
-                    }
-                    parts.push(Part::Value(value));
-                    rest = &rest[open + length + 2..];
-                }
-                None => {
-                    literal.push('{');
-                    rest = &rest[open + 1..];
-                }
-            }
-        }
-        literal.push_str(rest);
-        if !literal.is_empty() {
-            parts.push(Part::Literal(literal.into_bytes().into()));
-        }
-        Template { parts }
+    /// Cuts a text at each `{name}` with a name that `index` knows: see [`Piece::all`].
+    pub(crate) fn parse(text: &str, index: impl FnMut(&str) -> Option<usize>) -> Self {
+        let part = |piece| match piece {
+            Piece::Literal(text) => Part::Literal(str::as_bytes(text).into()),
+            Piece::Value(index) => Part::Value(index),
+        };
+        Template { parts: Piece::all(text, index).into_iter().map(part).collect() }
     }
 
     /// Names in braces that look like a value's: letters, digits, `_`, `-` and `.`.

@@ -412,3 +412,5 @@ pub enum Rates {
 }
 
 mod files;
+
+pub(crate) use files::Text;

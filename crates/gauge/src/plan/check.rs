@@ -240,6 +240,11 @@ fn systems(
     let original = of.and_then(|of| systems.iter().find(|system| system.name == of));
     if let Some((of, variant)) = original.and_then(|system| Some((system, system.variant()?.clone()))) {
         let (name, treatment) = (format!("{} (twin)", of.name), of.treatment.clone());
+        if seen.contains(&slug(&name)) {
+            let text =
+                format!("a gateway is called as the twin of `{}` will be, `{name}`; give it another `name`", of.name);
+            check.problems.push(Problem { at: None, text });
+        }
         let twin = System { name, kind: SystemKind::Twin { of: of.name.clone(), variant }, treatment };
         systems.push(twin);
     }

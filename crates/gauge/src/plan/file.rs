@@ -12,7 +12,7 @@ use serde_saphyr::Spanned;
 
 use super::size;
 use crate::load::units;
-use crate::load::workload::{Arrivals, Capture, Closed, Open, Order, Phase, Source, Statuses};
+use crate::load::workload::{Arrivals, Capture, Closed, Open, Order, Phase, Source, Statuses, Text};
 
 /// A whole evaluation.
 #[derive(Debug, Deserialize)]
@@ -490,33 +490,7 @@ fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::E
 
 /// A number or a text, as text.
 pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    struct Visitor;
-
-    impl de::Visitor<'_> for Visitor {
-        type Value = String;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a text or a number")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
-            Ok(text.to_owned())
-        }
-
-        fn visit_i64<E: de::Error>(self, number: i64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-
-        fn visit_u64<E: de::Error>(self, number: u64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-
-        fn visit_f64<E: de::Error>(self, number: f64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-    }
-
-    deserializer.deserialize_any(Visitor)
+    Text::deserialize(deserializer).map(|text| text.0)
 }
 
 /// A text that stands for something, or the thing itself as a mapping. (Serde's untagged enums would lose the place of a mistake.)

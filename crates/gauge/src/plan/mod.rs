@@ -349,11 +349,6 @@ impl Plan {
         let absolute = std::path::absolute(file).map_err(unreadable)?;
         check::plan(&absolute, file, text)
     }
-
-    /// The system of this name.
-    pub fn system(&self, name: &str) -> Option<&System> {
-        self.systems.iter().find(|system| system.name == name)
-    }
 }
 
 #[cfg(test)]

@@ -202,6 +202,10 @@ fn systems_are_direct_the_gateways_and_a_twin() {
     assert_eq!(of("gateways: [weir, nginx]"), ["direct", "weir", "nginx", "weir (twin)"]);
     assert_eq!(of("gateways: [weir, nginx]\ntwin: nginx\nbaseline: false"), ["weir", "nginx", "nginx (twin)"]);
     assert_eq!(of("gateways: [weir]\ntwin: false"), ["direct", "weir"]);
+    let names = "gateways: [nginx, {name: nginx twin, gateway: nginx}]";
+    assert_eq!(of(&format!("{names}\ntwin: false")), ["direct", "nginx", "nginx twin"]);
+    let problems = wrong(&simple("{id: named}").replace("gateways: [nginx]", names));
+    assert!(problems.len() == 1 && problems[0].contains("is called as the twin of `nginx` will be"), "{problems:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::{PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload}
 use crate::campaign::results::Slo;
 use crate::load::external::Tool;
 use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
-use crate::load::{PrepareError, Prepared};
+use crate::load::{PrepareError, Prepared, plain};
 
 /// Load before the measured part when neither the evaluation nor the workload says.
 const WARMUP: Duration = Duration::from_secs(2);
@@ -237,13 +237,6 @@ fn planned(
         operation,
         fill,
     })
-}
-
-fn plain(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// The body that the evaluation gives, or the example of the description where one is needed.

@@ -15,6 +15,9 @@ pub(crate) struct Launch {
     /// Process that it dies with
     #[arg(long)]
     parent: i32,
+    /// Be told to end then (SIGTERM) instead of being killed
+    #[arg(long)]
+    term: bool,
     /// Processor that it may use
     #[arg(long = "cpu")]
     cpus: Vec<u32>,
@@ -33,6 +36,7 @@ impl Launch {
     pub(crate) fn run(self) -> ExitCode {
         let launch = launch::Launch {
             parent: self.parent,
+            term: self.term,
             cpus: self.cpus,
             cgroups: self.cgroups,
             wait: self.wait,

@@ -166,7 +166,8 @@ impl Load {
     }
 
     fn run_tool(&self, tool: Tool, workload: &Workload) -> ExitCode {
-        let options = external::Options { threads: self.threads, script: self.script.clone() };
+        let gauge = std::env::current_exe().ok();
+        let options = external::Options { threads: self.threads, script: self.script.clone(), gauge };
         let outcome = external::folder().and_then(|folder| tool.run(workload, &options, folder.path()));
         match outcome {
             Ok(report) => self.show(workload, &report),

@@ -114,7 +114,8 @@ fn report_on(out: &Path, results: &Results) -> ExitCode {
         return ExitCode::from(UNWRITABLE);
     }
     let printed = print(&summary(out, results, &judgement));
-    let any = results.runs.iter().any(|run| run.state == RunState::Done) || !results.searches.is_empty();
+    let any = results.runs.iter().any(|run| run.state == RunState::Done)
+        || results.searches.iter().any(|search| !search.points.is_empty());
     if any { printed } else { ExitCode::FAILURE }
 }
 
@@ -157,7 +158,7 @@ fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
     text
 }
 
-/// The first SIGINT or SIGTERM ends the campaign in order; the second one ends the program.
+/// The first SIGINT, SIGTERM or SIGHUP ends the campaign in order; the second one kills what runs and ends the program.
 fn listen(stop: Arc<AtomicBool>) {
     use tokio::signal::unix::{SignalKind, signal};
     let follow = async move {
@@ -169,7 +170,8 @@ fn listen(stop: Arc<AtomicBool>) {
         tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} _ = hangup.recv() => {} }
         stop.store(true, Ordering::Relaxed);
         eprintln!("gauge: stopping; once more to stop at once");
-        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
+        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} _ = hangup.recv() => {} }
+        registry::end_own();
         std::process::exit(i32::from(INTERRUPTED));
     };
     std::thread::spawn(move || {

@@ -271,6 +271,7 @@ pub(crate) fn campaign() -> Results {
         slo: Some(Slo { p99_ms: Some(5.0), errors: Some(0.0), ..Slo::default() }),
         reference: None,
         weights: BTreeMap::new(),
+        inputs: BTreeMap::new(),
         environment: Environment {
             host: Some("example".to_owned()),
             system: Some("Linux 6.1".to_owned()),

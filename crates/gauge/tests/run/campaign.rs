@@ -1,7 +1,8 @@
 //! A small evaluation in a folder of its own, and `gauge` to run it.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{ChildStderr, Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -55,6 +56,13 @@ impl Finished {
     }
 }
 
+/// A test that failed in the middle may have killed a campaign: what it left is ended as its user would.
+impl Drop for Campaign {
+    fn drop(&mut self) {
+        let _ = self.command(&["run", "--check", "e.yaml"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
 impl Campaign {
     pub(crate) fn new(evaluation: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("gauge-run-").tempdir().expect("a folder");
@@ -74,7 +82,19 @@ impl Campaign {
     }
 
     pub(crate) fn file(&self, name: &str, text: &str) {
-        std::fs::write(self.folder.path().join(name), text).expect("a file");
+        std::fs::write(self.path(name), text).expect("a file");
+    }
+
+    /// A script that stands for a program; its path.
+    pub(crate) fn script(&self, name: &str, lines: &str) -> String {
+        self.file(name, &format!("#!/bin/sh\nPATH=$PATH:/usr/sbin:/usr/local/sbin\n{lines}\n"));
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.path(name), executable).expect("permissions");
+        self.path(name).to_string_lossy().into_owned()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -114,7 +134,12 @@ impl Campaign {
     }
 
     pub(crate) fn start_with(&self, more: &[&str]) -> Running {
+        self.start_in(more, &[])
+    }
+
+    pub(crate) fn start_in(&self, more: &[&str], env: &[(&str, &str)]) -> Running {
         let mut command = self.command(&Self::run_arguments(more));
+        command.envs(env.iter().copied());
         Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("gauge starts"))
     }
 
@@ -169,8 +194,18 @@ impl Campaign {
         assert_eq!(self.processes(), [""; 0]);
     }
 
+    /// Systems, backends and generators end by themselves, though nobody runs gauge again.
+    pub(crate) fn everything_ends(&self) {
+        wait::until(LONG, "all of the campaign has ended", || processes_below(self.folder.path()).is_empty());
+    }
+
     pub(crate) fn sshd(&self) -> Sshd {
-        Sshd::start(self.folder.path())
+        self.sshd_with("")
+    }
+
+    /// With more lines of configuration.
+    pub(crate) fn sshd_with(&self, lines: &str) -> Sshd {
+        Sshd::start(self.folder.path(), lines)
     }
 }
 
@@ -184,8 +219,15 @@ fn processes_below(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// A `gauge run` in the background.
+/// A `gauge run` in the background, which does not outlive the test.
 pub(crate) struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 impl Running {
     /// Kills it as nothing can be prepared for.
@@ -195,11 +237,36 @@ impl Running {
     }
 
     /// Ctrl-C; its exit code and what it said.
-    pub(crate) fn interrupt(self) -> (i32, String) {
+    pub(crate) fn interrupt(mut self) -> (i32, String) {
+        self.ctrl_c();
+        let said = self.stderr();
+        self.ended(said, String::new())
+    }
+
+    /// Ctrl-C, and once more as soon as it has said that it heard the first.
+    pub(crate) fn interrupt_twice(mut self) -> (i32, String) {
+        let (mut said, mut text) = (self.stderr(), String::new());
+        self.ctrl_c();
+        while !text.contains("once more to stop at once") {
+            assert_ne!(said.read_line(&mut text).expect("text"), 0, "{text}");
+        }
+        self.ctrl_c();
+        self.ended(said, text)
+    }
+
+    fn ctrl_c(&self) {
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-        let output = self.0.wait_with_output().expect("it ends");
-        (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn stderr(&mut self) -> BufReader<ChildStderr> {
+        BufReader::new(self.0.stderr.take().expect("it is piped, and read once"))
+    }
+
+    fn ended(mut self, mut said: BufReader<ChildStderr>, mut text: String) -> (i32, String) {
+        said.read_to_string(&mut text).expect("text");
+        let status = self.0.wait().expect("it ends");
+        (status.code().unwrap_or(-1), text)
     }
 }
 
@@ -211,7 +278,7 @@ pub(crate) struct Sshd {
 }
 
 impl Sshd {
-    fn start(folder: &Path) -> Self {
+    fn start(folder: &Path, lines: &str) -> Self {
         let folder = folder.join("sshd");
         std::fs::create_dir_all(folder.join("remote")).expect("a folder");
         for key in ["host", "user"] {
@@ -224,7 +291,7 @@ impl Sshd {
         let at = folder.display();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {at}/host\nAuthorizedKeysFile {at}/authorized\nPidFile none\nUsePAM no\n\
-             StrictModes no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+             StrictModes no\nPasswordAuthentication no\nPermitRootLogin yes\n{lines}"
         );
         std::fs::write(folder.join("config"), config).expect("a file");
         let process = testkit::Process::builder("/usr/sbin/sshd")

@@ -30,7 +30,7 @@ fn a_difference_says_where_what_was_expected_and_what_was_found() {
             "header content-type: application/json / text/html",
             "body /a: 1 / 2",
             "body /b/0/id: 7 / 8",
-            "body /c: null / true"
+            "body /c: absent / true"
         ]
     );
     assert_eq!(
@@ -40,6 +40,16 @@ fn a_difference_says_where_what_was_expected_and_what_was_found() {
     assert_eq!(compared(&answer(200, "text/plain", "4"), &answer(200, "text/plain", "four"), &[]).len(), 1);
     let absent = Answer { headers: Vec::new(), ..theirs.clone() };
     assert_eq!(compared(&theirs, &absent, &[]), ["header content-type: application/json / absent"]);
+}
+
+#[test]
+fn a_member_that_is_null_is_not_one_that_is_left_out() {
+    let (with, without) = (r#"{"a":1,"b":{"c":null}}"#, r#"{"a":1,"b":{}}"#);
+    let answer = |body| answer(200, "application/json", body);
+    assert_eq!(compared(&answer(with), &answer(without), &[]), ["body /b/c: null / absent"]);
+    assert_eq!(compared(&answer(without), &answer(with), &[]), ["body /b/c: absent / null"]);
+    assert_eq!(compared(&answer(with), &answer(with), &[]), [""; 0]);
+    assert_eq!(compared(&answer(with), &answer(without), &["/b/*"]), [""; 0]);
 }
 
 #[test]

@@ -8,15 +8,12 @@ use crate::load::report::{
     Bytes, Cpu, Errors, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report, Requests,
     SAMPLES, Second,
 };
-use crate::load::workload::{Protocol, Rates};
+use crate::load::workload::Protocol;
+use crate::observe::process::Stat;
 
 /// User and system time of this process in ticks of the kernel.
 pub(super) fn cpu_times() -> (u64, u64) {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program, in parentheses, may hold anything; utime and stime are the 14th and 15th field.
-    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().skip(11);
-    let mut next = || fields.next().and_then(|field| field.parse().ok()).unwrap_or(0);
-    (next(), next())
+    Stat::of(std::process::id()).map_or((0, 0), |stat| (stat.user_ticks, stat.system_ticks))
 }
 
 /// CPU time since then: the sum is `total_ns`, which is exact; the ticks say how it divides.
@@ -90,13 +87,7 @@ fn assemble_phase(
     let (concurrency, requested) = match &phase.kind {
         Kind::Closed(closed) => (closed.users.mean(), None),
         Kind::Setup => (f64::from(prepared.slots()), None),
-        Kind::Open(open) => {
-            let rate = match open.rate {
-                Rates::Constant(rate) => rate,
-                Rates::Ramp { from, to } => (from + to) / 2.0,
-            };
-            (f64::from(open.connections), Some(rate))
-        }
+        Kind::Open(open) => (f64::from(open.connections), Some(open.rate.mean())),
     };
     let closed = matches!(phase.kind, Kind::Closed(_));
     let connections = parts.iter().map(|part| part.connections).sum();

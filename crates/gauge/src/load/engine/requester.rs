@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::load::prepare::{Capture, CaptureFrom, Operation, Phase, Prepared, Value};
+use crate::load::template::plain;
 use crate::load::workload::{Order, Scope};
 
 /// Values that any answer may set for everybody.
@@ -177,7 +178,7 @@ impl<'p> Requester<'p> {
             if operation.wants_body { serde_json::from_slice(body).ok() } else { None };
         for capture in &operation.captures {
             let found = match &capture.from {
-                CaptureFrom::Json(pointer) => json.as_ref().and_then(|json| json.pointer(pointer)).map(text_of),
+                CaptureFrom::Json(pointer) => json.as_ref().and_then(|json| json.pointer(pointer)).map(plain),
                 CaptureFrom::Header(name) => header(name).map(|value| String::from_utf8_lossy(value).into_owned()),
             };
             let Some(value) = found.and_then(|text| add(capture, text)) else { continue };
@@ -187,13 +188,6 @@ impl<'p> Requester<'p> {
                 Scope::Run => self.shared.set(capture.index, value),
             }
         }
-    }
-}
-
-fn text_of(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{ExternalError, Invocation, Options, Piece, Single, Tool, absolute, full_path, pieces, quoted, write};
+use super::{ExternalError, Invocation, Options, Single, Tool, absolute, expression, full_path, quoted, write};
 use crate::load::workload::{
     Arrivals, Body, Capture, Closed, Open, Operation, Order, Pick, Rates, Scope, Source, Span, Statuses, Vary, Workload,
 };
@@ -273,12 +273,5 @@ fn keep(capture: &Capture) -> Result<String, ExternalError> {
 
 /// A JavaScript expression for a text with values.
 fn filled(text: &str, operation: &Operation, escape: &str) -> String {
-    let parts: Vec<String> = pieces(text, operation)
-        .into_iter()
-        .map(|piece| match piece {
-            Piece::Literal(text) => quoted(text),
-            Piece::Value(name) => format!("{escape}(v[{}])", quoted(name)),
-        })
-        .collect();
-    if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" + ") }
+    expression(text, operation, escape, " + ")
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{ExternalError, Invocation, Options, Piece, Single, Tool, absolute, full_path, pieces, quoted, write};
+use super::{ExternalError, Invocation, Options, Single, Tool, absolute, expression, full_path, quoted, write};
 use crate::load::workload::{Body, Operation, Order, Pick, Source, Span, Workload};
 
 pub(super) fn invocation(workload: &Workload, options: &Options, folder: &Path) -> Result<Invocation, ExternalError> {
@@ -150,12 +150,5 @@ fn script(workload: &Workload) -> Result<String, ExternalError> {
 
 /// A Lua expression for a text with values.
 fn filled(text: &str, operation: &Operation, escape: &str) -> String {
-    let parts: Vec<String> = pieces(text, operation)
-        .into_iter()
-        .map(|piece| match piece {
-            Piece::Literal(text) => quoted(text),
-            Piece::Value(name) => format!("{escape}(v[{}])", quoted(name)),
-        })
-        .collect();
-    if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
+    expression(text, operation, escape, " .. ")
 }

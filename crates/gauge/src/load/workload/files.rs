@@ -33,7 +33,8 @@ impl de::Visitor<'_> for Scalar {
     }
 }
 
-struct Text(String);
+/// The same where a type is asked for.
+pub(crate) struct Text(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
