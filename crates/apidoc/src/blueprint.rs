@@ -243,13 +243,15 @@ impl<'t> Reader<'t, '_> {
             self.unknown_item(item, &["Parameters", "Attributes", "Headers", "Request", "Response", "Relation"]);
         }
         let mut declared: BTreeMap<String, Parameter> = BTreeMap::new();
-        let known =
-            |name: &str| template.names.iter().any(|n| n == name) || template.query.iter().any(|(n, _)| n == name);
+        let known = |name: &str| {
+            let name = template.sent_as(name);
+            template.names.iter().any(|n| n == name) || template.query.iter().any(|(n, _)| n == name)
+        };
         // what the resource describes for its own template need not be in the action's
         let inherited = shared.iter().flat_map(|list| &list.items).map(parameter).filter(|(name, _)| known(name));
         let own = section.items.iter().filter(|i| i.is("Parameters")).flat_map(|list| &list.items).map(parameter);
         for (name, parameter) in inherited.chain(own) {
-            declared.insert(name, parameter);
+            declared.insert(template.sent_as(&name).to_owned(), parameter);
         }
         let mut params = Params::default();
         for (name, mut parameter) in declared {

@@ -11,6 +11,8 @@ pub(crate) struct Template {
     pub(crate) query: Vec<(String, bool)>,
     /// A query string that is written out: name and value.
     pub(crate) fixed_query: Vec<(String, String)>,
+    /// Variables in the values of a query string that is written out, `?q={term}`: the variable, and the name in `query` under which it is sent.
+    pub(crate) sent_as: Vec<(String, String)>,
     /// Regular expressions of `{name:regex}`, as some frameworks write.
     pub(crate) patterns: Vec<(String, String)>,
     /// What was dropped or changed, for warnings.
@@ -26,22 +28,14 @@ const MOST_VARIABLES: usize = 500;
 /// A sentence about what is wrong with it: braces that do not match, a variable without name, a name used twice.
 pub(crate) fn parse(text: &str) -> Result<Template, String> {
     let mut out = Template::default();
+    let whole = text;
     let (mut text, fragment) = split_outside_braces(text, '#');
     if fragment.is_some() {
         out.remarks.push("the fragment of the path is dropped: it is never sent".to_owned());
     }
     if let (path, Some(query)) = split_outside_braces(text, '?') {
         text = path;
-        for pair in query.split('&').filter(|p| !p.is_empty() && !p.contains(['{', '}'])) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            out.fixed_query.push((crate::source::percent_decode(name), crate::source::percent_decode(value)));
-        }
-        if query.contains('{') {
-            for name in query.split(['{', '}']).skip(1).step_by(2).filter(|n| !n.is_empty()) {
-                let name = name.trim_start_matches(['?', '&']);
-                out.query.push((name.to_owned(), false));
-            }
-        }
+        out.query_string(query, whole)?;
         out.remarks.push("the query string in the path is read as query parameters".to_owned());
     }
     if !text.starts_with('/') {
@@ -53,27 +47,100 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
         }
     }
     let mut rest = text;
-    while let Some(open) = rest.find(['{', '}']) {
-        out.path.push_str(&rest[..open]);
-        if rest.as_bytes()[open] == b'}' {
-            return Err(format!("the path '{text}' has a '}}' without '{{'"));
-        }
-        let inside = &rest[open + 1..];
-        let end = closing(inside).ok_or_else(|| format!("the path '{text}' has a '{{' without '}}'"))?;
-        out.expression(&inside[..end], text)?;
-        rest = &inside[end + 1..];
+    while let Some((before, body, after)) = next_expression(rest, text)? {
+        out.path.push_str(before);
+        out.expression(body, text)?;
+        rest = after;
     }
     out.path.push_str(rest);
     Ok(out)
 }
 
+/// What stands before the first `{…}`, in it and behind it; null where there is none.
+fn next_expression<'t>(text: &'t str, whole: &str) -> Result<Option<(&'t str, &'t str, &'t str)>, String> {
+    let Some(open) = text.find(['{', '}']) else { return Ok(None) };
+    if text.as_bytes()[open] == b'}' {
+        return Err(format!("the path '{whole}' has a '}}' without '{{'"));
+    }
+    let inside = &text[open + 1..];
+    let end = closing(inside).ok_or_else(|| format!("the path '{whole}' has a '{{' without '}}'"))?;
+    Ok(Some((&text[..open], &inside[..end], &inside[end + 1..])))
+}
+
 impl Template {
+    /// The name under which a variable is sent: its own, but in `?q={term}`. One that is in the path too is described as that.
+    pub(crate) fn sent_as<'n>(&'n self, variable: &'n str) -> &'n str {
+        if self.names.iter().any(|name| name == variable) {
+            return variable;
+        }
+        self.sent_as.iter().find(|(own, _)| own == variable).map_or(variable, |(_, name)| name)
+    }
+
+    /// A query string that stands in the path. `{?a}` and `{&a}` (RFC 6570, sections 3.2.8 and 3.2.9) bring their own separators, so that what is
+    /// left are pairs.
+    fn query_string(&mut self, query: &str, whole: &str) -> Result<(), String> {
+        let mut pairs = String::new();
+        let mut rest = query;
+        while let Some((before, body, after)) = next_expression(rest, whole)? {
+            pairs.push_str(before);
+            if body.starts_with(['?', '&', '#']) {
+                self.expression(body, whole)?;
+                pairs.push('&');
+            } else {
+                pairs.extend(["{", body, "}"]);
+            }
+            rest = after;
+        }
+        pairs.push_str(rest);
+        let mut rest = Some(pairs.as_str());
+        while let Some(text) = rest {
+            let (pair, after) = split_outside_braces(text, '&');
+            rest = after;
+            if !pair.is_empty() {
+                self.pair(pair, whole)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One pair of a query string: fixed, or with variables in its value.
+    fn pair(&mut self, pair: &str, whole: &str) -> Result<(), String> {
+        let (name, value) = split_outside_braces(pair, '=');
+        let value = value.unwrap_or("");
+        if !pair.contains('{') {
+            self.fixed_query.push((crate::source::percent_decode(name), crate::source::percent_decode(value)));
+            return Ok(());
+        }
+        if let Some((before, body, after)) = next_expression(name, whole)? {
+            if before.is_empty() && after.is_empty() && value.is_empty() {
+                // `?{a}`, of which nobody but the author knows how it is to be sent.
+                return self.expression(&format!("&{}", body.trim_start_matches(OPERATORS)), whole);
+            }
+            self.remarks.push(format!("'{pair}' of the query is dropped: its name is a variable"));
+            return Ok(());
+        }
+        let name = crate::source::percent_decode(name);
+        let mut rest = value;
+        while let Some((_, body, after)) = next_expression(rest, whole)? {
+            for variable in body.trim_start_matches(OPERATORS).split(',') {
+                let variable = checked(plain(variable).0, whole)?;
+                if self.sent_as.len() >= MOST_VARIABLES {
+                    return Err(format!("a path has more than {MOST_VARIABLES} variables"));
+                }
+                self.sent_as.push((variable, name.clone()));
+            }
+            rest = after;
+        }
+        self.query.push((name, false));
+        Ok(())
+    }
+
     /// One `{…}`, operators of RFC 6570 included.
     fn expression(&mut self, body: &str, whole: &str) -> Result<(), String> {
         if self.query.len() >= MOST_VARIABLES {
             return Err(format!("a path has more than {MOST_VARIABLES} variables"));
         }
-        let operator = body.chars().next().filter(|c| "+#./;?&".contains(*c));
+        let operator = body.chars().next().filter(|c| OPERATORS.contains(c));
         let names = operator.map_or(body, |o| &body[o.len_utf8()..]);
         if let Some((name, regex)) = names.split_once(':')
             && operator.is_none()
@@ -84,9 +151,7 @@ impl Template {
             return self.variable(name.trim(), "", whole);
         }
         for (i, name) in names.split(',').enumerate() {
-            let exploded = name.trim().ends_with('*');
-            let name = name.trim().trim_end_matches('*');
-            let name = name.split_once(':').map_or(name, |(name, _length)| name); // `{name:3}`, a prefix of the value
+            let (name, exploded) = plain(name);
             match operator {
                 Some('?' | '&') => self.query.push((checked(name, whole)?, exploded)),
                 Some('#') => self.remarks.push(format!("the fragment variable '{name}' is dropped: it is never sent")),
@@ -114,6 +179,17 @@ impl Template {
         self.names.push(name);
         Ok(())
     }
+}
+
+/// What may stand before the names of an expression (RFC 6570, section 2.2).
+const OPERATORS: [char; 7] = ['+', '#', '.', '/', ';', '?', '&'];
+
+/// The name of a variable without its modifiers (RFC 6570, section 2.4), and whether it is exploded.
+fn plain(variable: &str) -> (&str, bool) {
+    let exploded = variable.trim().ends_with('*');
+    let name = variable.trim().trim_end_matches('*');
+    // `{name:3}`, a prefix of the value.
+    (name.split_once(':').map_or(name, |(name, _length)| name), exploded)
 }
 
 fn checked(name: &str, whole: &str) -> Result<String, String> {

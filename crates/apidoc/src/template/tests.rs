@@ -41,6 +41,35 @@ fn a_query_string_in_the_path_becomes_parameters() {
 }
 
 #[test]
+fn a_query_string_goes_on_in_an_expression() {
+    let template = parse("/x?fixed=1{&a,b*}").unwrap();
+    assert_eq!(template.path, "/x");
+    assert_eq!(template.fixed_query, [("fixed".to_owned(), "1".to_owned())]);
+    assert_eq!(template.query, [("a".to_owned(), false), ("b".to_owned(), true)]);
+    let template = parse("/x?fixed=1{&a}&more=2{&b}").unwrap();
+    assert_eq!(template.fixed_query, [("fixed", "1"), ("more", "2")].map(|(n, v)| (n.to_owned(), v.to_owned())));
+    assert_eq!(template.query, [("a".to_owned(), false), ("b".to_owned(), false)]);
+}
+
+/// It is the name before the `=` that is sent; what the variable is called is the description's own business.
+#[test]
+fn a_query_parameter_is_called_what_is_sent() {
+    let template = parse("/search?q={term}&page%5Bsize%5D={n:3}&all").unwrap();
+    assert_eq!(template.query, [("q".to_owned(), false), ("page[size]".to_owned(), false)]);
+    assert_eq!(template.fixed_query, [("all".to_owned(), String::new())]);
+    assert_eq!(["term", "n", "other"].map(|name| template.sent_as(name)), ["q", "page[size]", "other"]);
+    let template = parse("/search?between={from,to}").unwrap();
+    assert_eq!(template.query, [("between".to_owned(), false)]);
+    assert_eq!(["from", "to"].map(|name| template.sent_as(name)), ["between", "between"]);
+    // A name that is a variable cannot be said; a variable alone is one.
+    let template = parse("/search?{name}={value}&{alone}").unwrap();
+    assert_eq!(template.query, [("alone".to_owned(), false)]);
+    assert_eq!(template.remarks.len(), 2);
+    assert!(parse("/search?q={").unwrap_err().contains("'{' without '}'"));
+    assert!(parse("/search?q={}").unwrap_err().contains("without a proper name"));
+}
+
+#[test]
 fn expressions_of_frameworks_become_patterns() {
     let template = parse("/x/{id:[0-9]{2,4}}/{name}").unwrap();
     assert_eq!(template.path, "/x/{id}/{name}");
