@@ -126,9 +126,13 @@ impl<K: Clone> Shape<K> {
         let float = |n: &Option<Number>| n.as_ref().and_then(Number::as_f64);
         if self.min.is_none() || float(&other.min) > float(&self.min) {
             (self.min, self.exclusive_min) = (other.min.clone(), other.exclusive_min);
+        } else if float(&other.min) == float(&self.min) {
+            self.exclusive_min |= other.exclusive_min;
         }
         if self.max.is_none() || (other.max.is_some() && float(&other.max) < float(&self.max)) {
             (self.max, self.exclusive_max) = (other.max.clone(), other.exclusive_max);
+        } else if float(&other.max) == float(&self.max) {
+            self.exclusive_max |= other.exclusive_max;
         }
         self.min_length = self.min_length.max(other.min_length);
         self.max_length = self.max_length.min(other.max_length).or(self.max_length).or(other.max_length);
@@ -246,3 +250,6 @@ pub(crate) fn body<S: Schemas>(
     };
     BodyShape { kind, params, example, generated }
 }
+
+#[cfg(test)]
+mod tests;
