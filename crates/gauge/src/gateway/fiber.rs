@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::paths::{names, widened};
+use super::paths::{plain_template, widened};
 use super::text::quoted;
 use super::{Command, File, Gateway, Locator, Model, Part, Place, Program, Segment, Unsupported, Written};
 
@@ -55,7 +55,7 @@ impl Gateway for Fiber {
                 let methods: Vec<String> = target.methods.iter().map(|method| format!("\"{method}\"")).collect();
                 format!(
                     "    {{\"path\": {}, \"methods\": [{}], \"upstream\": \"{}\"}}",
-                    quoted(&template(&path.segments)),
+                    quoted(&plain_template(&path.segments)),
                     methods.join(", "),
                     model.upstreams[target.upstream].name
                 )
@@ -102,24 +102,6 @@ fn can(segment: &Segment) -> bool {
         Part::Parameter(_) => true,
     });
     ends && plain
-}
-
-/// Parameters named by position where one is only a part of a segment; by their own names otherwise.
-fn template(segments: &[Segment]) -> String {
-    let mut out = String::new();
-    for (i, (segment, name)) in segments.iter().zip(names(segments)).enumerate() {
-        out.push('/');
-        for (j, part) in segment.parts.iter().enumerate() {
-            match (part, &name) {
-                (Part::Literal(text), _) => out.push_str(text),
-                (Part::Parameter(_), Some(name)) => out.extend(["{", name, "}"]),
-                (Part::Parameter(_), None) => {
-                    let _ = write!(out, "{{part{i}_{j}}}");
-                }
-            }
-        }
-    }
-    out
 }
 
 fn comma(i: usize, of: usize) -> &'static str {

@@ -167,12 +167,6 @@ impl PathEntry {
         template(&self.segments)
     }
 
-    /// Whether there is no parameter in it.
-    #[must_use]
-    pub fn is_literal(&self) -> bool {
-        self.segments.iter().all(|segment| segment.literal().is_some())
-    }
-
     /// All methods.
     pub fn methods(&self) -> impl Iterator<Item = Method> {
         self.targets.iter().flat_map(|target| target.methods.iter().copied())

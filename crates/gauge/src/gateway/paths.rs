@@ -85,17 +85,30 @@ pub(super) fn names(segments: &[Segment]) -> Vec<Option<String>> {
     out
 }
 
-/// `/active/{auctionID}` with what `parameter` makes of the names of [`names`]; every segment is a literal or a parameter.
-pub(super) fn plain_template(segments: &[Segment], parameter: impl Fn(&str) -> String) -> String {
+/// `/active/{auctionID}`: parameters that are a segment by the names of [`names`], those that are only a part of one as `part` says, by the places of
+/// the segment and of the part in it; literals by `literal`.
+pub(super) fn template(
+    segments: &[Segment],
+    literal: impl Fn(&str) -> String,
+    part: impl Fn(usize, usize) -> String,
+) -> String {
     let mut out = String::new();
-    for (segment, name) in segments.iter().zip(names(segments)) {
+    for (i, (segment, name)) in segments.iter().zip(names(segments)).enumerate() {
         out.push('/');
-        match name {
-            Some(name) => out.push_str(&parameter(&name)),
-            None => out.push_str(segment.literal().unwrap_or_default()),
+        for (j, piece) in segment.parts.iter().enumerate() {
+            match (piece, &name) {
+                (Part::Literal(text), _) => out.push_str(&literal(text)),
+                (Part::Parameter(_), Some(name)) => out.extend(["{", name, "}"]),
+                (Part::Parameter(_), None) => out.push_str(&part(i, j)),
+            }
         }
     }
     out
+}
+
+/// [`template`] for gateways that take literals as they stand in a request and a part of a segment by a plain name.
+pub(super) fn plain_template(segments: &[Segment]) -> String {
+    template(segments, str::to_owned, |segment, part| format!("{{part{segment}_{part}}}"))
 }
 
 /// The path as a regular expression without anchors: literals by `literal`, `[^/]+` for parameters.

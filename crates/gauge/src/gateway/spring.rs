@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::paths::{names, widened};
+use super::paths::{template, widened};
 use super::text::{decoded, quoted};
 use super::{Command, File, Gateway, Locator, Model, Part, Place, Program, Ready, Segment, Unsupported, Written};
 
@@ -47,7 +47,8 @@ impl Gateway for Spring {
           - {{name: Method, args: {{methods: [{}]}}}}
 ",
                     quoted(&model.upstreams[target.upstream].url()),
-                    quoted(&template(&path.segments)),
+                    // Segments are compared decoded.
+                    quoted(&template(&path.segments, decoded, |i, j| format!("{{part{i}x{j}:.+}}"))),
                     methods.join(", ")
                 );
             }
@@ -101,22 +102,4 @@ spring:
         quoted(&place.listen.ip().to_string()),
         place.listen.port()
     )
-}
-
-/// Segments are compared decoded.
-fn template(segments: &[Segment]) -> String {
-    let mut out = String::new();
-    for (i, (segment, name)) in segments.iter().zip(names(segments)).enumerate() {
-        out.push('/');
-        for (j, part) in segment.parts.iter().enumerate() {
-            match (part, &name) {
-                (Part::Literal(text), _) => out.push_str(&decoded(text)),
-                (Part::Parameter(_), Some(name)) => out.extend(["{", name, "}"]),
-                (Part::Parameter(_), None) => {
-                    let _ = write!(out, "{{part{i}x{j}:.+}}");
-                }
-            }
-        }
-    }
-    out
 }

@@ -41,7 +41,7 @@ impl Gateway for Weir {
         };
         let (paths, notes) = paths::widened(model, can).map_err(|why| Unsupported { gateway: self.name(), why })?;
         for path in &paths {
-            let template = paths::plain_template(&path.segments, |name| format!("{{{name}}}"));
+            let template = paths::plain_template(&path.segments);
             for target in &path.targets {
                 let upstream = &model.upstreams[target.upstream];
                 let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
