@@ -294,6 +294,34 @@ fn connections_are_kept(running: &Running) {
     assert!(new <= 8, "{}: {new} connections for 100 requests of four clients", running.gateway.name());
 }
 
+/// A client that nobody trusts says where it comes from and what its request is called. Gateways make different things of that; the document says which.
+fn what_a_client_says_of_itself(running: &Running) {
+    let name = running.gateway.name();
+    let get = running.model.routes.iter().find(|route| route.method.as_str() == "GET").expect("a GET");
+    let mut client = running.client();
+    client.request("GET", &path(get), &[("X-Forwarded-For", "203.0.113.7"), ("X-Request-Id", "from-the-client")], "");
+    assert_eq!(client.read_response().status(), 200, "{name}");
+    let requests = running.upstreams[get.upstream].requests();
+    let got = &requests.last().expect("a request").head;
+    let hops: Vec<&str> =
+        got.all("x-forwarded-for").into_iter().flat_map(|line| line.split(',')).map(str::trim).collect();
+    match name {
+        "weir" | "traefik" | "caddy" => assert_eq!(hops, ["127.0.0.1"], "{name} replaces what nobody vouches for"),
+        "nginx" | "haproxy" | "envoy" | "fiber" | "spring" => {
+            assert_eq!((hops.len(), hops.first()), (2, Some(&"203.0.113.7")), "{name} appends: {got:?}");
+        }
+        _ => {}
+    }
+    let ids = got.all("x-request-id");
+    match name {
+        "fiber" | "traefik" | "spring" => assert_eq!(ids, ["from-the-client"], "{name} passes it on"),
+        "weir" | "nginx" | "haproxy" | "envoy" | "caddy" => {
+            assert!(ids.len() == 1 && ids[0] != "from-the-client", "{name} makes its own: {got:?}");
+        }
+        _ => {}
+    }
+}
+
 fn run(name: &str) {
     let gateway = gateway::by_name(name).expect("a gateway");
     let Some(program) = gateway.locate() else {
@@ -314,6 +342,7 @@ fn run(name: &str) {
         let running = start(gateway, &program, file);
         everything_passes_and_nothing_else(&running);
         if name_of_api == "auction" {
+            what_a_client_says_of_itself(&running);
             large_bodies_pass(&running);
             connections_are_kept(&running);
         }
