@@ -1,8 +1,9 @@
 //! The generator was the limit: its own figures, its users' thinking, or the lane without a gateway say so.
 
+use super::rate_not_achieved::{DROPPED, REACHED};
 use super::words::{number, percent, time};
 use super::{Context, concurrency, processors_used, requested_rate};
-use crate::campaign::results::Observed;
+use crate::campaign::results::{Observed, Usage};
 use crate::load::Report;
 
 /// The lane without a gateway must carry this many times a gateway's rate. Else generator and upstream, which both lanes share, take most of the time, and two
@@ -11,9 +12,6 @@ pub const HEADROOM: f64 = 1.3;
 
 /// Latest that the generator may be with 1 % of its requests: beyond, its own lateness is as large as what is measured on a local machine.
 const LAG_P99_MS: f64 = 1.0;
-
-/// Share of the due requests that may be dropped.
-const DROPPED: f64 = 0.001;
 
 /// A part that uses this share of its processors had none left when it mattered: the rest is lost to the scheduler and to sampling.
 pub(super) const BUSY: f64 = 0.9;
@@ -25,12 +23,10 @@ const THINKING: f64 = 0.5;
 /// Share of the generator's workers that wait for an answer at any moment from which on it has none left to keep a rate that was asked for.
 const WORKERS_BUSY: f64 = 0.9;
 
-/// Share of a requested rate that must be reached for the generator's workers to have sufficed.
-const REACHED: f64 = 0.99;
-
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     late(report)
         .or_else(|| own_cpu(context))
+        .or_else(|| shared_cpu(report, context))
         .or_else(|| thinking(report, context))
         .or_else(|| out_of_workers(report, context))
         .or_else(|| no_headroom(report, context))
@@ -52,8 +48,7 @@ pub fn late(report: &Report) -> Option<String> {
 /// Its processors.
 fn own_cpu(context: &Context<'_>) -> Option<String> {
     let observed = context.observed?;
-    // Who shares its processors with the upstream is judged with it, by `no_headroom`.
-    let cpus = f64::from(observed.generator.as_ref()?.cpus?);
+    let cpus = cpus(observed.generator.as_ref())?;
     let used = processors_used(observed.generator.as_ref(), observed)?;
     (cpus > 0.0 && used >= BUSY * cpus).then(|| {
         format!(
@@ -63,6 +58,41 @@ fn own_cpu(context: &Context<'_>) -> Option<String> {
             percent(used / cpus)
         )
     })
+}
+
+/// The processors that it shares with the upstream, in an open loop: requests then waited for one of the two, and not for the gateway. In a closed
+/// loop the lane without a gateway says so (`no_headroom`).
+fn shared_cpu(report: &Report, context: &Context<'_>) -> Option<String> {
+    requested_rate(report, context)?;
+    let observed = context.observed?;
+    // Null for the lane without a gateway, where the two are all that there is.
+    observed.system.as_ref()?;
+    let cpus = cpus(observed.generator.as_ref())?.max(cpus(observed.upstream.as_ref())?);
+    let generator = processors_used(observed.generator.as_ref(), observed)?;
+    let upstream = processors_used(observed.upstream.as_ref(), observed)?;
+    // An upstream that fills them alone is the limit by itself.
+    let filled = cpus > 0.0 && upstream < BUSY * cpus && generator + upstream >= BUSY * cpus;
+    (filled && shares(context) == Some(true)).then(|| {
+        format!(
+            "the generator used {} and the upstream {} of the {} processors that they share ({})",
+            number(generator),
+            number(upstream),
+            number(cpus),
+            percent((generator + upstream) / cpus)
+        )
+    })
+}
+
+/// Processors that a part could use.
+fn cpus(usage: Option<&Usage>) -> Option<f64> {
+    usage?.cpus.map(f64::from)
+}
+
+/// Whether generator and upstream have a processor in common; null when they were not pinned.
+fn shares(context: &Context<'_>) -> Option<bool> {
+    let part = |name: &str| context.pinned?.get(name);
+    let (ours, theirs) = (part("generator")?, part("upstream")?);
+    Some(ours.iter().any(|cpu| theirs.contains(cpu)))
 }
 
 /// Its users spent their time thinking.
@@ -155,16 +185,12 @@ pub(super) fn limit(direct: &Observed, context: &Context<'_>) -> Limit {
     let (Some(generator), Some(upstream)) = (generator, upstream) else {
         return Limit::Unknown;
     };
-    let cpus = |usage: Option<&crate::campaign::results::Usage>| usage.and_then(|usage| usage.cpus).map(f64::from);
     let (Some(generator_cpus), Some(upstream_cpus)) = (cpus(direct.generator.as_ref()), cpus(direct.upstream.as_ref()))
     else {
         return Limit::Unknown;
     };
-    let part = |name: &str| context.pinned.and_then(|pinned| pinned.get(name));
-    let shared = match (part("generator"), part("upstream")) {
-        (Some(ours), Some(theirs)) => ours.iter().any(|cpu| theirs.contains(cpu)),
-        _ => true,
-    };
+    // What is not pinned may run anywhere.
+    let shared = shares(context).unwrap_or(true);
     if upstream >= BUSY * upstream_cpus && generator < BUSY * generator_cpus * 0.5 {
         return Limit::Upstream(format!(
             "there the upstream used {} of its {} processors",

@@ -21,7 +21,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::results::{Observed, Planned, Treatment};
+use crate::campaign::results::{Observed, Planned, Treatment, Usage};
 use crate::load::Report;
 use crate::load::report::Measurement;
 
@@ -171,10 +171,15 @@ fn requested_rate(report: &Report, context: &Context<'_>) -> Option<f64> {
     report.total.rate.requested.or(context.planned.rate).filter(|rate| *rate > 0.0)
 }
 
+/// CPU time of a part, in user mode and in the kernel, seconds.
+pub(crate) fn cpu_s(usage: &Usage) -> Option<f64> {
+    Some(usage.user_s? + usage.system_s?)
+}
+
 /// Seconds of CPU time of a part over the seconds observed: 1 is one processor.
-fn processors_used(usage: Option<&crate::campaign::results::Usage>, observed: &Observed) -> Option<f64> {
-    let usage = usage?;
-    (observed.duration_s > 0.0).then_some((usage.user_s? + usage.system_s?) / observed.duration_s)
+fn processors_used(usage: Option<&Usage>, observed: &Observed) -> Option<f64> {
+    let used = cpu_s(usage?)?;
+    (observed.duration_s > 0.0).then_some(used / observed.duration_s)
 }
 
 #[cfg(test)]

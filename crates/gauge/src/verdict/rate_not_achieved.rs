@@ -5,13 +5,13 @@ use super::{Context, requested_rate};
 use crate::load::Report;
 
 /// Share of the requested rate that must be answered in time. The requests in flight at the end, and a Poisson pace, take up to 1 % in short runs.
-const REACHED: f64 = 0.99;
+pub(super) const REACHED: f64 = 0.99;
 
 /// A pace drawn at random reaches its rate only so nearly: standard deviations of the number of requests that are allowed for.
 const DEVIATIONS: f64 = 3.0;
 
 /// Share of the due requests that may be dropped.
-const DROPPED: f64 = 0.001;
+pub(super) const DROPPED: f64 = 0.001;
 
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     let requested = requested_rate(report, context)?;

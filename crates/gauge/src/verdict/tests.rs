@@ -228,6 +228,28 @@ fn the_lane_without_a_gateway_is_hardly_faster() {
     assert!(evidence.contains("that they share"), "{evidence}");
 }
 
+/// At an equal rate the lane without a gateway says nothing of how busy the processor was that generator and upstream share.
+#[test]
+fn generator_and_upstream_filled_the_processor_that_they_share() {
+    let both = observed(0.5, 0.5, 0.45);
+    let pinned = BTreeMap::from([("generator".to_owned(), vec![1]), ("upstream".to_owned(), vec![1])]);
+    let context = Context { observed: Some(&both), pinned: Some(&pinned), ..Context::default() };
+    assert_eq!(
+        only(&sound_open(), &context, Name::GeneratorBound),
+        "the generator used 0.450 and the upstream 0.500 of the 1 processors that they share (95 %)"
+    );
+    let apart = BTreeMap::from([("generator".to_owned(), vec![1]), ("upstream".to_owned(), vec![2])]);
+    nothing(&sound_open(), &Context { pinned: Some(&apart), ..context });
+    nothing(&sound_open(), &Context { pinned: None, ..context });
+    // In a closed loop it is the lane without a gateway that is looked at; in that lane itself there is nothing else.
+    nothing(&sound(), &context);
+    let direct = Observed { system: None, ..both.clone() };
+    nothing(&sound_open(), &Context { observed: Some(&direct), ..context });
+    // The upstream alone.
+    let upstream = observed(0.5, 0.92, 0.05);
+    only(&sound_open(), &Context { observed: Some(&upstream), ..context }, Name::UpstreamBound);
+}
+
 #[test]
 fn a_rate_that_the_lane_without_a_gateway_cannot_keep() {
     let mut direct = sound_open().total;
