@@ -18,6 +18,8 @@ pub use crate::score::{AgeScores, Part, Weight};
 pub use crate::stats::Estimate;
 pub use crate::verdict::{Name, Verdict};
 pub use judge::judge;
+pub(crate) use rounds::direct;
+pub(crate) use rows::{cpu_us, percentile};
 
 #[cfg(doc)]
 use crate::campaign::Results;
@@ -50,6 +52,8 @@ pub struct Judgement {
     pub comparisons: Vec<Comparison>,
     /// Systems that were entered twice.
     pub twins: Vec<Twin>,
+    /// [`Twin::declared_in_smaller`], mean over all of them.
+    pub twins_declared_in_smaller: Option<f64>,
     /// Each run, in the order of [`Results`].
     pub runs: Vec<RunJudgement>,
     /// What a reader must know besides.
@@ -59,7 +63,8 @@ pub struct Judgement {
 /// A gateway's place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// Its place, from 1. Gateways that are tied have the same.
+    /// One more than the number of gateways declared better than it. Tied gateways may have different places: where a is better than c, and b is tied
+    /// with both, `tied_with` says so.
     pub place: u32,
     /// [`crate::campaign::results::System::name`].
     pub system: String,
@@ -132,7 +137,7 @@ pub struct Row {
     /// Response times of all rounds together, without the histogram; percentiles only where samples suffice. Of generators that keep no
     /// histogram: the medians over the rounds.
     pub latency: Option<Latency>,
-    /// The highest percentile that every round has the samples for.
+    /// The highest percentile that every round of the reference has the samples for; null when a round of this row does not have them.
     pub tail: Option<Tail>,
     /// CPU time of all processes of the system over its answers, microseconds.
     pub cpu_us_per_request: Option<Estimate>,
@@ -245,8 +250,9 @@ pub struct Twin {
     /// What the rounds say. A declared difference is a fault of the measurement.
     #[serde(flatten)]
     pub result: crate::stats::Comparison,
-    /// Share of 1,000 campaigns, drawn from these rounds, in which a difference was declared.
-    pub false_declarations: Option<f64>,
+    /// Share of 1,000 smaller campaigns, made of these rounds, in which a difference was declared ([`crate::stats::declared_in_smaller`]); null for
+    /// too few rounds.
+    pub declared_in_smaller: Option<f64>,
 }
 
 /// What is to be said of a run.

@@ -1,27 +1,30 @@
 //! Pairs of systems, and of a system and its twin, figure by figure.
 
-use std::collections::BTreeMap;
-
 use super::judge::Case;
-use super::ranking::{Scored, pairs};
+use super::ranking::Scored;
 use super::rows::{Figures, Series};
 use super::{Comparison, Figure, Twin};
 use crate::campaign::results::Role;
 use crate::stats;
 
-/// Campaigns that are drawn from a twin's rounds.
+/// Smaller campaigns that are made of a twin's rounds.
 const CAMPAIGNS: usize = 1_000;
 
-const FIGURES: [Figure; 5] = [Figure::Rate, Figure::Latency, Figure::CpuPerRequest, Figure::Memory, Figure::SloRate];
+/// Where a figure stands among those of a row.
+type Of = fn(&Figures) -> &Series;
 
-fn series(figures: &Figures, figure: Figure) -> &Series {
-    match figure {
-        Figure::Rate => &figures.rate,
-        Figure::Latency => &figures.tail_ms,
-        Figure::CpuPerRequest => &figures.cpu_us,
-        Figure::Memory | Figure::Score => &figures.rss,
-        Figure::SloRate => &figures.highest_rate,
-    }
+/// The figures of a workload; the score is of all workloads together.
+const FIGURES: [(Figure, Of); 5] = [
+    (Figure::Rate, |figures| &figures.rate),
+    (Figure::Latency, |figures| &figures.tail_ms),
+    (Figure::CpuPerRequest, |figures| &figures.cpu_us),
+    (Figure::Memory, |figures| &figures.rss),
+    (Figure::SloRate, |figures| &figures.highest_rate),
+];
+
+/// Figures of two systems from the same rounds.
+fn pairs(a: &Series, b: &Series) -> Vec<(f64, f64)> {
+    a.iter().filter_map(|(round, a)| Some((*a, *b.get(round)?))).collect()
 }
 
 /// Systems and their twins.
@@ -35,55 +38,49 @@ fn entered_twice<'r>(case: &Case<'r>) -> Vec<(&'r str, &'r str)> {
         .collect()
 }
 
-/// Every pair of systems (twins apart) in every figure that both have.
-pub(super) fn comparisons(case: &Case<'_>, scored: &Scored) -> Vec<Comparison> {
-    let systems: Vec<&str> = case
-        .results
-        .systems
-        .iter()
-        .filter(|system| !matches!(system.role, Role::TwinOf(_)))
-        .map(|system| system.name.as_str())
-        .collect();
-    let mut comparisons = Vec::new();
-    let mut compare = |workload: Option<&str>, figure: Figure, of: &dyn Fn(&str) -> Option<Series>, guard: f64| {
-        let all: Vec<(&str, Series)> = systems.iter().filter_map(|system| Some((*system, of(system)?))).collect();
-        for (index, (a, a_series)) in all.iter().enumerate() {
-            for (b, b_series) in &all[index + 1..] {
-                if let Some(result) = stats::compare(&pairs(a_series, b_series), guard) {
-                    comparisons.push(Comparison {
-                        workload: workload.map(str::to_owned),
-                        figure,
-                        a: (*a).to_owned(),
-                        b: (*b).to_owned(),
-                        result,
-                    });
-                }
+/// What the twins say of a figure: how far apart equal systems looked. 1 without twins.
+pub(super) fn guard(case: &Case<'_>, of: impl Fn(&str) -> Option<Series>) -> f64 {
+    entered_twice(case)
+        .into_iter()
+        .filter_map(|(own, twin)| stats::compare(&pairs(&of(own)?, &of(twin)?), 1.0))
+        .map(|result| stats::guard(&result))
+        .fold(1.0, f64::max)
+}
+
+/// Every pair of these systems that has rounds in common.
+pub(super) fn in_pairs(
+    workload: Option<&str>,
+    figure: Figure,
+    systems: &[(&str, Series)],
+    guard: f64,
+) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for (index, (a, a_series)) in systems.iter().enumerate() {
+        for (b, b_series) in &systems[index + 1..] {
+            if let Some(result) = stats::compare(&pairs(a_series, b_series), guard) {
+                let (a, b) = ((*a).to_owned(), (*b).to_owned());
+                all.push(Comparison { workload: workload.map(str::to_owned), figure, a, b, result });
             }
         }
+    }
+    all
+}
+
+/// Every pair of systems (twins apart) in every figure that both have.
+pub(super) fn comparisons(case: &Case<'_>, scored: &Scored) -> Vec<Comparison> {
+    let systems = || {
+        let systems = case.results.systems.iter().filter(|system| !matches!(system.role, Role::TwinOf(_)));
+        systems.map(|system| system.name.as_str())
     };
-    let ranked = |system: &str| scored.ranking.iter().any(|place| place.system == system);
-    let costs = |system: &str| Some(scored.costs.get(system).filter(|_| ranked(system))?.by_round());
-    compare(None, Figure::Score, &costs, scored.guard);
+    let mut comparisons = scored.compared.clone();
     for workload in &case.results.workloads {
-        for figure in FIGURES {
-            let of = |system: &str| {
-                case.figures.get(&(workload.name.as_str(), system)).map(|own| series(own, figure).clone())
-            };
-            compare(Some(&workload.name), figure, &of, guard(case, &workload.name, figure));
+        for (figure, series) in FIGURES {
+            let of = |system: &str| Some(series(case.figures.get(&(workload.name.as_str(), system))?).clone());
+            let all: Vec<(&str, Series)> = systems().filter_map(|system| Some((system, of(system)?))).collect();
+            comparisons.extend(in_pairs(Some(&workload.name), figure, &all, guard(case, of)));
         }
     }
     comparisons
-}
-
-/// What the twins say of a figure.
-fn guard(case: &Case<'_>, workload: &str, figure: Figure) -> f64 {
-    let figures = |own, twin| Some((case.figures.get(&(workload, own))?, case.figures.get(&(workload, twin))?));
-    entered_twice(case)
-        .into_iter()
-        .filter_map(|(own, twin)| figures(own, twin))
-        .filter_map(|(own, twin)| stats::compare(&pairs(series(own, figure), series(twin, figure)), 1.0))
-        .map(|result| stats::guard(&result))
-        .fold(1.0, f64::max)
 }
 
 /// Every system that was entered twice, in every figure.
@@ -99,22 +96,20 @@ pub(super) fn twins(case: &Case<'_>, scored: &Scored) -> Vec<Twin> {
                     workload: workload.map(str::to_owned),
                     figure,
                     result,
-                    false_declarations: stats::false_declarations(&pairs, CAMPAIGNS),
+                    declared_in_smaller: stats::declared_in_smaller(&pairs, CAMPAIGNS),
                 });
             }
         };
-        let costs: BTreeMap<&str, Series> =
-            [system, twin].into_iter().filter_map(|name| Some((name, scored.costs.get(name)?.by_round()))).collect();
-        if let (Some(own), Some(other)) = (costs.get(system), costs.get(twin)) {
-            look(None, Figure::Score, own, other);
+        if let (Some(own), Some(other)) = (scored.costs.get(system), scored.costs.get(twin)) {
+            look(None, Figure::Score, &own.by_round(), &other.by_round());
         }
         for workload in &case.results.workloads {
             let name = workload.name.as_str();
             let (Some(own), Some(other)) = (case.figures.get(&(name, system)), case.figures.get(&(name, twin))) else {
                 continue;
             };
-            for figure in FIGURES {
-                look(Some(&workload.name), figure, series(own, figure), series(other, figure));
+            for (figure, series) in FIGURES {
+                look(Some(&workload.name), figure, series(own), series(other));
             }
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Case<'r> {
     pub(super) reference: Option<&'r str>,
     /// Rounds to draw from.
     pub(super) rounds: u32,
+    /// The percentile that a workload is compared by.
+    pub(super) tails: BTreeMap<&'r str, f64>,
 }
 
 impl<'r> Case<'r> {
@@ -29,16 +31,24 @@ impl<'r> Case<'r> {
             results.reference.as_deref().filter(|name| results.systems.iter().any(|system| system.name == **name));
         let reference = named.or(runs.direct);
         let mut figures = BTreeMap::new();
+        let mut tails = BTreeMap::new();
         let mut all = Vec::new();
         for workload in &results.workloads {
             let name = workload.name.as_str();
             // Without a lane to go by, the first system with runs is as good as any.
             let measure = reference.or_else(|| runs.systems().next().map(|system| system.name.as_str()));
-            let tail = measure.and_then(|measure| rows::tail_percentile(&runs.row(measure, name)));
+            let tail = measure.and_then(|measure| rows::tail_percentile(&runs.row(measure, name), &workload.planned));
+            tails.extend(tail.map(|tail| (name, tail)));
             for system in runs.systems() {
                 let judged = runs.row(&system.name, name);
                 let searches = rows::searches(&runs, &system.name, name);
-                figures.insert((name, system.name.as_str()), rows::figures(&judged, &searches, tail));
+                let mut own = rows::figures(&judged, &searches, tail);
+                // Slow rounds have the fewest answers: without them it would look better than it is. (The reference, by whose answers the percentile was
+                // chosen, lacks a round only for all alike.)
+                if measure != Some(system.name.as_str()) && !rows::too_few(&judged, tail).is_empty() {
+                    own.tail_ms.clear();
+                }
+                figures.insert((name, system.name.as_str()), own);
             }
             for system in runs.systems() {
                 let direct = runs.direct.and_then(|direct| figures.get(&(name, direct)));
@@ -48,7 +58,12 @@ impl<'r> Case<'r> {
         }
         let rounds = results.runs.iter().map(|run| run.round).chain(results.searches.iter().map(|search| search.round));
         let rounds = rounds.max().unwrap_or(0).max(results.rounds.min(10_000));
-        Case { results, runs, figures, rows: all, reference, rounds }
+        Case { results, runs, figures, rows: all, reference, rounds, tails }
+    }
+
+    /// Whether the score's unit is the lane without a gateway, and not a gateway.
+    pub(super) fn without_gateway(&self) -> bool {
+        self.reference == self.runs.direct
     }
 
     /// The rows of a system.
@@ -63,11 +78,13 @@ pub fn judge(results: &Results) -> Judgement {
     let scored = super::ranking::rank(&case);
     let comparisons = comparisons(&case, &scored);
     let twins = twins(&case, &scored);
+    let shares: Vec<f64> = twins.iter().filter_map(|twin| twin.declared_in_smaller).collect();
     let mut notes = notes(&case);
     notes.extend(scored.notes.iter().cloned());
     notes.extend(twins.iter().filter(|twin| twin.result.declared).map(|twin| {
         format!(
-            "{} and its twin {}, which are the same, differed in {}{} by more than chance explains; smaller differences are not declared there.",
+            "{} and its twin {}, which are the same, were declared different in {}{}; smaller differences are not declared there. Chance does so in up to \
+             one of twenty figures.",
             twin.system,
             twin.twin,
             twin.figure.as_str(),
@@ -79,6 +96,7 @@ pub fn judge(results: &Results) -> Judgement {
         gauge: env!("CARGO_PKG_VERSION").to_owned(),
         reference: case.reference.map(str::to_owned),
         twins,
+        twins_declared_in_smaller: (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64),
         weights: scored.weights,
         sensitivity: scored.sensitivity,
         ranking: scored.ranking,

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use super::compare::{guard, in_pairs};
 use super::judge::Case;
-use super::rows::{Figures, Series};
-use super::{PartScore, Place, Sensitivity, Unranked};
+use super::rows::{self, Figures, Series};
+use super::{Comparison, Figure, PartScore, Place, Sensitivity, Unranked};
 use crate::campaign::results::{Role, System, SystemState};
 use crate::score::gauge::probability_of_first;
 use crate::score::{Cell, Costs, Part, Weight};
-use crate::stats::{self, Estimate};
+use crate::stats::Estimate;
+use crate::verdict::words::number;
 
-/// Share of a row's rounds that must count.
+/// Share of a row's rounds that must count, and of its searches that must find a rate.
 const ROUNDS_USED: f64 = 0.5;
 
 /// What came of it.
@@ -22,8 +24,13 @@ pub(super) struct Scored {
     pub(super) notes: Vec<String>,
     /// Of every system with runs, twins included, by name.
     pub(super) costs: BTreeMap<String, Costs>,
-    /// What the twins' scores said of how far apart equal systems can look.
-    pub(super) guard: f64,
+    /// Those with a place in pairs, by their costs.
+    pub(super) compared: Vec<Comparison>,
+}
+
+/// A part's weight, as the evaluation or the default says.
+fn weight_of(case: &Case<'_>, part: Part) -> f64 {
+    case.results.weights.get(part.as_str()).copied().unwrap_or_else(|| part.weight())
 }
 
 /// The shares of the cells, by workload and part: the parts that the reference has figures for, each workload's adding up to its weight.
@@ -32,18 +39,18 @@ fn weights(case: &Case<'_>) -> BTreeMap<(String, Part), f64> {
     let Some(reference) = case.reference else {
         return weights;
     };
-    let weight_of = |part: Part| case.results.weights.get(part.as_str()).copied().unwrap_or_else(|| part.weight());
     let mut sum = 0.0;
     for workload in &case.results.workloads {
         let Some(figures) = case.figures.get(&(workload.name.as_str(), reference)) else { continue };
-        let measured: Vec<Part> =
-            Part::ALL.into_iter().filter(|part| !of_reference(case, figures, *part).is_empty()).collect();
-        let parts: f64 = measured.iter().map(|part| weight_of(*part)).sum();
+        // A part without weight is none: it may keep nobody out of the ranking.
+        let counts = |part: &Part| weight_of(case, *part) > 0.0 && !of_reference(case, figures, *part).is_empty();
+        let measured: Vec<Part> = Part::ALL.into_iter().filter(counts).collect();
+        let parts: f64 = measured.iter().map(|part| weight_of(case, *part)).sum();
         let weight = if workload.weight.is_finite() { workload.weight.max(0.0) } else { 0.0 };
         if parts > 0.0 && weight > 0.0 {
             sum += weight;
             for part in measured {
-                weights.insert((workload.name.clone(), part), weight * weight_of(part) / parts);
+                weights.insert((workload.name.clone(), part), weight * weight_of(case, part) / parts);
             }
         }
     }
@@ -53,7 +60,7 @@ fn weights(case: &Case<'_>) -> BTreeMap<(String, Part), f64> {
 
 /// What a part is a multiple of.
 fn of_reference<'f>(case: &Case<'_>, figures: &'f Figures, part: Part) -> &'f Series {
-    let without_gateway = case.reference == case.runs.direct;
+    let without_gateway = case.without_gateway();
     match part {
         Part::SloRate => &figures.highest_rate,
         Part::AddedLatency => &figures.tail_ms,
@@ -141,16 +148,47 @@ fn gates(case: &Case<'_>, system: &System, costs: &Costs) -> Vec<String> {
         if let Some(failed) = row.search_failed.as_ref().filter(|_| row.highest_rate.is_none()) {
             why.push(format!("{}: no rate met the objective: {failed}", workload.name));
         }
+        // The rounds that found none are its worst ones.
+        let searches = rows::searches(&case.runs, &system.name, &workload.name);
+        let found = searches.iter().filter(|search| search.highest.is_some()).count();
+        if found > 0 && (found as f64) < searches.len() as f64 * ROUNDS_USED {
+            let reason = searches.iter().find_map(|search| search.failed.as_deref()).unwrap_or("");
+            let all = searches.len();
+            why.push(format!(
+                "{}: a rate met the objective in only {found} of {all} searches: {reason}",
+                workload.name
+            ));
+        }
     }
     if case.rows_of(&system.name).next().is_none() && why.is_empty() {
         why.push("it has no run".to_owned());
     }
     if why.is_empty() {
         for cell in costs.cells.iter().filter(|cell| cell.logs.is_empty()) {
-            why.push(format!("{}: there is no figure for {}", cell.workload, cell.part.as_str()));
+            why.push(format!(
+                "{}: there is no figure for {}{}",
+                cell.workload,
+                cell.part.as_str(),
+                too_few(case, system, cell)
+            ));
         }
     }
     why
+}
+
+/// Why there are no response times, where answers were too few for the percentile.
+fn too_few(case: &Case<'_>, system: &System, cell: &Cell) -> String {
+    let tail = case.tails.get(cell.workload.as_str()).copied().filter(|_| cell.part == Part::AddedLatency);
+    let rounds = rows::too_few(&case.runs.row(&system.name, &cell.workload), tail);
+    let (Some((round, count)), Some(tail)) = (rounds.first(), tail) else {
+        return String::new();
+    };
+    format!(
+        ": p{} takes {} answers, and round {round} has {}",
+        number(tail),
+        number(crate::verdict::needed(tail) as f64),
+        number(*count as f64)
+    )
 }
 
 /// Gates, scores, places.
@@ -174,18 +212,25 @@ pub(super) fn rank(case: &Case<'_>) -> Scored {
         }
         all.insert(system.name.clone(), costs);
     }
+    let by_round: Vec<(&str, Series)> =
+        gateways.iter().map(|(name, _)| (name.as_str(), all[name].by_round())).collect();
+    let apart = guard(case, |system| Some(all.get(system)?.by_round()));
+    let compared = in_pairs(None, Figure::Score, &by_round, apart);
     gateways.sort_by(|(a_name, a), (b_name, b)| b.median.total_cmp(&a.median).then_with(|| a_name.cmp(b_name)));
-    let guard = guard(case, &all);
-    let ranking = places(case, &all, &gateways, guard);
+    let ranking = places(case, &all, &gateways, &compared);
     let mut notes = Vec::new();
     for part in Part::ALL {
         if !weights.is_empty() && !weights.keys().any(|(_, measured)| *measured == part) {
-            notes.push(format!(
-                "The score is without {}, which was not measured; the other parts weigh more instead.",
-                part.as_str()
-            ));
+            let why = if weight_of(case, part) > 0.0 {
+                "was not measured; the other parts weigh more instead"
+            } else {
+                "has no weight in this evaluation"
+            };
+            notes.push(format!("The score is without {}, which {why}.", part.as_str()));
         }
     }
+    let sum: f64 = Part::ALL.into_iter().map(|part| weight_of(case, part)).sum();
+    let planned = |part: Part| if sum > 0.0 { weight_of(case, part) / sum } else { 0.0 };
     let used = |part: Part| {
         weights.iter().filter(|((_, own), _)| *own == part).map(|(_, weight)| weight).sum::<f64>().max(0.0)
     };
@@ -193,42 +238,32 @@ pub(super) fn rank(case: &Case<'_>) -> Scored {
         sensitivity: sensitivity(&all, &ranking),
         ranking,
         unranked,
-        weights: Part::ALL.into_iter().map(|part| Weight { part, planned: part.weight(), used: used(part) }).collect(),
+        weights: Part::ALL.into_iter().map(|part| Weight { part, planned: planned(part), used: used(part) }).collect(),
         notes,
         costs: all,
-        guard,
+        compared,
     }
 }
 
-/// How far apart the scores of a system and its twin looked.
-fn guard(case: &Case<'_>, costs: &BTreeMap<String, Costs>) -> f64 {
-    let mut guard = 1.0_f64;
-    for system in &case.results.systems {
-        if let Role::TwinOf(name) = &system.role
-            && let (Some(own), Some(twin)) = (costs.get(name), costs.get(&system.name))
-            && let Some(result) = stats::compare(&pairs(&own.by_round(), &twin.by_round()), 1.0)
-        {
-            guard = guard.max(stats::guard(&result));
-        }
-    }
-    guard
-}
-
-/// Figures of two systems from the same rounds.
-pub(super) fn pairs(a: &Series, b: &Series) -> Vec<(f64, f64)> {
-    a.iter().filter_map(|(round, a)| Some((*a, *b.get(round)?))).collect()
-}
-
-fn places(case: &Case<'_>, all: &BTreeMap<String, Costs>, gateways: &[(String, Estimate)], guard: f64) -> Vec<Place> {
+/// Places of the gateways, which come in the order of their medians; equal places stay in it.
+fn places(
+    case: &Case<'_>,
+    all: &BTreeMap<String, Costs>,
+    gateways: &[(String, Estimate)],
+    compared: &[Comparison],
+) -> Vec<Place> {
     let costs: Vec<&Costs> = gateways.iter().map(|(name, _)| &all[name]).collect();
-    let by_round: Vec<Series> = costs.iter().map(|costs| costs.by_round()).collect();
     let first = probability_of_first(&costs, case.rounds);
     // Of (a, b): whether b is declared dearer.
     let better = |a: usize, b: usize| {
-        stats::compare(&pairs(&by_round[a], &by_round[b]), guard)
-            .is_some_and(|result| result.declared && result.ratio.median < 1.0)
+        let (a, b) = (&gateways[a].0, &gateways[b].0);
+        compared.iter().filter(|pair| pair.result.declared).any(|pair| {
+            let (cheaper, dearer) =
+                if pair.result.ratio.median < 1.0 { (&pair.a, &pair.b) } else { (&pair.b, &pair.a) };
+            (cheaper, dearer) == (a, b)
+        })
     };
-    (0..gateways.len())
+    let mut places: Vec<Place> = (0..gateways.len())
         .map(|own| {
             let others = || (0..gateways.len()).filter(|other| *other != own);
             let tied = others().filter(|other| !better(own, *other) && !better(*other, own));
@@ -250,7 +285,10 @@ fn places(case: &Case<'_>, all: &BTreeMap<String, Costs>, gateways: &[(String, E
                 parts,
             }
         })
-        .collect()
+        .collect();
+    // Who has the better median may have been declared dearer nevertheless: the median of the ratios is not the ratio of the medians.
+    places.sort_by_key(|place| place.place);
+    places
 }
 
 /// The order when each part counts double, and when it does not count.

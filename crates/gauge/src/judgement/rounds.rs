@@ -48,6 +48,11 @@ impl<'r> Judged<'r> {
 /// a round, and what the machine did in it happened to all.
 const READABLE: f64 = 0.5;
 
+/// The lane without a gateway.
+pub(crate) fn direct(results: &Results) -> Option<&str> {
+    results.systems.iter().find(|system| system.role == Role::Direct).map(|system| system.name.as_str())
+}
+
 /// The runs of a campaign, each looked at.
 pub(super) struct Runs<'r> {
     pub(super) results: &'r Results,
@@ -60,8 +65,7 @@ pub(super) struct Runs<'r> {
 impl<'r> Runs<'r> {
     /// Looks at every run.
     pub(super) fn of(results: &'r Results) -> Self {
-        let direct =
-            results.systems.iter().find(|system| system.role == Role::Direct).map(|system| system.name.as_str());
+        let direct = direct(results);
         let mut controls: BTreeMap<(&str, u32), &Run> = BTreeMap::new();
         for run in &results.runs {
             if Some(run.system.as_str()) == direct && run.state == RunState::Done && run.report.is_some() {

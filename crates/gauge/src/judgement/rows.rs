@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::rounds::{Judged, Runs, left_out};
 use super::{OperationRow, Row, Tail};
-use crate::campaign::results::{Search, Usage};
+use crate::campaign::results::{Planned, Search, Usage};
 use crate::load::Report;
 use crate::load::report::{Latency, Measurement};
 use crate::stats::Estimate;
@@ -26,15 +26,20 @@ pub(super) struct Figures {
     pub(super) highest_rate: Series,
 }
 
+/// Where a run lasts so long, and not so many requests, a slower system answers fewer, and a random pace makes now more, now fewer: the lane that all are
+/// measured against must have this many times the samples, so that the others have enough.
+const ROOM: u64 = 2;
+
 /// The percentile that a workload is compared by: the highest for which every run of the lane that all are measured against has the samples. It does
 /// not depend on the gateways, so that adding one changes nothing.
-pub(super) fn tail_percentile(runs: &[&Judged<'_>]) -> Option<f64> {
+pub(super) fn tail_percentile(runs: &[&Judged<'_>], planned: &Planned) -> Option<f64> {
     let fewest = runs.iter().filter_map(|judged| judged.used()?.total.latency.as_ref()?.count).min()?;
-    [99.0, 95.0, 90.0, 50.0].into_iter().find(|percentile| fewest >= verdict::needed(*percentile))
+    let room = if planned.requests.is_some() { 1 } else { ROOM };
+    [99.0, 95.0, 90.0, 50.0].into_iter().find(|percentile| fewest >= verdict::needed(*percentile) * room)
 }
 
 /// A percentile of a distribution, if it has the samples.
-fn percentile(latency: &Latency, percentile: f64) -> Option<f64> {
+pub(crate) fn percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     if latency.count? < verdict::needed(percentile) {
         return None;
     }
@@ -46,11 +51,19 @@ fn percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     }
 }
 
+/// The rounds that count and have too few answers for the percentile, with how many they have.
+pub(super) fn too_few(runs: &[&Judged<'_>], tail: Option<f64>) -> Vec<(u32, u64)> {
+    let Some(tail) = tail else { return Vec::new() };
+    let count = |report: &Report| report.total.latency.as_ref().and_then(|latency| latency.count).unwrap_or(0);
+    let used = runs.iter().filter_map(|judged| Some((judged.run.round, count(judged.used()?))));
+    used.filter(|(_, count)| *count < verdict::needed(tail)).collect()
+}
+
 /// CPU time over answers, microseconds.
-fn cpu_us(usage: Option<&Usage>, report: &Report) -> Option<f64> {
-    let usage = usage?;
+pub(crate) fn cpu_us(usage: Option<&Usage>, report: &Report) -> Option<f64> {
+    let cpu_s = verdict::cpu_s(usage?)?;
     let answered = report.total.requests.answered.filter(|answered| *answered > 0)?;
-    Some((usage.user_s? + usage.system_s?) * 1e6 / answered as f64).filter(|us| *us > 0.0)
+    Some(cpu_s * 1e6 / answered as f64).filter(|us| *us > 0.0)
 }
 
 /// The figures of a row, round by round.
@@ -273,10 +286,10 @@ fn verdicts(runs: &[&Judged<'_>], total: &Pool) -> Vec<Verdict> {
             .iter()
             .filter_map(|judged| Some((judged.run.round, judged.verdicts.iter().find(|verdict| verdict.name == name)?)))
             .collect();
-        // What voids a run, and errors, are told of however few; that a limit was near in a few rounds is not what the row is about.
-        let few = !name.voids_run() && !name.voids_times() && !matches!(name, Name::Errors | Name::ErrorsUnmeasured);
+        // What voids a run, and what went wrong, is told of however few; that a limit was near in a few rounds is not what the row is about.
+        let always = name.voids_run() || name.voids_times() || matches!(name, Name::Errors | Name::ErrorsUnmeasured);
         let Some((_, example)) = with.first() else { continue };
-        if few && with.len() * 2 <= judged.len() {
+        if !always && !fell_short(name, &judged) && with.len() * 2 <= judged.len() {
             continue;
         }
         let evidence = if judged.len() == 1 {
@@ -288,6 +301,15 @@ fn verdicts(runs: &[&Judged<'_>], total: &Pool) -> Vec<Verdict> {
         verdicts.push(Verdict { name, evidence });
     }
     verdicts
+}
+
+/// Whether a rate was not kept in a round in which nothing was wrong with the machine: one is enough.
+fn fell_short(name: Name, runs: &[&&Judged<'_>]) -> bool {
+    name == Name::RateNotAchieved
+        && runs
+            .iter()
+            .filter(|judged| judged.used().is_some() && !judged.kept())
+            .any(|judged| judged.verdicts.iter().any(|verdict| verdict.name == name))
 }
 
 /// The percentiles that a row has too few samples for. They are not shown.

@@ -1,9 +1,10 @@
 //! `results.csv`: one line for each run. What was not measured is empty.
 
 use crate::campaign::Results;
-use crate::campaign::results::{RunState, Usage};
-use crate::judgement::Judgement;
+use crate::campaign::results::RunState;
+use crate::judgement::{Judgement, cpu_us};
 use crate::load::report::Latency;
+use crate::verdict::cpu_s;
 
 const COLUMNS: [&str; 32] = [
     "id",
@@ -50,10 +51,7 @@ pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
         let ms = |figure: fn(&Latency) -> Option<f64>| text(latency.and_then(figure));
         let observed = run.observed.as_ref();
         let system = observed.and_then(|observed| observed.system.as_ref());
-        let cpu = |usage: Option<&Usage>| usage.and_then(|usage| Some(usage.user_s? + usage.system_s?));
-        let answered = total.and_then(|total| total.requests.answered);
-        let per_request =
-            cpu(system).zip(answered.filter(|answered| *answered > 0)).map(|(s, count)| s * 1e6 / count as f64);
+        let per_request = run.report.as_ref().and_then(|report| cpu_us(system, report));
         let verdicts: Vec<&str> = judged.verdicts.iter().map(|verdict| verdict.name.as_str()).collect();
         let _ = writer.write_record([
             run.id.clone(),
@@ -68,7 +66,7 @@ pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
             text(total.and_then(|total| total.duration_s)),
             text(total.and_then(|total| total.rate.requested)),
             text(total.and_then(|total| total.rate.achieved)),
-            text(answered),
+            text(total.and_then(|total| total.requests.answered)),
             text(total.and_then(|total| total.errors.total)),
             text(total.and_then(|total| total.requests.dropped)),
             text(latency.and_then(|latency| latency.count)),
@@ -86,7 +84,7 @@ pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
             text(system.and_then(|usage| usage.system_s)),
             text(per_request),
             text(system.and_then(|usage| usage.rss_peak_bytes)),
-            text(cpu(observed.and_then(|observed| observed.upstream.as_ref()))),
+            text(observed.and_then(|observed| cpu_s(observed.upstream.as_ref()?))),
             text(observed.and_then(|observed| observed.machine.steal)),
         ]);
     }

@@ -145,9 +145,18 @@ pub(super) fn headline(judgement: &Judgement) -> String {
         judgement.ranking.iter().filter(|place| place.place == 1).map(|place| place.system.as_str()).collect();
     match top.as_slice() {
         [only] if judgement.ranking.len() == 1 => format!("{only} is the only gateway that passed the gates."),
-        [only] => format!("{only} is first, and the difference to every other gateway is more than chance."),
+        [only] if first.tied_with.is_empty() => {
+            format!("{only} is first, and the difference to every other gateway is more than chance.")
+        }
+        // Who is tied with the first may still be declared dearer than another.
+        [only] => {
+            let tied: Vec<&str> = first.tied_with.iter().map(String::as_str).collect();
+            format!("{only} is first: nobody was declared better. No difference to {} could be declared.", list(&tied))
+        }
+        // Pairs are compared by themselves, and may go round in a ring.
+        [] => "No gateway is first: of each some other one was declared better.".to_owned(),
         several => format!(
-            "{} cannot be told apart: no difference between them could be declared. {} has the best median.",
+            "{} cannot be told apart: no difference between them could be declared. {} has the best median of them.",
             list(several),
             first.system
         ),

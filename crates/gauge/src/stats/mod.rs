@@ -13,7 +13,7 @@ mod signed_rank;
 use serde::{Deserialize, Serialize};
 
 pub use draw::{Draws, Random};
-pub use paired::{MIN_ROUNDS, SIGNIFICANCE, compare, false_declarations, guard};
+pub use paired::{MIN_ROUNDS, SIGNIFICANCE, compare, declared_in_smaller, guard, smaller};
 pub use signed_rank::signed_rank_p;
 
 /// Draws behind an interval: its ends then move by less than a tenth of its width from seed to seed.
@@ -71,7 +71,7 @@ impl Estimate {
         Some(Estimate { median: middle, low, high, rounds: u32::try_from(values.len()).unwrap_or(u32::MAX) })
     }
 
-    /// The same on another scale; `scale` must not fall, or the ends change places.
+    /// The same on another scale, which may fall: the ends then change places.
     #[must_use]
     pub fn map(self, scale: impl Fn(f64) -> f64) -> Self {
         let (median, low, high) = (scale(self.median), scale(self.low), scale(self.high));

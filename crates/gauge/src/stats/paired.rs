@@ -1,6 +1,6 @@
 //! Is there a difference between two systems that ran in the same rounds?
 
-use super::{Comparison, Draws, Estimate, Random, SEED, signed_rank_p};
+use super::{Comparison, Estimate, Random, SEED, signed_rank_p};
 
 /// Fewer rounds cannot declare a difference: with five, even five ratios on the same side are chance in 2 of 32 cases, which is above 5 %.
 pub const MIN_ROUNDS: usize = 6;
@@ -44,24 +44,34 @@ pub fn guard(twin: &Comparison) -> f64 {
     half.max(off)
 }
 
-/// Share of so many campaigns, drawn from the rounds of a system and its twin, in which [`compare`] declares a difference (without a guard, which
-/// would hide what is to be seen here). Each campaign draws as many rounds with replacement, and in each of them the two change places by
-/// chance: they are the same program, so which one is called the twin means nothing. Null for fewer than [`MIN_ROUNDS`] pairs.
-pub fn false_declarations(pairs: &[(f64, f64)], campaigns: usize) -> Option<f64> {
-    if log_ratios(pairs).len() < MIN_ROUNDS || campaigns == 0 {
-        return None;
-    }
+/// Share of the rounds that a smaller campaign has.
+const SMALLER: f64 = 0.7;
+
+/// Rounds of a smaller campaign; null when this one is hardly larger than the smallest that can declare a difference.
+pub fn smaller(rounds: usize) -> Option<usize> {
+    (rounds > MIN_ROUNDS).then(|| ((rounds as f64 * SMALLER).round() as usize).max(MIN_ROUNDS))
+}
+
+/// Share of so many smaller campaigns, made of the rounds of a system and its twin, in which [`compare`] declares a difference (without a guard, which
+/// would hide what is to be seen here). A smaller campaign is so many ([`smaller`]) of these rounds, none of them twice, and each as it was measured: it is
+/// what would have been known had only those rounds been made. Null for too few rounds.
+///
+/// For equal systems its mean over many campaigns is the error of the rule with so many rounds, and it is larger when the rounds are not what the rule takes
+/// them for: when the place in the round favours one entry, when one start in two differs, when rounds hang together. That is why the entries are
+/// not exchanged by chance, as a permutation test would: their ratios would then be as the rule assumes them whatever was measured. Of a single pair it says
+/// little, since the smaller campaigns overlap: it is near 0 for most, and large for the few whose ratios lie on one side by chance.
+pub fn declared_in_smaller(pairs: &[(f64, f64)], campaigns: usize) -> Option<f64> {
+    let rounds = smaller(log_ratios(pairs).len()).filter(|_| campaigns > 0)?;
     let mut random = Random::new(SEED ^ 1);
-    let declared = Draws::new(pairs.len(), campaigns, SEED)
-        .filter(|draw| {
-            let campaign: Vec<(f64, f64)> = draw
-                .iter()
-                .map(|&round| {
-                    let (a, b) = pairs[round];
-                    if random.bits() & 1 == 0 { (a, b) } else { (b, a) }
-                })
-                .collect();
-            declares(&campaign)
+    let mut order: Vec<(f64, f64)> = pairs.to_vec();
+    let declared = (0..campaigns)
+        .filter(|_| {
+            // The first steps of a shuffle (Fisher and Yates): so many rounds, each as likely as any other.
+            for index in 0..rounds {
+                let other = index + random.below(order.len() - index);
+                order.swap(index, other);
+            }
+            declares(&order[..rounds])
         })
         .count();
     Some(declared as f64 / campaigns as f64)

@@ -26,12 +26,14 @@ pub(super) fn color(index: usize) -> String {
     format!("c{}", if index == 0 { 0 } else { (index - 1) % 10 + 1 })
 }
 
-/// A figure with its chart and the table that says the same.
+/// A figure with its chart and the table that says the same; without a table, where one stands beside it.
 pub(super) fn figure(caption: &str, svg: &str, table: &str) -> String {
-    format!(
-        "<figure>\n<figcaption>{}</figcaption>\n{svg}<details><summary>As a table</summary>\n{table}</details>\n</figure>\n",
-        escape(caption)
-    )
+    let mut html = format!("<figure>\n<figcaption>{}</figcaption>\n{svg}", escape(caption));
+    if !table.is_empty() {
+        let _ = writeln!(html, "<details><summary>As a table</summary>\n{table}</details>");
+    }
+    html.push_str("</figure>\n");
+    html
 }
 
 fn open(height: f64, label: &str) -> String {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::svg::escape;
 use super::{Page, table, view, with_interval, words};
 use crate::campaign::results::{ConfigurationFile, Role, RunState};
+use crate::stats::SIGNIFICANCE;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     validity(html, page);
@@ -89,9 +90,14 @@ fn twins(html: &mut String, page: &Page<'_>) {
         return;
     }
     html.push_str(
-        "<h3>The same system twice (A/A)</h3>\n<p>What the two entries differ by is no difference. The last column says how often a difference would be \
-         declared if the rounds were drawn again 1,000 times; up to 6 % is what was promised.</p>\n",
+        "<h3>The same system twice (A/A)</h3>\n<p>What the two entries differ by is no difference. The last column is of 1,000 smaller campaigns, each of seven \
+         tenths of these rounds (six at least), none twice and all as they were measured: the share in which a difference would be declared. Of one figure it is \
+         mostly near 0, and sometimes large by chance; over many figures and campaigns it may not be above 6 %.",
     );
+    if let Some(share) = page.judgement.twins_declared_in_smaller {
+        let _ = write!(html, " Over all figures here: <strong>{}</strong>.", view::percent(share));
+    }
+    html.push_str("</p>\n");
     let rows: Vec<Vec<String>> = page
         .judgement
         .twins
@@ -108,18 +114,29 @@ fn twins(html: &mut String, page: &Page<'_>) {
                     "<span class=\"badge good\">✓ none</span>"
                 }
                 .to_owned(),
-                view::or_dash(twin.false_declarations, view::percent),
+                view::or_dash(twin.declared_in_smaller, view::percent),
             ]
         })
         .collect();
-    html.push_str(&table("", &["systems", "workload", "figure", "ratio", "difference", "declared by chance"], &rows));
+    html.push_str(&table(
+        "",
+        &["systems", "workload", "figure", "ratio", "difference", "declared in smaller campaigns"],
+        &rows,
+    ));
 }
 
 fn comparisons(html: &mut String, page: &Page<'_>) {
     if page.judgement.comparisons.is_empty() {
         return;
     }
-    html.push_str("<details><summary>Every pair of systems</summary>\n<p>Ratios of the first to the second in the same rounds. A difference is declared when the exact signed-rank test gives p ≤ 0.05, the interval does not hold 1, there are six rounds, and the ratio is beyond what the twins reached.</p>\n");
+    let pairs = page.judgement.comparisons.len();
+    let _ = writeln!(
+        html,
+        "<details><summary>Every pair of systems</summary>\n<p>Ratios of the first to the second in the same rounds. A difference is declared when the exact \
+         signed-rank test gives p ≤ 0.05, the interval does not hold 1, there are six rounds, and the ratio is beyond what the twins reached. The 5 % are of each \
+         pair by itself and not corrected for how many there are: if all {pairs} pairs here were equal, up to {} of them would be declared different by chance.</p>",
+        view::number((pairs as f64 * SIGNIFICANCE).ceil()),
+    );
     let rows: Vec<Vec<String>> = page
         .judgement
         .comparisons

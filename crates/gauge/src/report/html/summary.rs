@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::charts::{self, Series};
 use super::svg::escape;
 use super::{Page, badges, table, view, words};
-use crate::judgement::{Part, Place};
+use crate::judgement::{self, Part, Place, Weight};
 use crate::stats::Estimate;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
@@ -24,7 +24,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
             html,
             "<p>A score of 100 is as costly as <strong>{}</strong>; twice the score is half the cost. It is a weighted geometric mean of the costs \
              below, each over that of the reference in the same round, so no gateway's score depends on the others. Intervals hold 95 % when the \
-             rounds are drawn again. Gateways share a place where no difference could be declared.</p>",
+             rounds are drawn again. A gateway's place is one more than the number of gateways that were declared better.</p>",
             escape(reference)
         );
         html.push_str(&forest(page));
@@ -78,7 +78,6 @@ fn forest(page: &Page<'_>) -> String {
         .collect();
     let head = ["gateway", "place", "score", "first in", "tied with", "verdicts"];
     charts::figure("Score, higher is better. The line is the interval that holds 95 %.", &svg, "")
-        .replace("<details><summary>As a table</summary>\n</details>\n", "")
         + &table("First in: how often it came first when the rounds were drawn again, 2,000 times.", &head, &cells)
 }
 
@@ -140,13 +139,7 @@ fn card(html: &mut String, page: &Page<'_>, place: &Place) {
 }
 
 fn weights(html: &mut String, page: &Page<'_>) {
-    let without_gateway = page.judgement.reference.as_deref()
-        == page
-            .results
-            .systems
-            .iter()
-            .find(|system| system.role == crate::campaign::results::Role::Direct)
-            .map(|system| system.name.as_str());
+    let without_gateway = page.judgement.reference.as_deref() == judgement::direct(page.results);
     let unit = |part: Part| match (part, without_gateway) {
         (Part::SloRate | Part::AddedLatency, true) => "the same without a gateway",
         (Part::CpuPerRequest | Part::Memory, true) => "what the upstream itself uses without a gateway",
@@ -160,7 +153,11 @@ fn weights(html: &mut String, page: &Page<'_>) {
             vec![
                 view::part(weight.part).to_owned(),
                 view::percent(weight.planned),
-                if weight.used > 0.0 { view::percent(weight.used) } else { "not measured".to_owned() },
+                match weight {
+                    Weight { used, .. } if *used > 0.0 => view::percent(*used),
+                    Weight { planned, .. } if *planned > 0.0 => "not measured".to_owned(),
+                    _ => "none".to_owned(),
+                },
                 words(unit(weight.part)),
             ]
         })

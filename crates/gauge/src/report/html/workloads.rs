@@ -6,7 +6,7 @@ use super::charts::{self, Axes, Line, Mark, Series, Strip};
 use super::svg::escape;
 use super::{Page, badges, table, view, with_interval, words};
 use crate::campaign::results::{Run, RunState, Slo, WorkloadPlan};
-use crate::judgement::{Row, RunJudgement, Tail};
+use crate::judgement::{self, Row, RunJudgement, Tail};
 use crate::load::report::{Histogram, Latency};
 use crate::stats::Estimate;
 
@@ -85,7 +85,15 @@ impl Part<'_> {
                 if searched {
                     cells.push(match (&row.highest_rate, &row.search_failed) {
                         (None, Some(_)) => "none".to_owned(),
-                        (rate, _) => with_interval(rate.as_ref(), view::number),
+                        (rate, None) => with_interval(rate.as_ref(), view::number),
+                        (Some(rate), Some(_)) => {
+                            let all = self.searches(&series.name);
+                            format!(
+                                "{}<small>found in {} of {all} searches</small>",
+                                with_interval(Some(rate), view::number),
+                                rate.rounds
+                            )
+                        }
                     });
                 }
                 cells.push(format!("{} of {}", row.rounds.len(), row.rounds.len() + row.left_out.len()));
@@ -96,6 +104,12 @@ impl Part<'_> {
         let caption =
             "Medians over the rounds that count, with intervals that hold 95 %; p50 over all of their answers.";
         html.push_str(&table(caption, &head, &cells));
+    }
+
+    /// Searches for the highest rate of a system.
+    fn searches(&self, system: &str) -> usize {
+        let all = &self.page.results.searches;
+        all.iter().filter(|search| search.system == system && search.workload == self.workload.name).count()
     }
 
     /// The runs of a system that count.
@@ -305,20 +319,8 @@ impl Part<'_> {
 
     fn rounds(&self, html: &mut String) {
         let percentile = self.tail().map(|tail| tail.percentile);
-        let tail = move |run: &Run| {
-            let latency = run.report.as_ref()?.total.latency.as_ref()?;
-            match percentile? {
-                99.0 => latency.p99_ms,
-                95.0 => latency.p95_ms,
-                90.0 => latency.p90_ms,
-                _ => latency.p50_ms,
-            }
-        };
-        let cpu = |run: &Run| {
-            let usage = run.observed.as_ref()?.system.as_ref()?;
-            let answered = run.report.as_ref()?.total.requests.answered.filter(|answered| *answered > 0)?;
-            Some((usage.user_s? + usage.system_s?) * 1e6 / answered as f64)
-        };
+        let tail = move |run: &Run| judgement::percentile(run.report.as_ref()?.total.latency.as_ref()?, percentile?);
+        let cpu = |run: &Run| judgement::cpu_us(run.observed.as_ref()?.system.as_ref(), run.report.as_ref()?);
         // In an open loop the rate is given.
         let rate = |run: &Run| {
             let rate = run.report.as_ref()?.total.rate;
