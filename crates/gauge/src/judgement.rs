@@ -52,7 +52,7 @@ pub struct Judgement {
     pub comparisons: Vec<Comparison>,
     /// Systems that were entered twice.
     pub twins: Vec<Twin>,
-    /// [`Twin::declared_in_smaller`], mean over all of them.
+    /// [`Twin::declared_in_smaller`] of the rounds of all workloads together, mean over the figures but the score, which is made of them.
     pub twins_declared_in_smaller: Option<f64>,
     /// Each run, in the order of [`Results`].
     pub runs: Vec<RunJudgement>,

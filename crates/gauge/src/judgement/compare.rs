@@ -83,6 +83,22 @@ pub(super) fn comparisons(case: &Case<'_>, scored: &Scored) -> Vec<Comparison> {
     comparisons
 }
 
+/// [`stats::declared_in_smaller`] of the rounds of all workloads together, mean over the figures. The score is left out, which is made of them.
+pub(super) fn declared_in_smaller(case: &Case<'_>) -> Option<f64> {
+    let twins = entered_twice(case);
+    let share = |(_, series): (Figure, Of)| {
+        let mut rounds = Vec::new();
+        for workload in &case.results.workloads {
+            let of = |system| Some(series(case.figures.get(&(workload.name.as_str(), system))?));
+            let both = twins.iter().filter_map(|&(own, twin)| Some(pairs(of(own)?, of(twin)?)));
+            rounds.extend(both.flatten());
+        }
+        stats::declared_in_smaller(&rounds, CAMPAIGNS)
+    };
+    let shares: Vec<f64> = FIGURES.into_iter().filter_map(share).collect();
+    (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+}
+
 /// Every system that was entered twice, in every figure.
 pub(super) fn twins(case: &Case<'_>, scored: &Scored) -> Vec<Twin> {
     let mut twins = Vec::new();

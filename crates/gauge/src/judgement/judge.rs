@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::compare::{comparisons, twins};
+use super::compare::{comparisons, declared_in_smaller, twins};
 use super::rounds::Runs;
 use super::rows::{self, Figures};
 use super::{FORMAT, Judgement, Row, RunJudgement};
@@ -78,7 +78,6 @@ pub fn judge(results: &Results) -> Judgement {
     let scored = super::ranking::rank(&case);
     let comparisons = comparisons(&case, &scored);
     let twins = twins(&case, &scored);
-    let shares: Vec<f64> = twins.iter().filter_map(|twin| twin.declared_in_smaller).collect();
     let mut notes = notes(&case);
     notes.extend(scored.notes.iter().cloned());
     notes.extend(twins.iter().filter(|twin| twin.result.declared).map(|twin| {
@@ -96,7 +95,7 @@ pub fn judge(results: &Results) -> Judgement {
         gauge: env!("CARGO_PKG_VERSION").to_owned(),
         reference: case.reference.map(str::to_owned),
         twins,
-        twins_declared_in_smaller: (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64),
+        twins_declared_in_smaller: declared_in_smaller(&case),
         weights: scored.weights,
         sensitivity: scored.sensitivity,
         ranking: scored.ranking,

@@ -13,7 +13,7 @@ mod signed_rank;
 use serde::{Deserialize, Serialize};
 
 pub use draw::{Draws, Random};
-pub use paired::{MIN_ROUNDS, SIGNIFICANCE, compare, declared_in_smaller, guard, smaller};
+pub use paired::{MIN_ROUNDS, SIGNIFICANCE, compare, declared_in_smaller, guard};
 pub use signed_rank::signed_rank_p;
 
 /// Draws behind an interval: its ends then move by less than a tenth of its width from seed to seed.

@@ -44,34 +44,29 @@ pub fn guard(twin: &Comparison) -> f64 {
     half.max(off)
 }
 
-/// Share of the rounds that a smaller campaign has.
-const SMALLER: f64 = 0.7;
-
-/// Rounds of a smaller campaign; null when this one is hardly larger than the smallest that can declare a difference.
-pub fn smaller(rounds: usize) -> Option<usize> {
-    (rounds > MIN_ROUNDS).then(|| ((rounds as f64 * SMALLER).round() as usize).max(MIN_ROUNDS))
-}
-
 /// Share of so many smaller campaigns, made of the rounds of a system and its twin, in which [`compare`] declares a difference (without a guard, which
-/// would hide what is to be seen here). A smaller campaign is so many ([`smaller`]) of these rounds, none of them twice, and each as it was measured: it is
-/// what would have been known had only those rounds been made. Null for too few rounds.
+/// would hide what is to be seen here). A smaller campaign is [`MIN_ROUNDS`] of these rounds, none of them twice, and each as it was measured: it is what would
+/// have been known had only those rounds been made. Null for no more rounds than that.
 ///
-/// For equal systems its mean over many campaigns is the error of the rule with so many rounds, and it is larger when the rounds are not what the rule takes
-/// them for: when the place in the round favours one entry, when one start in two differs, when rounds hang together. That is why the entries are
-/// not exchanged by chance, as a permutation test would: their ratios would then be as the rule assumes them whatever was measured. Of a single pair it says
-/// little, since the smaller campaigns overlap: it is near 0 for most, and large for the few whose ratios lie on one side by chance.
+/// For equal systems its mean over many campaigns is the error of the rule: 2 of 64, since six ratios must lie on one side. It is larger when the rounds are
+/// not what the rule takes them for: when the place in the round favours one entry, when one start in two differs, when rounds hang together. That is
+/// why the entries are not exchanged by chance, as a permutation test would: their ratios would then be as the rule assumes them whatever was
+/// measured. Of a single pair in few rounds it says little, since the smaller campaigns overlap: it is near 0 for most, and large for the few whose ratios lie on
+/// one side by chance.
 pub fn declared_in_smaller(pairs: &[(f64, f64)], campaigns: usize) -> Option<f64> {
-    let rounds = smaller(log_ratios(pairs).len()).filter(|_| campaigns > 0)?;
+    if log_ratios(pairs).len() <= MIN_ROUNDS || campaigns == 0 {
+        return None;
+    }
     let mut random = Random::new(SEED ^ 1);
     let mut order: Vec<(f64, f64)> = pairs.to_vec();
     let declared = (0..campaigns)
         .filter(|_| {
             // The first steps of a shuffle (Fisher and Yates): so many rounds, each as likely as any other.
-            for index in 0..rounds {
+            for index in 0..MIN_ROUNDS {
                 let other = index + random.below(order.len() - index);
                 order.swap(index, other);
             }
-            declares(&order[..rounds])
+            declares(&order[..MIN_ROUNDS])
         })
         .count();
     Some(declared as f64 / campaigns as f64)

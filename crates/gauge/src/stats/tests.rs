@@ -150,19 +150,18 @@ fn no_difference_is_declared_in_at_most_6_percent_whatever_the_noise() {
     }
 }
 
-/// Smaller campaigns made of the rounds of equal systems declare no more than the rule allows, on the average of many.
+/// Smaller campaigns made of the rounds of equal systems declare no more than the rule does with six rounds, 3 %, on the average of many.
 #[test]
-fn smaller_campaigns_of_twins_declare_at_most_6_percent() {
+fn smaller_campaigns_of_twins_declare_what_the_rule_allows() {
     for (name, noise) in SHAPES {
         let mut random = Random::new(3);
         let shares: Vec<f64> = (0..200)
             .map(|_| declared_in_smaller(&campaign(&mut random, noise, 10, 1.0), 100).expect("enough rounds"))
             .collect();
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
-        assert!(mean <= 0.06, "{name}: {mean}");
+        assert!(mean <= 0.05, "{name}: {mean}");
     }
     assert_eq!(declared_in_smaller(&[(1.0, 1.0); 6], 1_000), None, "too few rounds");
-    assert_eq!((smaller(6), smaller(7), smaller(10), smaller(100)), (None, Some(6), Some(7), Some(70)));
 }
 
 /// What the rule does not allow for is seen, which it would not be if the two entries changed places by chance.
@@ -170,7 +169,7 @@ fn smaller_campaigns_of_twins_declare_at_most_6_percent() {
 fn smaller_campaigns_of_twins_that_are_not_treated_alike_declare_more() {
     let mut random = Random::new(5);
     // The entry that comes second always finds a warm machine.
-    let favoured = campaign(&mut random, |random, _, _| 0.02 * gauss(random), 10, 1.08);
+    let favoured = campaign(&mut random, |random, _, _| 0.02 * gauss(random), 10, 1.15);
     let share = declared_in_smaller(&favoured, 1_000).expect("enough rounds");
     assert!(share > 0.5, "{share}");
     // One entry had a bad start that went on for most of the campaign.
@@ -178,7 +177,7 @@ fn smaller_campaigns_of_twins_that_are_not_treated_alike_declare_more() {
     let pairs: Vec<(f64, f64)> =
         (0..10).map(|round| (regime(round) * (0.01 * gauss(&mut random)).exp(), 1.0)).collect();
     let share = declared_in_smaller(&pairs, 1_000).expect("enough rounds");
-    assert!(share > 0.2, "{share}");
+    assert!(share > 0.1, "{share}");
 }
 
 #[test]

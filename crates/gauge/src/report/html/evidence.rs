@@ -90,12 +90,16 @@ fn twins(html: &mut String, page: &Page<'_>) {
         return;
     }
     html.push_str(
-        "<h3>The same system twice (A/A)</h3>\n<p>What the two entries differ by is no difference. The last column is of 1,000 smaller campaigns, each of seven \
-         tenths of these rounds (six at least), none twice and all as they were measured: the share in which a difference would be declared. Of one figure it is \
-         mostly near 0, and sometimes large by chance; over many figures and campaigns it may not be above 6 %.",
+        "<h3>The same system twice (A/A)</h3>\n<p>What the two entries differ by is no difference. The last column is of 1,000 smaller campaigns, each of six \
+         of these rounds, none twice and all as they were measured: the share in which a difference would be declared. For equal systems it is 3 % on the average, of one \
+         figure mostly near 0, and sometimes large by chance.",
     );
     if let Some(share) = page.judgement.twins_declared_in_smaller {
-        let _ = write!(html, " Over all figures here: <strong>{}</strong>.", view::percent(share));
+        let _ = write!(
+            html,
+            " With the rounds of all workloads together: <strong>{}</strong>; more than 6 % would be a fault of the measurement.",
+            view::percent(share)
+        );
     }
     html.push_str("</p>\n");
     let rows: Vec<Vec<String>> = page
