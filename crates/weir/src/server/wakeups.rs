@@ -14,12 +14,12 @@ use super::clock;
 const MANY: u64 = 16;
 /// Requests per second of a worker below which it never rests: there are few wake-ups to save, however many requests wait for a slow service.
 const LEAST_RATE: u64 = 2_500;
-/// A rest is at most this part of what a request takes.
-const PART: u64 = 32;
+/// A rest is at most this part of what a request takes. A request meets two of them, each half over on the average, so this is what it waits at most.
+const PART: u64 = 16;
 /// And never longer.
-const MOST_NS: u64 = 200_000;
+const MOST_NS: u64 = 500_000;
 /// A shorter one gathers too little: going to sleep and waking up cost as much as it saves. So nobody rests where requests take less than 3.2 ms.
-const LEAST_NS: u64 = 100_000;
+const LEAST_NS: u64 = 200_000;
 /// What a request takes is looked at so often.
 const WINDOW_NS: u64 = 10_000_000;
 
@@ -136,7 +136,7 @@ mod tests {
         // 200 under way, 10,000 a second: each takes 20 ms.
         assert_eq!(after_a_window(200, 100), Some(Duration::from_nanos(MOST_NS)));
         // 40 under way, 10,000 a second: each takes 4 ms.
-        assert_eq!(after_a_window(40, 100), Some(Duration::from_micros(125)));
+        assert_eq!(after_a_window(40, 100), Some(Duration::from_micros(250)));
     }
 
     #[test]
