@@ -18,7 +18,6 @@ mod serve;
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
@@ -68,7 +67,7 @@ pub struct CacheSide {
 
 /// An answer that the client gets from the cache after the origin was asked.
 struct Serve {
-    entry: Arc<Entry>,
+    entry: Entry,
     outcome: Outcome,
     /// It is the origin's own to this request, which says what it says to a range.
     is_whole: bool,
@@ -79,8 +78,8 @@ const MOST_WAITS: u32 = 3;
 
 /// What to do for a request.
 enum Step {
-    Serve(Arc<Entry>, Terms),
-    ServeAndRefresh(Arc<Entry>, Terms),
+    Serve(Entry, Terms),
+    ServeAndRefresh(Entry, Terms),
     Lead(Box<Lead>),
     Follow(Reader),
     Forward(Fwd),
@@ -187,9 +186,8 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
 }
 
 /// Whether what was found on a second look is what the first one found and could not use.
-fn is_known(found: &Arc<Entry>, stored: Option<&Arc<Entry>>, asked: &Asked) -> bool {
-    stored.is_some_and(|stored| Arc::ptr_eq(stored, found))
-        || (asked.class == Class::Head && found.head.class == Class::Get)
+fn is_known(found: &Entry, stored: Option<&Entry>, asked: &Asked) -> bool {
+    stored.is_some_and(|stored| stored.is(found)) || (asked.class == Class::Head && found.head.class == Class::Get)
 }
 
 fn look_up<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Found {
@@ -362,7 +360,7 @@ async fn lead<C: ClientIo>(
 }
 
 /// Asks the farther level of the cache.
-async fn recall<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Option<Arc<Entry>> {
+async fn recall<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Option<Entry> {
     // RFC 9111 section 4: HEAD is served from answers to GET.
     let first = if asked.class == Class::Head { Class::Get } else { asked.class };
     let second = (first != asked.class).then_some(asked.class);

@@ -92,13 +92,13 @@ impl Delivery {
             }
             match piece {
                 Piece::Bytes(bytes) if bytes.len() <= COPIED => self.copy(&bytes, out),
-                Piece::Rest(entry, at) if entry.body.len() - at <= COPIED => {
-                    self.copy(&entry.body[at..], out);
+                Piece::Rest(entry, at) if entry.body().len() - at <= COPIED => {
+                    self.copy(&entry.body()[at..], out);
                     self.end(out);
                 }
                 Piece::Bytes(bytes) => self.hand_on(bytes, out),
                 Piece::Rest(entry, at) => {
-                    self.hand_on(entry.body.slice(at..), out);
+                    self.hand_on(entry.rest(at), out);
                     // What ends chunks has to wait until the piece is written.
                     self.ended = !self.chunks;
                 }

@@ -4,7 +4,6 @@
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -69,7 +68,7 @@ pub(super) fn begin<C: ClientIo>(
     route: RouteId,
     cache: &RouteCache,
     asked: &Asked,
-    stale: &Arc<Entry>,
+    stale: &Entry,
 ) {
     // The body of a POST is with its client.
     if asked.class != Class::Get || !coalesce::may_lead(asked) || x.worker.draining.get() {

@@ -3,8 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use h1::BodyKind;
+use h1::{BodyKind, ResponseHead};
 
 use super::Serve;
 use super::count_stand_in;
@@ -100,8 +99,9 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 x.cache.lead = Some(lead);
                 return Received::Again;
             }
-            let mut fields = Vec::with_capacity(stored.head.fields.len());
-            let fresh = update::freshen(policy, &lead.asked, &terms, &stored.head.fields, lines, times, &mut fields);
+            let stored_fields = stored.head.fields().0;
+            let mut fields = Vec::with_capacity(stored_fields.len());
+            let fresh = update::freshen(policy, &lead.asked, &terms, stored_fields, lines, times, &mut fields);
             let (terms, kept) = match fresh {
                 Freshened::Stored(terms) => (terms, true),
                 Freshened::NotStored(terms, _) => (terms, false),
@@ -113,8 +113,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole())
             });
             let tags = &cache.cache.settings.tags;
-            let head = stored.head.renewed(terms, &fields, filed, lead.sent_ms, &cache.edits, tags);
-            let entry = Arc::new(Entry::new(Arc::new(head), stored.body.clone()));
+            let entry = stored.renewed(terms, &fields, filed, lead.sent_ms, &cache.edits, tags);
             cache.metrics.revalidated();
             x.log.cache = Some("revalidated");
             let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
@@ -168,25 +167,26 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     fields.clear();
     head::store(policy, lines, &effective, times.received_ms, fields);
     let tag_fields = &cache.cache.settings.tags[..];
+    let body = whole_body(&x.scratch.response, x.body_read, buffer.filled());
     let head = Head::new(
         (terms, lead.asked.class),
-        fields,
+        (fields, body.unwrap_or_default()),
         length,
         (key, varies),
         lead.sent_ms,
         &cache.edits,
         if has_tags(lines, tag_fields) { tag_fields } else { &[] },
     );
-    let head = Arc::new(head);
-    if let Some(body) = whole_body(x, buffer.filled()) {
-        let entry = Arc::new(Entry::new(head, Bytes::copy_from_slice(body)));
+    if let Some(body) = body {
+        let entry = Entry::at_once(head);
         let outcome = Outcome::Forwarded { why: lead.fwd, status: None, stored: true, collapsed: None };
-        finish(cache, *lead, entry.clone());
+        finish(cache, lead, &entry);
         if !x.cache.is_background {
             x.cache.serve = Some(Serve { entry, outcome, is_whole: true });
         }
         return Received::Kept(body.len());
     }
+    let head = Arc::new(head);
     let delivery = if x.cache.is_background {
         lead.begin(head.clone());
         None
@@ -200,23 +200,23 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
 }
 
 /// The body of the reply, where all of it came with the head, as short ones do: then nobody has to wait for it, and nothing to be passed on in pieces.
-fn whole_body<'b, C>(x: &Exchange<'_, C>, came: &'b [u8]) -> Option<&'b [u8]> {
-    match x.scratch.response.body {
-        BodyKind::Length(length) if x.body_read => came.get(..usize::try_from(length).ok()?),
+fn whole_body<'b>(reply: &ResponseHead, request_was_sent: bool, came: &'b [u8]) -> Option<&'b [u8]> {
+    match reply.body {
+        BodyKind::Length(length) if request_was_sent => came.get(..usize::try_from(length).ok()?),
         _ => None,
     }
 }
 
 /// What the answer to a forwarded HEAD says of a stored answer to GET (RFC 9111 section 4.3.5): it is confirmed, or another answer by now.
 /// In mode `ttl` it says nothing: there the time decides.
-fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Arc<Entry>), buf: &[u8]) {
+fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Entry), buf: &[u8]) {
     let reply = &x.scratch.response;
     let (policy, lines) = (&cache.policy, LiveLines::new(&reply.fields, buf));
     let terms = cache.cache.terms(get);
     if !policy.is_http() {
         return;
     }
-    match update::head_effect(&terms, get.head.fields(), get.body.len() as u64, reply.status, lines) {
+    match update::head_effect(&terms, get.head.fields(), get.body().len() as u64, reply.status, lines) {
         HeadEffect::None => {}
         HeadEffect::Invalidate => {
             // All that were asked for until then; what this HEAD brings was asked for later.
@@ -226,8 +226,9 @@ fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, ge
         HeadEffect::Freshen => {
             let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
             let asked = Asked { class: Class::Get, ..lead.asked };
-            let mut fields = Vec::with_capacity(get.head.fields.len());
-            let fresh = update::freshen(policy, &asked, &terms, &get.head.fields, lines, times, &mut fields);
+            let stored_fields = get.head.fields().0;
+            let mut fields = Vec::with_capacity(stored_fields.len());
+            let fresh = update::freshen(policy, &asked, &terms, stored_fields, lines, times, &mut fields);
             let mut names = Vec::new();
             let _ = rules::vary::write_names(StoredLines(&fields), &mut names);
             let same = names == get.head.varies.as_ref().map_or(&[][..], |varies| &varies.names);
@@ -236,8 +237,7 @@ fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, ge
                 return replaced(cache, get);
             }
             let tags = &cache.cache.settings.tags;
-            let head = get.head.renewed(terms, &fields, None, lead.sent_ms, &cache.edits, tags);
-            let entry = Arc::new(Entry::new(Arc::new(head), get.body.clone()));
+            let entry = get.renewed(terms, &fields, None, lead.sent_ms, &cache.edits, tags);
             cache.metrics.revalidated();
             if lead.store(&entry) {
                 let mut primary = lead.primary().to_vec();
@@ -277,12 +277,12 @@ fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
 }
 
 /// Keeps a whole answer, here and in a farther level.
-fn finish(cache: &Rc<RouteCache>, lead: Lead, entry: Arc<Entry>) {
+fn finish(cache: &Rc<RouteCache>, lead: Box<Lead>, entry: &Entry) {
     let primary = cache.remote.is_some().then(|| lead.primary().clone());
-    if lead.finish(entry.clone()) {
+    if lead.finish(entry) {
         cache.metrics.stored();
         if let Some(primary) = primary {
-            cache.remember(&primary, &entry);
+            cache.remember(&primary, entry);
         }
     }
 }
@@ -296,7 +296,7 @@ pub(in crate::exchange) fn kept<C: ClientIo>(
 ) {
     let Keeping { lead, head, delivery, .. } = keeping;
     match (lead.fill().take_body(), &snapshot.routes[route.0].cache) {
-        (Some(body), Some(cache)) => finish(cache, *lead, Arc::new(Entry::new(head, body))),
+        (Some(body), Some(cache)) => finish(cache, lead, &Entry::new(head, body)),
         _ => lead.end(),
     }
     if delivery.is_some() {

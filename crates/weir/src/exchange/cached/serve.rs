@@ -37,7 +37,7 @@ pub(super) async fn serve<C: ClientIo>(
     // A stored answer to HEAD has no body, but knows the length of one.
     let length = match entry.head.class {
         Class::Head => entry.head.length,
-        Class::Get | Class::Post => Some(entry.body.len() as u64),
+        Class::Get | Class::Post => Some(entry.body().len() as u64),
     };
     let choice = choose(asked, lines, terms, entry.head.fields(), length.unwrap_or(0));
     let announced = length.and_then(|length| choice.content_length(terms, length));
@@ -45,10 +45,10 @@ pub(super) async fn serve<C: ClientIo>(
     write_head(x, cache, &entry.head, terms, choice, (framing, length.unwrap_or(0)), outcome);
     let body = match choice {
         _ if x.scratch.request.method == Method::Head => &[],
-        Choice::Whole => &entry.body[..],
+        Choice::Whole => entry.body(),
         Choice::Part { first, last } => {
-            let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(entry.body.len());
-            &entry.body[at(first)..at(last.saturating_add(1))]
+            let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(entry.body().len());
+            &entry.body()[at(first)..at(last.saturating_add(1))]
         }
         Choice::NotModified | Choice::Unsatisfiable => &[],
     };

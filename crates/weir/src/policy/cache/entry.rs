@@ -1,7 +1,7 @@
 //! An answer as it is kept.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use h1::encode;
@@ -12,16 +12,20 @@ use super::lookup::Varies;
 use super::rules::{Class, Lines, StoredLines, Terms};
 use crate::config::Edits;
 
-/// What is known of an answer when its head is here; its body may still be on its way.
+/// What is known of an answer when its head is here; its body may still be on its way. All of an answer is one piece of memory, and its text
+/// another: what is evicted has long left the processor's caches, and each piece that must be freed is fetched once more for it.
 #[derive(Debug)]
 pub struct Head {
     /// How long it may be used, and for what.
     pub terms: Terms,
     /// Which requests it answers.
     pub class: Class,
-    /// Field lines as they are stored: the origin's, without those of one connection, framing and `Age`.
-    pub fields: Box<[u8]>,
-    /// The same with the route's edits, where it has some.
+    /// Field lines as they are stored: the origin's, without those of one connection, framing and `Age`. Behind them the body, where it came
+    /// with the head.
+    text: Box<[u8]>,
+    /// Length of the field lines.
+    fields: usize,
+    /// The field lines with the route's edits, where it has some.
     edited: Option<Box<[u8]>>,
     /// Length of the body, where the origin said it.
     pub length: Option<u64>,
@@ -33,13 +37,18 @@ pub struct Head {
     pub asked_ms: u64,
     /// Tags to purge it by.
     pub tags: Box<[Box<[u8]>]>,
+    /// The body, once it is whole, if it came after the head.
+    body: OnceLock<Bytes>,
+    /// When an operator called it stale, in milliseconds since the Unix epoch; 0: never.
+    purged_ms: AtomicU64,
 }
 
 impl Head {
-    /// The head of an answer with these stored `fields`; it is put together once as clients get it.
+    /// The head of an answer with these stored `fields`; it is put together once as clients get it. `body` is the whole body if it is here
+    /// already ([`Entry::at_once`]), else nothing.
     pub fn new(
         (terms, class): (Terms, Class),
-        fields: &[u8],
+        (fields, body): (&[u8], &[u8]),
         length: Option<u64>,
         (key, varies): Filed,
         asked_ms: u64,
@@ -48,38 +57,35 @@ impl Head {
     ) -> Self {
         let edited = (*edits != Edits::default()).then(|| edit(fields, edits));
         let tags = tags(StoredLines(fields), tag_fields);
-        Head { terms, class, fields: fields.into(), edited, length, key, varies, asked_ms, tags }
-    }
-
-    /// The same answer on other terms, with other fields; `filed` if it is under another key now.
-    pub fn renewed(
-        &self,
-        terms: Terms,
-        fields: &[u8],
-        filed: Option<Filed>,
-        asked_ms: u64,
-        edits: &Edits,
-        tag_fields: &[Arc<str>],
-    ) -> Self {
-        let filed = filed.unwrap_or_else(|| (self.key.clone(), self.varies.clone()));
-        Head::new((terms, self.class), fields, self.length, filed, asked_ms, edits, tag_fields)
+        let mut text = Vec::with_capacity(fields.len() + body.len());
+        text.extend_from_slice(fields);
+        text.extend_from_slice(body);
+        Head {
+            terms,
+            class,
+            text: text.into(),
+            fields: fields.len(),
+            edited,
+            length,
+            key,
+            varies,
+            asked_ms,
+            tags,
+            body: OnceLock::new(),
+            purged_ms: AtomicU64::new(0),
+        }
     }
 
     /// Field lines as clients get them; framing, `Age` and the fields of each answer are still to come.
     #[inline]
     pub fn lines(&self) -> &[u8] {
-        self.edited.as_deref().unwrap_or(&self.fields)
+        self.edited.as_deref().unwrap_or(&self.text[..self.fields])
     }
 
     /// The stored fields.
     #[inline]
     pub fn fields(&self) -> StoredLines<'_> {
-        StoredLines(&self.fields)
-    }
-
-    fn size(&self) -> usize {
-        let tags: usize = self.tags.iter().map(|tag| tag.len() + size_of::<Box<[u8]>>()).sum();
-        size_of::<Head>() + self.fields.len() + self.edited.as_ref().map_or(0, |lines| lines.len()) + tags
+        StoredLines(&self.text[..self.fields])
     }
 }
 
@@ -113,30 +119,70 @@ fn tags(fields: StoredLines<'_>, names: &[Arc<str>]) -> Box<[Box<[u8]>]> {
     tags.filter(|tag| !tag.is_empty()).map(Into::into).collect()
 }
 
-/// A whole answer. Never changed: one that is freshened is replaced.
-#[derive(Debug)]
+/// A whole answer: a head whose body is here. Never changed, but for a soft purge: one that is freshened is replaced. A clone is the same answer.
+#[derive(Debug, Clone)]
 pub struct Entry {
     /// Its head.
     pub head: Arc<Head>,
-    /// Its body; shared with those that are writing it out, never copied.
-    pub body: Bytes,
-    /// When an operator called it stale, in milliseconds since the Unix epoch; 0: never.
-    purged_ms: AtomicU64,
-    size: usize,
 }
 
 impl Entry {
-    /// A whole answer.
+    /// The answer whose body came after its head, and is whole now.
     pub fn new(head: Arc<Head>, body: Bytes) -> Self {
-        let size = size_of::<Entry>() + head.size() + body.len();
-        Entry { head, body, purged_ms: AtomicU64::new(0), size }
+        let is_first = head.body.set(body).is_ok();
+        debug_assert!(is_first, "a body is whole once");
+        Entry { head }
+    }
+
+    /// The answer whose body came with its head.
+    pub fn at_once(head: Head) -> Self {
+        Entry { head: Arc::new(head) }
+    }
+
+    /// The same answer on other terms, with other fields; `filed` if it is under another key now.
+    pub fn renewed(
+        &self,
+        terms: Terms,
+        fields: &[u8],
+        filed: Option<Filed>,
+        asked_ms: u64,
+        edits: &Edits,
+        tag_fields: &[Arc<str>],
+    ) -> Self {
+        let head = &self.head;
+        let filed = filed.unwrap_or_else(|| (head.key.clone(), head.varies.clone()));
+        let renew =
+            |body| Head::new((terms, head.class), (fields, body), head.length, filed, asked_ms, edits, tag_fields);
+        match head.body.get() {
+            Some(shared) => Entry::new(Arc::new(renew(&[])), shared.clone()),
+            None => Entry::at_once(renew(self.body())),
+        }
+    }
+
+    /// Its body.
+    #[inline]
+    pub fn body(&self) -> &[u8] {
+        self.head.body.get().map_or(&self.head.text[self.head.fields..], |body| body)
+    }
+
+    /// Its body from a position on, shared with those that are writing it out, never copied.
+    pub fn rest(&self, at: usize) -> Bytes {
+        match self.head.body.get() {
+            Some(body) => body.slice(at..),
+            None => Bytes::from_owner(BodyOf(self.clone())).slice(at..),
+        }
+    }
+
+    /// Whether it is the same answer: not one that replaced it, or is as good.
+    pub fn is(&self, other: &Entry) -> bool {
+        Arc::ptr_eq(&self.head, &other.head)
     }
 
     /// The terms on which it may be used, if its URL was not invalidated.
     #[inline]
     pub fn terms(&self) -> Terms {
         let mut terms = self.head.terms;
-        match self.purged_ms.load(Ordering::Relaxed) {
+        match self.head.purged_ms.load(Ordering::Relaxed) {
             0 => {}
             purged => terms.expire(purged),
         }
@@ -146,12 +192,25 @@ impl Entry {
     /// Calls it stale: it is used again only once the origin has confirmed it, or where a stale answer is allowed.
     pub fn call_stale(&self, now_ms: u64) {
         // The first time counts.
-        let _ = self.purged_ms.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.head.purged_ms.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Bytes of memory.
     pub fn size(&self) -> usize {
-        self.size
+        let head = &self.head;
+        let tags: usize = head.tags.iter().map(|tag| tag.len() + size_of::<Box<[u8]>>()).sum();
+        let edited = head.edited.as_ref().map_or(0, |lines| lines.len());
+        let body = head.body.get().map_or(0, Bytes::len);
+        size_of::<Head>() + head.text.len() + edited + tags + body
+    }
+}
+
+/// A body that lies in the text of its answer.
+struct BodyOf(Entry);
+
+impl AsRef<[u8]> for BodyOf {
+    fn as_ref(&self) -> &[u8] {
+        self.0.body()
     }
 }
 
@@ -160,8 +219,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::policy::cache::rules::LifetimeSource;
 
-    /// An answer that is fresh for ten seconds from 0 on.
-    pub(crate) fn entry(body: &str) -> Entry {
+    /// A head that is fresh for ten seconds from 0 on, with a body or before it.
+    pub(crate) fn head(body: &str) -> Head {
         let terms = Terms {
             status: 200,
             received_ms: 0,
@@ -179,23 +238,50 @@ pub(crate) mod tests {
         };
         let filed: Filed = (Key::from(&b"key"[..]), None);
         let fields = b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nCache-Tag: a, b\r\nX-Old: 1\r\n";
-        let head = Head::new((terms, Class::Get), fields, None, filed, 0, &Edits::default(), &["cache-tag".into()]);
-        Entry::new(Arc::new(head), Bytes::copy_from_slice(body.as_bytes()))
+        let text = (&fields[..], body.as_bytes());
+        Head::new((terms, Class::Get), text, None, filed, 0, &Edits::default(), &["cache-tag".into()])
+    }
+
+    /// The same as a whole answer.
+    pub(crate) fn entry(body: &str) -> Entry {
+        Entry::at_once(head(body))
     }
 
     #[test]
     fn a_head_has_its_tags_and_the_routes_edits() {
-        let plain = entry("").head;
-        assert_eq!(plain.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), [b"a", b"b"]);
-        assert_eq!(plain.lines(), &*plain.fields);
+        let plain = entry("body");
+        assert_eq!(plain.head.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!(plain.head.lines(), plain.head.fields().0);
         let edits = Edits {
             set: vec![("X-New".into(), "2".into())],
             remove: vec!["x-old".into(), "date".into()],
             ..Edits::default()
         };
-        let edited = plain.renewed(plain.terms, &plain.fields, None, 0, &edits, &[]);
-        assert_eq!(edited.lines(), b"Cache-Tag: a, b\r\nX-New: 2\r\n");
-        assert!(edited.tags.is_empty());
+        let edited = plain.renewed(plain.head.terms, plain.head.fields().0, None, 0, &edits, &[]);
+        assert_eq!(edited.head.lines(), b"Cache-Tag: a, b\r\nX-New: 2\r\n");
+        assert!(edited.head.tags.is_empty());
+    }
+
+    /// Whether a body came with its head or after it makes no difference to who uses the answer.
+    #[test]
+    fn a_body_is_the_same_wherever_it_lies() {
+        let (with, after) = (entry("0123"), Entry::new(Arc::new(head("")), Bytes::from_static(b"0123")));
+        for entry in [&with, &after] {
+            assert_eq!(
+                (entry.body(), &*entry.rest(1), entry.head.lines()),
+                (&b"0123"[..], &b"123"[..], with.head.lines())
+            );
+            let renewed = entry.renewed(entry.head.terms, b"A: 1\r\n", None, 5, &Edits::default(), &[]);
+            assert_eq!(
+                (renewed.body(), &*renewed.rest(4), renewed.head.lines()),
+                (&b"0123"[..], &b""[..], &b"A: 1\r\n"[..])
+            );
+            assert!(renewed.is(&renewed.clone()) && !renewed.is(entry));
+        }
+        assert_eq!(with.size(), after.size());
+        let rest = with.rest(2);
+        drop((with, after));
+        assert_eq!(&*rest, b"23", "what is being written stays");
     }
 
     #[test]

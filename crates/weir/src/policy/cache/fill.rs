@@ -92,9 +92,9 @@ struct State {
 enum Phase {
     #[default]
     Open,
-    Whole(Arc<Entry>),
-    Found(Arc<Entry>),
-    StandsIn(Arc<Entry>),
+    Whole(Entry),
+    Found(Entry),
+    StandsIn(Entry),
     Ended,
     Apart,
     Broken(Option<Error>),
@@ -112,13 +112,13 @@ struct Position {
 #[derive(Debug)]
 pub enum Progress {
     /// The answer is whole and kept.
-    Whole(Arc<Entry>),
+    Whole(Entry),
     /// Its head is here, its body on the way.
     Begun(Arc<Head>),
     /// A farther level of the cache had it.
-    Found(Arc<Entry>),
+    Found(Entry),
     /// It failed, and this stale answer may stand in for it.
-    StandsIn(Arc<Entry>),
+    StandsIn(Entry),
     /// It cannot be shared.
     Apart,
     /// It failed, before or after its head came.
@@ -131,7 +131,7 @@ pub enum Piece {
     /// Bytes, at least one.
     Bytes(Bytes),
     /// All the rest: the body of a whole answer from this position on, at least one byte.
-    Rest(Arc<Entry>, usize),
+    Rest(Entry, usize),
     /// There is no more.
     End,
     /// The rest will never come.
@@ -248,7 +248,7 @@ impl Fill {
     }
 
     /// There is a whole answer: this fetch's own, or one from elsewhere that serves as well.
-    pub fn complete(&self, entry: Arc<Entry>) {
+    pub fn complete(&self, entry: Entry) {
         let mut state = self.lock();
         state.phase = Phase::Whole(entry);
         // Readers go on from the entry.
@@ -260,12 +260,12 @@ impl Fill {
     }
 
     /// A farther level of the cache had it: nobody was asked.
-    pub fn found(&self, entry: Arc<Entry>) {
+    pub fn found(&self, entry: Entry) {
         self.settle(Phase::Found(entry));
     }
 
     /// It failed before it began, and a stale answer may stand in for it.
-    pub fn stand_in(&self, entry: Arc<Entry>) {
+    pub fn stand_in(&self, entry: Entry) {
         self.settle(Phase::StandsIn(entry));
     }
 
@@ -362,8 +362,8 @@ impl Reader {
         let Some(position) = state.readers[self.id].as_mut() else { return Poll::Ready(Piece::Broken) };
         if let Phase::Whole(entry) = &state.phase {
             let at = usize::try_from(position.bytes).unwrap_or(usize::MAX);
-            position.bytes = entry.body.len() as u64;
-            return Poll::Ready(if at < entry.body.len() { Piece::Rest(entry.clone(), at) } else { Piece::End });
+            position.bytes = entry.body().len() as u64;
+            return Poll::Ready(if at < entry.body().len() { Piece::Rest(entry.clone(), at) } else { Piece::End });
         }
         if let Some(piece) = state.pieces.get(position.piece - state.dropped) {
             let piece = piece.clone();

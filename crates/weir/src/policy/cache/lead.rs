@@ -44,9 +44,9 @@ pub struct Lead {
     /// Why the cache has no answer.
     pub fwd: Fwd,
     /// What is kept and must be confirmed by the origin, if there is something.
-    pub stored: Option<Arc<Entry>>,
+    pub stored: Option<Entry>,
     /// The stored answer to GET that this HEAD could not use, and may say something about.
-    pub beside: Option<Arc<Entry>>,
+    pub beside: Option<Entry>,
     /// Whether the origin was asked to confirm it: else a 304 is the answer to a condition of the client's own.
     pub is_conditional: bool,
     /// When the fetch began.
@@ -188,10 +188,14 @@ impl Lead {
     }
 
     /// The whole answer is here. Returns whether it was stored.
-    pub fn finish(mut self, entry: Arc<Entry>) -> bool {
-        let is_stored = self.store(&entry);
+    #[expect(clippy::boxed_local, reason = "out of its box it would be copied")]
+    pub fn finish(mut self: Box<Self>, entry: &Entry) -> bool {
+        let is_stored = self.store(entry);
         self.settle();
-        self.fill.complete(entry);
+        // Nobody finds the fetch now; who found it before holds it.
+        if Arc::get_mut(&mut self.fill).is_none() {
+            self.fill.complete(entry.clone());
+        }
         is_stored
     }
 
@@ -203,7 +207,7 @@ impl Lead {
     }
 
     /// A farther level had it.
-    pub fn recalled(mut self, entry: Arc<Entry>) {
+    pub fn recalled(mut self, entry: Entry) {
         self.store(&entry);
         self.settle();
         self.fill.found(entry);
@@ -219,7 +223,7 @@ impl Lead {
     }
 
     /// The origin confirmed the stored answer: it goes on as `entry`, which is stored if it may be.
-    pub fn confirmed(mut self, entry: Arc<Entry>, store: bool) {
+    pub fn confirmed(mut self, entry: Entry, store: bool) {
         if store {
             self.store(&entry);
         } else {
@@ -230,13 +234,13 @@ impl Lead {
     }
 
     /// There is no answer; a stale one may stand in for it.
-    pub fn stand_in(mut self, entry: Arc<Entry>) {
+    pub fn stand_in(mut self, entry: Entry) {
         self.settle();
         self.fill.stand_in(entry);
     }
 
     /// Keeps an answer, if nothing was purged since the origin was asked. Returns whether it did, or would if there were a memory store.
-    pub fn store(&self, entry: &Arc<Entry>) -> bool {
+    pub fn store(&self, entry: &Entry) -> bool {
         // What was purged meanwhile must not come back.
         let is_wanted = self.state().purges() == self.began.purges;
         if is_wanted && self.cache.has_memory() {

@@ -1,7 +1,5 @@
 //! What a request finds.
 
-use std::sync::Arc;
-
 use h1::{Known, RequestHead};
 
 use super::entry::Entry;
@@ -92,7 +90,7 @@ pub struct Varies {
 #[derive(Debug)]
 pub enum Found {
     /// An answer; whether it may be used is another question.
-    Answer(Arc<Entry>),
+    Answer(Entry),
     /// Nothing, and requests do not wait for one another.
     Pass,
     /// Nothing.

@@ -82,7 +82,7 @@ impl RouteCache {
     }
 
     /// Writes an answer to Redis, behind the client's back.
-    pub fn remember(self: &Rc<Self>, primary: &[u8], entry: &Arc<Entry>) {
+    pub fn remember(self: &Rc<Self>, primary: &[u8], entry: &Entry) {
         let Some(remote) = &self.remote else { return };
         let lasts_ms = entry.head.terms.useless_at_ms(KEEP_MS).saturating_sub(clock::unix_ms());
         if lasts_ms == 0 {
@@ -142,7 +142,7 @@ struct List {
 
 impl Events {
     /// Lets an entry from Redis pass unless it was purged; what was purged softly is stale.
-    fn allows(&self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
+    fn allows(&self, entry: Entry) -> Option<Entry> {
         let list = lock(&self.list);
         let concerned = list.events.iter().filter(|(event, chosen)| {
             entry.head.asked_ms <= event.at_ms && !event.is_change && chosen.holds(&entry.head.key, &entry)

@@ -18,7 +18,7 @@ use super::lookup::Varies;
 #[derive(Debug, Clone)]
 pub enum Slot {
     /// An answer.
-    Answer(Arc<Entry>),
+    Answer(Entry),
     /// Answers that differ by request fields; each is filed under a key of its own.
     Varies(Arc<Varies>),
     /// The last answer could not be kept: until this time (nanoseconds since process start) requests do not wait for one another.
@@ -119,8 +119,8 @@ impl Memory {
     }
 
     /// Forgets an answer, unless another has taken its place.
-    pub fn remove_answer(&self, key: &Key, answer: &Arc<Entry>) -> bool {
-        let is_same = |slot: &Slot| matches!(slot, Slot::Answer(entry) if Arc::ptr_eq(entry, answer));
+    pub fn remove_answer(&self, key: &Key, answer: &Entry) -> bool {
+        let is_same = |slot: &Slot| matches!(slot, Slot::Answer(entry) if entry.is(answer));
         self.shards.remove_if(&KeyRef::from(key), is_same).is_some()
     }
 

@@ -27,7 +27,7 @@ const VERSION: u8 = 1;
 #[derive(Debug)]
 pub enum Stored {
     /// An answer.
-    Answer(Arc<Entry>),
+    Answer(Entry),
     /// What the answers of the key differ by.
     Varies(Arc<Varies>),
 }
@@ -35,7 +35,7 @@ pub enum Stored {
 /// An answer as a value.
 pub fn answer(entry: &Entry) -> Vec<u8> {
     let head = &entry.head;
-    let mut out = Vec::with_capacity(head.fields.len() + head.key.len() + entry.body.len() + 160);
+    let mut out = Vec::with_capacity(head.fields().0.len() + head.key.len() + entry.body().len() + 160);
     out.extend_from_slice(&[VERSION, b'A']);
     sized(&mut out, &head.key);
     out.push(head.class.byte());
@@ -45,8 +45,8 @@ pub fn answer(entry: &Entry) -> Vec<u8> {
     let (born, names) = head.varies.as_ref().map_or((0, &[][..]), |varies| (varies.born, &varies.names));
     out.extend_from_slice(&born.to_be_bytes());
     sized(&mut out, names);
-    sized(&mut out, &head.fields);
-    out.extend_from_slice(&entry.body);
+    sized(&mut out, head.fields().0);
+    out.extend_from_slice(entry.body());
     out
 }
 
@@ -87,9 +87,9 @@ pub fn read(value: Vec<u8>, key: &[u8], edits: &Edits, tag_fields: &[Arc<str>]) 
         return None;
     }
     let at = value.len() - rest.len();
-    let head = Head::new((terms, class), fields, length, (Key::from(key), varies), asked_ms, edits, tag_fields);
+    let head = Head::new((terms, class), (fields, &[]), length, (Key::from(key), varies), asked_ms, edits, tag_fields);
     // The body stays where it is.
-    Some(Stored::Answer(Arc::new(Entry::new(Arc::new(head), Bytes::from(value).slice(at..)))))
+    Some(Stored::Answer(Entry::new(Arc::new(head), Bytes::from(value).slice(at..))))
 }
 
 fn take_sized<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

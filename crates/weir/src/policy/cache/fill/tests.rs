@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 
 use super::*;
-use crate::policy::cache::entry::tests::entry;
+use crate::policy::cache::entry::tests::head;
 
 struct Count(AtomicUsize);
 impl Wake for Count {
@@ -25,7 +25,7 @@ fn read(reader: &Reader) -> String {
     loop {
         match reader.poll_piece(None) {
             Poll::Ready(Piece::Bytes(bytes)) => text += std::str::from_utf8(&bytes).unwrap(),
-            Poll::Ready(Piece::Rest(entry, at)) => text += std::str::from_utf8(&entry.body[at..]).unwrap(),
+            Poll::Ready(Piece::Rest(entry, at)) => text += std::str::from_utf8(&entry.body()[at..]).unwrap(),
             Poll::Ready(Piece::End) => return text + ".",
             Poll::Ready(Piece::Broken) => return text + "!",
             Poll::Pending => return text,
@@ -38,7 +38,7 @@ fn readers_go_at_their_own_pace_and_end_on_the_whole() {
     let budget = Budget::new(100);
     let fill = Fill::new(100, budget.clone());
     let (first, second) = (fill.read().unwrap(), fill.read().unwrap());
-    fill.begin(entry("").head);
+    fill.begin(Arc::new(head("")));
     fill.push(piece("ab"));
     assert_eq!(read(&first), "ab");
     fill.push(piece("cd"));
@@ -46,7 +46,7 @@ fn readers_go_at_their_own_pace_and_end_on_the_whole() {
     assert!(!budget.has_room(97));
     let body = fill.take_body().unwrap();
     assert_eq!(body, "abcd");
-    fill.complete(Arc::new(Entry::new(entry("").head, body)));
+    fill.complete(Entry::new(Arc::new(head("")), body));
     assert_eq!((read(&first), read(&second)), (".".into(), "abcd.".into()));
     assert!(budget.has_room(100), "what is stored counts elsewhere");
     assert!(matches!(fill.read().unwrap().poll_progress(None), Poll::Ready(Progress::Whole(_))));
@@ -56,12 +56,12 @@ fn readers_go_at_their_own_pace_and_end_on_the_whole() {
 fn a_body_of_one_piece_that_nobody_has_is_handed_over_and_nobody_misses_it() {
     let fill = Fill::new(100, Budget::new(100));
     let first = fill.read().unwrap();
-    fill.begin(entry("").head);
+    fill.begin(Arc::new(head("")));
     fill.push(piece("ab"));
     let body = fill.take_body().unwrap();
     let second = fill.read().expect("it may still be joined");
     assert_eq!((read(&first), read(&second)), (String::new(), String::new()));
-    fill.complete(Arc::new(Entry::new(entry("").head, body)));
+    fill.complete(Entry::new(Arc::new(head("")), body));
     assert_eq!((read(&first), read(&second)), ("ab.".into(), "ab.".into()));
 }
 
@@ -73,7 +73,7 @@ fn those_who_wait_are_woken_and_only_once() {
     let cx = Context::from_waker(&waker);
     assert!(reader.poll_progress(Some(&cx)).is_pending());
     assert!(reader.poll_progress(Some(&cx)).is_pending());
-    fill.begin(entry("").head);
+    fill.begin(Arc::new(head("")));
     assert!(matches!(reader.poll_progress(Some(&cx)), Poll::Ready(Progress::Begun(_))));
     fill.push(piece("a"));
     assert_eq!(count.0.load(Ordering::Relaxed), 1, "who does not wait is not woken");

@@ -52,7 +52,7 @@ fn lead(cache: &Arc<Cache>) -> Box<Lead> {
 #[test]
 fn a_purge_at_any_moment_of_storing_leaves_nothing_behind() {
     let cache = cache();
-    let answer = Arc::new(entry("body"));
+    let answer = entry("body");
     for round in 0..5_000 {
         let lead = lead(&cache);
         let (is_ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -79,7 +79,7 @@ fn a_purge_at_any_moment_of_storing_leaves_nothing_behind() {
 #[test]
 fn an_answer_that_took_the_place_of_another_is_not_removed_for_it() {
     let cache = cache();
-    let (first, second) = (Arc::new(entry("1")), Arc::new(entry("2")));
+    let (first, second) = (entry("1"), entry("2"));
     let memory = &cache.state.memory;
     memory.put(first.head.key.clone(), Slot::Answer(second.clone()));
     assert!(!memory.remove_answer(&first.head.key, &first));

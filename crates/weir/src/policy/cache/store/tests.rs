@@ -2,7 +2,7 @@ use super::*;
 use crate::policy::cache::entry::tests::entry;
 
 fn put(memory: &Memory, key: &str, body: &str) {
-    memory.put(Key::from(key.as_bytes()), Slot::Answer(Arc::new(entry(body))));
+    memory.put(Key::from(key.as_bytes()), Slot::Answer(entry(body)));
 }
 
 fn has(memory: &Memory, key: &str) -> bool {

@@ -17,7 +17,7 @@ fn an_answer_comes_back_as_it_was() {
     let value = answer(&kept);
     let Some(Stored::Answer(back)) = read_back(&value, b"key") else { panic!("nothing came back") };
     assert_eq!((back.terms(), back.head.class), (kept.terms(), kept.head.class));
-    assert_eq!((&back.head.fields, &back.body, back.head.length), (&kept.head.fields, &kept.body, Some(4)));
+    assert_eq!((back.head.fields().0, back.body(), back.head.length), (kept.head.fields().0, kept.body(), Some(4)));
     assert_eq!((back.head.asked_ms, &*back.head.tags[1]), (77, &b"b"[..]));
     let varies = back.head.varies.as_ref().unwrap();
     assert_eq!((&*varies.names, varies.born), (&b"accept,x-v"[..], 9));
