@@ -1,0 +1,132 @@
+//! What is compared, and what stands behind it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, de};
+use serde_saphyr::Spanned;
+
+use super::requirement::TreatmentFile;
+use super::value::{OneOrMore, text_or_map};
+
+/// A gateway: its name, or a mapping for a variant of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GatewayMap {
+    /// What it is called here (default: the gateway's name).
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    /// The adapter.
+    pub(crate) gateway: String,
+    /// Files that replace or join what the adapter writes, by their path there. In them `{listen}`, `{port}`, `{address}`, `{cpus}` and
+    /// the addresses of upstreams are filled in.
+    #[serde(default)]
+    pub(crate) files: BTreeMap<String, PathBuf>,
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// What must be seen of this variant.
+    #[serde(default)]
+    pub(crate) treatment: Option<TreatmentFile>,
+}
+
+#[derive(Debug)]
+pub(crate) struct GatewayFile(pub(crate) GatewayMap);
+
+impl<'de> Deserialize<'de> for GatewayFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text_or_map(deserializer, "the name of a gateway, or {name: NAME, gateway: GATEWAY, files: {...}}", |gateway| {
+            let gateway = gateway.to_owned();
+            Ok(GatewayMap { name: None, gateway, files: BTreeMap::new(), env: BTreeMap::new(), treatment: None })
+        })
+        .map(GatewayFile)
+    }
+}
+
+/// Which system is entered twice.
+#[derive(Debug)]
+pub(crate) enum TwinFile {
+    Off,
+    Of(String),
+}
+
+impl<'de> Deserialize<'de> for TwinFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = TwinFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of the system that is entered twice, or false")
+            }
+
+            fn visit_bool<E: de::Error>(self, on: bool) -> Result<TwinFile, E> {
+                if on {
+                    Err(E::custom("name the system that is entered twice; without `twin` it is the first gateway"))
+                } else {
+                    Ok(TwinFile::Off)
+                }
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<TwinFile, E> {
+                Ok(TwinFile::Of(name.to_owned()))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// A program behind the gateways.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BackendFile {
+    /// For logs (default: the program's name).
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    /// Program and arguments.
+    pub(crate) command: Spanned<Vec<String>>,
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// Working directory (default: the evaluation's).
+    #[serde(default)]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Made once, before anything is started.
+    #[serde(default)]
+    pub(crate) build: Option<BuildFile>,
+    /// Free ports by name, each with the origin in the API description that it stands for.
+    #[serde(default)]
+    pub(crate) ports: BTreeMap<String, Spanned<String>>,
+    /// URLs that must answer 2xx before it is used.
+    #[serde(default)]
+    pub(crate) ready: OneOrMore<String>,
+    /// When it is started anew.
+    #[serde(default)]
+    pub(crate) restart: Restart,
+    /// Run before each turn of a system, when it is not started anew.
+    #[serde(default)]
+    pub(crate) reset: Option<Vec<String>>,
+}
+
+/// A command that makes a program.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BuildFile {
+    pub(crate) command: Spanned<Vec<String>>,
+    #[serde(default)]
+    pub(crate) cwd: Option<PathBuf>,
+}
+
+/// When the backend is started anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Restart {
+    /// For each system in each round, with an empty `{data}`.
+    #[default]
+    Turn,
+    /// For each round.
+    Round,
+    /// Once.
+    Never,
+}
