@@ -38,11 +38,11 @@ fn entered_twice<'r>(case: &Case<'r>) -> Vec<(&'r str, &'r str)> {
         .collect()
 }
 
-/// What the twins say of a figure: how far apart equal systems looked. 1 without twins.
-pub(super) fn guard(case: &Case<'_>, of: impl Fn(&str) -> Option<Series>) -> f64 {
+/// What the twins say of a figure: how far apart equal systems looked. 1 without twins. `pairs` has it of two systems, from the same rounds.
+pub(super) fn guard(case: &Case<'_>, pairs: impl Fn(&str, &str) -> Option<Vec<(f64, f64)>>) -> f64 {
     entered_twice(case)
         .into_iter()
-        .filter_map(|(own, twin)| stats::compare(&pairs(&of(own)?, &of(twin)?), 1.0))
+        .filter_map(|(own, twin)| stats::compare(&pairs(own, twin)?, 1.0))
         .map(|result| stats::guard(&result))
         .fold(1.0, f64::max)
 }
@@ -51,13 +51,14 @@ pub(super) fn guard(case: &Case<'_>, of: impl Fn(&str) -> Option<Series>) -> f64
 pub(super) fn in_pairs(
     workload: Option<&str>,
     figure: Figure,
-    systems: &[(&str, Series)],
+    systems: &[&str],
+    pairs: impl Fn(&str, &str) -> Option<Vec<(f64, f64)>>,
     guard: f64,
 ) -> Vec<Comparison> {
     let mut all = Vec::new();
-    for (index, (a, a_series)) in systems.iter().enumerate() {
-        for (b, b_series) in &systems[index + 1..] {
-            if let Some(result) = stats::compare(&pairs(a_series, b_series), guard) {
+    for (index, a) in systems.iter().enumerate() {
+        for b in &systems[index + 1..] {
+            if let Some(result) = pairs(a, b).and_then(|pairs| stats::compare(&pairs, guard)) {
                 let (a, b) = ((*a).to_owned(), (*b).to_owned());
                 all.push(Comparison { workload: workload.map(str::to_owned), figure, a, b, result });
             }
@@ -68,16 +69,16 @@ pub(super) fn in_pairs(
 
 /// Every pair of systems (twins apart) in every figure that both have.
 pub(super) fn comparisons(case: &Case<'_>, scored: &Scored) -> Vec<Comparison> {
-    let systems = || {
-        let systems = case.results.systems.iter().filter(|system| !matches!(system.role, Role::TwinOf(_)));
-        systems.map(|system| system.name.as_str())
-    };
+    let systems = case.results.systems.iter().filter(|system| !matches!(system.role, Role::TwinOf(_)));
+    let systems: Vec<&str> = systems.map(|system| system.name.as_str()).collect();
     let mut comparisons = scored.compared.clone();
     for workload in &case.results.workloads {
         for (figure, series) in FIGURES {
-            let of = |system: &str| Some(series(case.figures.get(&(workload.name.as_str(), system))?).clone());
-            let all: Vec<(&str, Series)> = systems().filter_map(|system| Some((system, of(system)?))).collect();
-            comparisons.extend(in_pairs(Some(&workload.name), figure, &all, guard(case, of)));
+            let both = |a: &str, b: &str| {
+                let of = |system| case.figures.get(&(workload.name.as_str(), system)).map(series);
+                Some(pairs(of(a)?, of(b)?))
+            };
+            comparisons.extend(in_pairs(Some(&workload.name), figure, &systems, both, guard(case, both)));
         }
     }
     comparisons
@@ -103,8 +104,7 @@ pub(super) fn declared_in_smaller(case: &Case<'_>) -> Option<f64> {
 pub(super) fn twins(case: &Case<'_>, scored: &Scored) -> Vec<Twin> {
     let mut twins = Vec::new();
     for (system, twin) in entered_twice(case) {
-        let mut look = |workload: Option<&str>, figure: Figure, own: &Series, other: &Series| {
-            let pairs = pairs(own, other);
+        let mut look = |workload: Option<&str>, figure: Figure, pairs: Vec<(f64, f64)>| {
             if let Some(result) = stats::compare(&pairs, 1.0) {
                 twins.push(Twin {
                     system: system.to_owned(),
@@ -117,7 +117,7 @@ pub(super) fn twins(case: &Case<'_>, scored: &Scored) -> Vec<Twin> {
             }
         };
         if let (Some(own), Some(other)) = (scored.costs.get(system), scored.costs.get(twin)) {
-            look(None, Figure::Score, &own.by_round(), &other.by_round());
+            look(None, Figure::Score, own.in_common(other));
         }
         for workload in &case.results.workloads {
             let name = workload.name.as_str();
@@ -125,7 +125,7 @@ pub(super) fn twins(case: &Case<'_>, scored: &Scored) -> Vec<Twin> {
                 continue;
             };
             for (figure, series) in FIGURES {
-                look(Some(&workload.name), figure, series(own), series(other));
+                look(Some(&workload.name), figure, pairs(series(own), series(other)));
             }
         }
     }

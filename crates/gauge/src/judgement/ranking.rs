@@ -212,10 +212,9 @@ pub(super) fn rank(case: &Case<'_>) -> Scored {
         }
         all.insert(system.name.clone(), costs);
     }
-    let by_round: Vec<(&str, Series)> =
-        gateways.iter().map(|(name, _)| (name.as_str(), all[name].by_round())).collect();
-    let apart = guard(case, |system| Some(all.get(system)?.by_round()));
-    let compared = in_pairs(None, Figure::Score, &by_round, apart);
+    let ranked: Vec<&str> = gateways.iter().map(|(name, _)| name.as_str()).collect();
+    let both = |a: &str, b: &str| Some(all.get(a)?.in_common(all.get(b)?));
+    let compared = in_pairs(None, Figure::Score, &ranked, both, guard(case, both));
     gateways.sort_by(|(a_name, a), (b_name, b)| b.median.total_cmp(&a.median).then_with(|| a_name.cmp(b_name)));
     let ranking = places(case, &all, &gateways, &compared);
     let mut notes = Vec::new();

@@ -83,6 +83,9 @@ pub struct Cell {
     pub logs: BTreeMap<u32, f64>,
 }
 
+/// Share of the score that must have been measured in a round for two gateways to be compared by it.
+const KNOWN: f64 = 0.5;
+
 /// All parts of a gateway.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Costs {
@@ -142,20 +145,26 @@ impl Costs {
             .collect()
     }
 
-    /// The cost in each round that has all parts, as a multiple of the reference's.
-    pub fn by_round(&self) -> BTreeMap<u32, f64> {
-        let Some(first) = self.cells.first() else {
-            return BTreeMap::new();
-        };
-        first
-            .logs
-            .keys()
-            .filter_map(|round| {
-                let sum: Option<f64> =
-                    self.cells.iter().map(|cell| cell.logs.get(round).map(|log| cell.weight * log)).sum();
-                Some((*round, sum?.exp()))
-            })
-            .collect()
+    /// What this gateway and `other` cost in the same rounds, as multiples of the reference's: each round by the parts that both have in it, if those are
+    /// at least half of the score. Some parts are measured in few rounds, and of a round in which the machine moved the times do not count: what
+    /// is left of it still tells two gateways apart, and as both are taken by the same parts it favours neither.
+    pub fn in_common(&self, other: &Costs) -> Vec<(f64, f64)> {
+        let mut rounds: BTreeMap<u32, (f64, f64, f64)> = BTreeMap::new();
+        for own in &self.cells {
+            let same = |cell: &&Cell| (&cell.workload, cell.part) == (&own.workload, own.part);
+            let Some(other) = other.cells.iter().find(same) else { continue };
+            for (round, log) in &own.logs {
+                if let Some(other_log) = other.logs.get(round) {
+                    let (weight, a, b) = rounds.entry(*round).or_default();
+                    *weight += own.weight;
+                    *a += own.weight * log;
+                    *b += own.weight * other_log;
+                }
+            }
+        }
+        let all: f64 = self.cells.iter().map(|cell| cell.weight).sum();
+        let known = rounds.into_values().filter(|(weight, ..)| *weight >= all * KNOWN);
+        known.map(|(weight, a, b)| ((a / weight).exp(), (b / weight).exp())).collect()
     }
 
     /// The cost of one part over all workloads (by their weights), as a multiple of the reference's, with its share of the score.

@@ -132,6 +132,31 @@ fn a_part_without_figures_gives_no_score() {
     assert_eq!(Costs::default().score(10), None);
 }
 
+/// A search for the highest rate is made in few rounds, and the times of a round in which the machine moved do not count: neither hides what the other parts of the
+/// rounds say. By hand: rounds 1 and 2 have both parts, the geometric mean of 2 and 8 is 4; rounds 3 to 8 have the processor time alone.
+#[test]
+fn gateways_are_compared_by_what_both_have_in_a_round() {
+    let costs = |latency: f64, cpu: f64, latencies: usize, cpus: usize| Costs {
+        cells: vec![
+            cell(Part::AddedLatency, 0.5, &vec![latency; latencies]),
+            cell(Part::CpuPerRequest, 0.5, &vec![cpu; cpus]),
+        ],
+    };
+    let pairs = costs(2.0, 8.0, 2, 9).in_common(&costs(1.0, 1.0, 9, 8));
+    let expected = [(4.0, 1.0), (4.0, 1.0), (8.0, 1.0), (8.0, 1.0), (8.0, 1.0), (8.0, 1.0), (8.0, 1.0), (8.0, 1.0)];
+    assert_eq!(pairs.len(), expected.len());
+    for ((a, b), (expected_a, expected_b)) in pairs.into_iter().zip(expected) {
+        close(a, expected_a);
+        close(b, expected_b);
+    }
+}
+
+#[test]
+fn a_round_that_has_less_than_half_of_the_score_compares_nothing() {
+    let costs = Costs { cells: vec![cell(Part::Memory, 0.1, &[1.0; 10]), cell(Part::CpuPerRequest, 0.9, &[1.0; 3])] };
+    assert_eq!(costs.in_common(&costs).len(), 3);
+}
+
 #[test]
 fn who_is_first_is_as_probable_as_the_rounds_say() {
     let cheap = Costs { cells: vec![cell(Part::CpuPerRequest, 1.0, &[1.0; 10])] };
