@@ -4,6 +4,7 @@
 //! edge-triggered, for both directions: a read that does not fill the buffer has emptied the socket, so no second one is needed to hear that.
 
 mod connection;
+mod heads;
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -17,6 +18,7 @@ use super::pacer::Pacer;
 use super::recorder::Failure;
 use super::{Transport, TransportError};
 use connection::{Connection, Progress, Written};
+use heads::Heads;
 
 /// Marks the timer's events.
 const TIMER: u64 = u64::MAX;
@@ -38,7 +40,7 @@ pub(crate) struct Http1 {
     connections: Vec<Connection>,
     authorities: usize,
     buffer: Box<[u8]>,
-    head: h1::ResponseHead,
+    heads: Heads,
 }
 
 impl Http1 {
@@ -55,7 +57,7 @@ impl Http1 {
             connections: (0..slots * authorities).map(|_| Connection::default()).collect(),
             authorities,
             buffer: vec![0; READ].into(),
-            head: h1::ResponseHead::default(),
+            heads: Heads::default(),
         })
     }
 
@@ -164,7 +166,7 @@ impl Http1 {
             let progress = if length == 0 {
                 connection.end_of_stream()
             } else {
-                connection.feed(&self.buffer[..length], operation, pacer.prepared.mark.as_ref(), &mut self.head)
+                connection.feed(&self.buffer[..length], operation, pacer.prepared.mark.as_ref(), &mut self.heads)
             };
             match progress {
                 Progress::More if length == 0 => return self.fail(pacer, index, Failure::Reset),

@@ -2,9 +2,11 @@
 
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 
 use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, ResponseHead};
 
+use super::heads::Heads;
 use crate::load::engine::clock;
 use crate::load::prepare::Operation;
 use crate::load::workload::Mark;
@@ -159,18 +161,18 @@ impl Connection {
         bytes: &[u8],
         operation: &Operation,
         mark: Option<&Mark>,
-        head: &mut ResponseHead,
+        heads: &mut Heads,
     ) -> Progress {
         self.received += bytes.len() as u64;
         if self.body.is_some() {
             return self.feed_body(bytes, operation);
         }
         if self.partial.is_empty() {
-            return self.feed_head(bytes, operation, mark, head);
+            return self.feed_head(bytes, operation, mark, heads);
         }
         let mut partial = std::mem::take(&mut self.partial);
         partial.extend_from_slice(bytes);
-        let progress = self.feed_head(&partial, operation, mark, head);
+        let progress = self.feed_head(&partial, operation, mark, heads);
         if self.partial.is_empty() {
             partial.clear();
             self.partial = partial;
@@ -179,13 +181,10 @@ impl Connection {
     }
 
     /// `bytes` begin with a head. What must be seen again goes to `partial`.
-    fn feed_head(
-        &mut self,
-        bytes: &[u8],
-        operation: &Operation,
-        mark: Option<&Mark>,
-        head: &mut ResponseHead,
-    ) -> Progress {
+    fn feed_head(&mut self, bytes: &[u8], operation: &Operation, mark: Option<&Mark>, heads: &mut Heads) -> Progress {
+        if let Some((head, end)) = heads.again(bytes, operation.method) {
+            return self.take(head, bytes, 0..end, operation, mark);
+        }
         let limits = Limits::default();
         let mut start = 0;
         loop {
@@ -197,23 +196,34 @@ impl Connection {
                 }
                 Err(_) => return Progress::Bad,
             };
-            if self.scanner.skipped() > 0 || head.parse(bytes, start, end, operation.method, &limits).is_err() {
-                return Progress::Bad;
-            }
+            let parsed = heads.parse(bytes, start, end, operation.method, &limits);
+            let Some(head) = parsed.ok().filter(|_| self.scanner.skipped() == 0) else { return Progress::Bad };
             if head.is_interim() {
                 self.scanner.reset();
                 start = end;
                 continue;
             }
-            self.status = head.status;
-            self.keep_alive = head.keep_alive;
-            self.marked = mark.is_some_and(|mark| mark.is_in(head.fields.get(mark.header.as_bytes(), bytes)));
-            if !operation.captures.is_empty() {
-                self.kept_head.extend_from_slice(&bytes[start..end]);
-            }
-            self.body = Some(BodyDecoder::new(head.body));
-            return self.feed_body(&bytes[end..], operation);
+            return self.take(head, bytes, start..end, operation, mark);
         }
+    }
+
+    /// The head of the answer, which is at `at`; its body follows.
+    fn take(
+        &mut self,
+        head: &ResponseHead,
+        bytes: &[u8],
+        at: Range<usize>,
+        operation: &Operation,
+        mark: Option<&Mark>,
+    ) -> Progress {
+        self.status = head.status;
+        self.keep_alive = head.keep_alive;
+        self.marked = mark.is_some_and(|mark| mark.is_in(head.fields.get(mark.header.as_bytes(), bytes)));
+        if !operation.captures.is_empty() {
+            self.kept_head.extend_from_slice(&bytes[at.clone()]);
+        }
+        self.body = Some(BodyDecoder::new(head.body));
+        self.feed_body(&bytes[at.end..], operation)
     }
 
     fn feed_body(&mut self, mut bytes: &[u8], operation: &Operation) -> Progress {
