@@ -5,7 +5,8 @@
 3. Open loop at three rates: p50 and p99 beside those of oha (--latency-correction), and of k6 (constant arrival rate) at rates that it reaches, of a
    server whose answers take a time that is known (timed.py). The same of nginx, whose answers take less than the tools' own delays: there these differ,
    and the rows have no bar.
-4. A server that stands still for a second in every ten: the p99 that gauge and wrk report.
+4. A server that stands still for a second in every ten: the p99 that gauge, wrk and hey report. wrk 4.1 adds at its end the requests that it did not
+   send meanwhile, as if they had taken as long; hey does not.
 
 The generator runs on one core and nginx on the other. CPU time is that of the whole process, from the kernel (RUSAGE_CHILDREN).
 """
@@ -107,12 +108,11 @@ class Bench:
                     os.kill(pid, number)
                 time.sleep(wait)
 
-    def stalled(self, command: list[str]) -> str:
-        """What a generator says of a server that stalls."""
-        seconds = STALLS * STALL_EVERY_S
-        thread = threading.Thread(target=self.stall, args=(seconds,))
+    def stalled(self, *command: str) -> str:
+        """What a generator with 64 connections says of a server that stalls."""
+        thread = threading.Thread(target=self.stall, args=(STALLS * STALL_EVERY_S,))
         thread.start()
-        out, _ = run([*command, "-c", "64", "-t", "1", "-d", f"{seconds}s", self.url], self.folder)
+        out, _ = run([*command, "-c", "64", self.url], self.folder)
         thread.join()
         return out
 
@@ -334,7 +334,7 @@ def main() -> None:
                         f"| {server}: rate | peer | p50, us: gauge | peer | p99, us: gauge | peer | reached | within 5 % or 50 us |\n|---|---|---|---|---|---|---|---|"
                     )
                     with bench.timed() if server != "nginx" else contextlib.nullcontext():
-                        for peer, rate in [(peer, rate) for peer in rates if peer in peers for rate in rates[peer]]:
+                        for peer, rate in [(tool, rate) for tool in rates if tool in peers for rate in rates[tool]]:
                             ours, theirs = agreement(bench, peer, rate, options.rounds // 2, raw["latency"], server)
                             agree = all(same(ours[key], theirs[key]) for key in ("p50", "p99"))
                             say(
@@ -344,11 +344,21 @@ def main() -> None:
                     say("")
             if "stall" in parts:
                 say("| a server that stands still for 1 s in every 10 | p99, ms | >= 800 ms |\n|---|---|---|")
-                told = bench.stalled([bench.gauge, "load", "-r", str(capacity // 20), "-q", "--json", "-"])
+                lasting = f"{STALLS * STALL_EVERY_S}s"
+                rate = str(capacity // 20)
+                told = bench.stalled(bench.gauge, "load", "-t", "1", "-r", rate, "-d", lasting, "-q", "--json", "-")
                 ours = raw["stall"]["gauge"] = json.loads(told)["total"]["latency"]["p99_ms"]
                 say(f"| gauge, open loop | {ours:.1f} | {met(ours >= STALL_MS)} |")
-                theirs = raw["stall"]["wrk"] = rig.percentile(bench.stalled(["wrk", "--latency"]), "99%") / 1e3
-                say(f"| wrk | {theirs:.1f} | {'shown' if theirs >= STALL_MS else 'not shown'} |")
+                theirs = {}
+                if "wrk" in peers:
+                    told = bench.stalled("wrk", "--latency", "-t", "1", "-d", lasting)
+                    theirs["wrk, which adds what it did not send"] = rig.percentile(told, "99%") / 1e3
+                if "hey" in peers:
+                    told = bench.stalled("hey", "-z", lasting, "-cpus", "1")
+                    theirs["hey"] = float(re.search(r"99%+ in ([\d.]+) secs", told)[1]) * 1e3
+                for peer, p99 in theirs.items():
+                    raw["stall"][peer] = p99
+                    say(f"| {peer} | {p99:.1f} | {'shown' if p99 >= STALL_MS else 'not shown'} |")
         finally:
             bench.stop()
     save(options.out, {"environment": where, **raw}, "\n".join(lines) + "\n")
