@@ -212,18 +212,19 @@ fn a_better_median_is_not_a_better_place() {
 /// figure may be above the bar by chance (docs/scores.md), so it is held by the mean over figures and campaigns.
 #[test]
 fn twins_of_stored_campaigns_are_declared_different_in_at_most_6_percent() {
-    let folders = |folder: &Path| -> Vec<PathBuf> {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-        folders.sort();
-        folders
-    };
-    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/runs");
-    let mut shares = Vec::new();
-    for campaign in folders(&stored).iter().flat_map(|host| folders(host)) {
-        if !campaign.join("raw/campaign.json").is_file() {
-            continue;
+    fn campaigns(folder: &Path, found: &mut Vec<PathBuf>) {
+        if folder.join("raw/campaign.json").is_file() {
+            return found.push(folder.to_owned());
         }
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+        folders.sort();
+        folders.iter().for_each(|folder| campaigns(folder, found));
+    }
+    let mut stored = Vec::new();
+    campaigns(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/runs"), &mut stored);
+    let mut shares = Vec::new();
+    for campaign in stored {
         let results = report::read_raw(&campaign).unwrap_or_else(|error| panic!("{error}"));
         if results.quick || results.ended_unix_ms.is_none() {
             continue;
