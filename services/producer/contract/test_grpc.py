@@ -99,13 +99,18 @@ def test_message_limit(grpc_system: System) -> None:
     assert grpc_system.client.send(event()) == Outcome("ok", STORED)
 
 
+# What a client sees when the time is over. grpc-go resets the stream then, and where that comes before the client's own timer has fired, the client takes it for a
+# call that was cancelled.
+OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
+
+
 def test_a_deadline_ends_the_call_and_frees_what_it_held(grpc_system: System) -> None:
     assert grpc_system.client.send(event(None, {"a": "before"})).result == "ok"
     with psycopg.connect(grpc_system.url) as blocker:
         blocker.execute("SELECT FROM car_entities FOR UPDATE")
         for _ in range(4):
             outcome = grpc_system.client.send(event(None, {"a": "late"}), timeout=0.3)
-            assert outcome.result == "DEADLINE_EXCEEDED"
+            assert outcome.result in OUT_OF_TIME
         # Connections that wait for the lock are not all there are: other work goes on.
         other = event(None, {"a": "other"})
         other["eventBody"]["entities"][0]["entityId"] = "2"
@@ -136,7 +141,7 @@ def test_a_call_that_ran_out_of_time_is_counted(grpc_system: System) -> None:
     before = counted()
     with psycopg.connect(grpc_system.url) as blocker:
         blocker.execute("SELECT FROM car_entities FOR UPDATE")
-        assert grpc_system.client.send(event(), timeout=0.2).result == "DEADLINE_EXCEEDED"
+        assert grpc_system.client.send(event(), timeout=0.2).result in OUT_OF_TIME
         deadline = time.monotonic() + 10
         while counted() <= before:
             assert time.monotonic() < deadline
