@@ -13,6 +13,7 @@ The generator runs on one core and nginx on the other. CPU time is that of the w
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
@@ -231,23 +232,6 @@ class Bench:
         }
 
 
-def agreement(bench: Bench, peer: str, rate: int, turns: int, raw: list, server: str) -> tuple[dict, dict]:
-    """Medians of what gauge and a peer measured in turns."""
-    rows = {"gauge": [], peer: []}
-    for turn in range(turns):
-        for tool in ["gauge", peer] if turn % 2 else [peer, "gauge"]:
-            rows[tool].append(bench.open(tool, rate, 3))
-    raw.append({"server": server, "rate": rate, **rows})
-    ours, theirs = (
-        {key: statistics.median(seen[key] for seen in rows[tool]) for key in ("rate", "p50", "p99")}
-        for tool in ("gauge", peer)
-    )
-    return ours, theirs
-
-
-PARTS = ["closed", "lag", "latency", "stall"]
-
-
 def have(tool: str) -> bool:
     return bool(shutil.which(os.environ.get(tool.upper(), tool)))
 
@@ -261,6 +245,115 @@ def versions(peers: list[str]) -> list[str]:
     return [line.splitlines()[0] for line in [*lines, rig.output(["nginx", "-v"])] if line]
 
 
+@dataclasses.dataclass
+class Comparison:
+    """What the parts have in common."""
+
+    bench: Bench
+    peers: list[str]
+    rounds: int
+    seconds: int
+    # Requests a second of a closed loop.
+    capacity: int
+    say: Callable[[str], None]
+
+
+def in_turns(rounds: int, peer: str) -> Iterator[list[str]]:
+    """Who goes first in each round."""
+    return (["gauge", peer] if turn % 2 else [peer, "gauge"] for turn in range(rounds))
+
+
+def closed(of: Comparison) -> dict:
+    of.say(
+        "| peer | gauge, requests per CPU-second | peer | median of ratios | least | most | bar | |\n|---|---|---|---|---|---|---|---|"
+    )
+    raw = {}
+    for peer in of.peers:
+        # Starting k6 and hey costs CPU time of its own: a longer run makes it small.
+        rounds, seconds = (of.rounds, of.seconds) if peer in ("wrk", "oha") else (max(of.rounds // 4, 3), 4)
+        pairs = raw[peer] = []
+        for order in in_turns(rounds, peer):
+            results = {tool: of.bench.closed(tool, seconds) for tool in order}
+            pairs.append({tool: count / cpu for tool, (count, cpu) in results.items()})
+        ratios = [pair["gauge"] / pair[peer] for pair in pairs]
+        ours, theirs = (statistics.median(pair[tool] for pair in pairs) for tool in ("gauge", peer))
+        middle, bar = statistics.median(ratios), BARS[peer]
+        of.say(
+            f"| {peer} | {ours:.0f} | {theirs:.0f} | {middle:.2f} | {min(ratios):.2f} | {max(ratios):.2f} | >= {bar} | {met(middle >= bar)} |"
+        )
+    return raw
+
+
+def lag(of: Comparison) -> dict:
+    of.say(
+        "| at half of that | lag p50, us | lag p99, us | most, us | p99, us | own CPU, us/request | lag p99 < 1 ms |\n|---|---|---|---|---|---|---|"
+    )
+    raw = {}
+    for label, extra in (
+        ("sleeping", ()),
+        ("watching the clock for 100 us", ("--busy-poll", "100us")),
+        ("always watching", ("--busy-poll", "1s")),
+    ):
+        result = raw[label] = of.bench.open("gauge", of.capacity // 2, 5, extra)
+        of.say(
+            f"| {label} | {result['lag_p50']:.1f} | {result['lag_p99']:.1f} | {result['lag_max']:.0f} | {result['p99']:.0f} | {result['cpu_us']:.1f} "
+            f"| {met(result['lag_p99'] < LAG_US)} |"
+        )
+    return raw
+
+
+def latency(of: Comparison) -> list:
+    with of.bench.timed():
+        raw = agreement(of, "5 to 25 ms", {"oha": [200, 500, 1000], "k6": [200, 500, 1000]}, has_bar=True)
+    of.say("")
+    return raw + agreement(of, "nginx", {"oha": [of.capacity // 20], "k6": [1000]}, has_bar=False)
+
+
+def agreement(of: Comparison, server: str, rates: dict[str, list[int]], has_bar: bool) -> list:
+    """What gauge and each peer measure of one server, in turns."""
+    of.say(
+        f"| {server}: rate | peer | p50, us: gauge | peer | p99, us: gauge | peer | reached | within 5 % or 50 us |\n|---|---|---|---|---|---|---|---|"
+    )
+    raw = []
+    for peer, rate in [(tool, rate) for tool in rates if tool in of.peers for rate in rates[tool]]:
+        rows = {"gauge": [], peer: []}
+        for order in in_turns(of.rounds // 2, peer):
+            for tool in order:
+                rows[tool].append(of.bench.open(tool, rate, 3))
+        raw.append({"server": server, "rate": rate, **rows})
+        ours, theirs = (
+            {key: statistics.median(seen[key] for seen in rows[tool]) for key in ("rate", "p50", "p99")}
+            for tool in ("gauge", peer)
+        )
+        agree = all(same(ours[key], theirs[key]) for key in ("p50", "p99"))
+        of.say(
+            f"| {rate} | {peer} | {ours['p50']:.0f} | {theirs['p50']:.0f} | {ours['p99']:.0f} | {theirs['p99']:.0f} "
+            f"| {ours['rate']:.0f}, {theirs['rate']:.0f} | {met(agree) if has_bar else 'no bar'} |"
+        )
+    return raw
+
+
+def stall(of: Comparison) -> dict:
+    of.say("| a server that stands still for 1 s in every 10 | p99, ms | >= 800 ms |\n|---|---|---|")
+    stalled, lasting, rate = of.bench.stalled, f"{STALLS * STALL_EVERY_S}s", str(of.capacity // 20)
+    told = stalled(of.bench.gauge, "load", "-t", "1", "-r", rate, "-d", lasting, "-q", "--json", "-")
+    raw = {"gauge": json.loads(told)["total"]["latency"]["p99_ms"]}
+    of.say(f"| gauge, open loop | {raw['gauge']:.1f} | {met(raw['gauge'] >= STALL_MS)} |")
+    if "wrk" in of.peers:
+        told = stalled("wrk", "--latency", "-t", "1", "-d", lasting)
+        raw["wrk"] = rig.percentile(told, "99%") / 1e3
+    if "hey" in of.peers:
+        told = stalled("hey", "-z", lasting, "-cpus", "1")
+        raw["hey"] = float(re.search(r"99%+ in ([\d.]+) secs", told)[1]) * 1e3
+    labels = {"wrk": "wrk, which adds what it did not send", "hey": "hey"}
+    for peer in [peer for peer in labels if peer in raw]:
+        of.say(f"| {labels[peer]} | {raw[peer]:.1f} | {'shown' if raw[peer] >= STALL_MS else 'not shown'} |")
+    return raw
+
+
+PARTS = {"closed": closed, "lag": lag, "latency": latency, "stall": stall}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
@@ -269,9 +362,8 @@ def main() -> None:
     parser.add_argument("--peers", default="wrk,oha,hey,k6")
     parser.add_argument("--part", choices=PARTS, action="append")
     options = parser.parse_args()
-    parts = options.part or PARTS
     peers = [peer for peer in options.peers.split(",") if have(peer)]
-    lines, raw = ["# The load generator, against others", ""], {"closed": {}, "lag": {}, "latency": [], "stall": {}}
+    lines, raw = ["# The load generator, against others", ""], {}
 
     def say(line: str) -> None:
         rig.say(line)
@@ -287,81 +379,13 @@ def main() -> None:
                 f"{where['date']}, {where['host']}: {where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {where['commit']}; "
                 f"{'; '.join(where['versions'])}. Made by `{where['command']}`. Closed loop, 64 connections: {capacity}/s.\n"
             )
-            if "closed" in parts:
-                say(
-                    "| peer | gauge, requests per CPU-second | peer | median of ratios | least | most | bar | |\n|---|---|---|---|---|---|---|---|"
-                )
-                for peer in peers:
-                    # Starting k6 and hey costs CPU time of its own: a longer run makes it small.
-                    rounds, seconds = (
-                        (options.rounds, options.seconds)
-                        if peer in ("wrk", "oha")
-                        else (max(options.rounds // 4, 3), 4)
-                    )
-                    pairs = []
-                    for turn in range(rounds):
-                        order = ["gauge", peer] if turn % 2 else [peer, "gauge"]
-                        results = {tool: bench.closed(tool, seconds) for tool in order}
-                        pairs.append({tool: count / cpu for tool, (count, cpu) in results.items()})
-                    ratios = [pair["gauge"] / pair[peer] for pair in pairs]
-                    raw["closed"][peer] = pairs
-                    ours, theirs = (statistics.median(pair[tool] for pair in pairs) for tool in ("gauge", peer))
-                    middle, bar = statistics.median(ratios), BARS[peer]
-                    say(
-                        f"| {peer} | {ours:.0f} | {theirs:.0f} | {middle:.2f} | {min(ratios):.2f} | {max(ratios):.2f} | >= {bar} | {met(middle >= bar)} |"
-                    )
+            of = Comparison(bench, peers, options.rounds, options.seconds, capacity, say)
+            for part in options.part or PARTS:
+                raw[part] = PARTS[part](of)
                 say("")
-            if "lag" in parts:
-                say(
-                    "| at half of that | lag p50, us | lag p99, us | most, us | p99, us | own CPU, us/request | lag p99 < 1 ms |\n|---|---|---|---|---|---|---|"
-                )
-                for label, extra in (
-                    ("sleeping", ()),
-                    ("watching the clock for 100 us", ("--busy-poll", "100us")),
-                    ("always watching", ("--busy-poll", "1s")),
-                ):
-                    result = bench.open("gauge", capacity // 2, 5, extra)
-                    raw["lag"][label] = result
-                    say(
-                        f"| {label} | {result['lag_p50']:.1f} | {result['lag_p99']:.1f} | {result['lag_max']:.0f} | {result['p99']:.0f} | {result['cpu_us']:.1f} "
-                        f"| {met(result['lag_p99'] < LAG_US)} |"
-                    )
-                say("")
-            if "latency" in parts:
-                slow, fast = {"oha": [200, 500, 1000], "k6": [200, 500, 1000]}, {"oha": [capacity // 20], "k6": [1000]}
-                for server, rates in (("5 to 25 ms", slow), ("nginx", fast)):
-                    say(
-                        f"| {server}: rate | peer | p50, us: gauge | peer | p99, us: gauge | peer | reached | within 5 % or 50 us |\n|---|---|---|---|---|---|---|---|"
-                    )
-                    with bench.timed() if server != "nginx" else contextlib.nullcontext():
-                        for peer, rate in [(tool, rate) for tool in rates if tool in peers for rate in rates[tool]]:
-                            ours, theirs = agreement(bench, peer, rate, options.rounds // 2, raw["latency"], server)
-                            agree = all(same(ours[key], theirs[key]) for key in ("p50", "p99"))
-                            say(
-                                f"| {rate} | {peer} | {ours['p50']:.0f} | {theirs['p50']:.0f} | {ours['p99']:.0f} | {theirs['p99']:.0f} "
-                                f"| {ours['rate']:.0f}, {theirs['rate']:.0f} | {met(agree) if server != 'nginx' else 'no bar'} |"
-                            )
-                    say("")
-            if "stall" in parts:
-                say("| a server that stands still for 1 s in every 10 | p99, ms | >= 800 ms |\n|---|---|---|")
-                lasting = f"{STALLS * STALL_EVERY_S}s"
-                rate = str(capacity // 20)
-                told = bench.stalled(bench.gauge, "load", "-t", "1", "-r", rate, "-d", lasting, "-q", "--json", "-")
-                ours = raw["stall"]["gauge"] = json.loads(told)["total"]["latency"]["p99_ms"]
-                say(f"| gauge, open loop | {ours:.1f} | {met(ours >= STALL_MS)} |")
-                theirs = {}
-                if "wrk" in peers:
-                    told = bench.stalled("wrk", "--latency", "-t", "1", "-d", lasting)
-                    theirs["wrk, which adds what it did not send"] = rig.percentile(told, "99%") / 1e3
-                if "hey" in peers:
-                    told = bench.stalled("hey", "-z", lasting, "-cpus", "1")
-                    theirs["hey"] = float(re.search(r"99%+ in ([\d.]+) secs", told)[1]) * 1e3
-                for peer, p99 in theirs.items():
-                    raw["stall"][peer] = p99
-                    say(f"| {peer} | {p99:.1f} | {'shown' if p99 >= STALL_MS else 'not shown'} |")
         finally:
             bench.stop()
-    save(options.out, {"environment": where, **raw}, "\n".join(lines) + "\n")
+    save(options.out, {"environment": where, **raw}, "\n".join(lines).rstrip() + "\n")
 
 
 if __name__ == "__main__":

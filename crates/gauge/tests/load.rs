@@ -167,6 +167,7 @@ fn each_kind_of_failure_has_its_count() {
         (answer::stall(), "150ms", "timeout"),
         (answer::raw("HTTP/2.0 nonsense\r\n\r\n"), "5s", "bad"),
         (answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP"), "5s", "bad"),
+        (answer::raw("\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), "5s", "bad"),
         (answer::status(503), "5s", "status"),
     ] {
         let upstream = Upstream::start(answer);

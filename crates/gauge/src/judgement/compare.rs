@@ -22,9 +22,11 @@ const FIGURES: [(Figure, Of); 5] = [
     (Figure::SloRate, |figures| &figures.highest_rate),
 ];
 
-/// Figures of two systems from the same rounds.
-fn pairs(a: &Series, b: &Series) -> Vec<(f64, f64)> {
-    a.iter().filter_map(|(round, a)| Some((*a, *b.get(round)?))).collect()
+/// A figure of two systems under a workload, from the same rounds.
+fn pairs(case: &Case<'_>, workload: &str, series: Of, a: &str, b: &str) -> Option<Vec<(f64, f64)>> {
+    let of = |system| case.figures.get(&(workload, system)).map(series);
+    let (a, b) = (of(a)?, of(b)?);
+    Some(a.iter().filter_map(|(round, a)| Some((*a, *b.get(round)?))).collect())
 }
 
 /// Systems and their twins.
@@ -38,11 +40,11 @@ fn entered_twice<'r>(case: &Case<'r>) -> Vec<(&'r str, &'r str)> {
         .collect()
 }
 
-/// What the twins say of a figure: how far apart equal systems looked. 1 without twins. `pairs` has it of two systems, from the same rounds.
-pub(super) fn guard(case: &Case<'_>, pairs: impl Fn(&str, &str) -> Option<Vec<(f64, f64)>>) -> f64 {
+/// What the twins say of a figure: how far apart equal systems looked. 1 without twins. `both` has it of two systems, from the same rounds.
+pub(super) fn guard(case: &Case<'_>, both: impl Fn(&str, &str) -> Option<Vec<(f64, f64)>>) -> f64 {
     entered_twice(case)
         .into_iter()
-        .filter_map(|(own, twin)| stats::compare(&pairs(own, twin)?, 1.0))
+        .filter_map(|(own, twin)| stats::compare(&both(own, twin)?, 1.0))
         .map(|result| stats::guard(&result))
         .fold(1.0, f64::max)
 }
@@ -52,13 +54,13 @@ pub(super) fn in_pairs(
     workload: Option<&str>,
     figure: Figure,
     systems: &[&str],
-    pairs: impl Fn(&str, &str) -> Option<Vec<(f64, f64)>>,
+    both: impl Fn(&str, &str) -> Option<Vec<(f64, f64)>>,
     guard: f64,
 ) -> Vec<Comparison> {
     let mut all = Vec::new();
     for (index, a) in systems.iter().enumerate() {
         for b in &systems[index + 1..] {
-            if let Some(result) = pairs(a, b).and_then(|pairs| stats::compare(&pairs, guard)) {
+            if let Some(result) = both(a, b).and_then(|pairs| stats::compare(&pairs, guard)) {
                 let (a, b) = ((*a).to_owned(), (*b).to_owned());
                 all.push(Comparison { workload: workload.map(str::to_owned), figure, a, b, result });
             }
@@ -74,10 +76,7 @@ pub(super) fn comparisons(case: &Case<'_>, scored: &Scored) -> Vec<Comparison> {
     let mut comparisons = scored.compared.clone();
     for workload in &case.results.workloads {
         for (figure, series) in FIGURES {
-            let both = |a: &str, b: &str| {
-                let of = |system| case.figures.get(&(workload.name.as_str(), system)).map(series);
-                Some(pairs(of(a)?, of(b)?))
-            };
+            let both = |a: &str, b: &str| pairs(case, &workload.name, series, a, b);
             comparisons.extend(in_pairs(Some(&workload.name), figure, &systems, both, guard(case, both)));
         }
     }
@@ -90,8 +89,7 @@ pub(super) fn declared_in_smaller(case: &Case<'_>) -> Option<f64> {
     let share = |(_, series): (Figure, Of)| {
         let mut rounds = Vec::new();
         for workload in &case.results.workloads {
-            let of = |system| Some(series(case.figures.get(&(workload.name.as_str(), system))?));
-            let both = twins.iter().filter_map(|&(own, twin)| Some(pairs(of(own)?, of(twin)?)));
+            let both = twins.iter().filter_map(|(own, twin)| pairs(case, &workload.name, series, own, twin));
             rounds.extend(both.flatten());
         }
         stats::declared_in_smaller(&rounds, CAMPAIGNS)
@@ -120,12 +118,10 @@ pub(super) fn twins(case: &Case<'_>, scored: &Scored) -> Vec<Twin> {
             look(None, Figure::Score, own.in_common(other));
         }
         for workload in &case.results.workloads {
-            let name = workload.name.as_str();
-            let (Some(own), Some(other)) = (case.figures.get(&(name, system)), case.figures.get(&(name, twin))) else {
-                continue;
-            };
             for (figure, series) in FIGURES {
-                look(Some(&workload.name), figure, pairs(series(own), series(other)));
+                if let Some(pairs) = pairs(case, &workload.name, series, system, twin) {
+                    look(Some(&workload.name), figure, pairs);
+                }
             }
         }
     }

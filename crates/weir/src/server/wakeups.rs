@@ -14,7 +14,8 @@ use super::clock;
 const MANY: u64 = 16;
 /// Requests per second of a worker below which it never rests: there are few wake-ups to save, however many requests wait for a slow service.
 const LEAST_RATE: u64 = 2_500;
-/// A rest is at most this part of what a request takes. A request meets two of them, each half over on the average, so this is what it waits at most.
+/// A rest is at most this part of what a request takes. A request meets two of them, each half over on the average, so this is the part of its time
+/// that it waits.
 const PART: u64 = 16;
 /// And never longer.
 const MOST_NS: u64 = 500_000;

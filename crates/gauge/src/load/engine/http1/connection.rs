@@ -196,8 +196,10 @@ impl Connection {
                 }
                 Err(_) => return Progress::Bad,
             };
-            let parsed = heads.parse(bytes, start, end, operation.method, &limits);
-            let Some(head) = parsed.ok().filter(|_| self.scanner.skipped() == 0) else { return Progress::Bad };
+            if self.scanner.skipped() > 0 {
+                return Progress::Bad;
+            }
+            let Ok(head) = heads.parse(bytes, start, end, operation.method, &limits) else { return Progress::Bad };
             if head.is_interim() {
                 self.scanner.reset();
                 start = end;
