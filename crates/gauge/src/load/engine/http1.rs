@@ -29,6 +29,11 @@ const READ: usize = 64 * 1024;
 /// Events taken at once.
 const EVENTS: usize = 256;
 
+/// So many answers are read before the next requests of their users go out: the kernel's way in and its way out are each walked several times in a row, which the
+/// processor's caches thank, answers are noticed sooner, and the server finds several requests when it looks. No more, so that no user waits long for
+/// the others' answers.
+const GROUP: usize = 8;
+
 /// The connections of one thread.
 pub(crate) struct Http1 {
     epoll: std::os::fd::OwnedFd,
@@ -36,6 +41,8 @@ pub(crate) struct Http1 {
     /// From so many nanoseconds before a request is due, the thread does not sleep.
     spin: u64,
     events: Vec<epoll::Event>,
+    /// Slots whose next request goes out with those of the group.
+    next: Vec<u32>,
     /// One for each slot and authority: `slot * authorities + authority`.
     connections: Vec<Connection>,
     authorities: usize,
@@ -54,6 +61,7 @@ impl Http1 {
             timer,
             spin,
             events: Vec::with_capacity(EVENTS),
+            next: Vec::with_capacity(GROUP),
             connections: (0..slots * authorities).map(|_| Connection::default()).collect(),
             authorities,
             buffer: vec![0; READ].into(),
@@ -182,6 +190,16 @@ impl Http1 {
         }
     }
 
+    /// Sends the next requests of those whose answers were read.
+    fn start_next(&mut self, pacer: &mut Pacer<'_>) {
+        let mut sent = 0;
+        while let Some(slot) = self.next.get(sent).copied() {
+            sent += 1;
+            self.start(pacer, slot);
+        }
+        self.next.clear();
+    }
+
     fn finish(&mut self, pacer: &mut Pacer<'_>, index: usize, done: u64, closed: bool) {
         let slot = self.slot_of(index);
         let connection = &mut self.connections[index];
@@ -195,7 +213,7 @@ impl Http1 {
             connection.rest();
         }
         if pacer.answered(slot, done, status, bytes, marked) {
-            self.start(pacer, slot);
+            self.next.push(slot);
         }
     }
 }
@@ -225,11 +243,14 @@ impl Transport for Http1 {
             Err(error) => return Err(TransportError::new("epoll", error)),
         }
         let events = std::mem::take(&mut self.events);
-        for event in &events {
-            let (data, flags) = (event.data.u64(), event.flags);
-            if data != TIMER {
-                self.ready(pacer, data, flags);
+        for group in events.chunks(GROUP) {
+            for event in group {
+                let (data, flags) = (event.data.u64(), event.flags);
+                if data != TIMER {
+                    self.ready(pacer, data, flags);
+                }
             }
+            self.start_next(pacer);
         }
         self.events = events;
         Ok(())
