@@ -376,13 +376,16 @@ impl Campaign<'_> {
     }
 }
 
-/// The order of a round, from 1. Every second one is the one before it backwards, so that what a system leaves to its neighbour (heat, a cache
-/// of the machine) hits both as often, and a drift inside of rounds hits all alike. Each has had each place equally often after as many rounds
-/// as there are systems, after twice as many where their number is odd.
+/// The order of a round, from 1: a row of the Latin square of E. J. Williams, "Experimental designs balanced for the estimation of residual effects of
+/// treatments", 1949. What a system leaves on the machine (heat, a cache) hits whoever comes next; after as many rounds as there are systems (twice as
+/// many where their number is odd), each has had each place equally often and followed each other equally often. Every second round is the one before
+/// it backwards, so that a drift inside of rounds hits all alike from the second round on.
 fn order<T: Copy>(round: u32, systems: &[T]) -> Vec<T> {
-    let pair = (round.saturating_sub(1) / 2) as usize;
-    let shift = (2 * pair).checked_rem(systems.len()).unwrap_or(0);
-    let mut order = [&systems[shift..], &systems[..shift]].concat();
+    let count = systems.len();
+    let shift = (round.saturating_sub(1) / 2) as usize;
+    // From both ends to the middle, 0, 1, -1, 2, -2: each step is another distance on the circle, and all rows together make each step from each system.
+    let zigzag = |place: usize| if place.is_multiple_of(2) { count - place / 2 } else { place.div_ceil(2) };
+    let mut order: Vec<T> = (0..count).map(|place| systems[(zigzag(place) + shift) % count]).collect();
     if round.is_multiple_of(2) {
         order.reverse();
     }
