@@ -363,6 +363,15 @@ fn a_search_needs_no_runs() {
     );
     let row = judgement.rows.iter().find(|row| row.system == "weir" && row.workload == "browse").expect("a row");
     assert!(row.highest_rate.is_some() && row.rounds.is_empty());
+    let of_browse = |judgement: &Judgement, results: &Results| {
+        let dir = tempfile::tempdir().expect("a directory");
+        report::write(dir.path(), results, judgement).expect("a report");
+        let text = fs::read_to_string(dir.path().join("report.md")).expect("written");
+        let table = text.split("## browse").nth(1).expect("a section").split("\n## ").next().expect("text").to_owned();
+        assert!(table.contains("| highest rate |"), "{table}");
+        table.lines().find(|line| line.starts_with("| weir |")).expect("a line").to_owned()
+    };
+    assert!(of_browse(&judgement, &searched).ends_with(") |"), "a rate with its interval");
     let mut none = searched.clone();
     for search in none.searches.iter_mut().filter(|search| search.system == "weir") {
         search.highest = None;
@@ -371,8 +380,18 @@ fn a_search_needs_no_runs() {
     let judgement = judge(&none);
     let weir = judgement.unranked.iter().find(|system| system.system == "weir").expect("not ranked");
     assert!(weir.why[0].contains("no rate met the objective: not even 100/s"), "{:?}", weir.why);
-    let dir = tempfile::tempdir().expect("a directory");
-    report::write(dir.path(), &none, &judgement).expect("a report");
+    assert!(of_browse(&judgement, &none).ends_with("| none |"));
+}
+
+/// Under bbr the order of gateways that pass large bodies can be another one than under cubic.
+#[test]
+fn the_congestion_control_is_told_of_where_it_matters() {
+    let (results, judgement) = judged();
+    let told = |judgement: &Judgement| judgement.notes.iter().any(|note| note.contains("bbr"));
+    assert!(!told(judgement));
+    let mut paced = results.clone();
+    paced.environment.congestion_control = Some("bbr".to_owned());
+    assert!(told(&judge(&paced)));
 }
 
 /// A treatment that was not seen in one lane voids its runs, and the lane has no place.

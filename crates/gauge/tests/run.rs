@@ -57,6 +57,8 @@ fn rounds_are_run_forwards_and_backwards_and_reported() {
     assert_eq!(nginx["attestation"]["differences"], Value::Array(Vec::new()));
     assert!(nginx["version"].as_str().is_some_and(|version| version.starts_with('1')), "{nginx}");
     assert_eq!(results["systems"][2]["role"]["twin_of"], "nginx");
+    let congestion = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").expect("Linux says it");
+    assert_eq!(results["environment"]["congestion_control"], congestion.trim());
     assert!(results["ended_unix_ms"].is_u64());
     for file in ["tmp", "state.json"] {
         assert!(!campaign.out.join(file).exists(), "{file} is of no use any more");
@@ -221,6 +223,7 @@ fn the_rate_that_an_slo_allows_is_searched_for() {
     let results = campaign.json("raw/campaign.json");
     let searches = results["searches"].as_array().expect("a list");
     assert_eq!(searches.len(), 3);
+    assert!(finished.text().contains("trying 400/s"), "{}", finished.text());
     for search in searches {
         assert!(search["failed"].is_null() || search["highest"].is_null(), "{search}");
         assert!(search["points"].as_array().is_some_and(|points| !points.is_empty()), "{search}");

@@ -29,6 +29,7 @@ pub(super) fn environment(plan: &Plan, there: &mut dyn Deployer, pin: &Pin) -> E
         processor: facts.processor,
         cpus: Some(there.cpus().len() as u32).filter(|cpus| *cpus > 0),
         memory_bytes: facts.memory_bytes,
+        congestion_control: facts.congestion_control,
         pinned,
         caps: Some(caps.to_owned()),
         hardware_cpus: Some(plan.hardware.cpus),

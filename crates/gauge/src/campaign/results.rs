@@ -93,6 +93,8 @@ pub struct Environment {
     pub cpus: Option<u32>,
     /// Memory of the machine.
     pub memory_bytes: Option<u64>,
+    /// Congestion control of TCP on the machine, as Linux names it: `cubic`, `bbr`.
+    pub congestion_control: Option<String>,
     /// Which processors each part was given: `system`, `upstream`, `generator`; empty when nothing was pinned.
     pub pinned: BTreeMap<String, Vec<u32>>,
     /// How the caps of `hardware` were enforced: `cgroup`, `affinity`, `none`.

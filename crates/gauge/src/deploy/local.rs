@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal as Kill, kill_process};
 use super::cgroup::{self, Cgroups};
 use super::launch::Launch;
 use super::registry::{Entry, Registry, kill_group};
-use super::{DeployError, Deployer, Facts, Handle, Output, Spec, pin, tail};
+use super::{CONGESTION_CONTROL, DeployError, Deployer, Facts, Handle, Output, Spec, pin, tail};
 use crate::gateway::{Gateway, Program, Signal, Stop};
 use crate::observe::Reading;
 use crate::observe::machine::{self, Ticks};
@@ -334,6 +334,7 @@ impl Deployer for Local {
             system: Some(format!("{} {} {}", text(uname.sysname()), text(uname.release()), text(uname.machine()))),
             processor: field("/proc/cpuinfo", "model name"),
             memory_bytes: memory.map(|kib| kib * 1024),
+            congestion_control: fs::read_to_string(CONGESTION_CONTROL).ok().map(|text| text.trim().to_owned()),
         }
     }
 }

@@ -190,7 +190,12 @@ pub struct Facts {
     pub processor: Option<String>,
     /// Memory.
     pub memory_bytes: Option<u64>,
+    /// Congestion control of TCP that sockets begin with.
+    pub congestion_control: Option<String>,
 }
+
+/// Where a machine says that.
+const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Length and checksum (FNV-1a, 64 bits) of a content: the same content has the same ones on every machine and in every version of this
 /// program. It tells a file that was changed, not one that somebody forged.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{DeployError, Deployer, Facts, Handle, Output, Spec};
+use super::{CONGESTION_CONTROL, DeployError, Deployer, Facts, Handle, Output, Spec};
 use crate::gateway::{Gateway, Program, Signal, Stop};
 use crate::observe::Reading;
 use crate::observe::machine::{self, Ticks};
@@ -354,6 +354,7 @@ impl Deployer for Ssh {
                 .and_then(after)
                 .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
                 .map(|kib| kib * 1024),
+            congestion_control: ask(&format!("cat {CONGESTION_CONTROL}")),
         }
     }
 }

@@ -129,6 +129,15 @@ fn notes(case: &Case<'_>) -> Vec<String> {
     if results.ended_unix_ms.is_none() {
         notes.push("The campaign did not come to its end; this is of the runs that did.".to_owned());
     }
+    // Linux paces bbr with a timer for each burst of a connection where no queueing discipline does it, on loopback too: a gateway pays by how it cuts
+    // a body into writes. With cubic the order of gateways that pass large bodies was another one.
+    if results.environment.congestion_control.as_deref() == Some("bbr") {
+        notes.push(
+            "TCP on this machine uses bbr, which paces what is sent: large bodies cost more CPU time than with cubic, and not every gateway as much more. \
+             Compare large bodies under the congestion control of the machines that the gateway is for."
+                .to_owned(),
+        );
+    }
     if case.rounds < crate::stats::MIN_ROUNDS as u32 {
         notes.push(format!(
             "With {} rounds no difference can be declared: that takes {}. Systems are in the order of their medians, and all are tied.",

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::view::{
-    added, date, findings, headline, interval, number, or_dash, part, percent, place, row, score, shown, size, time,
-    us, version,
+    added, date, findings, headline, highest_rate, interval, is_searched, number, or_dash, part, percent, place, row,
+    score, shown, size, time, us, version,
 };
 use crate::campaign::Results;
 use crate::judgement::Judgement;
@@ -44,6 +44,7 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
         ("processor", environment.processor.clone()),
         ("processors", environment.cpus.map(|cpus| cpus.to_string())),
         ("memory", environment.memory_bytes.map(|bytes| size(bytes as f64))),
+        ("congestion control of TCP", environment.congestion_control.clone()),
         ("caps", environment.caps.clone()),
     ] {
         if let Some(value) = value {
@@ -93,16 +94,23 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
     let _ = writeln!(text, "## {}\n\n{}\n", cell(workload), cell(load));
     let tail = judgement.rows.iter().filter(|row| row.workload == workload).find_map(|row| row.tail);
     let tail = tail.map_or("tail".to_owned(), |tail| format!("p{}", number(tail.percentile)));
+    let searched = is_searched(judgement.rows.iter().filter(|row| row.workload == workload));
     let _ = writeln!(
         text,
-        "| system | place | answers/s | errors | p50 | {tail} | added | CPU/request | memory |\n|---|---|---|---|---|---|---|---|---|"
+        "| system | place | answers/s | errors | p50, all rounds | {tail} | added | CPU/request | memory |{}\n|---|---|---|---|---|---|---|---|---|{}",
+        if searched { " highest rate |" } else { "" },
+        if searched { "---|" } else { "" },
     );
     for system in shown(results, judgement) {
         let Some(row) = row(judgement, &system.name, workload) else { continue };
         let place = place(judgement, &system.name);
+        let rate = searched.then(|| {
+            let (rate, remark) = highest_rate(results, row, |rate| interval(rate, number));
+            format!(" {} |", remark.map_or(rate.clone(), |remark| format!("{rate}, {remark}")))
+        });
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |{}",
             cell(&system.name),
             place.map_or("—".to_owned(), |place| place.place.to_string()),
             interval(row.rate.as_ref(), number),
@@ -112,6 +120,7 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
             interval(row.tail.as_ref().and_then(|tail| tail.added_ms.as_ref()), added),
             interval(row.cpu_us_per_request.as_ref(), us),
             interval(row.rss_peak_bytes.as_ref(), size),
+            rate.unwrap_or_default(),
         );
     }
     text.push('\n');

@@ -1,7 +1,7 @@
 //! What several of the reports show alike: figures in words, systems by name.
 
 use crate::campaign::Results;
-use crate::campaign::results::{Role, System, SystemState};
+use crate::campaign::results::{Role, Search, System, SystemState};
 use crate::judgement::{Figure, Judgement, Part, Place, Row};
 use crate::stats::Estimate;
 use crate::verdict::Verdict;
@@ -50,6 +50,28 @@ pub(super) fn range(estimate: &Estimate, words: impl Fn(f64) -> String) -> Strin
     match (unit(&low), unit(&high)) {
         (Some(ours), Some(theirs)) if ours == theirs => format!("{} to {high}", &low[..low.len() - ours.len() - 1]),
         _ => format!("{low} to {high}"),
+    }
+}
+
+/// Whether the highest rate of some system was looked for.
+pub(super) fn is_searched<'j>(rows: impl IntoIterator<Item = &'j Row>) -> bool {
+    rows.into_iter().any(|row| row.highest_rate.is_some() || row.search_failed.is_some())
+}
+
+/// The highest rate of a system under a workload, and a remark where not every search found one.
+pub(super) fn highest_rate(
+    results: &Results,
+    row: &Row,
+    interval: impl Fn(Option<&Estimate>) -> String,
+) -> (String, Option<String>) {
+    match (&row.highest_rate, &row.search_failed) {
+        (None, Some(_)) => ("none".to_owned(), None),
+        (rate, None) => (interval(rate.as_ref()), None),
+        (Some(rate), Some(_)) => {
+            let of_row = |search: &&Search| search.system == row.system && search.workload == row.workload;
+            let all = results.searches.iter().filter(of_row).count();
+            (interval(Some(rate)), Some(format!("found in {} of {all} searches", rate.rounds)))
+        }
     }
 }
 

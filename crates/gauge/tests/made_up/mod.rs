@@ -278,6 +278,7 @@ pub(crate) fn campaign() -> Results {
             processor: Some("a processor of two cores".to_owned()),
             cpus: Some(2),
             memory_bytes: Some(8 << 30),
+            congestion_control: Some("cubic".to_owned()),
             pinned: BTreeMap::from([("system".to_owned(), vec![0]), ("upstream".to_owned(), vec![1]), ("generator".to_owned(), vec![1])]),
             caps: Some("affinity".to_owned()),
             hardware_cpus: Some(1),

@@ -254,6 +254,7 @@ fn environment(html: &mut String, page: &Page<'_>) {
         ("Processor", environment.processor.clone()),
         ("Processors", environment.cpus.map(|cpus| cpus.to_string())),
         ("Memory", environment.memory_bytes.map(|bytes| view::size(bytes as f64))),
+        ("Congestion control of TCP", environment.congestion_control.clone()),
         ("Deployed", Some(environment.deploy.clone()).filter(|deploy| !deploy.is_empty())),
         ("Given to a system", {
             let cpus =

@@ -60,10 +60,10 @@ impl Part<'_> {
 
     fn figures(&self, html: &mut String) {
         let rows = self.rows();
-        let searched = rows.iter().any(|(_, row)| row.highest_rate.is_some() || row.search_failed.is_some());
+        let searched = view::is_searched(rows.iter().map(|(_, row)| *row));
         let tail = self.tail_name();
         let added = format!("{tail} added");
-        let mut head = vec!["system", "answers/s", "errors", "p50", &tail, &added, "CPU/request", "memory"];
+        let mut head = vec!["system", "answers/s", "errors", "p50, all rounds", &tail, &added, "CPU/request", "memory"];
         if searched {
             head.push("highest rate");
         }
@@ -83,18 +83,9 @@ impl Part<'_> {
                     with_interval(row.rss_peak_bytes.as_ref(), view::size),
                 ];
                 if searched {
-                    cells.push(match (&row.highest_rate, &row.search_failed) {
-                        (None, Some(_)) => "none".to_owned(),
-                        (rate, None) => with_interval(rate.as_ref(), view::number),
-                        (Some(rate), Some(_)) => {
-                            let all = self.searches(&series.name);
-                            format!(
-                                "{}<small>found in {} of {all} searches</small>",
-                                with_interval(Some(rate), view::number),
-                                rate.rounds
-                            )
-                        }
-                    });
+                    let interval = |rate: Option<&Estimate>| with_interval(rate, view::number);
+                    let (rate, remark) = view::highest_rate(self.page.results, row, interval);
+                    cells.push(rate + &remark.map_or_else(String::new, |remark| format!("<small>{remark}</small>")));
                 }
                 cells.push(format!("{} of {}", row.rounds.len(), row.rounds.len() + row.left_out.len()));
                 cells.push(words(&badges(&row.verdicts)));
@@ -104,12 +95,6 @@ impl Part<'_> {
         let caption =
             "Medians over the rounds that count, with intervals that hold 95 %; p50 over all of their answers.";
         html.push_str(&table(caption, &head, &cells));
-    }
-
-    /// Searches for the highest rate of a system.
-    fn searches(&self, system: &str) -> usize {
-        let all = &self.page.results.searches;
-        all.iter().filter(|search| search.system == system && search.workload == self.workload.name).count()
     }
 
     /// The runs of a system that count.

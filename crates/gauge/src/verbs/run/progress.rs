@@ -150,8 +150,9 @@ impl Progress for Shown {
     }
 
     fn searching(&mut self, run: &str, rate: f64) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(self.with_time(&format!("{run}: {rate:.0}/s")));
+        match &self.bar {
+            Some(bar) => bar.set_message(self.with_time(&format!("{run}: {rate:.0}/s"))),
+            None => self.say(&format!("{run}: trying {rate:.0}/s")),
         }
     }
 
