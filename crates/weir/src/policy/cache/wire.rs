@@ -18,7 +18,7 @@ use super::entry::{Entry, Head};
 use super::key::Key;
 use super::lookup::Varies;
 use super::rules::key::sized;
-use super::rules::{Class, Terms};
+use super::rules::{Class, Terms, head};
 use crate::config::Edits;
 
 const VERSION: u8 = 1;
@@ -82,8 +82,8 @@ pub fn read(value: Vec<u8>, key: &[u8], edits: &Edits, tag_fields: &[Arc<str>]) 
     let names = take_sized(&mut rest)?;
     let varies = (born != 0).then(|| Arc::new(Varies { names: names.into(), born }));
     let fields = take_sized(&mut rest)?;
-    // What is written out as it is must at least be an answer.
-    if !(200..600).contains(&terms.status) || !(fields.is_empty() || fields.ends_with(b"\r\n")) {
+    // What is written out as it is must be an answer, whoever wrote to the store.
+    if !(200..600).contains(&terms.status) || !head::is_sound(fields) {
         return None;
     }
     let at = value.len() - rest.len();

@@ -5,7 +5,7 @@ use h1::{Known, encode};
 use super::delivery::Delivery;
 use super::lines::{Line, Lines, StoredLines};
 use super::targeted::Effective;
-use super::{Policy, date, range};
+use super::{Policy, date, list, range};
 use crate::server::clock;
 
 /// Appends the field lines to store (RFC 9111 section 3.1): all that were received, except fields of one connection or one proxy, framing (made anew),
@@ -49,6 +49,21 @@ pub(super) fn is_kept(policy: &Policy, line: &Line<'_>) -> bool {
         Known::Other => !policy.headers.x_cache || !line.is(b"x-cache"),
         known => !known.is_hop_by_hop(),
     }
+}
+
+/// Whether lines from a store that others can write to are what this program would have written: fields, each with its line end, and none that would
+/// end the head or frame the message. They are sent as they are.
+pub fn is_sound(stored: &[u8]) -> bool {
+    stored.split_inclusive(|byte| *byte == b'\n').all(|line| {
+        let Some(line) = line.strip_suffix(b"\r\n") else { return false };
+        let Some(colon) = memchr::memchr(b':', line) else { return false };
+        let (name, value) = line.split_at(colon);
+        let known = Known::of(name);
+        list::is_token(name)
+            && value.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control())
+            && !known.is_hop_by_hop()
+            && known != Known::ContentLength
+    })
 }
 
 /// Appends the stored lines as they are sent, framing and the cache's own fields not among them.

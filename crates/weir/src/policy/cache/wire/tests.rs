@@ -51,6 +51,35 @@ fn another_key_another_version_and_a_cut_value_are_nothing() {
     }
 }
 
+#[test]
+fn fields_that_would_split_or_frame_a_message_are_nothing() {
+    let kept = entry("body");
+    let (value, fields) = (answer(&kept), kept.head.fields().0);
+    let at = memchr::memmem::find(&value, fields).expect("the fields are in it");
+    for place in (0..fields.len()).filter(|place| fields[*place] != b'\n') {
+        let mut split = value.clone();
+        split[at + place] = b'\n';
+        assert!(read_back(&split, b"key").is_none(), "{place}");
+    }
+    for lines in [
+        "\r\n",
+        "Content-Length: 9\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "a b: c\r\n",
+        "a: \0\r\n",
+        "a: b\rc\r\n",
+        "a: b",
+        "ab\r\n",
+    ] {
+        let mut value = value[..at - 4].to_vec();
+        sized(&mut value, lines.as_bytes());
+        assert!(read_back(&value, b"key").is_none(), "{lines:?}");
+    }
+    let mut plain = value[..at - 4].to_vec();
+    sized(&mut plain, b"a: b\tc \xff\r\nX-Y:\r\n");
+    assert!(read_back(&plain, b"key").is_some());
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_without_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), form in 0..3) {
