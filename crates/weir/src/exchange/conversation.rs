@@ -3,10 +3,12 @@
 //! Both phases poll the same three things: the request's body on its way up, the reply on its way down, and the client, which may
 //! go away. Nothing here decides what happens next; the pipeline does.
 
+use std::os::fd::AsFd;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use h1::{HeadScanner, Limits, Method, ParseError, ResponseHead};
+use rustix::event::PollFlags;
 
 use super::buffer::{Buffer, Buffers};
 use super::cached::Keeping;
@@ -261,7 +263,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         );
         if progress {
             self.waiting_for = WaitingFor::Nothing;
-            self.sent_at = clock::now_ns();
+            self.sent_at = clock::refresh();
         }
         match poll {
             Poll::Pending => {}
@@ -298,7 +300,13 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         if (self.request_sent || self.request_broken) && self.down.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(Reason::ClientGone.into()));
         }
-        if self.down.deadline.poll_passed(cx) { Poll::Ready(Err(self.late())) } else { Poll::Pending }
+        let passed = match self.waiting_for {
+            WaitingFor::FirstByte | WaitingFor::ReplyBody => {
+                self.down.deadline.poll_passed_without(cx, Some(self.up.stream.as_fd()), PollFlags::IN)
+            }
+            _ => self.down.deadline.poll_passed(cx),
+        };
+        if passed { Poll::Ready(Err(self.late())) } else { Poll::Pending }
     }
 
     fn due(&self) -> u64 {

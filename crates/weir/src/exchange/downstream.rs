@@ -1,9 +1,11 @@
 //! The client's side of a connection: what outlives one exchange.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use tokio::net::TcpStream;
 
 use super::buffer::{Buffer, Buffers};
@@ -15,12 +17,19 @@ use crate::server::deadline::Deadline;
 pub trait ClientIo: Io {
     /// From now on closing means a reset, so that a reply that broke off cannot pass for a complete one.
     fn abort(&self);
+
+    /// The socket behind it, if there is one.
+    fn socket(&self) -> Option<BorrowedFd<'_>>;
 }
 
 impl ClientIo for TcpStream {
     fn abort(&self) {
         // Failure leaves an ordinary close, which all framings but "until close" reveal too.
         let _ = socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO));
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
     }
 }
 
@@ -65,7 +74,8 @@ impl<C: ClientIo> Downstream<C> {
                 if was_idle {
                     buffers.put_back(std::mem::take(&mut self.buffer));
                 }
-                if self.deadline.poll_passed(cx) { Poll::Ready(Waited::Late) } else { Poll::Pending }
+                let passed = self.deadline.poll_passed_without(cx, self.stream.socket(), PollFlags::IN);
+                if passed { Poll::Ready(Waited::Late) } else { Poll::Pending }
             }
         }
     }

@@ -48,6 +48,10 @@ impl AsyncWrite for Nobody {
 
 impl ClientIo for Nobody {
     fn abort(&self) {}
+
+    fn socket(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// What a fetch needs of the request that caused it.

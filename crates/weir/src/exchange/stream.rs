@@ -1,6 +1,7 @@
 //! The one kind of connection towards upstreams, and reads and writes as the exchange needs them.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -29,6 +30,15 @@ macro_rules! each {
             Stream::Unix($stream) => $call,
         }
     };
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
 }
 
 impl AsyncRead for Stream {

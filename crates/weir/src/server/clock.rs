@@ -1,4 +1,7 @@
-//! Time of a worker: one precise clock, and its reading at the last turn of the event loop.
+//! Time of a worker: one precise clock, and a recent reading of it that costs nothing.
+//!
+//! A runtime reports when it comes back from waiting, but a worker with enough to do never waits. So the clock is also read after every
+//! few units of work ([`count_work`]), and where a precise time is needed anyway ([`refresh`]).
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -37,21 +40,59 @@ pub fn now_ms() -> u64 {
     now_ns() / 1_000_000
 }
 
+/// Units of work after which the clock is read again: a reading costs about 20 ns, a unit some microseconds.
+const WORK_PER_READING: u32 = 16;
+/// A longer time between two readings is a stall: the system ran something else, or the work was heavy.
+pub const STALL_NS: u64 = 5_000_000;
+
 thread_local! {
     static TURN: Cell<u64> = const { Cell::new(0) };
+    /// Units of work since the last reading.
+    static WORK: Cell<u32> = const { Cell::new(0) };
+    /// What stalls took so far, each without its first [`STALL_NS`].
+    static STALLED: Cell<u64> = const { Cell::new(0) };
     static DATE: Cell<(u64, [u8; DATE_LINE])> = const { Cell::new((u64::MAX, [b' '; DATE_LINE])) };
 }
 
 /// Called by a worker's runtime when it comes back from waiting for events.
 pub fn turn() {
     TURN.set(now_ns());
+    WORK.set(0);
 }
 
-/// Nanoseconds since the process started, as read at the last turn of this thread's event loop: when the events that are being
-/// handled now were there, not when their turn came. Costs nothing.
+/// Counts a unit of work of this thread, such as a poll of a task or a request; reads the clock now and then.
+#[inline]
+pub fn count_work() {
+    let work = WORK.get() + 1;
+    WORK.set(work);
+    if work >= WORK_PER_READING {
+        refresh();
+    }
+}
+
+/// Nanoseconds since the process started, by a reading that [`turn_ns`] returns from now on. Not for use across a wait for events.
+pub fn refresh() -> u64 {
+    let now = now_ns();
+    let gap = now.saturating_sub(TURN.get());
+    if gap > STALL_NS {
+        STALLED.set(STALLED.get() + gap - STALL_NS);
+    }
+    TURN.set(now);
+    WORK.set(0);
+    now
+}
+
+/// Nanoseconds since the process started, as read when this thread last came back from waiting for events, or less than
+/// [`WORK_PER_READING`] units of work ago. Costs nothing.
 #[inline]
 pub fn turn_ns() -> u64 {
     TURN.get()
+}
+
+/// Time that this thread lost to stalls. [`turn_ns`] was never further behind than [`STALL_NS`] plus what is added here by the next reading.
+#[inline]
+pub fn stalled_ns() -> u64 {
+    STALLED.get()
 }
 
 thread_local! {
@@ -141,6 +182,28 @@ fn civil_from_days(days: u64) -> (u64, usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_without_a_wait_keeps_the_time_fresh() {
+        turn();
+        let before = turn_ns();
+        (1..WORK_PER_READING).for_each(|_| count_work());
+        assert_eq!(turn_ns(), before, "no reading for each unit");
+        count_work();
+        assert!(turn_ns() > before);
+    }
+
+    #[test]
+    fn a_long_time_between_two_readings_is_a_stall_and_a_wait_is_none() {
+        let before = stalled_ns();
+        TURN.set(now_ns().saturating_sub(2 * STALL_NS));
+        turn();
+        assert_eq!(stalled_ns(), before);
+        let _ = process_start();
+        std::thread::sleep(Duration::from_nanos(2 * STALL_NS));
+        refresh();
+        assert!(stalled_ns() >= before + STALL_NS);
+    }
 
     #[test]
     fn dates_of_the_rfc_and_of_leap_years() {

@@ -3,15 +3,31 @@
 //! A connection has one deadline at a time (head, body, first byte, keep-alive, ...). Nearly all are moved long before they are
 //! reached, so the wheel is not told of every move: an entry is armed at some time, and when that comes the connection's current
 //! deadline is looked at; one that has moved on is armed again. Only a deadline earlier than the armed time costs more than a store.
+//!
+//! A deadline must not fire because this thread was late itself:
+//!
+//! - It is measured from a recent reading of the clock. What that reading may have been behind, stalls included, is added before it fires.
+//! - When it is due by the true clock, the sockets come first: events are collected once more, and every task that has one runs. A
+//!   deadline that has been moved by then does not fire. This relies on the run queue of a current-thread runtime being
+//!   first in, first out, and on `yield_now` waking its task behind the tasks that have events.
+//! - Whoever waits for bytes looks whether there are any before it gives up ([`Deadline::poll_passed_without`]).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::clock;
+
+/// Events that a runtime collects at once, tokio's default.
+const EVENTS_AT_ONCE: usize = 1024;
+/// Most that stalls postpone a deadline by.
+const MOST_POSTPONED_NS: u64 = 1_000_000_000;
 
 /// Resolution: deadlines are rounded up to it, so that many are handled in one wake-up.
 const TICK_NS: u64 = 10_000_000;
@@ -20,6 +36,11 @@ const NEVER: u64 = u64::MAX;
 struct Slot {
     /// Nanoseconds since process start; `NEVER` for none.
     due: Cell<u64>,
+    /// [`clock::stalled_ns`] when it was set.
+    stalled: Cell<u64>,
+    /// How far behind the clock was when it was set; what tests hold against the time of firing.
+    #[cfg(debug_assertions)]
+    behind: Cell<u64>,
     /// Tick at which the heap will look at this slot; `NEVER` when no entry counts.
     armed: Cell<u64>,
     fired: Cell<bool>,
@@ -30,6 +51,34 @@ struct Slot {
 }
 
 impl Slot {
+    fn new() -> Self {
+        Slot {
+            due: Cell::new(NEVER),
+            stalled: Cell::new(0),
+            #[cfg(debug_assertions)]
+            behind: Cell::new(0),
+            armed: Cell::new(NEVER),
+            fired: Cell::new(false),
+            idle: Cell::new(false),
+            waker: RefCell::new(None),
+        }
+    }
+
+    /// When it may fire: the time that it was set to, and what stalls took since.
+    fn effective_due(&self) -> u64 {
+        let stalled = clock::stalled_ns().saturating_sub(self.stalled.get());
+        self.due.get().saturating_add(stalled.min(MOST_POSTPONED_NS))
+    }
+
+    /// Whether firing now would be too early, by what is known of the true time at which it was set.
+    fn is_early(&self, now_ns: u64) -> bool {
+        #[cfg(debug_assertions)]
+        let behind = self.behind.get();
+        #[cfg(not(debug_assertions))]
+        let behind = 0;
+        now_ns < self.due.get().saturating_add(behind)
+    }
+
     fn fire(&self) {
         self.fired.set(true);
         if let Some(waker) = &*self.waker.borrow() {
@@ -45,9 +94,13 @@ pub struct Deadlines {
     free: RefCell<Vec<usize>>,
     /// Ticks with indices of slots, earliest first; entries whose tick is not the slot's `armed` are stale.
     heap: RefCell<BinaryHeap<Reverse<(u64, usize)>>>,
+    /// Indices of slots that are due, until events were collected once more.
+    expiring: RefCell<Vec<usize>>,
     /// The task in [`Deadlines::run`], and the tick that it sleeps until.
     driver: RefCell<Option<Waker>>,
     sleeping_until: Cell<u64>,
+    /// Counts a deadline that came too early: before its time, or while bytes were waiting.
+    count_early: OnceCell<Box<dyn Fn()>>,
 }
 
 impl Deadlines {
@@ -61,16 +114,15 @@ impl Deadlines {
         let index = self.free.borrow_mut().pop();
         let mut slots = self.slots.borrow_mut();
         let index = index.unwrap_or_else(|| {
-            slots.push(Rc::new(Slot {
-                due: Cell::new(NEVER),
-                armed: Cell::new(NEVER),
-                fired: Cell::new(false),
-                idle: Cell::new(false),
-                waker: RefCell::new(None),
-            }));
+            slots.push(Rc::new(Slot::new()));
             slots.len() - 1
         });
         Deadline { slot: slots[index].clone(), index, deadlines: self.clone() }
+    }
+
+    /// Calls `count` for each deadline that comes too early: before its time, or while bytes are waiting.
+    pub fn count_early(&self, count: impl Fn() + 'static) {
+        let _ = self.count_early.set(Box::new(count));
     }
 
     /// Fires the deadlines that are marked [idle](Deadline::set_idle): the worker drains.
@@ -81,7 +133,7 @@ impl Deadlines {
     }
 
     fn arm(&self, slot: &Slot, index: usize, due: u64) {
-        let tick = due.div_ceil(TICK_NS);
+        let tick = tick_of(due);
         slot.armed.set(tick);
         self.heap.borrow_mut().push(Reverse((tick, index)));
         if tick < self.sleeping_until.get()
@@ -91,8 +143,8 @@ impl Deadlines {
         }
     }
 
-    /// Fires what is due; returns the tick to look again at.
-    fn fire_due(&self, now_ns: u64) -> u64 {
+    /// Collects what is due in `expiring`; returns the tick to look again at.
+    fn collect_due(&self, now_ns: u64) -> u64 {
         loop {
             let Some(&Reverse((tick, index))) = self.heap.borrow().peek() else { return NEVER };
             let slot = self.slots.borrow()[index].clone();
@@ -100,16 +152,43 @@ impl Deadlines {
                 self.heap.borrow_mut().pop();
                 continue;
             }
-            if tick * TICK_NS > now_ns {
+            if tick.saturating_mul(TICK_NS) > now_ns {
                 return tick;
             }
             self.heap.borrow_mut().pop();
             slot.armed.set(NEVER);
-            match slot.due.get() {
+            match slot.effective_due() {
+                NEVER => {}
+                due if tick_of(due).saturating_mul(TICK_NS) > now_ns => self.arm(&slot, index, due),
+                _ => self.expiring.borrow_mut().push(index),
+            }
+        }
+    }
+
+    /// Fires what was due and has not been moved since.
+    fn fire_expiring(&self, now_ns: u64) {
+        let mut expiring = self.expiring.take();
+        for index in expiring.drain(..) {
+            let slot = self.slots.borrow()[index].clone();
+            match slot.effective_due() {
+                // Moved; whoever moved it has armed it.
+                _ if slot.armed.get() != NEVER => {}
                 NEVER => {}
                 due if due > now_ns => self.arm(&slot, index, due),
-                _ => slot.fire(),
+                _ => {
+                    if slot.is_early(clock::now_ns()) {
+                        self.note_early();
+                    }
+                    slot.fire();
+                }
             }
+        }
+        self.expiring.replace(expiring);
+    }
+
+    fn note_early(&self) {
+        if let Some(count) = self.count_early.get() {
+            count();
         }
     }
 
@@ -117,23 +196,40 @@ impl Deadlines {
     pub async fn run(self: Rc<Self>) {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
-        std::future::poll_fn(|cx| {
-            *self.driver.borrow_mut() = Some(cx.waker().clone());
-            loop {
-                let next = self.fire_due(clock::now_ns());
-                self.sleeping_until.set(next);
+        loop {
+            let next = self.collect_due(clock::refresh());
+            if !self.expiring.borrow().is_empty() {
+                // Two sockets a deadline, one batch of events at a time.
+                let batches = 1 + self.slots.borrow().len() * 2 / EVENTS_AT_ONCE;
+                for _ in 0..batches {
+                    tokio::task::yield_now().await;
+                }
+                self.fire_expiring(clock::refresh());
+                continue;
+            }
+            self.sleeping_until.set(next);
+            let mut is_woken = false;
+            std::future::poll_fn(|cx| {
+                *self.driver.borrow_mut() = Some(cx.waker().clone());
+                if is_woken {
+                    return Poll::Ready(());
+                }
+                is_woken = true;
                 if next == NEVER {
-                    return Poll::<()>::Pending;
+                    return Poll::Pending;
                 }
                 let at = clock::process_start() + Duration::from_nanos(next * TICK_NS);
                 sleep.as_mut().reset(tokio::time::Instant::from_std(at));
-                if sleep.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-            }
-        })
-        .await;
+                sleep.as_mut().poll(cx)
+            })
+            .await;
+        }
     }
+}
+
+/// The first tick at which a deadline may fire: it was measured from a reading that may be [`clock::STALL_NS`] old.
+fn tick_of(due: u64) -> u64 {
+    due.saturating_add(clock::STALL_NS).div_ceil(TICK_NS)
 }
 
 /// One deadline that is moved from one thing waited for to the next.
@@ -144,7 +240,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Sets it to `timeout` from the last turn of the event loop; `None` switches it off.
+    /// Sets it to `timeout` from the last reading of the clock; `None` switches it off.
     #[inline]
     pub fn set(&self, timeout: Option<Duration>) {
         let due = timeout.map_or(NEVER, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
@@ -161,7 +257,10 @@ impl Deadline {
     pub fn set_at(&self, due: u64) {
         self.slot.due.set(due);
         self.slot.fired.set(false);
-        if due != NEVER && due.div_ceil(TICK_NS) < self.slot.armed.get() {
+        self.slot.stalled.set(clock::stalled_ns());
+        #[cfg(debug_assertions)]
+        self.slot.behind.set(clock::now_ns().saturating_sub(clock::turn_ns()));
+        if due != NEVER && tick_of(due) < self.slot.armed.get() {
             self.deadlines.arm(&self.slot, self.index, due);
         }
     }
@@ -177,6 +276,23 @@ impl Deadline {
             *waker = Some(cx.waker().clone());
         }
         false
+    }
+}
+
+impl Deadline {
+    /// Like [`Deadline::poll_passed`], for one who waits for `socket` to become ready: if it is, but the event loop has not said so yet,
+    /// the deadline has not passed. The task is woken by that event.
+    pub fn poll_passed_without(&self, cx: &Context<'_>, socket: Option<BorrowedFd<'_>>, ready: PollFlags) -> bool {
+        if !self.poll_passed(cx) {
+            return false;
+        }
+        let Some(socket) = socket else { return true };
+        let mut waiting = [PollFd::from_borrowed_fd(socket, ready)];
+        let is_ready = poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0);
+        if is_ready {
+            self.deadlines.note_early();
+        }
+        !is_ready
     }
 }
 
@@ -196,72 +312,4 @@ pub fn nanos(duration: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
-    struct Count(AtomicUsize);
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn waker() -> (Arc<Count>, Waker) {
-        let count = Arc::new(Count(AtomicUsize::new(0)));
-        (count.clone(), Waker::from(count))
-    }
-
-    #[test]
-    fn a_deadline_that_moves_on_does_not_fire_and_costs_one_entry() {
-        let (count, waker) = waker();
-        let cx = Context::from_waker(&waker);
-        let all = Deadlines::new();
-        let deadline = all.add();
-        for step in 1..1000 {
-            deadline.set_at(step * TICK_NS + 75 * TICK_NS);
-            assert!(!deadline.poll_passed(&cx));
-        }
-        assert_eq!(all.heap.borrow().len(), 1);
-        all.fire_due(500 * TICK_NS);
-        assert_eq!(count.0.load(Ordering::Relaxed), 0);
-        all.fire_due(2000 * TICK_NS);
-        assert_eq!(count.0.load(Ordering::Relaxed), 1);
-        assert!(deadline.poll_passed(&cx));
-    }
-
-    #[test]
-    fn an_earlier_deadline_fires_first_and_once() {
-        let (count, waker) = waker();
-        let cx = Context::from_waker(&waker);
-        let all = Deadlines::new();
-        let deadline = all.add();
-        deadline.set_at(100 * TICK_NS);
-        deadline.set_at(10 * TICK_NS);
-        assert!(!deadline.poll_passed(&cx));
-        all.fire_due(10 * TICK_NS);
-        assert!(deadline.poll_passed(&cx));
-        all.fire_due(200 * TICK_NS);
-        assert_eq!(count.0.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn a_slot_is_used_again_without_the_old_deadline() {
-        let (count, waker) = waker();
-        let cx = Context::from_waker(&waker);
-        let all = Deadlines::new();
-        let first = all.add();
-        first.set_at(5 * TICK_NS);
-        drop(first);
-        let second = all.add();
-        assert_eq!(all.slots.borrow().len(), 1);
-        assert!(!second.poll_passed(&cx));
-        all.fire_due(100 * TICK_NS);
-        assert_eq!(count.0.load(Ordering::Relaxed), 0);
-        second.set_at(150 * TICK_NS);
-        all.fire_due(150 * TICK_NS);
-        assert_eq!(count.0.load(Ordering::Relaxed), 1);
-    }
-}
+mod tests;

@@ -42,7 +42,10 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .on_thread_park(wakeups::rest)
+        .on_thread_park(|| {
+            clock::refresh();
+            wakeups::rest();
+        })
         .on_thread_unpark(clock::turn)
         .build_local(tokio::runtime::LocalOptions::default())?;
     clock::turn();
@@ -51,6 +54,7 @@ pub fn run(
         let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None, None);
         wakeups::coalesce(snapshot.config().server.coalesce);
         let worker = Worker::new(index, shared, snapshot, metrics, seed);
+        worker.deadlines.count_early(worker.metrics.early_deadline_counter());
         spawn_local(worker.deadlines.clone().run());
         let mut accepting = Vec::new();
         for listener in listeners {
@@ -209,7 +213,12 @@ fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
         return;
     }
     spawn_local(async move {
-        connection::serve(open.worker.clone(), stream, client).await;
+        let mut serving = std::pin::pin!(connection::serve(open.worker.clone(), stream, client));
+        std::future::poll_fn(|cx| {
+            clock::count_work();
+            serving.as_mut().poll(cx)
+        })
+        .await;
         drop(open);
     });
 }

@@ -61,6 +61,8 @@ impl UnderWay {
     /// From now on.
     pub fn begin() -> Self {
         LOAD.with(|load| load.under_way.set(load.under_way.get() + 1));
+        // One poll of a connection can hold many requests.
+        clock::count_work();
         UnderWay(())
     }
 }

@@ -164,6 +164,7 @@ pub(super) struct WorkerCells {
     pub(super) handed_over: Counter,
     pub(super) requests: Counter,
     pub(super) panics: Counter,
+    pub(super) deadlines_fired_early: Counter,
     pub(super) not_served: Reasons,
     pub(super) overhead: Histogram,
 }

@@ -187,6 +187,12 @@ impl Shard {
         self.cells.not_served.add(reason);
     }
 
+    /// Counts deadlines that fired too early; for the thread of this worker.
+    pub fn early_deadline_counter(&self) -> impl Fn() + 'static {
+        let cells = self.cells.clone();
+        move || cells.deadlines_fired_early.add(1)
+    }
+
     /// A panic was caught.
     pub fn panicked(&self) {
         self.cells.panics.add(1);

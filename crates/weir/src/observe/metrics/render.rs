@@ -234,6 +234,11 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         each(|c| &c.accepted),
     )?;
     out.counter("client_connections_handed_over", "Connections given to another worker", each(|c| &c.handed_over))?;
+    out.counter(
+        "worker_deadlines_fired_early",
+        "Deadlines that came due before their time or while bytes were waiting, because the worker itself was late; those with bytes were put off",
+        each(|c| &c.deadlines_fired_early),
+    )?;
     out.gauge("client_connections_open", "Client connections that are open", |s| {
         numbered.iter().try_for_each(|(i, cells)| {
             // Read before what it can never exceed.

@@ -154,6 +154,7 @@ fn connections_errors_and_upstreams_are_counted() {
     shard.connection_closed();
     shard.connection_handed_over();
     shard.panicked();
+    (0..2).for_each(|_| shard.early_deadline_counter()());
     assert_eq!(shard.open_connections(), 2);
     let upstream = shard.upstream("u");
     upstream.connection_opened();
@@ -170,6 +171,7 @@ fn connections_errors_and_upstreams_are_counted() {
         (r#"client_connections_open{worker="1"}"#, 2.0),
         (r#"client_connections_handed_over_total{worker="1"}"#, 1.0),
         ("weir_panics_total", 1.0),
+        (r#"worker_deadlines_fired_early_total{worker="1"}"#, 2.0),
         (r#"upstream_connections_opened_total{upstream="u"}"#, 1.0),
         (r#"upstream_connections_reused_total{upstream="u"}"#, 5.0),
         (r#"upstream_connections_discarded_total{upstream="u"}"#, 1.0),
