@@ -1,0 +1,201 @@
+//! What a listener needs: certificates by name, client authentication, session tickets.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
+use rustls::ticketer::TicketRotator;
+use rustls::{RootCertStore, ServerConfig};
+use sha2::{Digest, Sha256};
+
+use crate::names::{Names, Resolver};
+use crate::provider::{Alpn, Version, ids, provider};
+
+/// A listener's policy.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Certificates by name.
+    pub names: Arc<Names>,
+    /// Whether and how clients show certificates.
+    pub client_auth: Option<ClientAuth>,
+    /// Oldest version spoken.
+    pub min_version: Version,
+    /// Application protocols in order of preference; empty: none is negotiated.
+    pub alpn: Vec<Alpn>,
+    /// Session tickets sent after a TLS 1.3 handshake; 0: sessions are not resumed.
+    pub tickets: usize,
+    /// Age at which the key of tickets is replaced; tickets of the previous key are still accepted. At most six hours.
+    pub rotate: Duration,
+}
+
+impl Options {
+    /// Defaults for these certificates.
+    pub fn new(names: Arc<Names>) -> Self {
+        Options {
+            names,
+            client_auth: None,
+            min_version: Version::default(),
+            alpn: vec![Alpn::Http2, Alpn::Http11],
+            tickets: 1,
+            rotate: MAX_ROTATE,
+        }
+    }
+}
+
+/// Longest life of a ticket key: rustls' own.
+pub const MAX_ROTATE: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Certificates of clients.
+#[derive(Debug, Clone)]
+pub struct ClientAuth {
+    /// Authorities that issue them.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Revocation lists; with any, a certificate whose issuer has no list is accepted.
+    pub revocations: Vec<CertificateRevocationListDer<'static>>,
+    /// Whether a client without a certificate is refused.
+    pub is_required: bool,
+}
+
+/// Why a listener's TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// An authority's certificate or a revocation list is unusable.
+    #[error("client authorities: {0}")]
+    ClientAuth(String),
+    /// Anything else that rustls refuses.
+    #[error("{0}")]
+    Rustls(#[from] rustls::Error),
+}
+
+/// What accepts connections: immutable, shared by all workers, replaced whole on reload.
+#[derive(Clone)]
+pub struct Listener {
+    pub(crate) config: Arc<ServerConfig>,
+    /// Certificates by name.
+    pub names: Arc<Names>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("names", &self.names.to_string()).finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// A listener with this policy, whose ticket keys come from `tickets`.
+    ///
+    /// # Errors
+    /// What cannot be used.
+    pub fn new(options: &Options, tickets: &Tickets) -> Result<Self, ServerError> {
+        let builder =
+            ServerConfig::builder_with_provider(provider()).with_protocol_versions(options.min_version.and_newer())?;
+        let builder = match &options.client_auth {
+            None => builder.with_no_client_auth(),
+            Some(auth) => {
+                let fail = |error: &dyn fmt::Display| ServerError::ClientAuth(error.to_string());
+                let mut roots = RootCertStore::empty();
+                for authority in &auth.authorities {
+                    roots.add(authority.clone()).map_err(|error| fail(&error))?;
+                }
+                let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+                if !auth.revocations.is_empty() {
+                    verifier = verifier.with_crls(auth.revocations.iter().cloned()).allow_unknown_revocation_status();
+                }
+                if !auth.is_required {
+                    verifier = verifier.allow_unauthenticated();
+                }
+                builder.with_client_cert_verifier(verifier.build().map_err(|error| fail(&error))?)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(Resolver(options.names.clone())));
+        config.alpn_protocols = ids(&options.alpn);
+        // Sessions lie with the client, sealed: nothing is stored here for a client that never comes back.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = options.tickets;
+        if options.tickets > 0 {
+            config.ticketer = tickets.for_policy(options)?;
+        }
+        // Early data can be replayed (RFC 8446 section 8).
+        config.max_early_data_size = 0;
+        Ok(Listener { config: Arc::new(config), names: options.names.clone() })
+    }
+
+    /// Whether there is a certificate for a client that asks for this name, or for none.
+    pub(crate) fn knows(&self, name: Option<&str>) -> bool {
+        self.names.has_certificate_for(name)
+    }
+}
+
+/// Ticket keys of a process, which outlive reloads. There is one set for each client-authentication policy: if two policies shared one,
+/// a session made without a certificate could be resumed where one is required.
+#[derive(Default)]
+pub struct Tickets(Mutex<HashMap<[u8; 32], Arc<dyn ProducesTickets>>>);
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tickets")
+    }
+}
+
+impl Tickets {
+    fn for_policy(&self, options: &Options) -> Result<Arc<dyn ProducesTickets>, rustls::Error> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let policy = fingerprint(options);
+        if let Some(ticketer) = known.get(&policy) {
+            return Ok(ticketer.clone());
+        }
+        let lifetime = options.rotate.min(MAX_ROTATE).as_secs().max(1);
+        let ticketer = TicketRotator::new(u32::try_from(lifetime).unwrap_or(u32::MAX), || {
+            Ok(Box::new(Shared(Ticketer::new().map_err(|_| rustls::crypto::GetRandomFailed)?)))
+        })?;
+        let ticketer: Arc<dyn ProducesTickets> = Arc::new(ticketer);
+        known.insert(policy, ticketer.clone());
+        Ok(ticketer)
+    }
+
+    /// Forgets the keys of policies that none of `listeners` has.
+    pub fn retain<'a>(&self, listeners: impl IntoIterator<Item = &'a Options>) {
+        let used: Vec<_> = listeners.into_iter().map(fingerprint).collect();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|policy, _| used.contains(policy));
+    }
+}
+
+/// What tells client-authentication policies apart.
+fn fingerprint(options: &Options) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(options.rotate.as_nanos().to_be_bytes());
+    if let Some(auth) = &options.client_auth {
+        hash.update([1, u8::from(auth.is_required)]);
+        for part in auth.authorities.iter().map(|der| der.as_ref()).chain(auth.revocations.iter().map(AsRef::as_ref)) {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    hash.finalize().into()
+}
+
+/// One generation of ticket keys.
+#[derive(Debug)]
+struct Shared(Arc<dyn ProducesTickets>);
+
+impl ProducesTickets for Shared {
+    fn enabled(&self) -> bool {
+        self.0.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.0.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.0.encrypt(plain)
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        self.0.decrypt(cipher)
+    }
+}
