@@ -260,6 +260,54 @@ fn what_follows_a_refused_request_is_never_read_as_one() {
     assert!(upstream.requests().iter().all(|request| !request.complete));
 }
 
+/// Rules 17 and 25: after a failure in the middle of an upload the gateway knows how much of the body is still to come. A decoder that began
+/// anew would take the bytes behind the body for its rest, and read on in the middle of the next request.
+#[test]
+fn what_follows_a_body_whose_upstream_failed_is_read_from_its_first_byte() {
+    const SENT: usize = 5_000;
+    let upstream = Upstream::connections(|conn| {
+        let head = conn.read_head()?;
+        match head.head.target() {
+            "/upload" => {
+                let mut body = 0;
+                while body < SENT {
+                    body += conn.read_raw()?.len();
+                }
+                Ok(())
+            }
+            _ => {
+                conn.respond(200, &[("Connection", "close")], "hello")?;
+                conn.stall()
+            }
+        }
+    });
+    let weir = gateway(&upstream);
+    let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (framing, start, end) in [
+        ("Content-Length: 20000", String::new(), String::new()),
+        ("Transfer-Encoding: chunked", "4e20\r\n".to_owned(), "\r\n0\r\n\r\n".to_owned()),
+    ] {
+        let mut client = weir.connect();
+        client.send(format!("POST /upload HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{start}{}", "b".repeat(SENT)));
+        let reply = client.read_response();
+        assert_eq!(reply.status(), 502);
+        // As far from its own beginning as the part of the first body that was sent: where a decoder that began anew would read on.
+        let head = "POST /next HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\n";
+        let padding = "c".repeat(SENT - head.len());
+        let body = format!("{padding}{smuggled}{smuggled}");
+        let next = format!("{head}{body}{}", "d".repeat(9000 - body.len()));
+        let _ = client.try_send(format!("{}{end}{next}", "b".repeat(20_000 - SENT)));
+        if reply.field("connection") == Some("close") {
+            client.half_close();
+            client.expect_closed();
+        } else {
+            assert_eq!(client.read_response().text(), "hello");
+        }
+    }
+    let targets: Vec<String> = upstream.requests().iter().map(|request| request.head.target().to_owned()).collect();
+    assert_eq!(targets, ["/upload", "/next", "/upload"]);
+}
+
 /// Rule 18, RFC 9110 section 7.8: until a 101 that was asked for it is all HTTP.
 #[test]
 fn an_upgrade_that_is_declined_stays_http_and_one_unasked_is_a_502() {

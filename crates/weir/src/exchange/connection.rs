@@ -9,6 +9,7 @@ use super::Next;
 use super::buffer::Buffer;
 use super::downstream::{ClientIo, Downstream, Waited};
 use super::identity::Client;
+use super::pump::Pump;
 use super::reply::{self, Framing};
 use super::stream::Outgoing;
 use crate::error::{Error, Reason};
@@ -39,8 +40,12 @@ pub async fn serve<C: ClientIo>(worker: Rc<Worker>, stream: C, client: Client) {
         is_first = false;
         match next {
             Next::KeepAlive => {}
-            Next::Drain(bytes) if drain(&worker, &mut down, bytes).await => {}
-            Next::Close | Next::Drain(_) => return give_back(&worker, down),
+            Next::Drain(body) => {
+                if !drain(&worker, &mut down, body).await {
+                    return give_back(&worker, down);
+                }
+            }
+            Next::Close => return give_back(&worker, down),
             Next::Linger => {
                 down.deadline.set(Some(LINGER));
                 down.linger(&worker.buffers, LINGER_BYTES).await;
@@ -159,17 +164,15 @@ async fn refuse<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, error: E
     if down.flush().await.is_ok() { Next::Linger } else { Next::Abort }
 }
 
-/// Reads `left` bytes of a body that nobody wants. False when they do not come.
-async fn drain<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, mut left: u64) -> bool {
+/// Reads the rest of a body that nobody wants. False when it does not come, or breaks a rule.
+async fn drain<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, mut body: Pump) -> bool {
     down.deadline.set(Some(LINGER));
     loop {
-        let here = down.buffer.filled().len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        down.buffer.consume(here);
-        left -= here as u64;
-        if left == 0 {
-            return true;
+        match body.skip(&mut down.buffer) {
+            Ok(true) => return true,
+            Ok(false) => down.buffer.rewind(0),
+            Err(_) => return false,
         }
-        down.buffer.rewind(0);
         if std::future::poll_fn(|cx| down.poll_fill(cx, &worker.buffers)).await != Waited::Bytes {
             return false;
         }

@@ -20,7 +20,7 @@ pub mod tunnel;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use h1::{BodyDecoder, BodyEvent, BodyKind, Expect, Known, Method, TargetForm};
+use h1::{BodyKind, Expect, Known, Method, TargetForm};
 
 use crate::config::RouteId;
 use crate::error::{Error, Reason};
@@ -35,15 +35,16 @@ use crate::server::snapshot::Snapshot;
 use crate::server::worker::{Scratch, Worker};
 use cached::CacheSide;
 use downstream::{ClientIo, Downstream};
+use pump::Pump;
 use reply::{Framing, Prepared};
 
 /// What becomes of a client connection after an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Next {
     /// The next request may come.
     KeepAlive,
-    /// The next request may come after so many bytes of this one's body, which nobody wants.
-    Drain(u64),
+    /// The next request may come after the rest of this one's body, which nobody wants.
+    Drain(Pump),
     /// Close; everything that the client sent was read.
     Close,
     /// Close, but first read what the client is still sending, so that the answer reaches it.
@@ -87,12 +88,10 @@ pub struct Exchange<'w, C> {
     /// Whether this is the connection's last exchange.
     pub close: bool,
     answer: Answer,
-    /// Bytes of an unwanted body that are read after the answer.
-    undrained: u64,
-    /// Whether the request's body was read to its end.
-    body_read: bool,
-    /// Whether part of the body was sent to an upstream and is no longer at hand.
-    body_gone: bool,
+    /// The request's body: the one decoder of it, from its first byte to its last.
+    pub(crate) body: Pump,
+    /// The rest of the body is read after the response, and the connection lives on.
+    drains: bool,
     /// Whether the client was asked for its body (100).
     continued: bool,
     aborts: bool,
@@ -113,7 +112,8 @@ struct Journal {
     /// 0: the gateway itself, else 1 + position in the route's choices.
     slot: usize,
     attempts: u32,
-    request_body_bytes: u64,
+    /// Bytes from the client after a switch of protocols.
+    tunnelled_bytes: u64,
     response_bytes: u64,
     upstream_ns: Option<u64>,
     overhead_ns: Option<u64>,
@@ -126,7 +126,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     pub fn begin(worker: &'w Worker, down: &'w mut Downstream<C>, scratch: &'w mut Scratch) -> Self {
         let snapshot = worker.snapshot.borrow().clone();
         let close = !scratch.request.keep_alive || worker.draining.get();
-        let body_read = scratch.request.body == BodyKind::None;
+        let kind = scratch.request.body;
         scratch.request_id.clear();
         scratch.logged_target.clear();
         scratch.answer_lines.clear();
@@ -141,9 +141,8 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             is_preflight: false,
             close,
             answer: Answer::None,
-            undrained: 0,
-            body_read,
-            body_gone: false,
+            body: Pump::new(kind, kind, None),
+            drains: false,
             continued: false,
             aborts: false,
             cache: CacheSide::default(),
@@ -252,7 +251,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     fn expects_continue(&self) -> bool {
         self.scratch.request.expect == Expect::Continue
             && !self.continued
-            && !self.body_read
+            && !self.body.has_read_all()
             && self.down.buffer.is_empty()
     }
 
@@ -358,45 +357,29 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         Ok(())
     }
 
-    /// Uses up a body that the gateway has no use for, as far as it is here already. If the rest is small it is read after the answer;
+    /// Drops a body that the gateway has no use for, as far as it is here already. If the rest is small it is read after the response;
     /// else the connection closes (rule 17 of the safety rules: it is never parsed as a request).
     fn skip_body(&mut self) {
-        if self.body_read {
-            return;
-        }
-        let mut decoder = BodyDecoder::new(self.scratch.request.body);
-        while let Ok((consumed, event)) = decoder.decode(self.down.buffer.filled()) {
-            self.down.buffer.consume(consumed);
-            match event {
-                BodyEvent::Data(range) => self.log.request_body_bytes += range.len() as u64,
-                BodyEvent::End => {
-                    self.body_read = true;
-                    return;
-                }
-                BodyEvent::NeedMore => break,
-            }
-        }
-        match decoder.remaining() {
+        match (self.body.skip(&mut self.down.buffer), self.body.remaining()) {
+            (Ok(true), _) => {}
             // Whoever waits for a 100 will not send it now.
-            Some(rest) if rest <= DRAINED_BYTES && !self.expects_continue() => {
-                self.undrained = rest;
-                self.body_read = true;
-            }
+            (Ok(false), Some(rest)) if rest <= DRAINED_BYTES && !self.expects_continue() => self.drains = true,
             _ => self.close = true,
         }
     }
 
-    /// Records the exchange and says what becomes of the connection.
+    /// Records the exchange and says what becomes of the connection: it goes on only where the end of the body is known.
     pub fn finish(mut self) -> Next {
         self.record();
         self.scratch.limits.release();
-        match (self.answer, self.body_read, self.close) {
-            _ if self.aborts => Next::Abort,
-            (Answer::None | Answer::Begun, _, _) => Next::Abort,
-            (Answer::Complete, true, false) if self.undrained > 0 => Next::Drain(self.undrained),
-            (Answer::Complete, true, false) => Next::KeepAlive,
-            (Answer::Complete, true, true) if self.undrained == 0 => Next::Close,
-            (Answer::Complete, _, _) => Next::Linger,
+        if self.aborts || self.answer != Answer::Complete {
+            return Next::Abort;
+        }
+        match self.body.skip(&mut self.down.buffer) {
+            Ok(true) if self.close => Next::Close,
+            Ok(true) => Next::KeepAlive,
+            Ok(false) if self.drains && !self.close => Next::Drain(self.body),
+            _ => Next::Linger,
         }
     }
 
@@ -407,7 +390,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         let record = Record {
             upstream_slot: self.log.slot,
             status: self.log.status,
-            request_bytes: head_bytes + self.log.request_body_bytes,
+            request_bytes: head_bytes + self.body.bytes + self.log.tunnelled_bytes,
             response_bytes: self.log.response_bytes,
             total_ns,
             upstream_ns: self.log.upstream_ns,

@@ -66,7 +66,7 @@ impl Failed {
             failure: kind,
             idempotent: x.scratch.request.method.is_idempotent(),
             sent: self.sent,
-            body_replayable: !x.body_gone,
+            body_replayable: x.body.is_replayable(),
             reply_started: self.reply_started,
         }
     }
@@ -233,7 +233,7 @@ async fn attempt<C: ClientIo>(
 fn is_stale<C: ClientIo>(x: &Exchange<'_, C>, failed: &Failed) -> bool {
     failed.kind == Some(FailureKind::Reset)
         && !failed.reply_started
-        && !x.body_gone
+        && x.body.is_replayable()
         && x.scratch.request.method.is_idempotent()
 }
 
@@ -284,16 +284,18 @@ async fn converse<C: ClientIo>(
     up: &mut UpstreamSide,
     number: u32,
 ) -> Result<bool, Failed> {
+    let keep = x.scratch.request.end;
+    let limit = x.body_limit();
+    if !x.body.restart(&mut x.down.buffer, keep, limit) {
+        let error = Error::new(Reason::BadResponse, "the request body cannot be sent a second time");
+        return Err(Failed { kind: None, ..Failed::new(error, false, false) });
+    }
     let upgrade = wanted_upgrade(x, plan.action);
     write_request_head(x, plan, lease, up, upgrade);
     if x.expects_continue() {
         send_continue(x).await.map_err(|error| Failed::new(error, false, false))?;
     }
 
-    let kind = x.scratch.request.body;
-    let keep = x.scratch.request.end;
-    x.down.buffer.seek(keep);
-    let mut request = Pump::new(kind, kind, x.body_limit());
     let per_try = plan.choice.timeouts.per_try;
     let timing = Timing {
         client_idle: plan.snapshot.config().server.body_idle_timeout,
@@ -302,15 +304,12 @@ async fn converse<C: ClientIo>(
         try_due: per_try.map_or(u64::MAX, |per_try| clock::turn_ns().saturating_add(nanos(per_try))),
         total_due: plan.total_due,
     };
-    let mut talk = Conversation::new(&mut *x.down, up, &mut request, keep, &x.worker.buffers, timing);
+    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing);
     let head = &mut x.scratch.response;
     let got_head = final_head(&mut talk, head, &x.scratch.request).await;
     let sent = talk.has_sent();
     let sent_at = talk.sent_at;
     let request_sent = talk.request_sent;
-    x.body_gone = !request.is_replayable();
-    x.log.request_body_bytes = request.bytes;
-    x.body_read = request.has_read_all();
     got_head.map_err(|error| Failed::new(error, sent, !up.buffer.is_empty()))?;
     let latency = clock::turn_ns().saturating_sub(sent_at);
     lease.first_byte(Duration::from_nanos(latency), moment());
@@ -354,13 +353,13 @@ async fn converse<C: ClientIo>(
     };
 
     // The head says how long the connection lives, so what it depends on is decided now.
-    x.close |= !x.body_read;
+    x.close |= !x.body.has_read_all();
     let framing = if keeping.is_none() { write_response_head(x, plan, up, lease) } else { BodyKind::None };
     let head_bytes = if keeping.is_none() { x.down.out.bytes.len() as u64 } else { 0 };
     x.answer = Answer::Begun;
     let head = &x.scratch.response;
     let mut response = Pump::new(head.body, framing, None);
-    let mut talk = Conversation::new(&mut *x.down, up, &mut request, keep, &x.worker.buffers, timing);
+    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing);
     talk.request_sent = request_sent;
     talk.sent_at = sent_at;
     let result = match &mut keeping {
@@ -370,9 +369,7 @@ async fn converse<C: ClientIo>(
     let request_sent = talk.request_sent;
     let done_ns = clock::now_ns();
     x.log.ended_ns = done_ns;
-    x.log.request_body_bytes = request.bytes;
     x.log.response_bytes += head_bytes + response.bytes;
-    x.body_read = request.has_read_all();
     result.map_err(|error| Failed::new(error, true, true))?;
 
     match keeping {
@@ -529,7 +526,7 @@ async fn switch_protocols<C: ClientIo>(
     lease.success(moment());
     let keep = x.scratch.request.end;
     let moved = tunnel::run(x.down, up, keep, &x.worker.buffers, plan.choice.timeouts.tunnel_idle).await;
-    x.log.request_body_bytes += moved.up;
+    x.log.tunnelled_bytes += moved.up;
     x.log.response_bytes += moved.down;
     x.answer = Answer::Complete;
     Ok(())

@@ -1,5 +1,8 @@
 //! One direction of a body: read, decode, frame anew, write.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::task::{Context, Poll, ready};
 
@@ -26,8 +29,14 @@ pub enum PumpError {
 
 /// Brings one body from a source to a sink, a buffer at a time: what was read is written before more is read, so memory stays flat
 /// and each piece passes at once.
+///
+/// A request body has one pump from its first byte to its last, whatever becomes of the exchange: attempts send from it
+/// ([`restart`](Self::restart)), and what no attempt sends is dropped by it ([`skip`](Self::skip)). So there is one decoder, and one
+/// position in the client's bytes.
 #[derive(Debug)]
 pub struct Pump {
+    /// How the source frames the body.
+    source: BodyKind,
     decoder: BodyDecoder,
     /// Whether the sink gets chunks.
     chunks: bool,
@@ -49,6 +58,7 @@ impl Pump {
     /// A pump for a body that comes framed as `source` and goes out framed as `sink`.
     pub fn new(source: BodyKind, sink: BodyKind, limit: Option<u64>) -> Self {
         Pump {
+            source,
             decoder: BodyDecoder::new(source),
             chunks: sink == BodyKind::Chunked,
             forwarded: 0,
@@ -68,6 +78,43 @@ impl Pump {
     /// Whether all that was taken so far still lies in the source's buffer.
     pub fn is_replayable(&self) -> bool {
         !self.has_read
+    }
+
+    /// Goes back to the first byte of a body that is forwarded with the framing it came with; that byte lies at `start` of `buffer`. False,
+    /// and nothing changes, when a part of the body is no longer there.
+    #[must_use]
+    pub fn restart(&mut self, buffer: &mut Buffer, start: usize, limit: Option<u64>) -> bool {
+        if self.has_read {
+            return false;
+        }
+        buffer.seek(start);
+        *self = Pump::new(self.source, self.source, limit);
+        true
+    }
+
+    /// Drops what `buffer` holds of the body, also what was meant for a sink and is not written: afterwards the buffer begins with the first byte
+    /// behind the body (`Ok(true)`), or holds nothing more of it (`Ok(false)`).
+    ///
+    /// # Errors
+    /// The rule that the body breaks: where it ends cannot be known.
+    #[inline]
+    pub fn skip(&mut self, buffer: &mut Buffer) -> Result<bool, ParseError> {
+        buffer.consume(std::mem::take(&mut self.forwarded));
+        while !self.ended {
+            let (consumed, event) = self.decoder.decode(buffer.filled())?;
+            buffer.consume(consumed);
+            match event {
+                BodyEvent::Data(range) => self.bytes += range.len() as u64,
+                BodyEvent::NeedMore => break,
+                BodyEvent::End => self.ended = true,
+            }
+        }
+        Ok(self.ended)
+    }
+
+    /// Body bytes that were not decoded yet, where that is known.
+    pub fn remaining(&self) -> Option<u64> {
+        self.decoder.remaining()
     }
 
     /// Decodes what `buffer` holds and puts it in front of the sink: small pieces are appended to `out`, a large plain one is left in
@@ -90,6 +137,8 @@ impl Pump {
                 BodyEvent::Data(range) => {
                     self.bytes += range.len() as u64;
                     if self.bytes > self.limit {
+                        // The decoder has passed them, so the buffer does.
+                        buffer.consume(consumed);
                         return Err(PumpError::TooLarge);
                     }
                     if self.chunks {

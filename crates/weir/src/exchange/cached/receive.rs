@@ -167,7 +167,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
     fields.clear();
     head::store(policy, lines, &effective, times.received_ms, fields);
     let tag_fields = &cache.cache.settings.tags[..];
-    let body = whole_body(&x.scratch.response, x.body_read, buffer.filled());
+    let body = whole_body(&x.scratch.response, x.body.has_read_all(), buffer.filled());
     let head = Head::new(
         (terms, lead.asked.class),
         (fields, body.unwrap_or_default()),

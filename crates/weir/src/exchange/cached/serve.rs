@@ -69,7 +69,7 @@ pub(super) fn begin_delivery<C: ClientIo>(
     reader: Reader,
     outcome: Outcome,
 ) -> Delivery {
-    x.close |= !x.body_read;
+    x.close |= !x.body.has_read_all();
     let lines = LiveLines::new(&x.scratch.request.fields, x.down.buffer.whole());
     // A request for a part neither leads nor follows: its own fields were passed on.
     let whole = Asked { has_range: false, ..*asked };
