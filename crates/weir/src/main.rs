@@ -5,7 +5,7 @@ mod cli;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use weir::server::{self, Source, StartError};
+use weir::server::{self, ServeError, Source};
 
 fn main() -> ExitCode {
     match cli::parse() {
@@ -22,7 +22,7 @@ fn serve(config: Option<PathBuf>) -> ExitCode {
         Err(error) => {
             match &error {
                 // Each line of these begins with the place, for editors to jump to.
-                StartError::Config(error) => eprintln!("{error}"),
+                ServeError::Config(error) => eprintln!("{error}"),
                 error => eprintln!("weir: {error}"),
             }
             ExitCode::from(error.exit_code())

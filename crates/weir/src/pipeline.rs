@@ -63,14 +63,15 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
             x.answer(&reply::Prepared::new(redirect.status, None, &fields, b"")).await
         }
         Action::Builtin(builtin) => {
-            let body = match builtin {
-                Builtin::Healthz => x.worker.shared.healthz(),
-                Builtin::Cachez => match x.worker.shared.cachez() {
-                    Some(counts) => cachez(&counts),
+            let shared = &x.worker.shared;
+            let (status, body) = match builtin {
+                Builtin::Healthz => (if shared.is_ready() { 200 } else { 503 }, shared.healthz()),
+                Builtin::Cachez => match shared.cachez() {
+                    Some(counts) => (200, cachez(&counts)),
                     None => return Err(Error::new(Reason::NotFound, "no cache is configured")),
                 },
             };
-            x.answer(&reply::Prepared::new(200, Some("application/json"), b"", &body)).await
+            x.answer(&reply::Prepared::new(status, Some("application/json"), b"", &body)).await
         }
     }
 }

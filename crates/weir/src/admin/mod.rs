@@ -45,8 +45,8 @@ pub trait Control: Send + Sync + 'static {
     fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, String>> + Send + '_>>;
     /// Counts of the cache, for `/cachez`; none when there is no cache.
     fn cachez(&self) -> Option<Cachez>;
-    /// Whether the process only finishes what it has begun; `/healthz` says 503 then.
-    fn is_draining(&self) -> bool;
+    /// Whether load balancers should send requests here; `/healthz` says 503 if not.
+    fn is_ready(&self) -> bool;
     /// What the rate limits know of a key, for `/limits`.
     fn limits(
         &self,

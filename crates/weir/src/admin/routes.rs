@@ -105,7 +105,7 @@ fn bad_question(error: &BadQuestion) -> Response {
 }
 
 async fn healthz(State(control): Shared) -> Response {
-    let ok = !control.is_draining();
+    let ok = control.is_ready();
     let mut body = Vec::with_capacity(256);
     write_healthz(&mut body, ok, control.metrics().uptime_ms(), &control.upstreams(), control.redis().as_deref());
     json(if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body)

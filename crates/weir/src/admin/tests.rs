@@ -66,8 +66,8 @@ impl Control for Process {
         Box::pin(async move { Ok(question.key) })
     }
 
-    fn is_draining(&self) -> bool {
-        self.draining.load(Relaxed)
+    fn is_ready(&self) -> bool {
+        !self.draining.load(Relaxed)
     }
 
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -32,11 +33,21 @@ pub fn bind(address: SocketAddr, count: usize) -> io::Result<Group> {
     let mut group = Group { address, sockets };
     group.address = group.sockets[0].local_addr()?;
     group.grow(count)?;
+    group.sockets.iter().try_for_each(activate)?;
     Ok(group)
 }
 
+/// Lets a bound socket listen. For one that listens already nothing changes.
+///
+/// # Errors
+/// The system's.
+pub fn activate(socket: &impl AsFd) -> io::Result<()> {
+    socket2::SockRef::from(socket).listen(BACKLOG)
+}
+
 impl Group {
-    /// Binds further sockets until there are `count`.
+    /// Binds further sockets until there are `count`. They get no connections before [`activate`]: a process that cannot start after all
+    /// would lose them.
     ///
     /// # Errors
     /// The system's.
@@ -45,7 +56,6 @@ impl Group {
             let socket = new_socket(self.address)?;
             socket.set_reuse_port(true)?;
             socket.bind(&self.address.into())?;
-            socket.listen(BACKLOG)?;
             self.sockets.push(socket.into());
         }
         Ok(())

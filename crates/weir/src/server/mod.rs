@@ -1,7 +1,9 @@
 //! Life of the process: workers, listeners, signals, reload, drain, take-over.
 
 pub mod clock;
+pub mod control;
 pub mod deadline;
+pub mod error;
 pub mod listen;
 pub mod process;
 pub mod reload;
@@ -11,6 +13,8 @@ pub mod snapshot;
 pub mod takeover;
 pub mod wakeups;
 pub mod worker;
+pub mod workers;
 
-pub use process::{StartError, serve};
+pub use error::ServeError;
+pub use process::serve;
 pub use reload::Source;

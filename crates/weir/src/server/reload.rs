@@ -281,8 +281,8 @@ impl Control for Controller {
         })
     }
 
-    fn is_draining(&self) -> bool {
-        self.shared.is_draining()
+    fn is_ready(&self) -> bool {
+        self.shared.is_ready()
     }
 
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {

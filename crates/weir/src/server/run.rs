@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -11,7 +12,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::spawn_local;
 
 use super::clock;
-use super::shared::{Message, Shared};
+use super::listen;
+use super::shared::{Message, Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use super::wakeups;
 use super::worker::Worker;
@@ -28,17 +30,15 @@ const IDLE_GRACE: Duration = Duration::from_secs(2);
 /// How often idle upstream connections are looked through and the log is flushed.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
-/// Runs a worker until it has drained.
-///
-/// # Errors
-/// When the thread's runtime cannot be made.
+/// Runs a worker until it has drained. Tells `ready` when it is set up, or why it could not be; it accepts from [`Message::Accept`] on.
 pub fn run(
     index: usize,
     listeners: Vec<StdListener>,
     shared: Arc<Shared>,
     mailbox: UnboundedReceiver<Message>,
     seed: u64,
-) -> std::io::Result<()> {
+    ready: &Sender<std::io::Result<()>>,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -47,31 +47,58 @@ pub fn run(
             wakeups::rest();
         })
         .on_thread_unpark(clock::turn)
-        .build_local(tokio::runtime::LocalOptions::default())?;
+        .build_local(tokio::runtime::LocalOptions::default());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(ready.send(Err(error))),
+    };
     clock::turn();
     runtime.block_on(async move {
+        // Only to see that it can be done. A socket that does not listen yet must not stay registered: it reports the end of the stream, which
+        // tokio never forgets.
+        let register = |listener| TcpListener::from_std(listener)?.into_std();
+        let listeners = match listeners.into_iter().map(register).collect() {
+            Ok(listeners) => listeners,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
         let metrics = shared.metrics().shard(index);
         let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None, None);
         wakeups::coalesce(snapshot.config().server.coalesce);
         let worker = Worker::new(index, shared, snapshot, metrics, seed);
         worker.deadlines.count_early(worker.metrics.early_deadline_counter());
         spawn_local(worker.deadlines.clone().run());
-        let mut accepting = Vec::new();
-        for listener in listeners {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => accepting.push(spawn_local(accept(worker.clone(), listener))),
-                Err(error) => tracing::error!(%error, "a listener cannot be used"),
-            }
-        }
-        follow(&worker, mailbox).await;
-        accepting.iter().for_each(tokio::task::JoinHandle::abort);
+        let _ = ready.send(Ok(()));
+        let mut accepting = Accepting { listeners, tasks: Vec::new() };
+        follow(&worker, mailbox, &mut accepting).await;
+        drop(accepting);
         drain(&worker).await;
     });
-    Ok(())
+}
+
+/// The listeners of a worker, and the tasks that accept from them.
+struct Accepting {
+    listeners: Vec<StdListener>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Accepting {
+    fn begin(&mut self, worker: &Rc<Worker>) -> std::io::Result<()> {
+        for listener in self.listeners.drain(..) {
+            listen::activate(&listener)?;
+            self.tasks.push(spawn_local(accept(worker.clone(), TcpListener::from_std(listener)?)));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
 }
 
 /// Follows messages until the worker is told to drain.
-async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
+async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, accepting: &mut Accepting) {
     let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
     housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -86,6 +113,12 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>) {
                     };
                     wakeups::coalesce(snapshot.config().server.coalesce);
                     *worker.snapshot.borrow_mut() = Rc::new(snapshot);
+                }
+                Some(Message::Accept) => {
+                    if let Err(error) = accepting.begin(worker) {
+                        tracing::error!(%error, "cannot listen");
+                        return;
+                    }
                 }
                 Some(Message::Serve(stream, peer)) => match TcpStream::from_std(stream) {
                     Ok(stream) => serve(worker, stream, peer),
@@ -173,30 +206,38 @@ fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     let workers = worker.shared.workers();
     let own = worker.handle();
     let mine = own.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    let mut stream = Some(stream);
     if workers.len() > 1 {
         let mean = worker.shared.connections().div_ceil(workers.len());
         if mine > mean + mean / 8 {
             let least = workers.iter().min_by_key(|other| other.connections.load(Ordering::Relaxed));
             if let Some(least) = least.filter(|least| least.connections.load(Ordering::Relaxed) + 1 < mine) {
-                match stream.into_std() {
-                    Ok(stream) => {
-                        own.connections.fetch_sub(1, Ordering::Relaxed);
-                        least.connections.fetch_add(1, Ordering::Relaxed);
-                        worker.metrics.connection_handed_over();
-                        if least.tell(Message::Serve(stream, peer)).is_err() {
-                            least.connections.fetch_sub(1, Ordering::Relaxed);
-                        }
-                    }
-                    Err(error) => {
-                        own.connections.fetch_sub(1, Ordering::Relaxed);
-                        tracing::warn!(%error, "cannot hand a connection over");
-                    }
-                }
-                return;
+                stream = stream.and_then(|stream| hand_over(least, stream, peer));
             }
         }
     }
-    serve(worker, stream, peer);
+    match stream {
+        Some(stream) => serve(worker, stream, peer),
+        None => {
+            own.connections.fetch_sub(1, Ordering::Relaxed);
+            worker.metrics.connection_handed_over();
+        }
+    }
+}
+
+/// Hands a connection to another worker; returns it when that one has ended.
+fn hand_over(to: &WorkerHandle, stream: TcpStream, peer: SocketAddr) -> Option<TcpStream> {
+    let stream = match stream.into_std() {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%error, "cannot hand a connection over");
+            return None;
+        }
+    };
+    to.connections.fetch_add(1, Ordering::Relaxed);
+    let Err(Message::Serve(stream, _)) = to.tell(Message::Serve(stream, peer)) else { return None };
+    to.connections.fetch_sub(1, Ordering::Relaxed);
+    TcpStream::from_std(stream).inspect_err(|error| tracing::warn!(%error, "a connection was lost")).ok()
 }
 
 /// Serves a connection that this worker's count of connections holds already, if the process may have one more. One that is turned
@@ -254,5 +295,27 @@ impl Drop for Open {
         if let Some(client) = self.counted {
             self.worker.shared.release_client(client);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_an_ended_worker_cannot_have_comes_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mailbox, messages) = tokio::sync::mpsc::unbounded_channel();
+        let other = WorkerHandle::new(mailbox);
+        let _client = TcpStream::connect(address).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        assert!(hand_over(&other, stream, peer).is_none());
+        assert_eq!(other.connections.load(Ordering::Relaxed), 1);
+        drop(messages);
+        let _client = TcpStream::connect(address).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        assert!(hand_over(&other, stream, peer).is_some());
+        assert_eq!(other.connections.load(Ordering::Relaxed), 1);
     }
 }

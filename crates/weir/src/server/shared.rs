@@ -21,6 +21,8 @@ use crate::policy::cache::store::Memory;
 pub enum Message {
     /// Follow this configuration from the next request on.
     Reload(Arc<Generation>),
+    /// Accept connections: all workers could be set up.
+    Accept,
     /// Serve a connection that another worker accepted.
     Serve(TcpStream, SocketAddr),
     /// Do something that needs what only the worker has.
@@ -46,7 +48,8 @@ pub struct Shared {
     generation: Mutex<Arc<Generation>>,
     workers: Vec<WorkerHandle>,
     per_client: Mutex<HashMap<IpAddr, usize>>,
-    draining: AtomicBool,
+    /// Whether load balancers should send requests here.
+    ready: AtomicBool,
     metrics: Metrics,
     access_log: Option<AccessLog>,
 }
@@ -59,12 +62,11 @@ impl Shared {
         metrics: Metrics,
         access_log: Option<AccessLog>,
     ) -> Arc<Self> {
-        let handle = |mailbox| WorkerHandle { connections: AtomicUsize::new(0), mailbox };
         Arc::new(Shared {
             generation: Mutex::new(generation),
-            workers: mailboxes.into_iter().map(handle).collect(),
+            workers: mailboxes.into_iter().map(WorkerHandle::new).collect(),
             per_client: Mutex::default(),
-            draining: AtomicBool::new(false),
+            ready: AtomicBool::new(true),
             metrics,
             access_log,
         })
@@ -83,13 +85,17 @@ impl Shared {
 
     /// Makes all workers end.
     pub fn drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
         self.tell_all(|| Message::Drain);
     }
 
-    /// Whether the process is on its way out.
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+    /// Lets health endpoints say that this process will end. Not after a take-over: its address goes on being served.
+    pub fn refuse_readiness(&self) {
+        self.ready.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether load balancers should send requests here.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
     }
 
     /// Tells every worker.
@@ -126,7 +132,7 @@ impl Shared {
         let generation = self.generation();
         let upstreams = generation.upstreams.snapshot();
         let redis = generation.redis.as_deref();
-        write_healthz(&mut document, !self.is_draining(), self.metrics.uptime_ms(), &upstreams, redis);
+        write_healthz(&mut document, self.is_ready(), self.metrics.uptime_ms(), &upstreams, redis);
         document
     }
 
@@ -185,6 +191,11 @@ impl Shared {
 }
 
 impl WorkerHandle {
+    /// A worker without connections that reads this mailbox.
+    pub fn new(mailbox: UnboundedSender<Message>) -> Self {
+        WorkerHandle { connections: AtomicUsize::new(0), mailbox }
+    }
+
     /// Puts a message into the worker's mailbox; gives it back when the worker has ended.
     ///
     /// # Errors

@@ -1,16 +1,20 @@
 //! Take-over: a newly started process receives the listening sockets of the running one, which then drains.
 //!
-//! The sockets themselves change hands over a Unix socket (SCM_RIGHTS). Binding new ones beside the old and closing those would reset
-//! what waits in their queues: the kernel does not move it to the other members of a SO_REUSEPORT group.
+//! The sockets themselves change hands over a Unix socket (SCM_RIGHTS): those for clients, the admin listener's, and the Unix socket
+//! itself. Binding new ones beside the old and closing those would reset what waits in their queues: the kernel does not move it to
+//! the other members of a SO_REUSEPORT group. Nor could the new process bind the admin address while the old one holds it.
 //!
 //! ```text
 //!   new                                   old
 //!    connect  ------------------------>
-//!             <-- addresses, sockets --    one message per address: "ADDRESS COUNT\n" with COUNT descriptors; then "end\n"
-//!    start workers on them
+//!             <-- lines with sockets --    "listen ADDRESS COUNT\n", "admin ADDRESS 1\n", "control - 1\n", "end\n"
+//!    all that can fail is done
 //!             --- "ready\n" ---------->
 //!             <-- "draining\n" --------    stops accepting; connections in the shared queues go to the new process
 //! ```
+//!
+//! Until "ready" the old process serves as before, whatever becomes of the new one. A line of a kind that is not known is skipped, with its
+//! sockets.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -30,20 +34,45 @@ use super::listen::Group;
 /// Most descriptors in one message; the kernel's own bound is 253.
 const DESCRIPTORS: usize = 128;
 /// How long either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sockets that were taken over, and the way back to the process that gave them.
-pub struct TakenOver {
-    /// The sockets by address.
+/// All listening sockets of a process.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// Those for clients, by address.
     pub groups: Vec<Group>,
-    old: UnixStream,
+    /// The admin listener.
+    pub admin: Option<TcpListener>,
+    /// The Unix socket of take-overs.
+    pub control: Option<UnixListener>,
 }
 
-/// Asks the process that listens on `path` for its sockets. `None` when there is none.
+impl Sockets {
+    /// Duplicates: the same sockets under other descriptors.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Sockets> {
+        let copy = |group: &Group| -> io::Result<Group> {
+            let sockets = group.sockets.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?;
+            Ok(Group { address: group.address, sockets })
+        };
+        Ok(Sockets {
+            groups: self.groups.iter().map(copy).collect::<io::Result<_>>()?,
+            admin: self.admin.as_ref().map(TcpListener::try_clone).transpose()?,
+            control: self.control.as_ref().map(UnixListener::try_clone).transpose()?,
+        })
+    }
+}
+
+/// The way back to the process that gave its sockets.
+pub struct OldProcess(UnixStream);
+
+/// Requests the sockets of the process that listens on `path`. `None` when there is none.
 ///
 /// # Errors
 /// When there is one and it does not keep to the protocol.
-pub fn request(path: &Path) -> io::Result<Option<TakenOver>> {
+pub fn request(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {
     let old = match UnixStream::connect(path) {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
@@ -51,49 +80,56 @@ pub fn request(path: &Path) -> io::Result<Option<TakenOver>> {
         }
         Err(error) => return Err(error),
     };
-    old.set_read_timeout(Some(PATIENCE))?;
-    old.set_write_timeout(Some(PATIENCE))?;
-    let mut groups: Vec<Group> = Vec::new();
+    old.set_read_timeout(Some(STEP_TIMEOUT))?;
+    old.set_write_timeout(Some(STEP_TIMEOUT))?;
+    let mut sockets = Sockets::default();
     loop {
-        let (line, descriptors) = receive(&old)?;
-        let mut words = line.split(' ');
-        match (words.next(), words.next()) {
-            (Some("end"), _) => return Ok(Some(TakenOver { groups, old })),
-            (Some(address), Some(count)) => {
+        let (line, mut descriptors) = receive(&old)?;
+        let words: Vec<&str> = line.split(' ').collect();
+        let [kind, address, count] = words[..] else {
+            if line == "end" {
+                return Ok(Some((sockets, OldProcess(old))));
+            }
+            return Err(protocol("a kind, an address and a count"));
+        };
+        if count.parse() != Ok(descriptors.len()) {
+            return Err(protocol("the descriptors that were announced"));
+        }
+        match kind {
+            "listen" => {
                 let address: SocketAddr = address.parse().map_err(|_| protocol("an address"))?;
-                if count.parse() != Ok(descriptors.len()) {
-                    return Err(protocol("the descriptors that were announced"));
-                }
-                let sockets = descriptors.into_iter().map(TcpListener::from);
-                match groups.iter_mut().find(|group| group.address == address) {
-                    Some(group) => group.sockets.extend(sockets),
-                    None => groups.push(Group { address, sockets: sockets.collect() }),
+                let received = descriptors.into_iter().map(TcpListener::from);
+                match sockets.groups.iter_mut().find(|group| group.address == address) {
+                    Some(group) => group.sockets.extend(received),
+                    None => sockets.groups.push(Group { address, sockets: received.collect() }),
                 }
             }
-            _ => return Err(protocol("a line of addresses")),
+            "admin" => sockets.admin = descriptors.pop().map(TcpListener::from),
+            "control" => sockets.control = descriptors.pop().map(UnixListener::from),
+            _ => {}
         }
     }
 }
 
-impl TakenOver {
+impl OldProcess {
     /// Tells the old process that this one serves; returns once it has stopped accepting.
     ///
     /// # Errors
-    /// When it does not answer; it then goes on as before, and both serve.
+    /// When it does not confirm; it then goes on as before, and both serve.
     pub fn ready(mut self) -> io::Result<()> {
-        self.old.write_all(b"ready\n")?;
-        let mut answer = [0; 9];
-        self.old.read_exact(&mut answer)?;
-        if &answer == b"draining\n" { Ok(()) } else { Err(protocol("\"draining\"")) }
+        self.0.write_all(b"ready\n")?;
+        let mut confirmation = [0; 9];
+        self.0.read_exact(&mut confirmation)?;
+        if &confirmation == b"draining\n" { Ok(()) } else { Err(protocol("\"draining\"")) }
     }
 }
 
-/// Binds the Unix socket at `path`, over whatever lay there: the process that gave its sockets away no longer needs it.
+/// Binds the Unix socket at `path`, over whatever lay there.
 ///
 /// # Errors
 /// The system's.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
-    // Bound under another name and moved, so that at every moment somebody answers at `path`.
+    // Bound under another name and moved, so that `path` leads to a listening socket at every moment.
     let temporary = path.with_extension(format!("{}.new", std::process::id()));
     let _ = std::fs::remove_file(&temporary);
     let listener = UnixListener::bind(&temporary)?;
@@ -103,24 +139,30 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Gives the sockets to a process that asked for them, and waits until it serves. Blocks, for at most [`PATIENCE`] a step.
+/// Gives the sockets to a process that requested them, and waits until it serves. Blocks, for at most [`STEP_TIMEOUT`] a step.
 ///
 /// # Errors
 /// When the other side gives up; this process then goes on as before.
-pub fn give(stream: &UnixStream, groups: &[(SocketAddr, Vec<OwnedFd>)]) -> io::Result<()> {
+pub fn give(stream: &UnixStream, sockets: &Sockets) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    for (address, sockets) in groups {
-        for some in sockets.chunks(DESCRIPTORS) {
+    stream.set_read_timeout(Some(STEP_TIMEOUT))?;
+    stream.set_write_timeout(Some(STEP_TIMEOUT))?;
+    for group in &sockets.groups {
+        for some in group.sockets.chunks(DESCRIPTORS) {
             let descriptors: Vec<BorrowedFd<'_>> = some.iter().map(AsFd::as_fd).collect();
-            send(stream, &format!("{address} {}\n", some.len()), &descriptors)?;
+            send(stream, &format!("listen {} {}\n", group.address, some.len()), &descriptors)?;
         }
     }
+    if let Some(admin) = &sockets.admin {
+        send(stream, &format!("admin {} 1\n", admin.local_addr()?), &[admin.as_fd()])?;
+    }
+    if let Some(control) = &sockets.control {
+        send(stream, "control - 1\n", &[control.as_fd()])?;
+    }
     send(stream, "end\n", &[])?;
-    let mut answer = [0; 6];
-    (&*stream).read_exact(&mut answer)?;
-    if &answer == b"ready\n" { Ok(()) } else { Err(protocol("\"ready\"")) }
+    let mut word = [0; 6];
+    (&*stream).read_exact(&mut word)?;
+    if &word == b"ready\n" { Ok(()) } else { Err(protocol("\"ready\"")) }
 }
 
 /// Confirms that this process accepts no more.
@@ -182,21 +224,26 @@ mod tests {
 
         let group = super::super::listen::bind("127.0.0.1:0".parse().unwrap(), 3).unwrap();
         let address = group.address;
+        let admin = TcpListener::bind("127.0.0.1:0").unwrap();
+        let admin_address = admin.local_addr().unwrap();
         let waiting = std::net::TcpStream::connect(address).unwrap();
-        let listener = listen(&path).unwrap();
+        let control = listen(&path).unwrap();
+        let all = Sockets { groups: vec![group], admin: Some(admin), control: Some(control) };
         let old = std::thread::spawn(move || {
-            let (stream, _) = listener.accept().unwrap();
-            let sockets = group.sockets.into_iter().map(OwnedFd::from).collect();
-            give(&stream, &[(group.address, sockets)]).unwrap();
+            let (stream, _) = all.control.as_ref().unwrap().accept().unwrap();
+            give(&stream, &all.try_clone().unwrap()).unwrap();
             confirm(&stream).unwrap();
         });
-        let taken = request(&path).unwrap().unwrap();
+        let (taken, process) = request(&path).unwrap().unwrap();
+        assert_eq!(taken.admin.unwrap().local_addr().unwrap(), admin_address);
         assert_eq!(taken.groups.len(), 1);
         assert_eq!(taken.groups[0].address, address);
-        let sockets: Vec<TcpListener> = taken.groups[0].sockets.iter().map(|s| s.try_clone().unwrap()).collect();
+        let sockets = &taken.groups[0].sockets;
         assert_eq!(sockets.len(), 3);
-        taken.ready().unwrap();
+        process.ready().unwrap();
         old.join().unwrap();
+        let _next = UnixStream::connect(&path).unwrap();
+        assert!(taken.control.unwrap().accept().is_ok(), "the next process finds this one");
         let accepted = sockets.iter().filter_map(|socket| socket.accept().ok()).count();
         assert_eq!(accepted, 1, "the connection that waited is still there");
         drop(waiting);

@@ -63,6 +63,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
             body_idle_timeout: None,
             keep_alive: None,
             drain: None,
+            drain_delay: Duration::ZERO,
             coalesce: false,
         },
         redis: None,

@@ -123,6 +123,8 @@ pub struct Server {
     pub keep_alive: Option<Duration>,
     /// How long requests in flight may take after SIGTERM or a take-over.
     pub drain: Option<Duration>,
+    /// How long the process goes on serving after SIGTERM, while its health endpoints say 503.
+    pub drain_delay: Duration,
     /// Whether workers under load rest before they wait for events (`server::wakeups`).
     pub coalesce: bool,
 }

@@ -101,6 +101,8 @@ pub struct Server {
     pub keep_alive: OrNone<Time>,
     /// How long requests in flight may take after SIGTERM or a take-over.
     pub drain: OrNone<Time>,
+    /// How long a process that was told to end goes on serving, while its health endpoints say 503, before it drains.
+    pub drain_delay: OrNone<Time>,
     /// Whether a worker under load lets events gather for a moment and handles them together.
     pub coalesce: bool,
 }
@@ -119,6 +121,7 @@ impl Default for Server {
             body_idle_timeout: seconds(30),
             keep_alive: seconds(75),
             drain: seconds(30),
+            drain_delay: OrNone::None,
             coalesce: true,
         }
     }

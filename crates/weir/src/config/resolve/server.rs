@@ -113,6 +113,7 @@ impl Resolver<'_> {
             body_idle_timeout: time(&server.body_idle_timeout),
             keep_alive: time(&server.keep_alive),
             drain: time(&server.drain),
+            drain_delay: time(&server.drain_delay).unwrap_or_default(),
             coalesce: server.coalesce,
         }
     }

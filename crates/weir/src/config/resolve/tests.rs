@@ -66,6 +66,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
             body_idle_timeout: seconds(30),
             keep_alive: seconds(75),
             drain: seconds(30),
+            drain_delay: Duration::ZERO,
             coalesce: true,
         },
         redis: None,

@@ -1,0 +1,274 @@
+//! The control thread: signals, reloads, take-overs, the admin listener, and the end of the process.
+
+use std::future::Future;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+
+use super::error::ServeError;
+use super::reload::{Controller, Fingerprint};
+use super::shared::Shared;
+use super::takeover::{self, OldProcess, Sockets};
+use super::workers::Workers;
+use crate::admin;
+use crate::upstream::{Resolver, supervise};
+
+/// How often the configuration file is looked at.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// How often limits are looked through for idle keys.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// The signals that the process follows.
+pub struct Signals {
+    end: EndSignals,
+    hang_up: Signal,
+}
+
+/// SIGTERM and SIGINT.
+struct EndSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on they no longer end the process by themselves. Needs a runtime.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new() -> io::Result<Self> {
+        let end =
+            EndSignals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+        Ok(Signals { end, hang_up: signal(SignalKind::hangup())? })
+    }
+}
+
+impl EndSignals {
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// What the control thread looks after.
+pub struct ControlThread {
+    /// State of the process.
+    pub shared: Arc<Shared>,
+    /// Reloads the configuration.
+    pub controller: Arc<Controller>,
+    /// Resolves the names of targets.
+    pub resolver: Resolver,
+    /// What ends or reloads the process.
+    pub signals: Signals,
+    /// The admin listener.
+    pub admin: Option<TcpListener>,
+    /// Where a new process requests the sockets.
+    pub takeovers: Option<UnixListener>,
+    /// The sockets to give away.
+    pub duplicates: Option<Sockets>,
+    /// The process that this one takes over from.
+    pub old: Option<OldProcess>,
+}
+
+/// Why the process ends.
+enum Ending {
+    /// It was told to.
+    Signal,
+    /// Another process has its sockets.
+    HandedOver,
+    /// One of its workers has ended.
+    WorkerEnded(usize),
+}
+
+/// Sockets on their way to another process, until it is ready.
+type GivingAway = Pin<Box<dyn Future<Output = io::Result<UnixStream>>>>;
+
+impl ControlThread {
+    /// Runs until the process is told to end and has drained.
+    ///
+    /// # Errors
+    /// When it was not told to end.
+    pub async fn run(mut self, mut workers: Workers) -> Result<(), ServeError> {
+        let (stop_admin, stopped) = watch::channel(false);
+        tokio::spawn(sweep_limits(self.shared.clone()));
+        tokio::spawn(supervise(self.controller.upstreams(), self.resolver.clone()));
+        if let Some(listener) = self.admin.take() {
+            if let Ok(address) = listener.local_addr() {
+                println!("admin on http://{address}");
+            }
+            tokio::spawn(admin::serve(listener, self.controller.clone(), until(stopped)));
+        }
+        if let Some(old) = self.old.take() {
+            // Waits for the old process: on a thread of its own, so that signals are followed meanwhile.
+            std::thread::spawn(move || match old.ready() {
+                Ok(()) => tracing::info!("took over from the running process, which drains"),
+                Err(error) => tracing::warn!(%error, "the running process was not told to drain"),
+            });
+        }
+
+        let ending = self.serve(&mut workers).await;
+        match ending {
+            Ending::Signal => {
+                self.shared.refuse_readiness();
+                if self.wait_before_drain().await {
+                    self.drain(&mut workers).await;
+                }
+            }
+            Ending::HandedOver => {
+                // The admin address belongs to the new process.
+                let _ = stop_admin.send(true);
+                self.drain(&mut workers).await;
+            }
+            Ending::WorkerEnded(index) => {
+                tracing::error!(index, "a worker ended unexpectedly: the process drains and ends");
+                self.shared.refuse_readiness();
+                self.drain(&mut workers).await;
+                return Err(ServeError::WorkerEnded { index });
+            }
+        }
+        let _ = stop_admin.send(true);
+        Ok(())
+    }
+
+    /// Follows what happens until something ends the process.
+    async fn serve(&mut self, workers: &mut Workers) -> Ending {
+        let mut look = tokio::time::interval(WATCH);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut seen = self.controller.watched().and_then(Fingerprint::of);
+        let mut giving: Option<GivingAway> = None;
+        loop {
+            tokio::select! {
+                () = self.signals.end.recv() => return Ending::Signal,
+                index = workers.one_ended() => return Ending::WorkerEnded(index),
+                _ = self.signals.hang_up.recv() => {
+                    if let Some(log) = self.shared.access_log() {
+                        log.reopen();
+                    }
+                    seen = self.controller.watched().and_then(Fingerprint::of);
+                    let _ = self.controller.reload("SIGHUP").await;
+                }
+                _ = look.tick(), if self.controller.watched().is_some() => {
+                    let now = self.controller.watched().and_then(Fingerprint::of);
+                    if now.is_some() && now != seen {
+                        seen = now;
+                        let _ = self.controller.reload("the file changed").await;
+                    }
+                }
+                stream = accept(self.takeovers.as_ref()), if giving.is_none() => {
+                    giving = self.duplicates.as_ref().map(|sockets| give_away(stream, sockets));
+                }
+                given = wait_for(&mut giving) => {
+                    giving = None;
+                    match given {
+                        Ok(stream) => {
+                            tracing::info!("another process takes over");
+                            // Before it is told: what is accepted from then on is its own.
+                            self.stop_accepting();
+                            let _ = takeover::confirm(&stream);
+                            return Ending::HandedOver;
+                        }
+                        Err(error) => tracing::warn!(%error, "a take-over was begun and not finished"),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Leaves load balancers the time to see that this process is no longer ready. False when a second signal ends it at once.
+    async fn wait_before_drain(&mut self) -> bool {
+        let delay = self.shared.generation().config.server.drain_delay;
+        if delay.is_zero() {
+            return true;
+        }
+        tracing::info!(?delay, "no longer ready: still serving, draining after the delay");
+        tokio::select! {
+            () = tokio::time::sleep(delay) => true,
+            () = self.signals.end.recv() => {
+                tracing::warn!("second signal: ending at once");
+                false
+            }
+        }
+    }
+
+    fn stop_accepting(&mut self) {
+        self.takeovers = None;
+        self.duplicates = None;
+        self.shared.drain();
+    }
+
+    /// Drains: no new connections; requests in flight end, until the deadline or a second signal.
+    async fn drain(&mut self, workers: &mut Workers) {
+        self.stop_accepting();
+        tracing::info!(connections = self.shared.connections(), "draining");
+        let drain = self.shared.generation().config.server.drain;
+        let deadline = async {
+            match drain {
+                Some(drain) => tokio::time::sleep(drain).await,
+                None => std::future::pending().await,
+            }
+        };
+        // Workers that outlive the deadline are left behind: their requests have had their time.
+        tokio::select! {
+            () = workers.all_ended() => {}
+            () = deadline => tracing::warn!(connections = self.shared.connections(), "drain deadline passed"),
+            () = self.signals.end.recv() => tracing::warn!("second signal: ending at once"),
+        }
+    }
+}
+
+/// Gives the sockets away on a thread of its own: it blocks, and must neither delay a signal nor the end of the process.
+fn give_away(stream: tokio::net::UnixStream, sockets: &Sockets) -> GivingAway {
+    let sockets = sockets.try_clone();
+    Box::pin(async move {
+        let (stream, sockets) = (stream.into_std()?, sockets?);
+        let (done, given) = oneshot::channel();
+        std::thread::spawn(move || {
+            let _ = done.send(takeover::give(&stream, &sockets).map(|()| stream));
+        });
+        given.await.map_err(io::Error::other)?
+    })
+}
+
+async fn wait_for(giving: &mut Option<GivingAway>) -> io::Result<UnixStream> {
+    match giving {
+        Some(giving) => giving.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Gives back what idle keys of limits hold, for as long as the process lives.
+async fn sweep_limits(shared: Arc<Shared>) {
+    let mut sweep = tokio::time::interval(SWEEP);
+    sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        sweep.tick().await;
+        shared.generation().limits.sweep();
+    }
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+async fn accept(listener: Option<&UnixListener>) -> tokio::net::UnixStream {
+    loop {
+        match listener {
+            None => std::future::pending().await,
+            Some(listener) => match listener.accept().await {
+                Ok((stream, _)) => return stream,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a take-over");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            },
+        }
+    }
+}

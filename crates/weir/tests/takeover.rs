@@ -1,0 +1,134 @@
+//! Take-over: every listening socket changes hands, or everything stays as it was.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use testkit::{Signal, Upstream, Weir, answer, wait};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_weir")
+}
+
+fn config(socket: &Path, top: &str, body: &str) -> String {
+    format!(
+        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\ntakeover: {}\n{top}\n\
+         routes:\n  - match: {{path: /*}}\n    respond: {{status: 200, body: {body}}}\n",
+        socket.display()
+    )
+}
+
+#[test]
+fn the_admin_listener_changes_hands_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("takeover.sock");
+    let mut running = Weir::builder(program()).config(config(&socket, "workers: 2", "one")).start();
+    let (address, admin) = (running.addr(), running.admin_addr());
+    for (number, workers) in [3, 1, 2].into_iter().enumerate() {
+        // By its number once, as a file in production has it.
+        let text = config(&socket, &format!("workers: {workers}"), "two");
+        let text = text.replace("admin: 127.0.0.1:0", &format!("admin: {admin}"));
+        let text =
+            if number == 1 { text.replace("listen: [127.0.0.1:0]", &format!("listen: [{address}]")) } else { text };
+        let next = Weir::builder(program()).config(text).start();
+        assert_eq!((next.addr(), next.admin_addr()), (address, admin));
+        assert_eq!(running.wait_for_exit(DEADLINE).code(), Some(0), "{}", next.tail());
+        assert_eq!(next.admin_get("/healthz").status(), 200);
+        assert_eq!(next.get("/").text(), "two");
+        running = next;
+    }
+}
+
+#[test]
+fn a_process_that_cannot_start_leaves_the_old_one_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("takeover.sock");
+    let running = Weir::builder(program()).config(config(&socket, "workers: 1", "one")).start();
+    let mut client = running.connect();
+    assert_eq!(client.get("/").text(), "one");
+    // Everything is taken, more sockets are bound for three workers, then the log cannot be opened.
+    let broken = config(&socket, "workers: 3\naccess_log: {path: /nonexistent/folder/log}", "two");
+    let failed = Weir::builder(program()).config(broken).run();
+    assert_eq!(failed.code, Some(71), "{}", failed.stderr);
+    running.wait_for_line("the end of the attempt", |line| line.contains("begun and not finished").then_some(()));
+    for _ in 0..20 {
+        assert_eq!(running.get("/").text(), "one");
+    }
+    assert_eq!(client.get("/").text(), "one", "on the old connection");
+    assert_eq!(running.admin_get("/healthz").status(), 200);
+    // And the next one can have it all.
+    let next = Weir::builder(program()).config(config(&socket, "workers: 3", "two")).start();
+    assert_eq!(next.addr(), running.addr());
+    assert_eq!(running.wait_for_exit(DEADLINE).code(), Some(0));
+}
+
+#[test]
+fn a_signal_ends_the_process_also_while_another_takes_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("takeover.sock");
+    let running = Weir::builder(program()).config(config(&socket, "workers: 1", "one")).start();
+    // A new process that received the sockets, and is never ready.
+    let mut silent = UnixStream::connect(&socket).unwrap();
+    silent.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut lines = String::new();
+    while !lines.ends_with("end\n") {
+        let mut byte = [0];
+        silent.read_exact(&mut byte).unwrap();
+        lines.push(char::from(byte[0]));
+    }
+    assert!(lines.contains("listen ") && lines.contains("admin ") && lines.contains("control "), "{lines}");
+    running.signal(Signal::TERM);
+    // Less than what a process waits for the other side.
+    assert_eq!(running.wait_for_exit(Duration::from_secs(8)).code(), Some(0));
+    drop(silent);
+}
+
+#[test]
+fn a_gateway_that_cannot_have_its_workers_does_not_start() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let gateway = Weir::builder("/bin/sh");
+    let path = gateway.dir().join("weir.yaml");
+    let text = format!(
+        "listen: [127.0.0.1:0]\nworkers: 32\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
+        upstream.url()
+    );
+    std::fs::write(&path, text).unwrap();
+    // Enough for the sockets, not for the event loops.
+    let command = format!("ulimit -n 60; exec {} --config {}", program(), path.display());
+    let failed = gateway.args(["-c", &command]).run();
+    assert_eq!(failed.code, Some(71), "{}", failed.stderr);
+    assert!(failed.stderr.contains("cannot start a worker"), "{}", failed.stderr);
+    assert!(!failed.stdout.contains("listening"), "{}", failed.stdout);
+}
+
+#[test]
+fn health_says_503_for_as_long_as_the_listeners_stay_open_after_sigterm() {
+    let weir = Weir::builder(program())
+        .config(
+            "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nserver: {drain_delay: 1h}\n\
+             routes:\n  - {match: {path: /healthz}, respond: {builtin: healthz}}\n\
+             \x20 - {match: {path: /*}, respond: {status: 200, body: one}}\n",
+        )
+        .start();
+    let mut client = weir.connect();
+    assert_eq!(client.get("/healthz").status(), 200);
+    weir.signal(Signal::TERM);
+    wait::until(DEADLINE, "readiness to end", || client.get("/healthz").status() == 503);
+    assert_eq!(weir.admin_get("/healthz").status(), 503);
+    assert_eq!(weir.get("/").text(), "one", "new connections are served");
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0), "a second signal ends it at once");
+}
+
+#[test]
+fn listeners_close_when_the_delay_is_over() {
+    let weir = Weir::builder(program())
+        .config("listen: [127.0.0.1:0]\nserver: {drain_delay: 200ms}\nroutes: [{match: {path: /*}, respond: {body: one}}]\n")
+        .start();
+    weir.signal(Signal::TERM);
+    assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
+    assert!(testkit::RawClient::try_connect(weir.addr(), None).is_err());
+}
