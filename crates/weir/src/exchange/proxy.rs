@@ -257,24 +257,15 @@ async fn connect<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Pla
     .await;
     match result {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(match error.raw_os_error() {
-            // Our own shortage says nothing about the target.
-            Some(EMFILE | ENFILE | ENOMEM | ENOBUFS | EADDRNOTAVAIL) => {
-                tracing::warn!(%error, target = %lease.target().address(), "cannot connect");
-                let shortage = Error::new(Reason::Resources, "no descriptor, memory or local port is left");
-                Failed::new(shortage, false, false)
-            }
-            _ => Failed::new(Reason::ConnectFailed.into(), false, false),
-        }),
+        Ok(Err(error)) if pool::is_local_shortage(&error) => {
+            tracing::warn!(%error, target = %lease.target().address(), "cannot connect");
+            let shortage = Error::new(Reason::Resources, "no descriptor, memory or local port is left");
+            Err(Failed::new(shortage, false, false))
+        }
+        Ok(Err(_)) => Err(Failed::new(Reason::ConnectFailed.into(), false, false)),
         Err(reason) => Err(Failed::new(reason.into(), false, false)),
     }
 }
-
-const ENOMEM: i32 = 12;
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-const EADDRNOTAVAIL: i32 = 99;
-const ENOBUFS: i32 = 105;
 
 /// Sends the request and relays the reply. `Ok` says whether the upstream's connection may carry another exchange.
 async fn converse<C: ClientIo>(

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 
+use super::pool::is_local_shortage;
 use super::rng::Rng;
 use super::target::{Address, Health, Probe};
 use super::{Target, Upstream};
@@ -22,6 +23,9 @@ use crate::config;
 /// How far the time between two probes strays from the interval, so that many gateways do not ask in step: a tenth either way.
 const JITTER: f64 = 0.1;
 
+/// A timeout that is noticed so much too late says nothing about the target.
+const LATE: Duration = Duration::from_millis(100);
+
 /// What a probe can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
@@ -29,7 +33,7 @@ pub(super) enum Finding {
     Healthy(u16),
     /// Anything else that the target did or failed to do.
     Unhealthy(String),
-    /// This process could not ask: no descriptor, memory or local port is left. Says nothing about the target.
+    /// This process could not probe: no descriptor, memory or local port was left, or it did not run. Says nothing about the target.
     Unknown(String),
 }
 
@@ -98,9 +102,13 @@ fn take_in(upstream: &Upstream, target: &Target, spec: &config::Health, streak: 
     target.state.set_probe(Probe { at: upstream.common.clock.now(), result });
 }
 
-/// Asks once.
+/// Probes once.
 pub(super) async fn probe(target: &Target, spec: &config::Health) -> Finding {
+    let started = Instant::now();
     match tokio::time::timeout(spec.timeout, ask(target, spec)).await {
+        Err(_elapsed) if started.elapsed() > spec.timeout + LATE => {
+            Finding::Unknown("this process was late: the time passed while it did not run".to_owned())
+        }
         Err(_elapsed) => Finding::Unhealthy(format!("no answer within {}", human(spec.timeout))),
         Ok(Ok(status)) if (spec.status.0..=spec.status.1).contains(&status) => Finding::Healthy(status),
         Ok(Ok(status)) => Finding::Unhealthy(format!("status {status}")),
@@ -124,8 +132,7 @@ async fn ask(target: &Target, spec: &config::Health) -> Result<u16, Trouble> {
 }
 
 fn connect_trouble(error: io::Error) -> Trouble {
-    // ENOMEM, ENFILE, EMFILE, ENOBUFS
-    if matches!(error.raw_os_error(), Some(12 | 23 | 24 | 105)) {
+    if is_local_shortage(&error) {
         Trouble::Ours(error.to_string())
     } else {
         Trouble::Theirs(format!("cannot connect: {error}"))

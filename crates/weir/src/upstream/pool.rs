@@ -7,6 +7,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -83,6 +84,13 @@ fn is_quiet(stream: &mut Stream) -> bool {
     let mut byte = [0];
     let mut cx = Context::from_waker(Waker::noop());
     matches!(Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)), Poll::Pending)
+}
+
+/// Whether a connection failed for want of something of this process or machine: a descriptor, memory, a local port. That says nothing about
+/// the target.
+pub fn is_local_shortage(error: &io::Error) -> bool {
+    const SHORTAGES: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|errno| SHORTAGES.contains(&errno))
 }
 
 /// Connects to a target.
