@@ -17,7 +17,7 @@ use super::shared::Shared;
 use super::takeover::{self, OldProcess, Sockets};
 use super::workers::Workers;
 use crate::admin;
-use crate::upstream::{Resolver, supervise};
+use crate::upstream::supervise;
 
 /// How often the configuration file is looked at.
 const WATCH: Duration = Duration::from_secs(1);
@@ -64,8 +64,6 @@ pub struct ControlThread {
     pub shared: Arc<Shared>,
     /// Reloads the configuration.
     pub controller: Arc<Controller>,
-    /// Resolves the names of targets.
-    pub resolver: Resolver,
     /// What ends or reloads the process.
     pub signals: Signals,
     /// The admin listener.
@@ -99,7 +97,7 @@ impl ControlThread {
     pub async fn run(mut self, mut workers: Workers) -> Result<(), ServeError> {
         let (stop_admin, stopped) = watch::channel(false);
         tokio::spawn(sweep_limits(self.shared.clone()));
-        tokio::spawn(supervise(self.controller.upstreams(), self.resolver.clone()));
+        tokio::spawn(supervise(self.controller.upstreams(), self.controller.resolver().clone()));
         if let Some(listener) = self.admin.take() {
             if let Ok(address) = listener.local_addr() {
                 println!("admin on http://{address}");
@@ -153,13 +151,13 @@ impl ControlThread {
                         log.reopen();
                     }
                     seen = self.controller.watched().and_then(Fingerprint::of);
-                    let _ = self.controller.reload("SIGHUP").await;
+                    self.reload("SIGHUP");
                 }
                 _ = look.tick(), if self.controller.watched().is_some() => {
                     let now = self.controller.watched().and_then(Fingerprint::of);
                     if now.is_some() && now != seen {
                         seen = now;
-                        let _ = self.controller.reload("the file changed").await;
+                        self.reload("the file changed");
                     }
                 }
                 stream = accept(self.takeovers.as_ref()), if giving.is_none() => {
@@ -180,6 +178,12 @@ impl ControlThread {
                 }
             }
         }
+    }
+
+    /// Reloads beside what else there is to follow: it may wait for name servers. What came of it is logged.
+    fn reload(&self, why: &'static str) {
+        let controller = self.controller.clone();
+        tokio::spawn(async move { controller.reload(why).await });
     }
 
     /// Leaves load balancers the time to see that this process is no longer ready. False when a second signal ends it at once.

@@ -13,7 +13,7 @@ use super::clock;
 use super::control::{ControlThread, Signals};
 use super::error::ServeError;
 use super::listen;
-use super::reload::{Controller, Source, generation};
+use super::reload::{Controller, Source, generation, resolve};
 use super::shared::{Message, Shared};
 use super::takeover::{self, OldProcess, Sockets};
 use super::workers::Workers;
@@ -22,9 +22,6 @@ use crate::demo;
 use crate::observe::metrics::{Exposition, collect_caches, collect_upstreams};
 use crate::observe::{AccessLog, Metrics};
 use crate::upstream::Resolver;
-
-/// How long a start waits for names to be resolved; slower ones are resolved while requests are served.
-const RESOLVE_AT_START: Duration = Duration::from_secs(2);
 
 /// Runs the gateway until it is told to end and has drained.
 ///
@@ -59,21 +56,17 @@ pub fn serve(source: Source) -> Result<(), ServeError> {
         generation.limits.collect(out)?;
         collect_caches(&shared.caches(), out)
     }));
-    let controller = Arc::new(Controller::new(source, loaded.file, shared.clone()));
+    let controller = Arc::new(Controller::new(source, loaded.file, shared.clone(), Resolver::system()));
 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| ServeError::system("cannot start the control thread", error))?;
     runtime.block_on(start_demo(&shared))?;
-    let resolver = Resolver::system();
-    let unresolved = runtime.block_on(shared.generation().upstreams.resolve_unknown(&resolver, RESOLVE_AT_START));
-    if !unresolved.is_empty() {
-        tracing::warn!(
-            names = unresolved.join(", "),
-            "names without an address yet: their targets are out until they resolve"
-        );
-    }
+    runtime.block_on(async {
+        let generation = shared.generation();
+        generation.upstreams.learn(resolve(&generation.upstreams, &generation.config, controller.resolver()).await);
+    });
 
     // The control thread has duplicates of the sockets to give away; they keep no queue alive once it drops them.
     let duplicates = if can_give_away { Some(sockets.try_clone()) } else { None };
@@ -86,7 +79,6 @@ pub fn serve(source: Source) -> Result<(), ServeError> {
         Ok::<_, ServeError>(ControlThread {
             shared: shared.clone(),
             controller,
-            resolver,
             signals: Signals::new().map_err(|error| ServeError::system("cannot follow signals", error))?,
             admin: admin.map(tokio::net::TcpListener::from_std).transpose().map_err(failed)?,
             takeovers: control.map(tokio::net::UnixListener::from_std).transpose().map_err(failed)?,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::shared::{Message, Shared, lock};
 use super::snapshot::Generation;
@@ -15,7 +15,10 @@ use crate::policy::cache::purge::{Event, Purge};
 use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::redis::Redis;
 use crate::route::{Table, describe};
-use crate::upstream::{UpstreamSnapshot, Upstreams};
+use crate::upstream::{Resolved, Resolver, UpstreamSnapshot, Upstreams};
+
+/// How long a start or a reload waits for names to be resolved; slower ones are resolved while requests are served.
+const RESOLVE: Duration = Duration::from_secs(2);
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,7 @@ pub struct Controller {
     shared: Arc<Shared>,
     /// The configuration in force as it was said.
     file: Mutex<config::raw::File>,
+    resolver: Resolver,
     /// One reload at a time.
     reloading: tokio::sync::Mutex<()>,
     /// Told of the upstreams of every new configuration.
@@ -53,9 +57,14 @@ pub struct Controller {
 
 impl Controller {
     /// A controller for a process that just started.
-    pub fn new(source: Source, file: config::raw::File, shared: Arc<Shared>) -> Self {
+    pub fn new(source: Source, file: config::raw::File, shared: Arc<Shared>, resolver: Resolver) -> Self {
         let (changed, _) = tokio::sync::watch::channel(shared.generation().upstreams.clone());
-        Controller { source, shared, file: Mutex::new(file), reloading: tokio::sync::Mutex::new(()), changed }
+        Controller { source, shared, file: Mutex::new(file), resolver, reloading: tokio::sync::Mutex::new(()), changed }
+    }
+
+    /// Resolves names of targets.
+    pub fn resolver(&self) -> &Resolver {
+        &self.resolver
     }
 
     /// The upstreams in force, as they change.
@@ -77,7 +86,7 @@ impl Controller {
     /// Why nothing changed.
     pub async fn reload(&self, why: &str) -> Result<Reloaded, ReloadError> {
         let _one_at_a_time = self.reloading.lock().await;
-        let result = self.try_reload();
+        let result = self.try_reload().await;
         match &result {
             Ok(reloaded) => {
                 self.shared.metrics().reload_applied();
@@ -92,7 +101,7 @@ impl Controller {
         result
     }
 
-    fn try_reload(&self) -> Result<Reloaded, ReloadError> {
+    async fn try_reload(&self) -> Result<Reloaded, ReloadError> {
         if self.source == Source::Environment {
             return Err(ReloadError::NoFile("there is no configuration file: this process was started with environment variables only, restart it to change them".into()));
         }
@@ -101,6 +110,8 @@ impl Controller {
             LoadError::Invalid(problems) => ReloadError::Invalid(problems.to_string()),
         })?;
         let before = self.shared.generation();
+        // The old configuration serves until the names of the new one have addresses. No pause from here to the new generation.
+        before.upstreams.learn(resolve(&before.upstreams, &loaded.config, &self.resolver).await);
         let changes = changes(&before.config, &loaded.config);
         let generation = Arc::new(generation(loaded.config, Some(&before)));
         *lock(&self.file) = loaded.file;
@@ -109,6 +120,16 @@ impl Controller {
         self.changed.send_replace(upstreams);
         Ok(Reloaded { changes })
     }
+}
+
+/// Resolves the names of a configuration that have no address yet; says which still have none.
+pub async fn resolve(upstreams: &Upstreams, config: &Config, resolver: &Resolver) -> Resolved {
+    let resolved = upstreams.resolve_new(config, resolver, RESOLVE).await;
+    if !resolved.missing.is_empty() {
+        let names = resolved.missing.join(", ");
+        tracing::warn!(names, "names without an address yet: their targets get no requests until they resolve");
+    }
+    resolved
 }
 
 /// Builds what all workers share of a configuration; what did not change is taken over from the one before.

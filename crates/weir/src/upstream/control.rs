@@ -1,6 +1,7 @@
 //! The control thread's part: keeps names resolved and targets checked while configurations and answers change.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::resolve::Resolver;
 use super::{Target, TargetId, Upstream, Upstreams, health};
-use crate::config;
+use crate::config::{self, Config};
 
 /// Resolves the names and checks the targets of the newest of `upstreams`, until it is dropped; then all of its tasks end. Runs on the
 /// control thread's runtime (which needs I/O and time). Send the result of each [`Upstreams::reload`] through the channel: what stays the
@@ -33,21 +34,45 @@ pub async fn supervise(mut upstreams: watch::Receiver<Arc<Upstreams>>, resolver:
     }
 }
 
+/// Addresses of host names, as they were just resolved.
+#[derive(Debug, Default)]
+pub struct Resolved {
+    names: Vec<(Arc<str>, Result<Vec<IpAddr>, String>)>,
+    /// Names that could not be resolved, or not in time.
+    pub missing: Vec<Arc<str>>,
+}
+
 impl Upstreams {
-    /// Asks once for every name that is not resolved yet, all at the same time, and returns when all are answered or `within` is over: to be called
-    /// before the first request, so that a start does not begin with errors. Returns the names that are still without an address.
-    pub async fn resolve_unknown(self: &Arc<Self>, resolver: &Resolver, within: Duration) -> Vec<Arc<str>> {
-        let mut asking = tokio::task::JoinSet::new();
-        for host in self.unresolved_hosts() {
-            let (upstreams, resolver) = (self.clone(), resolver.clone());
-            asking.spawn(async move {
+    /// Resolves once every name of `config` that has no address yet, all at the same time, and returns when all are done or `within` is over. To be
+    /// called before the first request, and before a reload: so that neither begins with targets that have no address.
+    pub async fn resolve_new(&self, config: &Config, resolver: &Resolver, within: Duration) -> Resolved {
+        let mut look_ups = tokio::task::JoinSet::new();
+        let mut resolved = Resolved { names: Vec::new(), missing: self.unresolved_hosts(config) };
+        for host in resolved.missing.iter().cloned() {
+            let resolver = resolver.clone();
+            look_ups.spawn(async move {
                 let result = resolver.look_up(&host).await.map(|answer| answer.addresses);
-                upstreams.set_addresses(&host, result);
+                (host, result)
             });
         }
         // What takes longer is repeated by `supervise`.
-        let _ = tokio::time::timeout(within, async { while asking.join_next().await.is_some() {} }).await;
-        self.unresolved_hosts().into_iter().collect()
+        let all = async {
+            while let Some(done) = look_ups.join_next().await {
+                resolved.names.extend(done.ok());
+            }
+        };
+        let _ = tokio::time::timeout(within, all).await;
+        let is_known = |host: &Arc<str>| resolved.names.iter().any(|(name, result)| name == host && result.is_ok());
+        resolved.missing.retain(|host| !is_known(host));
+        resolved
+    }
+
+    /// Takes in what [`Upstreams::resolve_new`] found, for the upstreams that there are and for those of the next [`Upstreams::reload`]: without a
+    /// pause in between, or [`supervise`] forgets the names that nobody uses yet.
+    pub fn learn(&self, resolved: Resolved) {
+        for (host, addresses) in resolved.names {
+            self.set_addresses(&host, addresses);
+        }
     }
 }
 

@@ -41,14 +41,11 @@ impl Members {
 
     /// Host names among the targets.
     pub(super) fn hosts(&self) -> Vec<Arc<str>> {
-        let host = |target: &config::Target| match &target.address {
-            TargetAddress::Name { host, .. } => Some(host.clone()),
-            TargetAddress::Ip(_) | TargetAddress::Unix(_) | TargetAddress::Demo(_) => None,
-        };
         self.spec.targets.iter().filter_map(host).collect()
     }
 
-    /// The set after `before`. Each address takes over the state that it had; of several targets with one address the nth takes the nth's.
+    /// The set after `before`. While not one of the targets has an address, which is so after a reload with new names that do not resolve yet, the
+    /// targets of before stay. Each address takes over the state that it had; of several targets with one address the nth takes the nth's.
     pub(super) fn make_set(&mut self, before: &TargetSet, common: &Common) -> TargetSet {
         let spec = self.spec.clone();
         let same_breaker = before.spec.breaker == spec.breaker;
@@ -83,6 +80,10 @@ impl Members {
                 });
             }
         }
+        if targets.is_empty() && !before.targets.is_empty() {
+            targets = before.targets.iter().map(|target| keep(target, &spec, same_breaker)).collect();
+            left.clear();
+        }
         let gone = left.iter().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
         self.retired.extend(gone);
         let set = TargetSet {
@@ -100,6 +101,27 @@ impl Members {
         }
         set
     }
+}
+
+/// Host name of a target.
+pub(super) fn host(target: &config::Target) -> Option<Arc<str>> {
+    match &target.address {
+        TargetAddress::Name { host, .. } => Some(host.clone()),
+        TargetAddress::Ip(_) | TargetAddress::Unix(_) | TargetAddress::Demo(_) => None,
+    }
+}
+
+/// A target of before under a new specification.
+fn keep(target: &Target, spec: &config::Upstream, same_breaker: bool) -> Target {
+    let breaker = match (&spec.breaker, &target.breaker) {
+        (Some(_), Some(breaker)) if same_breaker => Some(breaker.clone()),
+        (Some(spec), _) => Some(Arc::new(Breaker::new(spec))),
+        (None, _) => None,
+    };
+    if spec.health.is_none() {
+        target.state.set_health(Health::Unknown);
+    }
+    Target { breaker, ..target.clone() }
 }
 
 impl Common {

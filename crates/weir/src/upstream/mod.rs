@@ -43,7 +43,7 @@ use arc_swap::ArcSwap;
 
 pub use balance::hash_key;
 pub use breaker::BreakerState;
-pub use control::supervise;
+pub use control::{Resolved, supervise};
 pub use lease::Lease;
 pub use outcome::FailureKind;
 pub use queue::WaitError;
@@ -188,10 +188,11 @@ impl Upstreams {
         self.list.iter().flat_map(|upstream| lock(&upstream.members).hosts()).collect()
     }
 
-    /// Those without an address.
-    fn unresolved_hosts(&self) -> BTreeSet<Arc<str>> {
-        let hosts = self.hosts();
+    /// Host names of the targets of `config` without an address, each once.
+    fn unresolved_hosts(&self, config: &Config) -> Vec<Arc<str>> {
         let names = lock(&self.common.names);
+        let targets = config.upstreams.iter().flat_map(|upstream| &upstream.targets);
+        let hosts: BTreeSet<Arc<str>> = targets.filter_map(members::host).collect();
         let is_unresolved = |host: &Arc<str>| names.get(host).is_none_or(|name| name.addresses.is_empty());
         hosts.into_iter().filter(is_unresolved).collect()
     }

@@ -167,22 +167,49 @@ fn a_reload_starts_and_ends_names() {
 }
 
 #[test]
-fn a_start_asks_for_all_names_at_once_and_does_not_wait_for_ever() {
+fn names_are_resolved_before_they_are_used_and_not_waited_for_for_ever() {
     let server = NameServer::start();
     server.set("a.test", 60, &["10.0.0.1"]);
     server.set("b.test", 60, &["10.0.0.2"]);
-    let both = config_of(vec![named("u", &[("a.test", 80), ("b.test", 80)])]);
+    let one = config_of(vec![named("u", &[("a.test", 80)])]);
+    let both = config_of(vec![named("u", &[("a.test", 80), ("b.test", 80)]), named("v", &[("b.test", 80)])]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let resolve = |upstreams: &Upstreams, config, within| {
+        let resolved = runtime.block_on(upstreams.resolve_new(config, &server.resolver(), within));
+        let missing = resolved.missing.clone();
+        upstreams.learn(resolved);
+        missing
+    };
 
-    let upstreams = Arc::new(Upstreams::new(&both, Clock::start()));
-    let missing = runtime.block_on(upstreams.resolve_unknown(&server.resolver(), DEADLINE));
-    assert!(missing.is_empty());
+    let upstreams = Upstreams::new(&one, Clock::start());
+    assert!(resolve(&upstreams, &one, DEADLINE).is_empty());
+    assert_eq!(upstreams.get(UpstreamId(0)).snapshot().targets.len(), 1);
+    // What a reload does: a name that is known is not asked for again.
+    let asked = server.asked_for("a.test");
+    assert!(resolve(&upstreams, &both, DEADLINE).is_empty());
+    let upstreams = Upstreams::reload(&both, &upstreams);
     assert_eq!(upstreams.get(UpstreamId(0)).snapshot().targets.len(), 2);
+    assert_eq!(upstreams.get(UpstreamId(1)).snapshot().targets.len(), 1);
+    assert_eq!(server.asked_for("a.test"), asked);
 
     server.die(true);
-    let upstreams = Arc::new(Upstreams::new(&both, Clock::start()));
-    let missing = runtime.block_on(upstreams.resolve_unknown(&server.resolver(), Duration::from_millis(5)));
+    let upstreams = Upstreams::new(&both, Clock::start());
+    let missing = resolve(&upstreams, &both, Duration::from_millis(5));
     assert_eq!(missing, ["a.test".into(), "b.test".into()] as [Arc<str>; 2]);
+}
+
+#[test]
+fn targets_stay_until_one_of_those_that_replace_them_has_an_address() {
+    let server = NameServer::start();
+    server.set("a.test", 60, &["10.0.0.1"]);
+    let control = Control::start(vec![named("u", &[("a.test", 80)])], server.resolver());
+    control.wait_for_targets(0, &["10.0.0.1:80"]);
+    control.reload(vec![named("u", &[("b.test", 80), ("c.test", 80)])]);
+    let asked = server.asked_for("b.test");
+    wait::until(DEADLINE, "b.test is asked for in vain", || server.asked_for("b.test") > asked + 2);
+    assert_eq!(control.targets(0), ["10.0.0.1:80"]);
+    server.set("c.test", 60, &["10.0.0.3"]);
+    control.wait_for_targets(0, &["10.0.0.3:80"]);
 }
 
 #[test]
