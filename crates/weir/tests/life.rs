@@ -207,6 +207,86 @@ fn a_client_address_has_no_more_connections_than_allowed() {
 }
 
 #[test]
+fn a_trusted_proxy_may_have_the_connections_of_all_its_clients() {
+    let weir = Weir::builder(program())
+        .config(yaml("workers: 1\ntrusted_proxies: [127.0.0.0/8]\nserver: {max_connections_per_client: 2}", "one"))
+        .start();
+    let mut held: Vec<_> = (0..10).map(|_| weir.connect()).collect();
+    for client in &mut held {
+        assert_eq!(client.get("/").status(), 200);
+    }
+}
+
+#[test]
+fn trust_follows_the_configuration_on_open_connections_too() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let config = |trusted: &str| {
+        format!(
+            "listen: [127.0.0.1:0]\nworkers: 1\ntrusted_proxies: [{trusted}]\nupstreams: {{u: {{targets: [{}]}}}}\n\
+             routes: [{{match: {{path: /*}}, upstream: u}}]\n",
+            upstream.url()
+        )
+    };
+    let weir = Weir::builder(program()).config(config("10.0.0.0/8")).start();
+    let mut client = weir.connect();
+    let mut forwarded_for = || {
+        client.request("GET", "/", &[("X-Forwarded-For", "192.0.2.7")], "");
+        assert_eq!(client.read_response().status(), 200);
+        let last = upstream.requests().pop().unwrap();
+        last.head.field("x-forwarded-for").unwrap().to_owned()
+    };
+    assert_eq!(forwarded_for(), "127.0.0.1");
+    for (trusted, seen) in [("127.0.0.0/8", "192.0.2.7, 127.0.0.1"), ("10.0.0.0/8", "127.0.0.1")] {
+        weir.rewrite_config(&config(trusted));
+        weir.signal(Signal::HUP);
+        wait::until(DEADLINE, "the trust of the new file", || forwarded_for() == seen);
+    }
+}
+
+/// A gateway with a limit on open files.
+fn with_descriptors(limit: usize, config: &str) -> Weir {
+    let gateway = Weir::builder("/bin/sh");
+    let path = gateway.dir().join("weir.yaml");
+    std::fs::write(&path, config).unwrap();
+    // The soft limit is lower than the hard one, as on most systems.
+    let command = format!("ulimit -Sn 60; ulimit -Hn {limit}; exec {} --config {}", program(), path.display());
+    gateway.args(["-c", &command]).start()
+}
+
+#[test]
+fn more_clients_than_descriptors_are_all_served() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let config = format!(
+        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 2\nupstreams: {{u: {{targets: [{}], keep_alive: {{max_idle: 1000}}}}}}\n\
+         routes: [{{match: {{path: /*}}, upstream: u}}]\n",
+        upstream.url()
+    );
+    let weir = with_descriptors(200, &config);
+    weir.wait_for_line("the bound", |line| line.contains("allows fewer client connections").then_some(()));
+    let address = weir.addr();
+    // Each keeps its connection open after the response, and there are many more than descriptors.
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut kept = Vec::new();
+                for _ in 0..50 {
+                    let mut client = testkit::RawClient::connect(address);
+                    assert_eq!(client.get("/").status(), 200);
+                    kept.push(client);
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().unwrap();
+    }
+    let metrics = weir.admin_get("/metrics");
+    assert!(!metrics.text().contains("reason=\"resources\""), "{}", metrics.text());
+    let shortages = weir.stderr().lines().filter(|line| line.contains("no room for")).count();
+    assert!((1..=4).contains(&shortages), "{}", weir.tail());
+}
+
+#[test]
 fn a_port_that_is_taken_by_another_program_is_refused_too() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = yaml("", "x").replace("127.0.0.1:0", &taken.local_addr().unwrap().to_string());

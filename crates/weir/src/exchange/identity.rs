@@ -11,7 +11,7 @@ use ipnet::IpNet;
 pub struct Client {
     /// Address of the connection's other end; IPv4-mapped IPv6 as IPv4.
     pub peer: IpAddr,
-    /// Whether its forwarding fields are believed.
+    /// Whether its forwarding fields are believed: by the configuration at the accept, then by that of each request.
     pub peer_is_trusted: bool,
     /// Address that limits and logs use.
     pub address: IpAddr,
@@ -43,6 +43,7 @@ impl Client {
     #[inline]
     pub fn identify(&mut self, fields: &Fields, buf: &[u8], trusted: &[IpNet]) {
         self.address = self.peer;
+        self.peer_is_trusted = contains(trusted, self.peer);
         if self.peer_is_trusted {
             self.walk(fields, buf, trusted);
         }
@@ -59,14 +60,19 @@ impl Client {
         }
     }
 
-    /// The client's address as limits count it: IPv6 by /64, because one subscriber has at least that.
+    /// The client's address as limits count it: see [`subscriber`].
     pub fn limit_address(&self) -> IpAddr {
-        match self.address {
-            IpAddr::V4(_) => self.address,
-            IpAddr::V6(address) => {
-                let [a, b, c, d, ..] = address.segments();
-                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-            }
+        subscriber(self.address)
+    }
+}
+
+/// Who is behind an address, as limits count it: IPv6 by /64, because one subscriber has at least that.
+pub fn subscriber(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
         }
     }
 }

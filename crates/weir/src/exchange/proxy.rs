@@ -258,7 +258,11 @@ async fn connect<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Pla
     match result {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) if pool::is_local_shortage(&error) => {
-            tracing::warn!(%error, target = %lease.target().address(), "cannot connect");
+            if let Some(suppressed) = x.worker.shortages.pass() {
+                tracing::warn!(%error, target = %lease.target().address(), suppressed, "cannot connect");
+            }
+            // Idle connections to other targets hold what is missing.
+            x.worker.pool.clear();
             let shortage = Error::new(Reason::Resources, "no descriptor, memory or local port is left");
             Err(Failed::new(shortage, false, false))
         }

@@ -44,8 +44,8 @@ struct Slot {
     /// Tick at which the heap will look at this slot; `NEVER` when no entry counts.
     armed: Cell<u64>,
     fired: Cell<bool>,
-    /// Nothing is lost when it fires early.
-    idle: Cell<bool>,
+    /// Since when its connection has been between two requests, where nothing is lost when it fires early; `NEVER` while it is not.
+    idle_since: Cell<u64>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
 }
@@ -59,7 +59,7 @@ impl Slot {
             behind: Cell::new(0),
             armed: Cell::new(NEVER),
             fired: Cell::new(false),
-            idle: Cell::new(false),
+            idle_since: Cell::new(NEVER),
             waker: RefCell::new(None),
         }
     }
@@ -127,9 +127,22 @@ impl Deadlines {
 
     /// Fires the deadlines that are marked [idle](Deadline::set_idle): the worker drains.
     pub fn fire_idle(&self) {
-        for slot in self.slots.borrow().iter().filter(|slot| slot.idle.get()) {
+        for slot in self.slots.borrow().iter().filter(|slot| slot.idle_since.get() != NEVER) {
             slot.fire();
         }
+    }
+
+    /// Fires those of at most `count` connections that have been idle for the longest time; returns how many.
+    pub fn fire_idlest(&self, count: usize) -> usize {
+        let slots = self.slots.borrow();
+        let mut idle: Vec<&Rc<Slot>> =
+            slots.iter().filter(|slot| slot.idle_since.get() != NEVER && !slot.fired.get()).collect();
+        if idle.len() > count {
+            idle.select_nth_unstable_by_key(count, |slot| slot.idle_since.get());
+            idle.truncate(count);
+        }
+        idle.iter().for_each(|slot| slot.fire());
+        idle.len()
     }
 
     fn arm(&self, slot: &Slot, index: usize, due: u64) {
@@ -249,7 +262,7 @@ impl Deadline {
 
     /// Says whether the connection is between two requests, where it may be ended at any time.
     pub fn set_idle(&self, idle: bool) {
-        self.slot.idle.set(idle);
+        self.slot.idle_since.set(if idle { clock::turn_ns() } else { NEVER });
     }
 
     /// Sets it to a time in nanoseconds since process start.
@@ -300,7 +313,7 @@ impl Drop for Deadline {
     fn drop(&mut self) {
         self.slot.due.set(NEVER);
         self.slot.fired.set(false);
-        self.slot.idle.set(false);
+        self.slot.idle_since.set(NEVER);
         *self.slot.waker.borrow_mut() = None;
         self.deadlines.free.borrow_mut().push(self.index);
     }

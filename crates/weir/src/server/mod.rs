@@ -3,11 +3,13 @@
 pub mod clock;
 pub mod control;
 pub mod deadline;
+pub mod descriptors;
 pub mod error;
 pub mod listen;
 pub mod process;
 pub mod reload;
 pub mod run;
+pub mod seldom;
 pub mod shared;
 pub mod snapshot;
 pub mod takeover;

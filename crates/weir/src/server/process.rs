@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::clock;
 use super::control::{ControlThread, Signals};
+use super::descriptors;
 use super::error::ServeError;
 use super::listen;
 use super::reload::{Controller, Source, generation, resolve};
@@ -33,7 +34,19 @@ pub fn serve(source: Source) -> Result<(), ServeError> {
     let config = &loaded.config;
     let count = config.workers.map_or_else(available_cores, std::num::NonZeroUsize::get);
 
+    let descriptors = descriptors::raise_limit();
     let (sockets, old) = open_sockets(config, count)?;
+    // Twice: the control thread keeps duplicates.
+    let listeners = 2 * sockets.groups.iter().map(|group| group.sockets.len()).sum::<usize>();
+    let descriptor_bound = descriptors::connections(descriptors, count, listeners);
+    if descriptor_bound < config.server.max_connections {
+        tracing::warn!(
+            max_connections = config.server.max_connections,
+            descriptors,
+            connections = descriptor_bound,
+            "the limit on open files allows fewer client connections than `max_connections`; raise `ulimit -Hn`"
+        );
+    }
     let metrics = Metrics::new();
     let access_log = match &config.access_log {
         Some(spec) => Some(
@@ -46,7 +59,7 @@ pub fn serve(source: Source) -> Result<(), ServeError> {
     let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
     let can_give_away = config.takeover.is_some();
     let generation = Arc::new(generation(loaded.config, None));
-    let shared = Shared::new(generation, mailboxes, metrics, access_log);
+    let shared = Shared::new(generation, mailboxes, metrics, access_log, descriptor_bound);
     // Weak: the metrics belong to what the source looks into.
     let process = Arc::downgrade(&shared);
     shared.metrics().add_source(Arc::new(move |out: &mut Exposition<'_>| {

@@ -19,11 +19,15 @@ use super::wakeups;
 use super::worker::Worker;
 use crate::error::Reason;
 use crate::exchange::connection;
-use crate::exchange::identity::Client;
+use crate::exchange::identity::{Client, subscriber};
 use crate::policy::cache::remote;
 
 /// After an accept that failed for want of a descriptor, so long nothing is accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long a worker waits for room for another connection before it looks again.
+const ROOM_PAUSE: Duration = Duration::from_millis(10);
+/// Idle connections that are closed at once to make room.
+const CLOSED_FOR_ROOM: usize = 32;
 /// While draining, idle connections are left so long for a request that is already on its way: it is answered, and told that the
 /// connection closes.
 const IDLE_GRACE: Duration = Duration::from_secs(2);
@@ -128,6 +132,9 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                     }
                 },
                 Some(Message::Run(job)) => job(worker),
+                Some(Message::MakeRoom) => {
+                    worker.deadlines.fire_idlest(CLOSED_FOR_ROOM);
+                }
                 Some(Message::FlushLog) => {
                     if let Some(log) = &mut *worker.log.borrow_mut() {
                         log.flush();
@@ -183,6 +190,7 @@ async fn drain(worker: &Rc<Worker>) {
 
 async fn accept(worker: Rc<Worker>, listener: TcpListener) {
     loop {
+        wait_for_room(&worker).await;
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
@@ -192,11 +200,38 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
                 // ECONNABORTED and the like concern one connection; a shortage of descriptors lasts.
                 if !matches!(error.kind(), std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset)
                 {
-                    tracing::warn!(%error, "cannot accept");
+                    if let Some(suppressed) = worker.shortages.pass() {
+                        tracing::warn!(%error, suppressed, "cannot accept");
+                    }
+                    make_room(&worker);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
+    }
+}
+
+/// Waits until the process may have another connection: those that have been idle for the longest time are closed, and further clients
+/// wait in the kernel's queue.
+async fn wait_for_room(worker: &Rc<Worker>) {
+    loop {
+        let max_connections = worker.snapshot.borrow().config().server.max_connections;
+        if worker.shared.has_room(max_connections) {
+            return;
+        }
+        if let Some(suppressed) = worker.shortages.pass() {
+            let connections = worker.shared.connections();
+            tracing::warn!(connections, suppressed, "no room for further client connections: closing idle ones first");
+        }
+        make_room(worker);
+        tokio::time::sleep(ROOM_PAUSE).await;
+    }
+}
+
+/// Closes idle connections of this worker, or of the others when it has none.
+fn make_room(worker: &Rc<Worker>) {
+    if worker.deadlines.fire_idlest(CLOSED_FOR_ROOM) == 0 {
+        worker.shared.tell_all(|| Message::MakeRoom);
     }
 }
 
@@ -240,16 +275,15 @@ fn hand_over(to: &WorkerHandle, stream: TcpStream, peer: SocketAddr) -> Option<T
     TcpStream::from_std(stream).inspect_err(|error| tracing::warn!(%error, "a connection was lost")).ok()
 }
 
-/// Serves a connection that this worker's count of connections holds already, if the process may have one more. One that is turned
-/// away gets no answer: writing one to each of many would be work that an attacker chooses.
+/// Serves a connection that this worker's count of connections holds already, if its client may have one more. One that is turned
+/// away gets no response: writing one to each of many would be work that an attacker chooses.
 fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     let snapshot = worker.snapshot.borrow().clone();
-    let server = &snapshot.config().server;
     let client = Client::of_peer(peer.ip(), &snapshot.config().trusted_proxies);
     let mut open = Open::new(worker.clone());
-    let too_many = worker.shared.connections() > server.max_connections
-        || server.max_connections_per_client.is_some_and(|most| !open.count_client(client.peer, most));
-    if too_many {
+    // A trusted proxy has the connections of all its clients.
+    let most = snapshot.config().server.max_connections_per_client.filter(|_| !client.peer_is_trusted);
+    if most.is_some_and(|most| !open.count_client(subscriber(client.peer), most)) {
         worker.metrics.not_served(Reason::TooManyConnections);
         return;
     }

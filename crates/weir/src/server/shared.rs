@@ -31,6 +31,8 @@ pub enum Message {
     Drain,
     /// Tell the other gateways that share a store of a purge.
     Announce(CacheId, Event),
+    /// Close connections that have been idle for the longest time: the process needs room for others.
+    MakeRoom,
     /// Flush what is buffered for the log.
     FlushLog,
 }
@@ -47,6 +49,8 @@ pub struct Shared {
     /// The configuration that new requests follow.
     generation: Mutex<Arc<Generation>>,
     workers: Vec<WorkerHandle>,
+    /// Client connections that descriptors allow.
+    descriptor_bound: usize,
     per_client: Mutex<HashMap<IpAddr, usize>>,
     /// Whether load balancers should send requests here.
     ready: AtomicBool,
@@ -61,10 +65,12 @@ impl Shared {
         mailboxes: Vec<UnboundedSender<Message>>,
         metrics: Metrics,
         access_log: Option<AccessLog>,
+        descriptor_bound: usize,
     ) -> Arc<Self> {
         Arc::new(Shared {
             generation: Mutex::new(generation),
             workers: mailboxes.into_iter().map(WorkerHandle::new).collect(),
+            descriptor_bound,
             per_client: Mutex::default(),
             ready: AtomicBool::new(true),
             metrics,
@@ -114,6 +120,11 @@ impl Shared {
     /// Open client connections of the process.
     pub fn connections(&self) -> usize {
         self.workers.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether another client connection fits, by the configuration and by descriptors.
+    pub fn has_room(&self, max_connections: usize) -> bool {
+        self.connections() < max_connections.min(self.descriptor_bound)
     }
 
     /// Counts of the process.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use h1::{RequestHead, ResponseHead};
 
 use super::deadline::Deadlines;
+use super::seldom::Seldom;
 use super::shared::{Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use crate::exchange::buffer::Buffers;
@@ -42,6 +43,8 @@ pub struct Worker {
     pub draining: Cell<bool>,
     /// Connections that are being served here.
     pub open: Cell<usize>,
+    /// Lines about descriptors, memory or ports that are used up.
+    pub shortages: Seldom,
     /// State of the generator of request ids.
     random: Cell<u64>,
 }
@@ -98,6 +101,7 @@ impl Worker {
             metrics,
             draining: Cell::new(false),
             open: Cell::new(0),
+            shortages: Seldom::default(),
             random: Cell::new(seed),
         })
     }

@@ -127,6 +127,25 @@ fn one_that_is_moved_while_events_are_collected_does_not_fire() {
     assert!(moved.poll_passed(&cx));
 }
 
+#[test]
+fn connections_that_have_been_idle_for_the_longest_time_are_closed_first() {
+    let (_count, waker) = waker();
+    let cx = Context::from_waker(&waker);
+    let all = Deadlines::new();
+    let deadlines: Vec<Deadline> = (0..5).map(|_| all.add()).collect();
+    for number in [3, 0, 4, 1] {
+        clock::refresh();
+        deadlines[number].set(None);
+        deadlines[number].set_idle(true);
+    }
+    deadlines[4].set_idle(false);
+    let fired = || (0..5).filter(|number| deadlines[*number].poll_passed(&cx)).collect::<Vec<usize>>();
+    assert_eq!(all.fire_idlest(2), 2);
+    assert_eq!(fired(), [0, 3]);
+    assert_eq!(all.fire_idlest(2), 1, "nobody is closed twice");
+    assert_eq!(fired(), [0, 1, 3]);
+}
+
 /// What came while this thread was away is read, whatever time it is by then.
 #[test]
 fn bytes_that_wait_come_before_a_deadline() {
