@@ -7,7 +7,7 @@
 use h1::{BodyKind, Field, Known, RequestHead, ResponseHead, Version, encode};
 
 use super::identity::Client;
-use crate::config::Edits;
+use crate::config::{Edits, UntrustedHeaders};
 use crate::policy::cache::rules::update::is_replaced;
 
 /// What the upstream's request is made of.
@@ -24,6 +24,8 @@ pub struct ToUpstream<'a> {
     pub client: &'a Client,
     /// Request id to write, with the name of its field.
     pub request_id: (&'a str, &'a [u8]),
+    /// Which fields of untrusted peers are removed.
+    pub untrusted: &'a UntrustedHeaders,
     /// The route's edits.
     pub edits: &'a Edits,
     /// Protocol to ask an upgrade to.
@@ -37,7 +39,7 @@ pub struct ToUpstream<'a> {
 impl ToUpstream<'_> {
     /// Appends the head.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let ToUpstream { buf, head, client, edits, .. } = *self;
+        let ToUpstream { buf, head, client, untrusted, edits, .. } = *self;
         out.extend_from_slice(head.method_name.of_buf(buf));
         out.push(b' ');
         out.extend_from_slice(self.target);
@@ -69,11 +71,13 @@ impl ToUpstream<'_> {
                     keeps_host |= client.peer_is_trusted;
                     client.peer_is_trusted
                 }
-                Known::Forwarded => client.peer_is_trusted,
+                Known::Forwarded => client.peer_is_trusted || !untrusted.removes(Known::Forwarded.name().as_bytes()),
                 Known::Other => {
                     let name = field.name.of_buf(buf);
                     let is_id = own_id && Known::is_alias(name, self.request_id.0.as_bytes());
-                    !is_id && !is_set_by_gateway(Known::of_alias(name))
+                    !is_id
+                        && (client.peer_is_trusted || !untrusted.removes(name))
+                        && !is_set_by_gateway(Known::of_alias(name))
                 }
                 _ => true,
             };
@@ -266,3 +270,6 @@ fn write_edits(out: &mut Vec<u8>, edits: &Edits) {
         encode::field(out, name.as_bytes(), value.as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -461,6 +461,7 @@ fn write_request_head<C: ClientIo>(
         host,
         client: &x.down.client,
         request_id: (&plan.snapshot.config().request_id, &x.scratch.request_id),
+        untrusted: &plan.snapshot.config().untrusted_headers,
         edits: &plan.edits.request,
         upgrade: upgrade.map(|index| plan.action.upgrade[index].as_bytes()),
         body: head.body,

@@ -4,3 +4,4 @@ pub mod cache;
 pub mod cors;
 pub mod form;
 pub mod limit;
+pub mod spoofable;

@@ -219,6 +219,9 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
     if before.trusted_proxies != after.trusted_proxies {
         lines.push("trusted_proxies changed".into());
     }
+    if before.untrusted_headers != after.untrusted_headers {
+        lines.push("untrusted_headers changed".into());
+    }
     if before.request_id != after.request_id {
         lines.push("request_id changed".into());
     }

@@ -50,6 +50,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
         takeover: None,
         workers: None,
         trusted_proxies: Vec::new(),
+        untrusted_headers: config::UntrustedHeaders { strip: true, keep: Vec::new() },
         request_id: "X-Request-Id".into(),
         access_log: None::<AccessLog>,
         server: Server {

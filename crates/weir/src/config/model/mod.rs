@@ -20,6 +20,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::policy::spoofable;
+
 pub use cache::*;
 pub use limit::*;
 pub use route::*;
@@ -40,6 +42,8 @@ pub struct Config {
     pub workers: Option<NonZeroUsize>,
     /// Peers whose `X-Forwarded-*` and request id are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Which fields of other peers are removed.
+    pub untrusted_headers: UntrustedHeaders,
     /// Name of the request id field, as it is written to upstreams.
     pub request_id: Arc<str>,
     /// Where request lines go, if anywhere.
@@ -58,6 +62,25 @@ pub struct Config {
     pub gateway_limits: Vec<LimitId>,
     /// Routes in the order of the file; indexed by [`RouteId`].
     pub routes: Vec<Route>,
+}
+
+/// Which fields of peers that are not trusted are removed; see [`spoofable`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UntrustedHeaders {
+    /// Whether any are.
+    pub strip: bool,
+    /// Those that pass nevertheless.
+    pub keep: Vec<Arc<str>>,
+}
+
+impl UntrustedHeaders {
+    /// Whether a field of this name is removed.
+    #[inline]
+    pub fn removes(&self, name: &[u8]) -> bool {
+        self.strip
+            && spoofable::find(name).is_some()
+            && !self.keep.iter().any(|kept| h1::Known::is_alias(name, kept.as_bytes()))
+    }
 }
 
 /// Where the configuration came from.

@@ -48,6 +48,9 @@ pub struct File {
     /// Networks of the proxies in front, whose `X-Forwarded-*` and request id are believed.
     #[serde(default)]
     pub trusted_proxies: Vec<Network>,
+    /// Request fields that only a trusted proxy may send.
+    #[serde(default)]
+    pub untrusted_headers: UntrustedHeaders,
     /// Header field that carries the request id.
     #[serde(default = "default_request_id")]
     pub request_id: At<FieldName>,
@@ -85,6 +88,7 @@ impl Default for File {
             takeover: OrNone::None,
             workers: Workers::default(),
             trusted_proxies: Vec::new(),
+            untrusted_headers: UntrustedHeaders::default(),
             request_id: default_request_id(),
             access_log: OrNone::None,
             server: Server::default(),
@@ -100,6 +104,22 @@ impl Default for File {
 
 fn default_request_id() -> At<FieldName> {
     FieldName("X-Request-Id".to_owned()).into()
+}
+
+/// What becomes of request fields by which proxies tell upstreams about clients, when a peer sends them that is not trusted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `strip` and `keep`")]
+pub struct UntrustedHeaders {
+    /// Whether they are removed.
+    pub strip: bool,
+    /// Names that pass nevertheless.
+    pub keep: Vec<At<FieldName>>,
+}
+
+impl Default for UntrustedHeaders {
+    fn default() -> Self {
+        UntrustedHeaders { strip: true, keep: Vec::new() }
+    }
 }
 
 /// What every route starts from; a route that says something else replaces it, `limits: []` and `cache: none` clear it.

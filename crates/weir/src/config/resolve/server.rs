@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::{Resolver, headers, time};
 use crate::config::raw::shape::At;
 use crate::config::raw::units::Size;
-use crate::config::{AccessLog, AccessLogTarget, Redis, Server};
+use crate::config::{AccessLog, AccessLogTarget, Redis, Server, UntrustedHeaders};
+use crate::policy::spoofable;
 use crate::redis::Address;
 
 /// Bytes of a request line: enough for any method, `/` and the version; no more than any server reads.
@@ -60,6 +61,19 @@ impl Resolver<'_> {
             self.problem(path.origin, message);
         }
         Some(PathBuf::from(&path.value))
+    }
+
+    pub(super) fn untrusted_headers(&mut self) -> UntrustedHeaders {
+        let raw = &self.file.untrusted_headers;
+        for name in &raw.keep {
+            self.check(name.origin, headers::may_edit(&name.0));
+            if spoofable::find(name.0.as_bytes()).is_none() {
+                let message =
+                    format!("`{}` is not one of the fields that are removed (docs/safety.md lists them)", name.0);
+                self.problem(name.origin, message);
+            }
+        }
+        UntrustedHeaders { strip: raw.strip, keep: raw.keep.iter().map(|name| name.0.as_str().into()).collect() }
     }
 
     pub(super) fn request_id(&mut self) -> Arc<str> {

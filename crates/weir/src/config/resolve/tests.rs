@@ -53,6 +53,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
         takeover: None,
         workers: None,
         trusted_proxies: vec![],
+        untrusted_headers: UntrustedHeaders { strip: true, keep: Vec::new() },
         request_id: "X-Request-Id".into(),
         access_log: None,
         server: Server {

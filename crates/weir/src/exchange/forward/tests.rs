@@ -1,0 +1,64 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::policy::spoofable::tests::spelling;
+
+/// What the upstream gets of a request with these lines, by a peer that is trusted or not.
+fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> String {
+    let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+    let buf = request.as_bytes();
+    let mut head = RequestHead::default();
+    head.parse(buf, 0, buf.len(), &h1::Limits::default()).unwrap();
+    let networks: &[ipnet::IpNet] = if is_trusted { &["192.0.2.0/24".parse().unwrap()] } else { &[] };
+    let client = Client::of_peer("192.0.2.1".parse().unwrap(), networks);
+    let mut out = Vec::new();
+    ToUpstream {
+        buf,
+        head: &head,
+        target: b"/",
+        host: b"a",
+        client: &client,
+        request_id: ("X-Request-Id", b"id"),
+        untrusted,
+        edits: &Edits::default(),
+        upgrade: None,
+        body: BodyKind::None,
+        conditions: None,
+    }
+    .write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn strict() -> UntrustedHeaders {
+    UntrustedHeaders { strip: true, keep: Vec::new() }
+}
+
+/// Those that the gateway writes itself, in any spelling; no peer's line is copied.
+fn is_written_by_gateway(name: &str) -> bool {
+    ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"]
+        .iter()
+        .any(|own| Known::is_alias(name.as_bytes(), own.as_bytes()))
+}
+
+proptest! {
+    /// Rule 28: whatever the spelling and the place in the head.
+    #[test]
+    fn fields_that_identify_pass_from_trusted_peers_only(name in spelling(), before in 0..3_usize, after in 0..3_usize) {
+        prop_assume!(!is_written_by_gateway(&name));
+        let neighbours = ["Accept: */*\r\n", "X-Api-Key: k\r\n", "X-Forwarded-For: 6.6.6.6\r\n"];
+        let lines = format!("{}{name}: forged\r\n{}", neighbours[..before].concat(), neighbours[..after].concat());
+        let line = format!("\r\n{name}: forged\r\n");
+        let untrusted = forwarded(&lines, false, &strict());
+        prop_assert!(!untrusted.contains("forged"), "{untrusted}");
+        for neighbour in neighbours[..before.max(after).min(2)].iter() {
+            prop_assert!(untrusted.contains(neighbour), "{untrusted}");
+        }
+        prop_assert!(forwarded(&lines, true, &strict()).contains(&line));
+        let off = UntrustedHeaders { strip: false, keep: Vec::new() };
+        prop_assert!(forwarded(&lines, false, &off).contains(&line));
+        let kept = UntrustedHeaders { strip: true, keep: vec![name.as_str().into()] };
+        prop_assert!(forwarded(&lines, false, &kept).contains(&line));
+        let other = UntrustedHeaders { strip: true, keep: vec!["x-none-of-these".into()] };
+        prop_assert!(!forwarded(&lines, false, &other).contains("forged"));
+    }
+}
