@@ -1,8 +1,8 @@
 //! What the fields say about the message's length and the connection's life, for both roles.
 
 use crate::bytes::{is_token, trim};
-use crate::field::{Fields, list_elements};
-use crate::{Known, Limits, ParseError, Version};
+use crate::field::list_elements;
+use crate::{Fields, Known, Limits, ParseError, Version};
 
 /// Framing and connection options of one head.
 #[derive(Debug, Clone, Copy, Default)]
@@ -120,8 +120,8 @@ fn transfer_encoding(fields: &Fields, buf: &[u8]) -> Result<(), ParseError> {
 
 /// Marks the fields that `Connection` options name. Bounded: options times fields.
 fn mark_named(fields: &mut Fields, buf: &[u8]) {
-    for index in 0..fields.list.len() {
-        let options = fields.list[index];
+    for index in 0..fields.len() {
+        let Some(options) = fields.iter().nth(index).copied() else { break };
         if options.known != Known::Connection {
             continue;
         }
@@ -129,7 +129,7 @@ fn mark_named(fields: &mut Fields, buf: &[u8]) {
             if is_vouched_for(option) {
                 continue;
             }
-            for field in &mut fields.list {
+            for field in fields.iter_mut() {
                 if !field.known.is_protected() && field.name.of_buf(buf).eq_ignore_ascii_case(option) {
                     field.named_by_connection = true;
                 }

@@ -14,31 +14,26 @@
 #![forbid(unsafe_code)]
 
 mod body;
-mod bytes;
 mod chunked;
 pub mod encode;
 mod error;
 mod field;
 mod framing;
-mod known;
-mod limits;
 mod request;
 mod response;
 mod scan;
-mod span;
 mod target;
 
 pub use body::{BodyDecoder, BodyEvent, BodyKind};
 pub use chunked::ChunkedDecoder;
 pub use error::ParseError;
-pub use field::{Field, Fields};
-pub use known::Known;
-pub use limits::Limits;
-pub use request::{Expect, Method, RequestHead};
+pub use request::RequestHead;
 pub use response::ResponseHead;
 pub use scan::HeadScanner;
-pub use span::Span;
-pub use target::TargetForm;
+
+// What every protocol shares is in `message`.
+use message::validate as bytes;
+pub use message::{Expect, Field, Fields, Known, Limits, Method, Span, TargetForm};
 
 /// Version of a message; anything else is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,79 +1,11 @@
 //! Request heads: the server's side.
 
 use crate::bytes::{find_control, find_target_stop, is_token_byte};
-use crate::field::{Fields, fault};
+use crate::field::{self, fault};
 use crate::framing::Framing;
-use crate::target::{Target, is_authority};
-use crate::{BodyKind, Known, Limits, ParseError, Span, TargetForm, Version};
-
-/// Request methods that a proxy treats by their properties (RFC 9110 section 9.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// GET
-    Get,
-    /// HEAD
-    Head,
-    /// POST
-    Post,
-    /// PUT
-    Put,
-    /// DELETE
-    Delete,
-    /// PATCH
-    Patch,
-    /// OPTIONS
-    Options,
-    /// TRACE
-    Trace,
-    /// Any other token.
-    Other,
-}
-
-impl Method {
-    /// Recognises a method; names are case-sensitive (RFC 9110 section 9.1).
-    pub fn of(name: &[u8]) -> Method {
-        match name {
-            b"GET" => Method::Get,
-            b"HEAD" => Method::Head,
-            b"POST" => Method::Post,
-            b"PUT" => Method::Put,
-            b"DELETE" => Method::Delete,
-            b"PATCH" => Method::Patch,
-            b"OPTIONS" => Method::Options,
-            b"TRACE" => Method::Trace,
-            _ => Method::Other,
-        }
-    }
-
-    /// Whether a name of no method of ours differs from one only by its case. Servers disagree whether `head` is HEAD, and so on
-    /// whether its answer has a body.
-    fn is_miscased(name: &[u8]) -> bool {
-        const NAMES: [&[u8]; 9] =
-            [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE", b"CONNECT"];
-        NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
-    }
-
-    /// Whether sending it twice is the same as sending it once (RFC 9110 section 9.2.2).
-    pub fn is_idempotent(self) -> bool {
-        !matches!(self, Method::Post | Method::Patch | Method::Other)
-    }
-
-    /// Whether it only reads (RFC 9110 section 9.2.1).
-    pub fn is_safe(self) -> bool {
-        matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace)
-    }
-}
-
-/// What the client expects before it sends its body (RFC 9110 section 10.1.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    /// Nothing.
-    None,
-    /// `100-continue`.
-    Continue,
-    /// Something else: 417.
-    Unknown,
-}
+use crate::target::Target;
+use crate::{BodyKind, Expect, Fields, Known, Limits, Method, ParseError, Span, TargetForm, Version};
+use message::validate::is_authority;
 
 /// A parsed request head: spans of the buffer it was parsed from. Kept and refilled from request to request.
 #[derive(Debug, Clone)]
@@ -138,7 +70,7 @@ impl RequestHead {
         }
         self.end = end;
         let (target, fields) = self.read_request_line(head, start)?;
-        self.fields.parse(head, fields, limits)?;
+        field::parse(&mut self.fields, head, fields, limits)?;
 
         let framing = Framing::read(&mut self.fields, buf, self.version)?;
         self.body = match (framing.chunked, framing.content_length) {

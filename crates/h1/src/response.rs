@@ -1,9 +1,9 @@
 //! Response heads: the client's side.
 
 use crate::bytes::find_control;
-use crate::field::{Fields, fault, trimmed};
+use crate::field::{self, fault, trimmed};
 use crate::framing::Framing;
-use crate::{BodyKind, Limits, Method, ParseError, Span, Version};
+use crate::{BodyKind, Fields, Limits, Method, ParseError, Span, Version};
 
 /// A parsed response head: spans of the buffer it was parsed from. Kept and refilled from response to response.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl ResponseHead {
         }
         self.end = end;
         let fields = self.read_status_line(head, start)?;
-        self.fields.parse(head, fields, limits)?;
+        field::parse(&mut self.fields, head, fields, limits)?;
 
         let framing = Framing::read(&mut self.fields, buf, self.version)?;
         let has_body_framing = framing.chunked || framing.content_length.is_some_and(|length| length > 0);

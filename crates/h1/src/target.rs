@@ -1,18 +1,8 @@
 //! Request targets and authorities (RFC 9112 section 3.2).
 
 use crate::request::RawTarget;
-use crate::{ParseError, Span};
-
-/// Form of the request target (RFC 9112 section 3.2); authority form belongs to CONNECT and is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetForm {
-    /// `/path?query`
-    Origin,
-    /// `http://host/path?query`
-    Absolute,
-    /// `*`
-    Asterisk,
-}
+use crate::{ParseError, Span, TargetForm};
+use message::validate::is_authority;
 
 /// A request target in its parts.
 pub(crate) struct Target {
@@ -59,51 +49,4 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
         .into_iter()
         .find(|scheme| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
         .map(<[u8]>::len)
-}
-
-/// `host [":" port]` without userinfo (RFC 9110 sections 4.2.4 and 7.2). The host must be there, and be a name as the DNS has them or an
-/// IPv6 address in brackets: of what else RFC 3986 section 3.2.2 allows (escapes, `!$&'()*+,;=`, IPvFuture) no server is reached by.
-pub(crate) fn is_authority(bytes: &[u8]) -> bool {
-    match bytes {
-        [b'[', rest @ ..] => {
-            let Some(close) = memchr::memchr(b']', rest) else { return false };
-            let is_address =
-                std::str::from_utf8(&rest[..close]).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok());
-            is_address && is_port(&rest[close + 1..])
-        }
-        _ => name_length(bytes).is_some_and(|length| is_port(&bytes[length..])),
-    }
-}
-
-/// Bytes of a host's name, dots between its labels included.
-static NAME: [bool; 256] = crate::bytes::class!(b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'~' | b'.');
-
-/// Length of the host's name that `bytes` begin with: labels with one dot between them, and perhaps one at the end. Empty labels are
-/// refused: `..` means something to file systems, which servers that keep a folder a host have been led astray by.
-fn name_length(bytes: &[u8]) -> Option<usize> {
-    let mut length = 0;
-    let mut last = b'.';
-    for &byte in bytes.iter().take_while(|&&byte| NAME[usize::from(byte)]) {
-        if byte == b'.' && last == b'.' {
-            return None;
-        }
-        last = byte;
-        length += 1;
-    }
-    (length > 0).then_some(length)
-}
-
-/// Nothing, or a colon with a number of 16 bits, which may be left out (RFC 3986 section 3.2.3).
-fn is_port(bytes: &[u8]) -> bool {
-    match bytes {
-        [] => true,
-        [b':', digits @ ..] => {
-            let number = digits
-                .iter()
-                .take(6)
-                .try_fold(0, |port, digit| digit.is_ascii_digit().then(|| port * 10 + u32::from(digit - b'0')));
-            digits.len() <= 5 && number.is_some_and(|port| port <= 65_535)
-        }
-        _ => false,
-    }
 }

@@ -1,5 +1,6 @@
 //! Classes of bytes, and searches for them a block at a time.
 
+mod authority;
 mod blocks;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,9 @@ macro_rules! class {
         table
     }};
 }
-pub(crate) use class;
+use class;
+
+pub use authority::is_authority;
 
 /// `tchar` (RFC 9110 section 5.6.2).
 static TOKEN: [bool; 256] = class!(
@@ -26,31 +29,31 @@ static TOKEN: [bool; 256] = class!(
 
 /// Whether it is a `tchar` (RFC 9110 section 5.6.2).
 #[inline]
-pub(crate) fn is_token_byte(byte: u8) -> bool {
+pub fn is_token_byte(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
 }
 
 /// Whether all bytes are `tchar`, and there is one.
 #[inline]
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
+pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
 }
 
 /// Whether it may stand in a field value or a reason phrase: HTAB, SP, visible ASCII, or a byte beyond ASCII (RFC 9110 section 5.5).
 #[inline]
-pub(crate) fn is_text_byte(byte: u8) -> bool {
+pub fn is_text_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
 }
 
 /// Whether it may stand in a request target: visible ASCII without `#`, which is no part of one (RFC 9112 section 3.2).
 #[inline]
-pub(crate) fn is_target_byte(byte: u8) -> bool {
+pub fn is_target_byte(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7e) && byte != b'#'
 }
 
 /// Without spaces and tabs around it (OWS).
 #[inline]
-pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
+pub fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = text {
         text = rest;
     }
@@ -62,13 +65,13 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
 
 /// Index of the first byte from `at` on that is no [text](is_text_byte); the length where there is none.
 #[inline]
-pub(crate) fn find_control(bytes: &[u8], at: usize) -> usize {
+pub fn find_control(bytes: &[u8], at: usize) -> usize {
     find(bytes, at, blocks::controls, |byte| !is_text_byte(byte))
 }
 
 /// Index of the first byte from `at` on that is `?` or does not belong in a request target; the length where there is none.
 #[inline]
-pub(crate) fn find_target_stop(bytes: &[u8], at: usize) -> usize {
+pub fn find_target_stop(bytes: &[u8], at: usize) -> usize {
     find(bytes, at, blocks::target_stops, |byte| byte == b'?' || !is_target_byte(byte))
 }
 
@@ -88,7 +91,7 @@ fn find(bytes: &[u8], mut at: usize, stops: impl Fn(&[u8; 16]) -> u32, is_stop: 
 
 /// Length of the field name that `bytes` begin with: as many token bytes as there are before the first other one.
 #[inline]
-pub(crate) fn name_length(bytes: &[u8]) -> usize {
+pub fn name_length(bytes: &[u8]) -> usize {
     if let Some(block) = bytes.first_chunk() {
         // Nearly all names are shorter than a block and made of letters, digits and hyphens.
         let (colons, plain) = blocks::name_bytes(block);
@@ -102,6 +105,6 @@ pub(crate) fn name_length(bytes: &[u8]) -> usize {
 
 /// Where among 64 bytes the line feeds are, and where the carriage returns.
 #[inline]
-pub(crate) fn line_ends(block: &[u8; 64]) -> (u64, u64) {
+pub fn line_ends(block: &[u8; 64]) -> (u64, u64) {
     blocks::line_ends(block)
 }

@@ -30,7 +30,7 @@ fn a_name_that_differs_in_one_byte_is_another() {
                     .find(|(_, name)| other.eq_ignore_ascii_case(name.as_bytes()))
                     .map(|&(known, _)| known);
                 assert_eq!(Known::of(&other), expected.unwrap_or(Known::Other), "{known:?} {}", other.escape_ascii());
-                if crate::bytes::is_token(&other) {
+                if crate::validate::is_token(&other) {
                     assert_eq!(Known::at_start(&other, other.len()), expected.unwrap_or(Known::Other));
                 }
             }

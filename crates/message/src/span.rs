@@ -13,11 +13,11 @@ pub struct Span {
 
 impl Span {
     /// Largest position. Heads are far smaller; a buffer that holds one could be larger.
-    pub(crate) const MAX: usize = u32::MAX as usize;
+    pub const MAX: usize = u32::MAX as usize;
 
     /// A span of `start..end`, in order and no larger than [`Span::MAX`], which the parsers check once for the whole head.
     #[inline]
-    pub(crate) fn new(start: usize, end: usize) -> Self {
+    pub fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end && end <= Span::MAX);
         Span { start: start as u32, end: end as u32 }
     }

@@ -17,7 +17,7 @@ macro_rules! known {
                 match self { Known::Other => "", $(Known::$name => $text,)* }
             }
 
-            const ALL: &'static [(Known, &'static str)] = &[$((Known::$name, $text)),*];
+            pub(crate) const ALL: &'static [(Known, &'static str)] = &[$((Known::$name, $text)),*];
         }
     };
 }
@@ -72,6 +72,16 @@ known! {
     RetryAfter = "retry-after";
     AccessControlRequestMethod = "access-control-request-method";
     AccessControlRequestHeaders = "access-control-request-headers";
+    Priority = "priority";
+    EarlyData = "early-data";
+    GrpcTimeout = "grpc-timeout";
+    GrpcStatus = "grpc-status";
+    GrpcMessage = "grpc-message";
+    SecWebSocketKey = "sec-websocket-key";
+    SecWebSocketAccept = "sec-websocket-accept";
+    SecWebSocketVersion = "sec-websocket-version";
+    SecWebSocketProtocol = "sec-websocket-protocol";
+    SecWebSocketExtensions = "sec-websocket-extensions";
 }
 
 const COUNT: usize = Known::ALL.len();
@@ -146,7 +156,7 @@ impl Known {
 
     /// Recognises the name of `length` token bytes that `bytes` begin with.
     #[inline]
-    pub(crate) fn at_start(bytes: &[u8], length: usize) -> Known {
+    pub fn at_start(bytes: &[u8], length: usize) -> Known {
         let Some(&last) = bytes.get(length.wrapping_sub(1)) else { return Known::Other };
         let Some(candidates) = BUCKETS.get(bucket(length, last)) else { return Known::Other };
         if candidates[0] == u8::MAX {
@@ -206,7 +216,7 @@ impl Known {
 
     /// The name's bit in a set of names.
     #[inline]
-    pub(crate) fn bit(self) -> u64 {
+    pub fn bit(self) -> u64 {
         const { assert!(COUNT < 64) };
         1 << (self as u8)
     }
