@@ -34,10 +34,13 @@ pub async fn supervise(mut upstreams: watch::Receiver<Arc<Upstreams>>, resolver:
     }
 }
 
+/// Addresses of a host name, or why there are none.
+type Answer = Result<Vec<IpAddr>, String>;
+
 /// Addresses of host names, as they were just resolved.
 #[derive(Debug, Default)]
 pub struct Resolved {
-    names: Vec<(Arc<str>, Result<Vec<IpAddr>, String>)>,
+    names: Vec<(Arc<str>, Answer)>,
     /// Names that could not be resolved, or not in time.
     pub missing: Vec<Arc<str>>,
 }
