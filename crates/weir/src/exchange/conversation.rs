@@ -15,8 +15,9 @@ use super::cached::Keeping;
 use super::delivery::Stopped;
 use super::downstream::{ClientIo, Downstream};
 use super::pump::{Pump, PumpError};
+use super::stall::{Stall, Stalls};
 use super::stream::{Outgoing, Stream, poll_read};
-use crate::error::{Error, Reason};
+use crate::error::{Error, Fault, Reason};
 use crate::server::clock;
 use crate::server::deadline::nanos;
 
@@ -39,21 +40,12 @@ pub struct Timing {
     pub first_byte: Option<Duration>,
     /// Between two pieces of the reply.
     pub idle: Option<Duration>,
-    /// End of this attempt's patience for a first byte.
+    /// When this attempt must have brought a first byte, if the client does not keep it waiting.
     pub try_due: u64,
-    /// End of the exchange's patience.
+    /// How long the client had kept the exchange waiting when the attempt began.
+    pub client_ns: u64,
+    /// When the exchange must be over.
     pub total_due: u64,
-}
-
-/// What the connection waits for; decides which timeout counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WaitingFor {
-    Nothing,
-    ClientBody,
-    UpstreamToTakeBody,
-    FirstByte,
-    ReplyBody,
-    ClientToTakeReply,
 }
 
 /// One attempt under way.
@@ -76,7 +68,7 @@ pub struct Conversation<'a, C> {
     pub request_broken: bool,
     /// Nanoseconds since process start when the request was written as far as was known then.
     pub sent_at: u64,
-    waiting_for: WaitingFor,
+    stalls: &'a mut Stalls,
 }
 
 impl<'a, C: ClientIo> Conversation<'a, C> {
@@ -88,7 +80,9 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         keep: usize,
         buffers: &'a Buffers,
         timing: Timing,
+        stalls: &'a mut Stalls,
     ) -> Self {
+        stalls.change(Stall::None);
         Conversation {
             down,
             up,
@@ -99,7 +93,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
             request_sent: false,
             request_broken: false,
             sent_at: 0,
-            waiting_for: WaitingFor::Nothing,
+            stalls,
         }
     }
 
@@ -132,7 +126,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
             let is_closed = match poll_read(cx, &mut self.up.stream, &mut self.up.buffer) {
                 Poll::Ready(Ok(0) | Err(_)) => true,
                 Poll::Ready(Ok(_)) => false,
-                Poll::Pending => return self.poll_patience(cx, self.waiting_for_reply()),
+                Poll::Pending => return self.poll_deadline(cx, self.stall_before_response()),
             };
             if is_closed {
                 let broken = if self.up.buffer.is_empty() { Reason::UpstreamReset } else { Reason::BadResponse };
@@ -177,15 +171,18 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
             &mut progress,
         );
         if progress {
-            self.waiting_for = WaitingFor::Nothing;
+            self.stalls.change(Stall::None);
         }
         match poll {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(body_error(error))),
             Poll::Pending => {
-                let waiting_for =
-                    if self.down.out.is_empty() { WaitingFor::ReplyBody } else { WaitingFor::ClientToTakeReply };
-                self.poll_patience(cx, waiting_for)
+                if response.waits_for_sink(&self.down.out) {
+                    return self.poll_client_takes(cx, response);
+                }
+                let waits_for_client = !self.request_sent && !self.request_broken && !self.waits_for_upstream_to_read();
+                let stall = if waits_for_client { Stall::ClientSendsDuringResponse } else { Stall::UpstreamBody };
+                self.poll_deadline(cx, stall)
             }
         }
     }
@@ -214,9 +211,13 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         let is_slow = keeping.delivery.as_ref().is_some_and(|delivery| delivery.is_blocked(&self.down.out));
         let now = clock::turn_ns();
         let after = |idle: Option<Duration>| idle.map_or(u64::MAX, |idle| now.saturating_add(nanos(idle)));
-        if fetched || keeping.upstream_due == 0 {
+        if keeping.intake.waits_for_room {
+            // Whoever reads holds the upstream up.
+            keeping.upstream_due = u64::MAX;
+        } else if fetched || matches!(keeping.upstream_due, 0 | u64::MAX) {
             keeping.upstream_due = after(self.timing.idle);
         }
+        self.stalls.change(if keeping.intake.waits_for_room { Stall::ClientReceives } else { Stall::UpstreamBody });
         if delivered || !is_slow || keeping.client_due == 0 {
             keeping.client_due = after(self.timing.client_idle);
         }
@@ -243,7 +244,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         }
         match (is_late, due == self.timing.total_due) {
             (false, _) => Poll::Pending,
-            (true, true) => Poll::Ready(Err(Reason::TotalTimeout.into())),
+            (true, true) => Poll::Ready(Err(total_timeout(self.stalls, true))),
             (true, false) => Poll::Ready(Err(Reason::IdleTimeout.into())),
         }
     }
@@ -262,7 +263,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
             &mut progress,
         );
         if progress {
-            self.waiting_for = WaitingFor::Nothing;
+            self.stalls.change(Stall::None);
             self.sent_at = clock::refresh();
         }
         match poll {
@@ -279,29 +280,29 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         Ok(())
     }
 
-    fn waiting_for_reply(&self) -> WaitingFor {
+    fn waits_for_upstream_to_read(&self) -> bool {
+        self.request.waits_for_sink(&self.up.out)
+    }
+
+    fn stall_before_response(&self) -> Stall {
         if self.request_sent || self.request_broken {
-            WaitingFor::FirstByte
-        } else if self.up.out.is_empty() {
-            WaitingFor::ClientBody
+            Stall::UpstreamHead
+        } else if self.waits_for_upstream_to_read() {
+            Stall::UpstreamReceives
         } else {
-            WaitingFor::UpstreamToTakeBody
+            Stall::ClientSends
         }
     }
 
-    /// Nothing can move now: moves the deadline if something else is waited for than before, and looks whether the client went
-    /// away or the deadline passed.
-    fn poll_patience<T>(&mut self, cx: &mut Context<'_>, waiting_for: WaitingFor) -> Poll<Result<T, Error>> {
-        if self.waiting_for != waiting_for {
-            self.waiting_for = waiting_for;
-            self.down.deadline.set_at(self.due());
-        }
-        // While the request's body is under way the pump reads the client and sees it go.
-        if (self.request_sent || self.request_broken) && self.down.poll_gone(cx).is_ready() {
+    /// Nothing can move now: moves the deadline if something else is waited for than before, and looks whether the client disconnected
+    /// or the deadline passed.
+    fn poll_deadline<T>(&mut self, cx: &mut Context<'_>, stall: Stall) -> Poll<Result<T, Error>> {
+        self.note(stall);
+        if self.is_client_gone(cx) {
             return Poll::Ready(Err(Reason::ClientGone.into()));
         }
-        let passed = match self.waiting_for {
-            WaitingFor::FirstByte | WaitingFor::ReplyBody => {
+        let passed = match stall {
+            Stall::UpstreamHead | Stall::UpstreamBody => {
                 self.down.deadline.poll_passed_without(cx, Some(self.up.stream.as_fd()), PollFlags::IN)
             }
             _ => self.down.deadline.poll_passed(cx),
@@ -309,31 +310,78 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         if passed { Poll::Ready(Err(self.late())) } else { Poll::Pending }
     }
 
-    fn due(&self) -> u64 {
-        let timeout = match self.waiting_for {
-            WaitingFor::Nothing => None,
-            WaitingFor::ClientBody | WaitingFor::ClientToTakeReply => self.timing.client_idle,
-            WaitingFor::FirstByte => self.timing.first_byte,
-            WaitingFor::UpstreamToTakeBody | WaitingFor::ReplyBody => self.timing.idle,
+    /// The same while the client takes no more of the response.
+    fn poll_client_takes<T>(&mut self, cx: &mut Context<'_>, response: &Pump) -> Poll<Result<T, Error>> {
+        self.note(Stall::ClientReceives);
+        if self.is_client_gone(cx) {
+            return Poll::Ready(Err(Reason::ClientGone.into()));
+        }
+        let is_over = clock::turn_ns() >= self.timing.total_due;
+        match self.down.poll_stalled(cx, if is_over { &[] } else { response.piece(&self.up.buffer) }) {
+            Some(false) if !is_over => {
+                self.stalls.change(Stall::None);
+                Poll::Pending
+            }
+            Some(_) => Poll::Ready(Err(self.late())),
+            None => Poll::Pending,
+        }
+    }
+
+    fn note(&mut self, stall: Stall) {
+        if self.stalls.current() != stall {
+            self.stalls.change(stall);
+            let due = self.due(stall);
+            self.down.deadline.set_at(due);
+        }
+    }
+
+    /// While the request's body is on its way the pump reads the client and sees it disconnect.
+    fn is_client_gone(&mut self, cx: &mut Context<'_>) -> bool {
+        (self.request_sent || self.request_broken) && self.down.poll_gone(cx).is_ready()
+    }
+
+    fn due(&mut self, stall: Stall) -> u64 {
+        let timeout = match stall {
+            Stall::None | Stall::Gateway | Stall::UpstreamConnects => None,
+            Stall::ClientSends | Stall::ClientReceives => self.timing.client_idle,
+            Stall::UpstreamHead => self.timing.first_byte,
+            Stall::UpstreamReceives | Stall::UpstreamBody | Stall::ClientSendsDuringResponse => self.timing.idle,
         };
         let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
-        let due = if self.waiting_for == WaitingFor::FirstByte { due.min(self.timing.try_due) } else { due };
+        let due = if stall == Stall::UpstreamHead { due.min(self.try_due()) } else { due };
         due.min(self.timing.total_due)
     }
 
-    /// Whose patience ended.
-    fn late(&self) -> Error {
+    /// When the attempt must have brought a first byte: what the client kept it waiting is not the target's.
+    fn try_due(&mut self) -> u64 {
+        let client_ns = self.stalls.client_ns().saturating_sub(self.timing.client_ns);
+        self.timing.try_due.saturating_add(client_ns)
+    }
+
+    /// Which timeout passed, and so whose fault it is.
+    fn late(&mut self) -> Error {
         let now = clock::turn_ns();
+        let stall = self.stalls.current();
         if now >= self.timing.total_due {
-            return Reason::TotalTimeout.into();
+            return total_timeout(self.stalls, stall == Stall::ClientReceives || stall == Stall::UpstreamBody);
         }
-        match self.waiting_for {
-            WaitingFor::ClientBody => Reason::BodyTimeout.into(),
-            WaitingFor::ClientToTakeReply => Error::new(Reason::ClientGone, "did not take the reply"),
-            WaitingFor::FirstByte | WaitingFor::Nothing if now >= self.timing.try_due => Reason::TryTimeout.into(),
-            WaitingFor::FirstByte | WaitingFor::Nothing => Reason::FirstByteTimeout.into(),
-            WaitingFor::UpstreamToTakeBody | WaitingFor::ReplyBody => Reason::IdleTimeout.into(),
+        match stall {
+            Stall::ClientSends | Stall::ClientSendsDuringResponse => Reason::BodyTimeout.into(),
+            Stall::ClientReceives => Error::new(Reason::ClientGone, "did not take the response"),
+            Stall::UpstreamReceives | Stall::UpstreamBody => Reason::IdleTimeout.into(),
+            _ if now >= self.try_due() => Reason::TryTimeout.into(),
+            _ => Reason::FirstByteTimeout.into(),
         }
+    }
+}
+
+/// The whole exchange took too long: an error of the side that kept it waiting the longest. `has_response`: the client was to take one.
+pub fn total_timeout(stalls: &mut Stalls, has_response: bool) -> Error {
+    match (stalls.larger_fault(), has_response) {
+        (Fault::Upstream, _) => Reason::TotalTimeout.into(),
+        (Fault::Client, false) => Error::new(Reason::BodyTimeout, "it did not come before the total timeout"),
+        (Fault::Client, true) => Error::new(Reason::ClientGone, "did not take the response before the total timeout"),
+        (Fault::Gateway, _) => Error::new(Reason::TotalTimeout, "most of the time passed in the gateway"),
     }
 }
 

@@ -1,5 +1,8 @@
 //! The client's side of a connection: what outlives one exchange.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
@@ -20,6 +23,16 @@ pub trait ClientIo: Io {
 
     /// The socket behind it, if there is one.
     fn socket(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Writes what the kernel takes at once, whether or not it has announced that there is space: it does so only when a third of
+    /// its buffer is free, which a slow reader may take minutes to read.
+    ///
+    /// # Errors
+    /// `WouldBlock` when it takes nothing, or where this cannot be done.
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = bytes;
+        Err(io::ErrorKind::WouldBlock.into())
+    }
 }
 
 impl ClientIo for TcpStream {
@@ -30,6 +43,10 @@ impl ClientIo for TcpStream {
 
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         Some(self.as_fd())
+    }
+
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        socket2::SockRef::from(self).send(bytes)
     }
 }
 
@@ -92,7 +109,23 @@ impl<C: ClientIo> Downstream<C> {
         Poll::Pending
     }
 
-    /// Writes what waits in `out`.
+    /// Whether the deadline has passed and the client took nothing before it, of `out` and then `piece`. If it did take something,
+    /// the task is woken, and the caller sets the deadline anew.
+    pub fn poll_stalled(&mut self, cx: &Context<'_>, piece: &[u8]) -> Option<bool> {
+        if !self.deadline.poll_passed(cx) {
+            return None;
+        }
+        match self.stream.write_now(self.out.next(piece)) {
+            Ok(count @ 1..) => {
+                self.out.advance(count);
+                cx.waker().wake_by_ref();
+                Some(false)
+            }
+            _ => Some(true),
+        }
+    }
+
+    /// Writes what waits in `out`, before the deadline.
     ///
     /// # Errors
     /// The stream's own, or `TimedOut` when the deadline passed.
@@ -121,11 +154,12 @@ impl<C: ClientIo> Downstream<C> {
                     written = self.out.written();
                     self.deadline.set(idle);
                 }
-                if self.deadline.poll_passed(cx) {
-                    Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-                } else {
-                    Poll::Pending
+                match self.poll_stalled(cx, body) {
+                    Some(true) => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                    Some(false) => self.deadline.set(idle),
+                    None => {}
                 }
+                Poll::Pending
             }
             poll => poll,
         })

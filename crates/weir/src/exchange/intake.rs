@@ -16,6 +16,8 @@ use crate::policy::cache::fill::Fill;
 pub struct Intake {
     decoder: BodyDecoder,
     ended: bool,
+    /// Nothing is read until those who read what was read take more.
+    pub waits_for_room: bool,
     /// Body bytes so far.
     pub bytes: u64,
 }
@@ -23,7 +25,7 @@ pub struct Intake {
 impl Intake {
     /// For a body that comes framed like this.
     pub fn new(kind: BodyKind) -> Self {
-        Intake { decoder: BodyDecoder::new(kind), ended: kind == BodyKind::None, bytes: 0 }
+        Intake { decoder: BodyDecoder::new(kind), ended: kind == BodyKind::None, waits_for_room: false, bytes: 0 }
     }
 
     /// Reads what can be read now. Ready when the whole body was handed on. `progress` is set whenever bytes came.
@@ -43,7 +45,10 @@ impl Intake {
             if self.ended {
                 return Poll::Ready(Ok(()));
             }
-            ready!(fill.poll_room(cx));
+            self.waits_for_room = fill.poll_room(cx).is_pending();
+            if self.waits_for_room {
+                return Poll::Pending;
+            }
             buffer.rewind(0);
             let is_large = match self.decoder.remaining() {
                 Some(remaining) => remaining > buffer.size() as u64,

@@ -14,6 +14,7 @@ pub mod proxy;
 pub mod pump;
 pub mod refresh;
 pub mod reply;
+pub mod stall;
 pub mod stream;
 pub mod tunnel;
 
@@ -37,6 +38,7 @@ use cached::CacheSide;
 use downstream::{ClientIo, Downstream};
 use pump::Pump;
 use reply::{Framing, Prepared};
+use stall::Stalls;
 
 /// What becomes of a client connection after an exchange.
 #[derive(Debug)]
@@ -90,6 +92,8 @@ pub struct Exchange<'w, C> {
     answer: Answer,
     /// The request's body: the one decoder of it, from its first byte to its last.
     pub(crate) body: Pump,
+    /// Who keeps it waiting.
+    pub(crate) stalls: Stalls,
     /// The rest of the body is read after the response, and the connection lives on.
     drains: bool,
     /// Whether the client was asked for its body (100).
@@ -142,6 +146,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             close,
             answer: Answer::None,
             body: Pump::new(kind, kind, None),
+            stalls: Stalls::new(clock::turn_ns()),
             drains: false,
             continued: false,
             aborts: false,
@@ -351,8 +356,8 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     async fn send_answer(&mut self) -> Result<(), Error> {
         self.answer = Answer::Begun;
         self.log.response_bytes += self.down.out.bytes.len() as u64;
-        self.down.deadline.set(self.snapshot.config().server.body_idle_timeout);
-        self.down.flush().await.map_err(|_| Error::from(Reason::ClientGone))?;
+        let idle = self.snapshot.config().server.body_idle_timeout;
+        self.down.send(&[], idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
         self.answer = Answer::Complete;
         Ok(())
     }

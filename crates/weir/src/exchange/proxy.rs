@@ -8,10 +8,11 @@ use std::time::Duration;
 use h1::{BodyKind, HeadScanner, Known, RequestHead, ResponseHead, Version, encode};
 
 use super::cached::{self, Received};
-use super::conversation::{Conversation, Timing, UpstreamSide};
+use super::conversation::{Conversation, Timing, UpstreamSide, total_timeout};
 use super::downstream::ClientIo;
 use super::forward::{ToClient, ToUpstream, write_interim_head, write_upgrade_head};
 use super::pump::Pump;
+use super::stall::Stall;
 use super::stream::{Outgoing, Stream};
 use super::{Answer, Exchange, tunnel};
 use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId};
@@ -59,6 +60,21 @@ struct Failed {
 impl Failed {
     fn new(error: Error, sent: bool, reply_started: bool) -> Self {
         Failed { error, kind: kind_of(error.reason), sent, reply_started, retry_granted: false }
+    }
+
+    /// A failure that counts against the target only if the target kept the exchange waiting: not when the total timeout passed for other
+    /// reasons, and not when it closed its connection while the client kept back the rest of the request.
+    fn of<C>(x: &mut Exchange<'_, C>, error: Error, sent: bool, reply_started: bool) -> Self {
+        let mut failed = Failed::new(error, sent, reply_started);
+        let is_shared = match error.reason {
+            Reason::TotalTimeout => true,
+            Reason::UpstreamReset => !x.body.has_read_all(),
+            _ => false,
+        };
+        if is_shared && x.stalls.larger_fault() != Fault::Upstream {
+            failed.kind = None;
+        }
+        failed
     }
 
     fn as_attempt<C>(&self, x: &Exchange<'_, C>, kind: FailureKind) -> Attempt {
@@ -127,7 +143,10 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
         let mut lease = match plan.view.pick(&Request { hash, tried: &x.scratch.tried }, moment()) {
             Pick::Target(lease) => lease,
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
-            Pick::Busy => wait(x, plan.view.wait(), plan.total_due).await?,
+            Pick::Busy => {
+                x.stalls.change(Stall::Gateway);
+                wait(x, plan.view.wait(), plan.total_due).await?
+            }
         };
         attempts += 1;
         x.log.attempts += 1;
@@ -136,11 +155,13 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
             // Writing to a string cannot fail.
             let _ = write!(x.scratch.logged_target, "{}", lease.target().address());
         }
+        let client_ns = x.stalls.client_ns();
         let failed = match attempt(x, plan, &mut lease, attempts).await {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
         };
         let Some(kind) = failed.kind else { return Err((failed.error, false)) };
+        lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));
         lease.failure(kind, moment());
         if x.answer != Answer::None {
             return Err((failed.error, false));
@@ -241,16 +262,21 @@ async fn connect<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Pla
     let timeout = plan.choice.timeouts.connect;
     let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
     x.down.deadline.set_at(due.min(plan.total_due));
+    x.stalls.change(Stall::UpstreamConnects);
     let mut connecting = std::pin::pin!(pool::connect(lease.target().address()));
     let result = std::future::poll_fn(|cx| {
         if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
             return Poll::Ready(Ok(result));
         }
         if poll_client_gone(x, cx).is_ready() {
-            return Poll::Ready(Err(Reason::ClientGone));
+            return Poll::Ready(Err(Error::from(Reason::ClientGone)));
         }
         if x.down.deadline.poll_passed(cx) {
-            return Poll::Ready(Err(if due <= plan.total_due { Reason::ConnectTimeout } else { Reason::TotalTimeout }));
+            return Poll::Ready(Err(if due <= plan.total_due {
+                Reason::ConnectTimeout.into()
+            } else {
+                total_timeout(&mut x.stalls, false)
+            }));
         }
         Poll::Pending
     })
@@ -267,7 +293,7 @@ async fn connect<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Pla
             Err(Failed::new(shortage, false, false))
         }
         Ok(Err(_)) => Err(Failed::new(Reason::ConnectFailed.into(), false, false)),
-        Err(reason) => Err(Failed::new(reason.into(), false, false)),
+        Err(error) => Err(Failed::of(x, error, false, false)),
     }
 }
 
@@ -297,17 +323,21 @@ async fn converse<C: ClientIo>(
         first_byte: plan.choice.timeouts.first_byte,
         idle: plan.choice.timeouts.idle,
         try_due: per_try.map_or(u64::MAX, |per_try| clock::turn_ns().saturating_add(nanos(per_try))),
+        client_ns: x.stalls.client_ns(),
         total_due: plan.total_due,
     };
-    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing);
+    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
     let head = &mut x.scratch.response;
     let got_head = final_head(&mut talk, head, &x.scratch.request).await;
     let sent = talk.has_sent();
     let sent_at = talk.sent_at;
     let request_sent = talk.request_sent;
-    got_head.map_err(|error| Failed::new(error, sent, !up.buffer.is_empty()))?;
-    let latency = clock::turn_ns().saturating_sub(sent_at);
-    lease.first_byte(Duration::from_nanos(latency), moment());
+    got_head.map_err(|error| Failed::of(x, error, sent, !up.buffer.is_empty()))?;
+    // A response that came while the client held its body back says nothing about the target's speed.
+    if request_sent {
+        let latency = clock::turn_ns().saturating_sub(sent_at);
+        lease.first_byte(Duration::from_nanos(latency), moment());
+    }
 
     let status = x.scratch.response.status;
     if let Some(kind) = FailureKind::of_status(status) {
@@ -354,7 +384,7 @@ async fn converse<C: ClientIo>(
     x.answer = Answer::Begun;
     let head = &x.scratch.response;
     let mut response = Pump::new(head.body, framing, None);
-    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing);
+    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
     talk.request_sent = request_sent;
     talk.sent_at = sent_at;
     let result = match &mut keeping {
@@ -365,7 +395,7 @@ async fn converse<C: ClientIo>(
     let done_ns = clock::now_ns();
     x.log.ended_ns = done_ns;
     x.log.response_bytes += head_bytes + response.bytes;
-    result.map_err(|error| Failed::new(error, true, true))?;
+    result.map_err(|error| Failed::of(x, error, true, true))?;
 
     match keeping {
         None => x.answer = Answer::Complete,

@@ -75,6 +75,16 @@ impl Pump {
         self.ended
     }
 
+    /// Whether it waits for its sink, whose bytes are put together in `out`; else for its source.
+    pub fn waits_for_sink(&self, out: &Outgoing) -> bool {
+        self.forwarded > 0 || !out.is_empty()
+    }
+
+    /// What lies at the front of `buffer` to be written as it is.
+    pub fn piece<'b>(&self, buffer: &'b Buffer) -> &'b [u8] {
+        &buffer.filled()[..self.forwarded]
+    }
+
     /// Whether all that was taken so far still lies in the source's buffer.
     pub fn is_replayable(&self) -> bool {
         !self.has_read
@@ -186,8 +196,11 @@ impl Pump {
         loop {
             self.take(buffer, out)?;
             if self.forwarded > 0 || !out.is_empty() {
-                ready!(out.poll_write(cx, sink, &buffer.filled()[..self.forwarded])).map_err(PumpError::Write)?;
-                *progress = true;
+                let before = out.written();
+                let poll = out.poll_write(cx, sink, &buffer.filled()[..self.forwarded]);
+                // Any byte that the kernel takes is progress, however large the piece is.
+                *progress |= poll.is_ready() || out.written() > before;
+                ready!(poll).map_err(PumpError::Write)?;
                 buffer.consume(self.forwarded);
                 self.forwarded = 0;
                 // The end may have come with the piece that was just written.

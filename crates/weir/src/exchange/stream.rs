@@ -163,6 +163,19 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
+    /// What is to be written next of `bytes` and then `forwarded`.
+    pub fn next<'a>(&'a self, forwarded: &'a [u8]) -> &'a [u8] {
+        match self.written.checked_sub(self.bytes.len()) {
+            None => &self.bytes[self.written..],
+            Some(at) => forwarded.get(at..).unwrap_or_default(),
+        }
+    }
+
+    /// So many bytes were written by other means than [`poll_write`](Self::poll_write).
+    pub fn advance(&mut self, count: usize) {
+        self.written += count;
+    }
+
     /// How much of what waits is written.
     pub fn written(&self) -> usize {
         self.written

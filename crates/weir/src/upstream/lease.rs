@@ -24,6 +24,8 @@ pub struct Lease {
     set: Arc<TargetSet>,
     index: u32,
     since: Moment,
+    /// How long others than the target kept the attempt waiting.
+    excused: Duration,
     /// How it came through the breaker; taken by the outcome.
     entry: Option<Entry>,
     told: bool,
@@ -31,7 +33,7 @@ pub struct Lease {
 
 impl Lease {
     pub(super) fn new(set: Arc<TargetSet>, index: usize, entry: Option<Entry>, since: Moment) -> Lease {
-        Lease { set, index: index as u32, since, entry, told: false }
+        Lease { set, index: index as u32, since, entry, told: false, excused: Duration::ZERO }
     }
 
     /// Where the attempt goes.
@@ -50,6 +52,11 @@ impl Lease {
         if self.set.spec.balance == config::Balance::Ewma {
             self.target().state.load.ewma.observe(latency, now);
         }
+    }
+
+    /// The client kept the attempt waiting for so long, which is not the target's.
+    pub fn excuse(&mut self, stalled: Duration) {
+        self.excused = stalled;
     }
 
     /// When the place was taken.
@@ -74,7 +81,8 @@ impl Lease {
         let target = &self.set.targets[self.index as usize];
         let in_a_row = target.state.count_failure(kind);
         if self.set.spec.balance == config::Balance::Ewma {
-            target.state.load.ewma.observe(now.since(self.since).max(FAILURE_LATENCY), now);
+            let latency = now.since(self.since).saturating_sub(self.excused);
+            target.state.load.ewma.observe(latency.max(FAILURE_LATENCY), now);
         }
         if let Some(eject) = &self.set.spec.eject {
             self.set.shared.ejector.after_failure(&self.set, target, eject, in_a_row, now);

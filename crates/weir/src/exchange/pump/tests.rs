@@ -141,3 +141,23 @@ fn a_body_that_breaks_a_rule_has_no_end() {
     assert!(matches!(pump.take(&mut buffer, &mut Outgoing::default()), Err(PumpError::Parse(_))));
     assert!(pump.skip(&mut buffer).is_err() && pump.skip(&mut buffer).is_err());
 }
+
+/// A piece may be far larger than what a slow reader takes before a deadline.
+#[test]
+fn any_byte_that_the_sink_takes_is_progress() {
+    let buffers = Buffers::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    for kind in [BodyKind::Length(100_000), BodyKind::Chunked] {
+        let mut buffer = buffer_of(&body_of(kind, 100_000));
+        let mut pump = Pump::new(kind, kind, None);
+        let mut out = Outgoing::default();
+        for room in [1, 0, 1, 1000, 0] {
+            let mut progress = false;
+            let mut sink = Takes { room, fails: false };
+            let poll =
+                pump.poll(&mut cx, &buffers, (&mut Silent, &mut buffer, 0), (&mut sink, &mut out), &mut progress);
+            assert!(poll.is_pending() && pump.waits_for_sink(&out));
+            assert_eq!(progress, room > 0, "{kind:?}: {room} bytes were taken");
+        }
+    }
+}
