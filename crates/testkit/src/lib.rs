@@ -34,6 +34,7 @@ mod process;
 mod raw;
 mod redis;
 mod service;
+pub mod tls;
 mod upstream;
 pub mod wait;
 mod weir;

@@ -109,9 +109,19 @@ impl Certificate {
     /// # Errors
     /// What is wrong with which file. Dates are not checked here: an expired certificate is loaded, see [`Facts::problem`].
     pub fn load(cert: &Path, key: &Path) -> Result<Self, CertificateError> {
-        let chain = read_certificates(cert)?;
-        let key_bytes = read(key)?;
-        let private = PrivateKeyDer::from_pem_slice(&key_bytes).map_err(|error| match error {
+        Self::from_pem((&read(cert)?, cert), (&read(key)?, key))
+    }
+
+    /// The same from the contents of the two files; the paths are for messages.
+    ///
+    /// # Errors
+    /// As [`Certificate::load`].
+    pub fn from_pem(
+        (cert_pem, cert): (&[u8], &Path),
+        (key_pem, key): (&[u8], &Path),
+    ) -> Result<Self, CertificateError> {
+        let chain = certificates_from_pem(cert_pem, cert)?;
+        let private = PrivateKeyDer::from_pem_slice(key_pem).map_err(|error| match error {
             rustls::pki_types::pem::Error::NoItemsFound => CertificateError::NoKey { path: key.to_owned() },
             error => CertificateError::Pem { path: key.to_owned(), reason: error.to_string() },
         })?;
@@ -206,8 +216,15 @@ fn system_time(seconds: i64) -> SystemTime {
 /// # Errors
 /// When it cannot be read or holds none.
 pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    let bytes = read(path)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    certificates_from_pem(&read(path)?, path)
+}
+
+/// The same from the contents of the file; the path is for messages.
+///
+/// # Errors
+/// As [`read_certificates`].
+pub fn certificates_from_pem(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if found.is_empty() => Err(CertificateError::NoCertificate { path: path.to_owned() }),
         Ok(found) => Ok(found),
@@ -215,7 +232,7 @@ pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Ce
     }
 }
 
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
+fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
     std::fs::read(path).map_err(|source| CertificateError::Read { path: path.to_owned(), source })
 }
 

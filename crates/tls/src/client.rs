@@ -8,6 +8,7 @@ use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use sha2::{Digest, Sha256};
 
 use crate::certificate::Certificate;
 use crate::provider::{Alpn, Version, ids, provider};
@@ -49,6 +50,32 @@ impl Default for Options {
             verify: true,
             sessions: 256,
         }
+    }
+}
+
+impl Options {
+    /// What tells policies apart: the same for options that lead to the same connections. Connections and sessions of one policy must not
+    /// serve another.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        match &self.roots {
+            Roots::System => hash.update([0]),
+            Roots::These(authorities) => {
+                hash.update([1]);
+                for authority in authorities {
+                    hash.update((authority.len() as u64).to_be_bytes());
+                    hash.update(authority);
+                }
+            }
+        }
+        // A certificate stands for its key too.
+        hash.update(self.certificate.as_ref().map_or([0; 32], |certificate| certificate.facts.sha256));
+        hash.update([u8::from(self.min_version == Version::Tls13), u8::from(self.verify)]);
+        for alpn in &self.alpn {
+            hash.update(alpn.id());
+            hash.update([0]);
+        }
+        hash.finalize().into()
     }
 }
 

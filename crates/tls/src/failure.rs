@@ -68,6 +68,24 @@ impl Failure {
         }
     }
 
+    /// The reason as a sentence.
+    pub fn text(self) -> &'static str {
+        match self {
+            Failure::Name => "the certificate is not for this name",
+            Failure::Untrusted => "the certificate is not issued by a trusted authority",
+            Failure::Expired => "the certificate has expired or is not valid yet",
+            Failure::Revoked => "the certificate is revoked",
+            Failure::NoCertificate => "the peer sent no certificate",
+            Failure::Alert => "the peer refused the handshake with an alert",
+            Failure::UnknownName => "no certificate is configured for the name that the client asked for",
+            Failure::NothingInCommon => "no version, cipher suite, group or protocol in common",
+            Failure::NotTls => "the peer does not speak TLS",
+            Failure::Protocol => "the peer violated the protocol",
+            Failure::Closed => "the peer closed the connection in the handshake",
+            Failure::Io => "the connection failed in the handshake",
+        }
+    }
+
     /// The kind of a rustls error.
     pub fn of(error: &rustls::Error) -> Self {
         use rustls::Error as E;

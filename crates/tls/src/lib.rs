@@ -20,6 +20,9 @@ pub mod self_signed;
 pub mod server;
 pub mod stream;
 
+pub use rustls::ClientConfig;
+pub use rustls::pki_types::{CertificateDer, ServerName};
+
 pub use certificate::{Certificate, CertificateError, Facts};
 pub use failure::Failure;
 pub use handshake::{accept, connect};

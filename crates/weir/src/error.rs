@@ -83,6 +83,8 @@ reasons! {
 
     /// No connection could be made.
     ConnectFailed: Upstream, 502, "connect_failed", "The upstream cannot be reached";
+    /// The TLS handshake failed; the detail says how.
+    UpstreamTls: Upstream, 502, "upstream_tls", "The upstream's TLS handshake failed";
     /// Making a connection took too long.
     ConnectTimeout: Upstream, 504, "connect_timeout", "The upstream cannot be reached in time";
     /// One attempt took too long (`timeouts.try`).

@@ -121,13 +121,7 @@ impl Variables<'_> {
 
     /// An inference service with active health checks and a breaker, so that its fallback knows when to step in.
     fn service(&mut self, variable: &'static str, play: DemoService) -> raw::Upstream {
-        let url = self.parse(variable, None, |text| {
-            let url = TargetUrl::from_str(text)?;
-            if url.tls {
-                return Err("`https://` is not supported yet".to_owned());
-            }
-            Ok(Some(url))
-        });
+        let url = self.parse(variable, None, |text| TargetUrl::from_str(text).map(Some));
         let target = raw::Target::from(url.unwrap_or_else(|| demo(play)));
         raw::Upstream {
             health: OrNone::Some(raw::Health::default().into()),

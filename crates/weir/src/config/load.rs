@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::problem::Problems;
 use super::yaml::{self, Environment};
-use super::{Config, Mode, env, raw, resolve, supported};
+use super::{Config, Mode, env, raw, resolve};
 
 /// A configuration in both of its forms.
 #[derive(Debug, Clone)]
@@ -69,11 +69,7 @@ pub fn load_file(path: &Path, environment: Environment<'_>) -> Result<Loaded, Lo
 pub fn load_text(source: &str, text: &str, environment: Environment<'_>) -> Result<Loaded, Problems> {
     let loaded = || {
         let file: raw::File = yaml::parse(text, environment)?;
-        let unsupported = supported::refuse(&file);
-        if !unsupported.is_empty() {
-            return Err(unsupported);
-        }
-        let config = resolve::resolve(&file, Mode::File)?;
+        let config = resolve::resolve(&file, Mode::File, &|path| std::fs::read(path))?;
         Ok(Loaded { file, config })
     };
     loaded().map_err(|problems| Problems::in_file(source, text, problems))
@@ -86,7 +82,7 @@ pub fn load_text(source: &str, text: &str, environment: Environment<'_>) -> Resu
 pub fn load_environment(environment: Environment<'_>) -> Result<Loaded, Problems> {
     let loaded = || {
         let file = env::file(environment)?;
-        let config = resolve::resolve(&file, Mode::Environment)?;
+        let config = resolve::resolve(&file, Mode::Environment, &|path| std::fs::read(path))?;
         Ok(Loaded { file, config })
     };
     loaded().map_err(Problems::in_environment)

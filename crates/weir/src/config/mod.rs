@@ -14,7 +14,6 @@ pub mod problem;
 pub mod raw;
 mod resolve;
 pub mod schema;
-mod supported;
 pub mod yaml;
 
 pub use load::*;

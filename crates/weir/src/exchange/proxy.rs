@@ -23,8 +23,9 @@ use crate::route::rewrite::upstream_target;
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::server::snapshot::{Choice, Snapshot};
+use crate::upstream::connect::{self, ConnectError};
 use crate::upstream::retry::{Attempt, may_repeat};
-use crate::upstream::{FailureKind, Lease, Moment, Pick, Request, View, WaitError, hash_key, pool};
+use crate::upstream::{FailureKind, Lease, Moment, Pick, Request, View, WaitError, hash_key};
 
 /// Interim answers that one exchange relays; an upstream that sends more is broken.
 const MAX_INTERIM: u32 = 16;
@@ -223,7 +224,7 @@ async fn attempt<C: ClientIo>(
                 stream
             }
             None => {
-                let stream = connect(x, lease, plan).await?;
+                let stream = connect_to(x, lease, plan).await?;
                 plan.metrics.connection_opened();
                 stream
             }
@@ -258,12 +259,13 @@ fn is_stale<C: ClientIo>(x: &Exchange<'_, C>, failed: &Failed) -> bool {
         && x.scratch.request.method.is_idempotent()
 }
 
-async fn connect<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Plan<'_>) -> Result<Stream, Failed> {
+async fn connect_to<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Plan<'_>) -> Result<Stream, Failed> {
     let timeout = plan.choice.timeouts.connect;
     let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
     x.down.deadline.set_at(due.min(plan.total_due));
     x.stalls.change(Stall::UpstreamConnects);
-    let mut connecting = std::pin::pin!(pool::connect(lease.target().address()));
+    let worker = x.worker;
+    let mut connecting = std::pin::pin!(connect::connect(lease.target().address(), &worker.tls_configs));
     let result = std::future::poll_fn(|cx| {
         if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
             return Poll::Ready(Ok(result));
@@ -283,7 +285,11 @@ async fn connect<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Pla
     .await;
     match result {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) if pool::is_local_shortage(&error) => {
+        Ok(Err(ConnectError::Tls(failure, error))) => {
+            tracing::warn!(%error, reason = failure.reason(), target = %lease.target().address(), "TLS handshake failed");
+            Err(Failed::new(Error::new(Reason::UpstreamTls, failure.text()), false, false))
+        }
+        Ok(Err(ConnectError::Io(error))) if connect::is_local_shortage(&error) => {
             if let Some(suppressed) = x.worker.shortages.pass() {
                 tracing::warn!(%error, target = %lease.target().address(), suppressed, "cannot connect");
             }
@@ -292,7 +298,7 @@ async fn connect<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Pla
             let shortage = Error::new(Reason::Resources, "no descriptor, memory or local port is left");
             Err(Failed::new(shortage, false, false))
         }
-        Ok(Err(_)) => Err(Failed::new(Reason::ConnectFailed.into(), false, false)),
+        Ok(Err(ConnectError::Io(_))) => Err(Failed::new(Reason::ConnectFailed.into(), false, false)),
         Err(error) => Err(Failed::of(x, error, false, false)),
     }
 }
@@ -580,7 +586,7 @@ fn moment() -> Moment {
 
 fn kind_of(reason: Reason) -> Option<FailureKind> {
     Some(match reason {
-        Reason::ConnectFailed | Reason::ConnectTimeout => FailureKind::Connect,
+        Reason::ConnectFailed | Reason::ConnectTimeout | Reason::UpstreamTls => FailureKind::Connect,
         Reason::UpstreamReset => FailureKind::Reset,
         Reason::TryTimeout => FailureKind::TryTimeout,
         Reason::FirstByteTimeout => FailureKind::FirstByteTimeout,

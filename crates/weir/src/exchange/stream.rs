@@ -3,14 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use tls::TlsStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::buffer::Buffer;
 
-/// What an exchange needs of a byte stream. TLS will be another implementor.
+/// What an exchange needs of a byte stream.
 pub trait Io: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
@@ -21,6 +22,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A Unix socket.
     Unix(UnixStream),
+    /// TLS over TCP.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 macro_rules! each {
@@ -28,6 +31,7 @@ macro_rules! each {
         match $self.get_mut() {
             Stream::Tcp($stream) => $call,
             Stream::Unix($stream) => $call,
+            Stream::Tls($stream) => $call,
         }
     };
 }
@@ -37,6 +41,7 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.get_ref().as_fd(),
         }
     }
 }
@@ -54,8 +59,13 @@ impl AsyncWrite for Stream {
         each!(self, stream => Pin::new(stream).poll_write(cx, buf))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    #[inline]
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            // Sockets hold nothing back.
+            Stream::Tcp(_) | Stream::Unix(_) => Poll::Ready(Ok(())),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -124,7 +134,7 @@ impl Outgoing {
     /// Whether nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.written == self.bytes.len()
+        self.bytes.is_empty() && self.written == 0
     }
 
     /// Forgets all.
@@ -159,6 +169,8 @@ impl Outgoing {
                 Poll::Pending => return Poll::Pending,
             }
         }
+        // TLS may have taken bytes that have not left: they count as written once they have.
+        ready!(Pin::new(stream).poll_flush(cx))?;
         self.clear();
         Poll::Ready(Ok(()))
     }

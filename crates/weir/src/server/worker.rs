@@ -15,6 +15,7 @@ use crate::observe::{Shard, Writer};
 use crate::policy::cache::lookup::KeyScratch;
 use crate::policy::limit::Work;
 use crate::upstream::TargetId;
+use crate::upstream::connect::TlsConfigs;
 use crate::upstream::pool::Pool;
 
 /// One worker: a thread with its own event loop, listener, pools and buffers.
@@ -35,6 +36,8 @@ pub struct Worker {
     pub pool: Pool,
     /// Deadlines of this worker's connections.
     pub deadlines: Rc<Deadlines>,
+    /// TLS towards upstreams.
+    pub tls_configs: TlsConfigs,
     /// This worker's counts.
     pub metrics: Shard,
     /// This worker's access log.
@@ -98,6 +101,7 @@ impl Worker {
             scratch: RefCell::new(Vec::with_capacity(KEPT_SCRATCH)),
             pool: Pool::default(),
             deadlines: Deadlines::new(),
+            tls_configs: TlsConfigs::default(),
             metrics,
             draining: Cell::new(false),
             open: Cell::new(0),

@@ -3,7 +3,6 @@
 //! A target starts unknown and counts as healthy. It is asked at once, and its first answer decides alone, so that a target which is down when the
 //! gateway starts is known to be within one `timeout`; after that `healthy_after` and `unhealthy_after` results in a row are needed.
 
-use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,10 +10,9 @@ use http_body_util::Empty;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 
-use super::pool::is_local_shortage;
+use super::connect::{ConnectError, TlsConfigs, connect, is_local_shortage};
 use super::rng::Rng;
 use super::target::{Address, Health, Probe};
 use super::{Target, Upstream};
@@ -66,9 +64,10 @@ impl Streak {
 pub(super) async fn watch(upstream: std::sync::Weak<Upstream>, target: Target, spec: config::Health) {
     let mut rng = Rng::from_entropy();
     let mut streak = Streak::default();
+    let configs = TlsConfigs::default();
     loop {
         let started = Instant::now();
-        let finding = probe(&target, &spec).await;
+        let finding = probe(&target, &spec, &configs).await;
         // The upstream is gone from the configuration: so is the reason to ask.
         let Some(upstream) = upstream.upgrade() else { return };
         take_in(&upstream, &target, &spec, &mut streak, finding);
@@ -103,9 +102,9 @@ fn take_in(upstream: &Upstream, target: &Target, spec: &config::Health, streak: 
 }
 
 /// Probes once.
-pub(super) async fn probe(target: &Target, spec: &config::Health) -> Finding {
+pub(super) async fn probe(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Finding {
     let started = Instant::now();
-    match tokio::time::timeout(spec.timeout, ask(target, spec)).await {
+    match tokio::time::timeout(spec.timeout, ask(target, spec, configs)).await {
         Err(_elapsed) if started.elapsed() > spec.timeout + LATE => {
             Finding::Unknown("this process was late: the time passed while it did not run".to_owned())
         }
@@ -122,16 +121,16 @@ enum Trouble {
     Theirs(String),
 }
 
-async fn ask(target: &Target, spec: &config::Health) -> Result<u16, Trouble> {
-    match &target.address {
-        Address::Tcp(address) => {
-            ask_over(TcpStream::connect(address).await.map_err(connect_trouble)?, target, spec).await
-        }
-        Address::Unix(path) => ask_over(UnixStream::connect(path).await.map_err(connect_trouble)?, target, spec).await,
-    }
+async fn ask(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Result<u16, Trouble> {
+    let stream = connect(&target.address, configs).await.map_err(connect_trouble)?;
+    ask_over(stream, target, spec).await
 }
 
-fn connect_trouble(error: io::Error) -> Trouble {
+fn connect_trouble(error: ConnectError) -> Trouble {
+    let error = match error {
+        ConnectError::Io(error) => error,
+        ConnectError::Tls(failure, error) => return Trouble::Theirs(format!("{}: {error}", failure.reason())),
+    };
     if is_local_shortage(&error) {
         Trouble::Ours(error.to_string())
     } else {
@@ -174,7 +173,7 @@ async fn ask_over(
 fn host(target: &Target) -> String {
     match (&target.authority, &target.address) {
         (Some(authority), _) => authority.to_string(),
-        (None, Address::Tcp(address)) => address.to_string(),
+        (None, Address::Tcp(address) | Address::Tls(address, _)) => address.to_string(),
         (None, Address::Unix(_)) => "localhost".to_owned(),
     }
 }

@@ -1,12 +1,13 @@
 //! From a specification and what is known about names to a set of targets.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::balance::hash_seed;
 use super::breaker::Breaker;
 use super::set::TargetSet;
-use super::target::{Address, Health, Target, TargetId, TargetState};
+use super::target::{Address, Health, Target, TargetId, TargetState, TlsIdentity};
 use super::time::Moment;
 use super::{Common, lock};
 use crate::config::{self, TargetAddress};
@@ -129,15 +130,21 @@ impl Common {
     fn known_addresses(&self, spec: &config::Upstream) -> Vec<Vec<Address>> {
         let names = lock(&self.names);
         let demo = lock(&self.demo);
+        let tcp = |target: &config::Target, address: SocketAddr| match (&target.tls_name, &spec.tls) {
+            (Some(name), Some(policy)) => {
+                Address::Tls(address, TlsIdentity { name: name.clone(), policy: policy.clone() })
+            }
+            _ => Address::Tcp(address),
+        };
         let known = |target: &config::Target| match &target.address {
-            TargetAddress::Ip(address) => vec![Address::Tcp(*address)],
+            TargetAddress::Ip(address) => vec![tcp(target, *address)],
             TargetAddress::Unix(path) => vec![Address::Unix(path.as_path().into())],
             TargetAddress::Demo(service) => {
                 demo.iter().filter(|(of, _)| of == service).map(|(_, address)| Address::Tcp(*address)).collect()
             }
             TargetAddress::Name { host, port } => {
                 let addresses = names.get(host).map_or(&[][..], |name| &name.addresses);
-                addresses.iter().map(|ip| Address::Tcp((*ip, *port).into())).collect()
+                addresses.iter().map(|ip| tcp(target, (*ip, *port).into())).collect()
             }
         };
         spec.targets.iter().map(known).collect()

@@ -16,6 +16,7 @@
 
 mod balance;
 mod breaker;
+pub mod connect;
 mod control;
 mod eject;
 mod ewma;
@@ -51,7 +52,7 @@ pub use resolve::Resolver;
 pub use snapshot::{
     Failures, NameSnapshot, ProbeSnapshot, QueueSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot,
 };
-pub use target::{Address, Health, Target, TargetId};
+pub use target::{Address, Health, Target, TargetId, TlsIdentity};
 pub use time::{Clock, Moment};
 pub use view::{Pick, Request, View, Views};
 

@@ -3,15 +3,12 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use rustix::io::Errno;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
 
-use super::{Address, TargetId};
+use super::TargetId;
 use crate::config::UpstreamKeepAlive;
 use crate::exchange::stream::Stream;
 use crate::server::deadline::nanos;
@@ -84,28 +81,6 @@ fn is_quiet(stream: &mut Stream) -> bool {
     let mut byte = [0];
     let mut cx = Context::from_waker(Waker::noop());
     matches!(Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)), Poll::Pending)
-}
-
-/// Whether a connection failed for want of something of this process or machine: a descriptor, memory, a local port. That says nothing about
-/// the target.
-pub fn is_local_shortage(error: &io::Error) -> bool {
-    const SHORTAGES: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL];
-    Errno::from_io_error(error).is_some_and(|errno| SHORTAGES.contains(&errno))
-}
-
-/// Connects to a target.
-///
-/// # Errors
-/// The system's.
-pub async fn connect(address: &Address) -> io::Result<Stream> {
-    match address {
-        Address::Tcp(address) => {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            Ok(Stream::Tcp(stream))
-        }
-        Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
-    }
 }
 
 /// Target ids are small numbers given out in turn: spread them, no more.

@@ -1,6 +1,7 @@
 //! One target: where it is, and the state that all workers share about it.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::breaker::Breaker;
 use super::ewma::PeakEwma;
 use super::outcome::FailureKind;
 use super::time::Moment;
+use crate::config::TlsPolicy;
 
 /// Identifies a target's state for the life of the process: kept when a reload or a new answer of the name server keeps the address, never used
 /// again for another one. Pools of idle connections are keyed by it.
@@ -22,14 +24,58 @@ pub struct TargetId(pub(super) u64);
 pub enum Address {
     /// TCP.
     Tcp(SocketAddr),
+    /// TCP with TLS over it.
+    Tls(SocketAddr, TlsIdentity),
     /// Unix stream socket.
     Unix(Arc<Path>),
+}
+
+/// Who is expected at a TLS target, and how it is connected to. Part of the address: a connection, or the health, of one identity
+/// says nothing about another at the same place.
+#[derive(Debug, Clone)]
+pub struct TlsIdentity {
+    /// Name that the certificate must be valid for.
+    pub name: Arc<str>,
+    /// Trust, own certificate, versions.
+    pub policy: Arc<TlsPolicy>,
+}
+
+impl TlsIdentity {
+    fn key(&self) -> (&str, &[u8; 32]) {
+        (&self.name, &self.policy.digest)
+    }
+}
+
+impl PartialEq for TlsIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for TlsIdentity {}
+
+impl Hash for TlsIdentity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl PartialOrd for TlsIdentity {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TlsIdentity {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp(address) => address.fmt(f),
+            Address::Tcp(address) | Address::Tls(address, _) => address.fmt(f),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }

@@ -20,13 +20,20 @@ pub(super) fn name(host: &str) -> TargetAddress {
 }
 
 pub(super) fn target(address: TargetAddress, weight: u32) -> config::Target {
-    config::Target { address, authority: None, base_path: "".into(), weight: NonZeroU32::new(weight).unwrap() }
+    config::Target {
+        address,
+        tls_name: None,
+        authority: None,
+        base_path: "".into(),
+        weight: NonZeroU32::new(weight).unwrap(),
+    }
 }
 
 /// An upstream "u" at 10.0.0.1, 10.0.0.2, ... with these weights and nothing else switched on.
 pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
     let targets = (1u8..).zip(weights).map(|(number, &weight)| target(ip(number), weight));
     config::Upstream {
+        tls: None,
         name: "u".into(),
         targets: targets.collect(),
         balance,

@@ -139,7 +139,7 @@ fn limits_and_cache_are_those_of_the_contract() {
         ]),
         ..File::default()
     };
-    let config = crate::config::resolve::resolve(&file, Mode::Environment).unwrap();
+    let config = crate::config::resolve::resolve(&file, Mode::Environment, &|path| std::fs::read(path)).unwrap();
     let [client, global] = config.limits.as_slice() else { panic!() };
     assert_eq!((&*client.name, &*client.key), ("client", &[LimitKey::ClientIp][..]), "asked first");
     assert_eq!((&*global.name, &*global.key), ("global", &[LimitKey::Global][..]));

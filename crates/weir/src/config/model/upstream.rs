@@ -13,6 +13,8 @@ pub struct Upstream {
     pub name: Arc<str>,
     /// Where requests may go.
     pub targets: Vec<Target>,
+    /// Policy of connections to `https://` targets; there when there is any.
+    pub tls: Option<Arc<TlsPolicy>>,
     /// How one is picked.
     pub balance: Balance,
     /// Active health checks.
@@ -40,12 +42,31 @@ pub struct Upstream {
 pub struct Target {
     /// Where to connect.
     pub address: TargetAddress,
+    /// For a target over TLS, the name that its certificate must be valid for.
+    pub tls_name: Option<Arc<str>>,
     /// The `Host` that the target sees when the route does not rewrite it: authority of the URL, or the client's own for Unix sockets.
     pub authority: Option<Arc<str>>,
     /// Path of the URL without a trailing slash; put before every forwarded path. Usually empty.
     pub base_path: Arc<str>,
     /// Share of requests relative to the other targets.
     pub weight: NonZeroU32,
+}
+
+/// How targets are connected to over TLS: files are read, names checked.
+#[derive(Debug)]
+pub struct TlsPolicy {
+    /// Name that certificates must be valid for; `None`: the host of the target's URL.
+    pub server_name: Option<Arc<str>>,
+    /// Trust, certificate, versions.
+    pub options: tls::client::Options,
+    /// What tells policies apart.
+    pub digest: [u8; 32],
+}
+
+impl PartialEq for TlsPolicy {
+    fn eq(&self, other: &Self) -> bool {
+        self.server_name == other.server_name && self.digest == other.digest
+    }
 }
 
 /// Where a target listens.

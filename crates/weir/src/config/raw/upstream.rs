@@ -18,6 +18,9 @@ use super::word::{WordOr, word_or};
 pub struct Upstream {
     /// Where requests may go: URLs, or mappings of `url` and `weight`.
     pub targets: At<Vec<At<Target>>>,
+    /// How `https://` targets are connected to. Without it their certificates are verified against the authorities that the system trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<At<UpstreamTls>>,
     /// How a target is picked.
     #[serde(default)]
     pub balance: Balance,
@@ -60,6 +63,7 @@ impl Default for Upstream {
     fn default() -> Self {
         Upstream {
             targets: At::default(),
+            tls: None,
             balance: Balance::default(),
             health: OrNone::None,
             eject: on(),
@@ -130,6 +134,71 @@ impl JsonSchema for Target {
         let url = generator.subschema_for::<TargetUrl>();
         let weighted = generator.subschema_for::<WeightedTarget>();
         json_schema!({"description": "One target.", "anyOf": [url, weighted]})
+    }
+}
+
+/// TLS towards the targets of an upstream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+pub struct UpstreamTls {
+    /// Whose certificates are trusted: `system`, or a file of authorities in PEM form.
+    pub roots: At<String>,
+    /// Name that the certificate must be valid for, and that is asked for (SNI); absent: the host of the target's URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<At<String>>,
+    /// Whether certificates are verified; `false` needs `insecure: true` beside it.
+    pub verify: At<bool>,
+    /// Says that unverified connections are meant: anyone on the way to the target can read and change them.
+    pub insecure: bool,
+    /// Certificate that is shown to targets which ask for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_cert: Option<At<CertificateFiles>>,
+    /// Oldest version of TLS that is spoken.
+    pub min_version: TlsVersion,
+}
+
+impl Default for UpstreamTls {
+    fn default() -> Self {
+        UpstreamTls {
+            roots: "system".to_owned().into(),
+            server_name: None,
+            verify: true.into(),
+            insecure: false,
+            client_cert: None,
+            min_version: TlsVersion::default(),
+        }
+    }
+}
+
+/// A certificate with its key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping of `cert` and `key`")]
+pub struct CertificateFiles {
+    /// File of the certificate and those that lead to its authority, in PEM form.
+    pub cert: String,
+    /// File of the private key, in PEM form.
+    pub key: String,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    #[default]
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// TLS 1.3.
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+impl JsonSchema for TlsVersion {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TlsVersion".into()
+    }
+    /// Written by hand: a version is a number in YAML.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"description": "A version of TLS.", "enum": [1.2, 1.3, "1.2", "1.3"]})
     }
 }
 

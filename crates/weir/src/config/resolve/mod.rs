@@ -1,4 +1,4 @@
-//! What a file says becomes what it means. Pure: no socket, no file, no clock.
+//! What a file says becomes what it means. No socket, no clock; files that the configuration names are read through [`ReadFile`].
 //!
 //! Everything that is wrong is collected; a value that could not be understood is replaced by something harmless, so that the rest is
 //! looked at too. If there was any problem the result is thrown away.
@@ -8,6 +8,7 @@ mod headers;
 mod policy;
 mod route;
 mod server;
+mod tls;
 mod upstream;
 
 use super::problem::{Origin, Problem};
@@ -17,18 +18,22 @@ use super::raw::{self, text};
 use super::{CacheId, Config, LimitId, Mode, UpstreamId};
 use std::time::Duration;
 
+/// How a file that the configuration names, a certificate say, is read.
+pub(super) type ReadFile<'a> = &'a dyn Fn(&std::path::Path) -> std::io::Result<Vec<u8>>;
+
 /// Turns the raw form into the resolved one.
 ///
 /// # Errors
 /// Every problem with the meaning of the file.
-pub(super) fn resolve(file: &raw::File, mode: Mode) -> Result<Config, Vec<Problem>> {
-    let mut resolver = Resolver { file, problems: Vec::new() };
+pub(super) fn resolve(file: &raw::File, mode: Mode, read_file: ReadFile<'_>) -> Result<Config, Vec<Problem>> {
+    let mut resolver = Resolver { file, read_file, problems: Vec::new() };
     let config = resolver.config(mode);
     if resolver.problems.is_empty() { Ok(config) } else { Err(resolver.problems) }
 }
 
 struct Resolver<'f> {
     file: &'f raw::File,
+    read_file: ReadFile<'f>,
     problems: Vec<Problem>,
 }
 

@@ -4,7 +4,8 @@ use super::{Resolver, time};
 use crate::config::raw;
 use crate::config::raw::shape::At;
 use crate::config::{
-    Balance, Breaker, Eject, Health, Queue, Retry, RetryOn, Target, Timeouts, Upstream, UpstreamKeepAlive,
+    Balance, Breaker, Eject, Health, Queue, Retry, RetryOn, Target, TargetAddress, Timeouts, TlsPolicy, Upstream,
+    UpstreamKeepAlive,
 };
 use crate::route::path;
 
@@ -33,9 +34,11 @@ impl Resolver<'_> {
             let message = "`queue` has nothing to wait for: without `max_in_flight` every request goes out at once";
             self.problem(queue.origin, message);
         }
+        let tls = self.upstream_tls(raw);
         Upstream {
             name: name.as_str().into(),
-            targets: raw.targets.iter().map(|target| resolve_target(target)).collect(),
+            targets: raw.targets.iter().map(|target| resolve_target(target, tls.as_deref())).collect(),
+            tls,
             balance: match &raw.balance {
                 raw::Balance::RoundRobin => Balance::RoundRobin,
                 raw::Balance::LeastRequest => Balance::LeastRequest,
@@ -121,9 +124,16 @@ impl Resolver<'_> {
     }
 }
 
-fn resolve_target(target: &raw::Target) -> Target {
+fn resolve_target(target: &raw::Target, tls: Option<&TlsPolicy>) -> Target {
+    let own_name = || match &target.url.address {
+        TargetAddress::Ip(address) => address.ip().to_string().into(),
+        TargetAddress::Name { host, .. } => host.clone(),
+        TargetAddress::Unix(_) | TargetAddress::Demo(_) => "localhost".into(),
+    };
+    let tls = tls.filter(|_| target.url.tls);
     Target {
         address: target.url.address.clone(),
+        tls_name: tls.map(|tls| tls.server_name.clone().unwrap_or_else(own_name)),
         authority: target.url.authority.as_deref().map(Into::into),
         base_path: target.url.base_path.as_str().into(),
         weight: target.weight,

@@ -74,7 +74,7 @@ impl Drop for Control {
 }
 
 fn at(address: TargetAddress) -> config::Target {
-    config::Target { address, authority: None, base_path: "".into(), weight: NonZeroU32::MIN }
+    config::Target { address, tls_name: None, authority: None, base_path: "".into(), weight: NonZeroU32::MIN }
 }
 
 fn named(name: &str, hosts: &[(&str, u16)]) -> config::Upstream {

@@ -63,6 +63,7 @@ fn target_at(address: testkit::Address, base_path: &str, authority: Option<&str>
             testkit::Address::Tcp(address) => config::TargetAddress::Ip(address),
             testkit::Address::Unix(path) => config::TargetAddress::Unix(path),
         },
+        tls_name: None,
         authority: authority.map(Into::into),
         base_path: base_path.into(),
         weight: NonZeroU32::MIN,
@@ -71,14 +72,14 @@ fn target_at(address: testkit::Address, base_path: &str, authority: Option<&str>
 }
 
 async fn probe_of(server: &testkit::Upstream, spec: &config::Health) -> Finding {
-    probe(&target_at(server.address(), "", None), spec).await
+    probe(&target_at(server.address(), "", None), spec, &TlsConfigs::default()).await
 }
 
 #[tokio::test]
 async fn a_probe_is_a_polite_get_on_a_connection_of_its_own() {
     let server = testkit::Upstream::start(answer::ok("fine"));
     let target = target_at(server.address(), "/base", Some("model.internal:8001"));
-    assert_eq!(probe(&target, &spec()).await, Finding::Healthy(200));
+    assert_eq!(probe(&target, &spec(), &TlsConfigs::default()).await, Finding::Healthy(200));
     let request = &server.requests()[0];
     assert_eq!((request.head.method(), request.head.target()), ("GET", "/base/healthz"));
     assert_eq!(request.head.all("host"), ["model.internal:8001"]);
@@ -157,7 +158,7 @@ async fn a_timeout_that_this_process_slept_through_says_nothing_about_the_target
     let spec = config::Health { timeout: Duration::from_millis(20), ..spec() };
     // The thread of the probe is busy with something else.
     let busy = tokio::spawn(async { std::thread::sleep(Duration::from_millis(20) + 2 * LATE) });
-    assert!(matches!(probe(&target, &spec).await, Finding::Unknown(_)));
+    assert!(matches!(probe(&target, &spec, &TlsConfigs::default()).await, Finding::Unknown(_)));
     busy.await.unwrap();
 }
 
@@ -165,9 +166,12 @@ async fn a_timeout_that_this_process_slept_through_says_nothing_about_the_target
 fn a_shortage_of_our_own_says_nothing_about_the_target() {
     use rustix::io::Errno;
     for errno in [Errno::NOMEM, Errno::NFILE, Errno::MFILE, Errno::NOBUFS, Errno::ADDRNOTAVAIL] {
-        assert!(matches!(connect_trouble(errno.into()), Trouble::Ours(_)), "{errno}");
+        assert!(matches!(connect_trouble(std::io::Error::from(errno).into()), Trouble::Ours(_)), "{errno}");
     }
-    assert!(matches!(connect_trouble(io::ErrorKind::ConnectionRefused.into()), Trouble::Theirs(_)));
+    assert!(matches!(
+        connect_trouble(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into()),
+        Trouble::Theirs(_)
+    ));
 
     let mut checked = upstream_spec(Balance::RoundRobin, &[1]);
     checked.health = Some(spec());
