@@ -3,7 +3,7 @@
 
     scripts/bench judgement [--busy-ns 600]
 
-One campaign of ten rounds, run twice. A Weir that is dearer on purpose must be declared different from Weir in CPU time per request; Weir's twin must
+One campaign of ten rounds, run twice. A Weir that is dearer on purpose must be declared different from Weir in CPU time per request; Weir's A/A control must
 not be; and systems that are not tied must come in the same order both times.
 """
 
@@ -37,8 +37,8 @@ def campaign(folder: Path, busy_ns: int) -> dict:
 def compared(judgement: dict, one: str, other: str, figure: str = "cpu-per-request") -> dict:
     """Two systems in a figure; `ratio` is that of `one` to `other`."""
     for row in judgement["comparisons"]:
-        if row["figure"] == figure and {row["a"], row["b"]} == {one, other}:
-            ratio = row["ratio"]["median"]
+        if row["criterion"] == figure and {row["a"], row["b"]} == {one, other}:
+            ratio = row["ratio"]["value"]
             return {"ratio": ratio if row["a"] == one else 1 / ratio, "p": row["p"], "declared": row["declared"]}
     raise SystemExit(f"{one} and {other} were not compared in {figure}")
 
@@ -83,18 +83,18 @@ def main() -> None:
         for seen in dearer
     ]
     row("CPU per request, dearer Weir against Weir", told, "declared", all(seen["declared"] for seen in dearer))
-    twins = [next(twin for twin in judgement["twins"] if twin["figure"] == "cpu-per-request") for judgement in twice]
+    controls = [next(one for one in judgement["controls"] if one["criterion"] == "cpu-per-request") for judgement in twice]
     told = [
-        f"{'declared' if seen['declared'] else 'not declared'}, ratio {seen['ratio']['median']:.3f}, p {seen['p']:.3f}"
-        for seen in twins
+        f"{'declared' if seen['declared'] else 'not declared'}, ratio {seen['ratio']['value']:.3f}, p {seen['p']:.3f}"
+        for seen in controls
     ]
-    row("CPU per request, Weir against its twin", told, "not declared", not any(seen["declared"] for seen in twins))
+    row("CPU per request, Weir against its A/A control", told, "not declared", not any(seen["declared"] for seen in controls))
     orders = [declared_order(judgement) for judgement in twice]
     both = orders[0].keys() & orders[1].keys()
     same = all(orders[0][pair] == orders[1][pair] for pair in both)
     told = [", ".join(f"{place['place']} {place['system']}" for place in judgement["ranking"]) for judgement in twice]
     row(f"order ({len(both)} pairs tied in neither)", told, "the same", same and bool(both))
-    save(arguments.out, {"environment": where, "dearer": dearer, "twins": twins}, "\n".join(lines) + "\n")
+    save(arguments.out, {"environment": where, "dearer": dearer, "controls": controls}, "\n".join(lines) + "\n")
     if missed:
         sys.exit(f"missed: {', '.join(missed)}")
 

@@ -24,7 +24,7 @@ out = pathlib.Path(sys.argv[1])
 results = json.loads((out / "raw/campaign.json").read_text())
 runs = [json.loads(path.read_text()) for path in sorted(out.glob("raw/r*.json"))]
 states = {system["name"]: system["state"] for system in results["systems"]}
-wanted = {"direct": "ready", "weir": "ready", "nginx": "ready", "weir (twin)": "ready"}
+wanted = {"direct": "ready", "weir": "ready", "nginx": "ready", "weir (control)": "ready"}
 missing = [name for name in ("report.html", "report.md", "results.csv", "results.json") if not (out / name).stat().st_size]
 done = sum(run["state"] == "done" and not run["report"]["total"]["errors"]["total"] for run in runs)
 sys.exit(0 if states == wanted and not missing and done == len(runs) == 16 else f"{states} {missing} {done} of {len(runs)}")

@@ -1,19 +1,17 @@
-//! A made-up campaign, judged and reported.
+//! A made-up campaign, judged and reported; and simulated campaigns.
 
 mod made_up;
-#[path = "judgement/worst.rs"]
-mod worst;
+#[path = "judgement/simulated.rs"]
+mod simulated;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gauge::campaign::Results;
-use gauge::campaign::results::{Role, RunState};
-use gauge::judgement::{Figure, Judgement, judge};
+use gauge::judgement::judge;
 use gauge::load::report::Histogram;
 use gauge::report;
-use gauge::verdict::Name;
+use gauge::results::{Judgement, Name, Place, Results, Row, TrialState};
 
 const FILES: [&str; 4] = ["report.html", "report.md", "results.csv", "results.json"];
 
@@ -26,172 +24,432 @@ fn judged() -> &'static (Results, Judgement) {
     })
 }
 
+/// The made-up campaign with a few of its systems.
+fn few() -> Results {
+    let mut results = judged().0.clone();
+    let kept = |system: &str| ["direct", "weir", "weir-control", "nginx", "haproxy"].contains(&system);
+    results.systems.retain(|system| kept(&system.name));
+    results.trials.retain(|trial| kept(&trial.system));
+    results.searches.retain(|search| kept(&search.system));
+    // What is judged again and again is judged sooner without the distributions and what searches tried.
+    results.searches.iter_mut().for_each(|search| search.points.clear());
+    for report in results.trials.iter_mut().filter_map(|trial| trial.report.as_mut()) {
+        let parts = report.operations.iter_mut().map(|operation| &mut operation.total);
+        for latency in parts.chain([&mut report.total]).filter_map(|total| total.latency.as_mut()) {
+            latency.histogram = None;
+        }
+    }
+    results
+}
+
 fn without(results: &Results, system: &str) -> Results {
     let mut results = results.clone();
     results.systems.retain(|own| own.name != system);
-    results.runs.retain(|run| run.system != system);
+    results.trials.retain(|trial| trial.system != system);
     results.searches.retain(|search| search.system != system);
     results
 }
 
+fn row<'j>(judgement: &'j Judgement, system: &str, workload: &str) -> &'j Row {
+    judgement.rows.iter().find(|row| row.system == system && row.workload == workload).expect("a row")
+}
+
+fn place<'j>(judgement: &'j Judgement, system: &str) -> &'j Place {
+    judgement.ranking.iter().find(|place| place.system == system).expect("ranked")
+}
+
+fn why<'j>(judgement: &'j Judgement, system: &str) -> &'j [String] {
+    judgement.unranked.iter().find(|own| own.system == system).map_or(&[], |own| &own.why)
+}
+
 #[test]
-fn the_cheapest_is_first_and_gates_keep_others_out() {
+fn the_cheapest_is_first_and_gateways_without_a_place_say_why() {
     let (_, judgement) = judged();
+    assert!(judgement.decision.decided, "{:?}", judgement.decision);
     let order: Vec<&str> = judgement.ranking.iter().map(|place| place.system.as_str()).collect();
-    assert_eq!((order[0], order[1], order[4], order.len()), ("weir", "nginx", "envoy", 5));
-    let places: Vec<u32> = judgement.ranking.iter().map(|place| place.place).collect();
-    assert_eq!(places, [1, 2, 3, 3, 5], "haproxy and fiber are as good as each other");
-    assert_eq!(judgement.ranking[2].tied_with, [order[3]]);
+    assert_eq!((order[0], order[1], order.len()), ("weir", "nginx", 6), "{order:?}");
+    assert!(judgement.ranking.iter().map(|place| place.place).is_sorted());
+    assert_eq!(judgement.ranking[0].tied_with, [""; 0]);
+    assert!(place(judgement, "haproxy").tied_with.contains(&"fiber".to_owned()), "they are as good as each other");
     assert_eq!(judgement.reference.as_deref(), Some("direct"));
-    let unranked: Vec<(&str, &str)> =
-        judgement.unranked.iter().map(|system| (system.system.as_str(), system.why[0].as_str())).collect();
-    assert_eq!(unranked.len(), 3, "{unranked:?}");
-    assert!(unranked.iter().any(|(system, why)| *system == "traefik" && why.contains("errors: ")), "{unranked:?}");
-    assert!(
-        unranked.iter().any(|(system, why)| *system == "caddy" && why.contains("does not do what")),
-        "{unranked:?}"
-    );
-    assert!(
-        unranked.iter().any(|(system, why)| *system == "kong" && why.starts_with("configured, not run here")),
-        "{unranked:?}"
-    );
-    let first: f64 = judgement.ranking.iter().map(|place| place.first).sum();
-    assert!((first - 1.0).abs() < 1e-9);
+    assert!(why(judgement, "caddy")[0].contains("unknown path, status: 404 is required, 200 was found"));
+    assert!(why(judgement, "kong")[0].starts_with("configured, not run here"));
+    assert_eq!(judgement.unranked.len(), 2, "{:?}", judgement.unranked);
     let weights: f64 = judgement.weights.iter().map(|weight| weight.used).sum();
     assert!((weights - 1.0).abs() < 1e-9);
+    let used: Vec<&str> =
+        judgement.weights.iter().filter(|one| one.used > 0.0).map(|one| one.criterion.as_str()).collect();
+    assert_eq!(used, ["slo-rate", "latency", "cpu-per-request"], "memory stands beside the score");
     for place in &judgement.ranking {
         let parts: f64 = place.parts.iter().filter(|part| part.workload.is_none()).map(|part| part.weight).sum();
         assert!((parts - 1.0).abs() < 1e-9);
     }
+    let tested = judgement.comparisons.iter().filter(|comparison| comparison.result.p.is_some()).count();
+    assert_eq!(judgement.tested as usize, tested);
 }
 
+/// The conditions of a trial are no property of its system: the round is left out for all alike.
 #[test]
-fn a_noisy_round_a_stolen_run_and_a_failed_one_are_left_out() {
+fn a_round_that_the_machine_spoiled_counts_for_no_system() {
     let (results, judgement) = judged();
-    let row = |system: &str, workload: &str| {
-        judgement.rows.iter().find(|row| row.system == system && row.workload == workload).expect("a row")
-    };
-    let browse = row("weir", "browse");
-    assert!(!browse.rounds.contains(&7), "the machine was slower in round 7");
-    assert!(browse.verdicts.iter().any(|verdict| verdict.name == Name::NoisyControl));
-    assert!(row("envoy", "browse").left_out.iter().any(|out| out.round == 9 && out.why.starts_with("steal: ")));
-    assert!(row("fiber", "retrieve").left_out.iter().any(|out| out.round == 2 && out.why.starts_with("it failed: ")));
-    assert_eq!(judgement.runs.len(), results.runs.len());
-}
-
-#[test]
-fn small_samples_give_smaller_percentiles() {
-    let (_, judgement) = judged();
-    let tail = |workload: &str| {
-        judgement
-            .rows
-            .iter()
-            .find(|row| row.system == "weir" && row.workload == workload)
-            .and_then(|row| row.tail)
-            .expect("a tail")
-    };
-    assert_eq!(tail("browse").percentile, 99.0, "4,000 requests a round");
-    assert_eq!(tail("retrieve").percentile, 95.0, "400 requests a round");
-    let added = tail("browse").added_ms.expect("something is added").median;
-    assert!(added > 0.0, "{added}");
-}
-
-#[test]
-fn twins_are_not_ranked_and_not_different() {
-    let (_, judgement) = judged();
-    assert!(judgement.ranking.iter().all(|place| place.system != "weir-twin"));
-    assert!(!judgement.twins.is_empty());
-    for twin in &judgement.twins {
-        twin.declared_in_smaller.expect("enough rounds");
+    let of = |round: u32| judgement.left_out.iter().filter(move |left_out| left_out.round == round);
+    assert!(
+        of(7).count() == 2 && of(7).all(|left_out| left_out.name == Name::NoisyControl),
+        "{:?}",
+        judgement.left_out
+    );
+    assert!(of(9).all(|left_out| left_out.name == Name::Steal && left_out.system == "envoy"));
+    for system in ["weir", "nginx", "envoy", "direct"] {
+        assert_eq!(row(judgement, system, "browse").rounds, [1, 2, 3, 4, 5, 6, 8, 10], "{system}");
     }
-    let share = judgement.twins_declared_in_smaller.expect("twins");
-    assert!(share <= 0.06, "{share}");
-    let different = |figure, a: &str, b: &str| {
-        judgement
-            .comparisons
-            .iter()
-            .find(|one| one.figure == figure && one.a == a && one.b == b)
-            .is_some_and(|one| one.result.declared)
-    };
-    assert!(different(Figure::CpuPerRequest, "weir", "nginx"), "10.4 against 12.1 us");
-    assert!(different(Figure::Score, "weir", "envoy"));
+    assert!(judgement.ranking.iter().all(|place| place.score.rounds == 8));
+    assert_eq!(judgement.trials.len(), results.trials.len());
 }
 
-/// The score of a gateway, its interval and its parts do not depend on which others are there.
+/// One rule: a trial that failed is worse than any value in its round, and enough of them leave a gateway without a place.
+#[test]
+fn a_failed_trial_counts_against_its_gateway() {
+    let (_, judgement) = judged();
+    let traefik = row(judgement, "traefik", "browse");
+    assert_eq!(traefik.failed.iter().map(|failed| failed.round).collect::<Vec<_>>(), [4]);
+    assert!(traefik.failed[0].why.starts_with("too-many-errors: "), "{traefik:?}");
+    assert!(row(judgement, "fiber", "retrieve").failed[0].why.contains("exit code 2"));
+    assert_eq!((place(judgement, "traefik").failed, place(judgement, "fiber").failed), (1, 1));
+    assert_eq!(place(judgement, "traefik").score.low, None, "no score is worse than a failed trial");
+    let failing = |rounds: u32| {
+        let mut failing = few();
+        for trial in failing.trials.iter_mut().filter(|trial| trial.system == "weir" && trial.round <= rounds) {
+            trial.state = TrialState::Failed("it ended under load".to_owned());
+        }
+        judge(&failing)
+    };
+    let score = |judgement: &Judgement| place(judgement, "weir").score.value;
+    assert!(score(&failing(1)) <= score(&failing(0)) && score(&failing(2)) <= score(&failing(1)));
+    assert_eq!(why(&failing(6), "weir")[0], "browse: 6 of 9 trials failed, first: it ended under load");
+    assert!(failing(6).ranking.iter().all(|place| place.place <= 2), "the others are compared without it");
+}
+
+#[test]
+fn a_search_that_fails_counts_as_a_trial_does() {
+    let failing = |rounds: u32, of_gateway: bool| {
+        let mut failing = few();
+        for search in failing.searches.iter_mut().filter(|search| search.system == "weir" && search.round <= rounds) {
+            search.highest = None;
+            let why = Some("the SLO was met at no rate down to 100.0/s".to_owned());
+            *(if of_gateway { &mut search.failed } else { &mut search.invalid }) = why;
+        }
+        judge(&failing)
+    };
+    let judgement = failing(6, true);
+    assert_eq!(
+        why(&judgement, "weir")[0],
+        "browse: 6 of 10 searches failed, first: the SLO was met at no rate down to 100.0/s"
+    );
+    let noisy = failing(3, false);
+    assert_eq!(why(&noisy, "weir"), [""; 0], "the machine is not a property of a gateway");
+    assert_eq!(row(&noisy, "nginx", "browse").rounds.len(), 6, "four rounds less for all");
+}
+
+/// Whatever the machine or the generator does to one gateway's trials, it never leaves it without a place, nor another as the only one.
+#[test]
+fn a_generator_that_was_late_bars_nobody() {
+    let late = |rounds: std::ops::RangeInclusive<u32>| {
+        let mut results = few();
+        for trial in &mut results.trials {
+            if trial.system == "nginx" && trial.workload == "browse" && rounds.contains(&trial.round) {
+                let mut lag = Histogram::default();
+                lag.record_n(5_000_000, 2_000);
+                trial.report.as_mut().expect("a report").total.generator_lag = gauge::load::report::Latency::of(lag);
+            }
+        }
+        judge(&results)
+    };
+    let some = late(1..=2);
+    assert!(some.decision.decided && some.decision.rounds == 7, "{:?}", some.decision);
+    let most = late(1..=9);
+    assert!(!most.decision.decided);
+    assert!(most.unranked.is_empty(), "{:?}", most.unranked);
+    let headline = report::headline(&most);
+    assert!(headline.starts_with("NO DECISION: 1 of 10 rounds are valid, and 6 are needed"), "{headline}");
+    assert!(
+        headline.contains("generator-lag")
+            && headline.contains("What would help: a processor of its own for the generator")
+    );
+    assert!(!headline.contains("only gateway"));
+    assert!(most.comparisons.iter().all(|one| one.workload.as_deref() != Some("browse") || !one.result.declared));
+}
+
+/// More rounds that are left out never decide more.
+#[test]
+fn no_decision_comes_first_in_every_report() {
+    let mut decided = true;
+    for stolen in 0..=10 {
+        let mut restless = few();
+        for trial in restless.trials.iter_mut().filter(|trial| trial.round <= stolen) {
+            trial.observed.as_mut().expect("observed").machine.steal = Some(0.05);
+        }
+        let judgement = judge(&restless);
+        assert!(decided || !judgement.decision.decided, "{stolen} rounds");
+        decided = judgement.decision.decided;
+        if stolen < 10 {
+            continue;
+        }
+        assert!(!decided && judgement.ranking.is_empty() && judgement.unranked.is_empty());
+        let dir = tempfile::tempdir().expect("a directory");
+        report::write(dir.path(), &restless, &judgement).expect("a report");
+        let text = |file: &str| fs::read_to_string(dir.path().join(file)).expect("written");
+        assert!(text("report.md").lines().nth(2).is_some_and(|line| line.starts_with("**NO DECISION: ")));
+        assert!(text("report.html").contains("class=\"answer undecided\">NO DECISION: "));
+        let json: serde_json::Value = serde_json::from_str(&text("results.json")).expect("JSON");
+        assert_eq!(json["judgement"]["decision"]["decided"], false);
+    }
+}
+
+#[test]
+fn controls_are_not_ranked_and_not_different() {
+    let (_, judgement) = judged();
+    assert!(judgement.ranking.iter().all(|place| place.system != "weir-control"));
+    assert!(judgement.controls.len() >= 5 && judgement.controls.iter().all(|control| !control.result.declared));
+    let different = |criterion: &str, a: &str, b: &str| {
+        let own = |one: &&gauge::results::Comparison| one.criterion == criterion && one.a == a && one.b == b;
+        judgement.comparisons.iter().find(own).and_then(|one| one.better().map(str::to_owned))
+    };
+    assert_eq!(different("cpu-per-request", "weir", "nginx").as_deref(), Some("weir"), "10.4 against 12.1 us");
+    assert_eq!(different("score", "weir", "envoy").as_deref(), Some("weir"));
+    // A control that is not treated alike is a false positive, and said.
+    let mut favoured = few();
+    for trial in favoured.trials.iter_mut().filter(|trial| trial.system == "weir-control") {
+        let usage = trial.observed.as_mut().and_then(|observed| observed.system.as_mut()).expect("observed");
+        usage.user_s = usage.user_s.map(|seconds| seconds * 1.5);
+        usage.system_s = usage.system_s.map(|seconds| seconds * 1.5);
+    }
+    let notes = judge(&favoured).notes;
+    assert!(
+        notes.iter().any(|note| note.contains("its A/A control were declared different in cpu-per-request")),
+        "{notes:?}"
+    );
+}
+
+/// First axiom: with the same valid rounds, the score of a gateway, its interval and its parts do not depend on which others are there.
 #[test]
 fn adding_or_removing_a_gateway_changes_no_score() {
-    let (results, judgement) = judged();
-    let gateways = results.systems.iter().filter(|system| system.role == Role::Gateway);
-    for removed in gateways {
-        let fewer = judge(&without(results, &removed.name));
+    let mut results = few();
+    results.systems.retain(|system| system.name != "weir-control");
+    let judgement = judge(&results);
+    for removed in ["weir", "nginx", "haproxy"] {
+        let fewer = judge(&without(&results, removed));
+        assert_eq!(fewer.ranking.len(), 2);
         for place in &fewer.ranking {
-            let before = judgement.ranking.iter().find(|before| before.system == place.system).expect("it was ranked");
-            assert_eq!(before.score, place.score, "{} without {}", place.system, removed.name);
-            assert_eq!(before.parts, place.parts, "{} without {}", place.system, removed.name);
+            let before = self::place(&judgement, &place.system);
+            assert_eq!(
+                (before.score, &before.parts),
+                (place.score, &place.parts),
+                "{} without {removed}",
+                place.system
+            );
         }
-        let barred = usize::from(judgement.ranking.iter().any(|place| place.system == removed.name));
-        assert_eq!(fewer.ranking.len() + barred, judgement.ranking.len());
+    }
+}
+
+/// Multiplies all costs of a system, in some rounds.
+fn dearer(results: &Results, system: &str, factor: f64, rounds: std::ops::RangeInclusive<u32>) -> Results {
+    let mut results = results.clone();
+    for trial in results.trials.iter_mut().filter(|trial| trial.system == system && rounds.contains(&trial.round)) {
+        let usage = trial.observed.as_mut().and_then(|observed| observed.system.as_mut()).expect("observed");
+        usage.user_s = usage.user_s.map(|seconds| seconds * factor);
+        usage.system_s = usage.system_s.map(|seconds| seconds * factor);
+        let latency = trial.report.as_mut().and_then(|report| report.total.latency.as_mut()).expect("times");
+        latency.p99_ms = latency.p99_ms.map(|ms| ms * factor);
+    }
+    for search in results.searches.iter_mut().filter(|search| search.system == system && rounds.contains(&search.round))
+    {
+        search.highest = search.highest.map(|rate| rate / factor);
+    }
+    results
+}
+
+/// Second and third axiom: twice all costs is half the score, exactly; a higher cost in any round never is a higher score.
+#[test]
+fn scores_scale_with_costs_and_are_monotonic() {
+    let results = few();
+    let score = |results: &Results| place(&judge(results), "nginx").score.value;
+    let before = score(&results);
+    for factor in [0.5, 2.0, 3.7] {
+        let after = score(&dearer(&results, "nginx", factor, 1..=10));
+        assert!((after * factor / before - 1.0).abs() < 1e-9, "{factor}: {before} and {after}");
+    }
+    let mut last = before;
+    for rounds in 1..=10 {
+        let after = score(&dearer(&results, "nginx", 1.3, 1..=rounds));
+        assert!(after <= last + 1e-9, "{rounds} rounds dearer: {last}, then {after}");
+        last = after;
     }
 }
 
 #[test]
 fn a_named_reference_is_the_unit() {
-    let (results, judgement) = judged();
-    let mut named = results.clone();
+    let mut named = few();
+    let order = |judgement: &Judgement| judgement.ranking.iter().map(|place| place.system.clone()).collect::<Vec<_>>();
+    let before = order(&judge(&named));
     named.reference = Some("nginx".to_owned());
     let named = judge(&named);
-    let score = |judgement: &Judgement, system: &str| {
-        judgement.ranking.iter().find(|place| place.system == system).map(|place| place.score.median).expect("ranked")
-    };
-    assert!((score(&named, "nginx") - 100.0).abs() < 1e-9);
-    assert!(score(&named, "weir") > 100.0);
-    let order = |judgement: &Judgement| judgement.ranking.iter().map(|place| place.system.clone()).collect::<Vec<_>>();
-    assert_eq!(order(&named), order(judgement));
+    assert!((place(&named, "nginx").score.value - 100.0).abs() < 1e-9);
+    assert!(place(&named, "weir").score.value > 100.0);
+    assert_eq!(order(&named), before);
 }
 
 #[test]
-fn without_a_lane_to_go_by_there_are_figures_and_no_score() {
-    let (results, _) = judged();
-    let judgement = judge(&without(results, "direct"));
-    assert!(judgement.ranking.is_empty());
-    assert!(judgement.notes.iter().any(|note| note.contains("no lane without a gateway")));
-    assert!(judgement.rows.iter().any(|row| row.system == "weir" && row.cpu_us_per_request.is_some()));
+fn weights_of_the_evaluation_and_criteria_without_figures() {
+    let mut weighed = few();
+    weighed.weights = [("memory", 1.0), ("slo-rate", 0.0), ("added-latency", 2.0), ("cpu-per-request", 1.0)]
+        .map(|(criterion, weight)| (criterion.to_owned(), weight))
+        .into();
+    let judgement = judge(&weighed);
+    let planned =
+        |name: &str| judgement.weights.iter().find(|weight| weight.criterion == name).map(|weight| weight.planned);
+    assert_eq!([planned("memory"), planned("latency"), planned("slo-rate")], [Some(0.25), Some(0.5), Some(0.0)]);
+    // A search in fewer rounds than can decide stands beside the score and does not take its rounds away.
+    let mut few_searches = few();
+    few_searches.searches.retain(|search| search.round <= 3);
+    let judgement = judge(&few_searches);
+    assert!(
+        judgement.decision.decided && place(&judgement, "weir").parts.iter().all(|part| part.criterion != "slo-rate")
+    );
+    assert!(judgement.notes.iter().any(|note| note.starts_with("slo-rate under browse was measured in 3 rounds")));
+    // No weight at all is no score.
+    weighed.weights.values_mut().for_each(|weight| *weight = 0.0);
+    assert!(judge(&weighed).ranking.is_empty());
+}
+
+#[test]
+fn without_a_baseline_there_are_figures_and_no_score() {
+    let judgement = judge(&without(&few(), "direct"));
+    assert!(judgement.ranking.is_empty() && !judgement.decision.decided);
+    assert!(judgement.notes.iter().any(|note| note.contains("There is no baseline")));
+    assert!(row(&judgement, "weir", "browse").figure("cpu-per-request").is_some());
 }
 
 #[test]
 fn a_campaign_of_nothing_is_judged_too() {
-    let (results, _) = judged();
+    let results = few();
     let mut empty = results.clone();
-    empty.runs.clear();
+    empty.trials.clear();
     empty.searches.clear();
     assert!(judge(&empty).ranking.is_empty());
     empty.systems.clear();
     empty.workloads.clear();
     let judgement = judge(&empty);
     let dir = tempfile::tempdir().expect("a directory");
-    report::write(dir.path(), &empty, &judgement).expect("written");
-    // A run that was never finished.
-    let mut killed = results.clone();
+    report::write(dir.path(), &empty, &judgement).expect("a report");
+    // A trial that was never finished.
+    let mut killed = results;
     killed.ended_unix_ms = None;
-    killed.runs[0].state = RunState::Measuring;
-    killed.runs[0].report = None;
+    killed.trials[0].state = TrialState::Measuring;
+    killed.trials[0].report = None;
     let judgement = judge(&killed);
-    assert!(!judgement.runs[0].used);
+    assert!(!judgement.trials[0].used);
     assert!(judgement.notes.iter().any(|note| note.contains("did not come to its end")));
 }
 
 #[test]
-fn two_rounds_tie_everybody() {
-    let (results, _) = judged();
-    let mut quick = results.clone();
+fn two_rounds_decide_nothing() {
+    let mut quick = few();
     quick.quick = true;
     quick.rounds = 2;
-    quick.runs.retain(|run| run.round <= 2 && run.state == RunState::Done);
+    quick.trials.retain(|trial| trial.round <= 2);
     quick.searches.retain(|search| search.round <= 2);
     let judgement = judge(&quick);
-    assert!(judgement.ranking.len() >= 5);
-    assert!(judgement.ranking.iter().all(|place| place.place == 1), "nobody is declared better");
-    assert!(judgement.notes.iter().any(|note| note.contains("no difference can be declared")));
+    assert_eq!((judgement.ranking.len(), judgement.tested), (3, 0));
+    assert!(judgement.ranking.iter().all(|place| place.place == 1 && place.score.low.is_none()));
+    let headline = report::headline(&judgement);
+    assert!(
+        headline.starts_with("NO DECISION: 2 of 2 rounds are valid") && headline.contains("without --quick"),
+        "{headline}"
+    );
+}
+
+/// A round with too few responses for the percentile is a slow one: a gateway may not get rid of it.
+#[test]
+fn rounds_with_few_responses_are_not_left_out_of_the_latency() {
+    let mut slow = few();
+    let before = judge(&slow);
+    for trial in
+        slow.trials.iter_mut().filter(|trial| trial.system == "nginx" && trial.workload == "browse" && trial.round == 3)
+    {
+        trial.report.as_mut().and_then(|report| report.total.latency.as_mut()).expect("times").count = Some(900);
+    }
+    let slow = judge(&slow);
+    assert_eq!(row(&slow, "nginx", "browse").figure("latency"), None);
+    assert_eq!(row(&slow, "weir", "browse").figure("latency"), row(&before, "weir", "browse").figure("latency"));
+    // Where trials last so long, and not so many requests, gateways have fewer samples than the baseline.
+    let mut short = few();
+    for trial in short.trials.iter_mut().filter(|trial| trial.workload == "browse") {
+        trial.report.as_mut().and_then(|report| report.total.latency.as_mut()).expect("times").count = Some(1_500);
+    }
+    assert_eq!(row(&judge(&short), "weir", "browse").percentile, Some(95.0));
+    short.workloads[0].planned.requests = Some(1_500);
+    assert_eq!(row(&judge(&short), "weir", "browse").percentile, Some(99.0), "all make as many requests");
+}
+
+#[test]
+fn a_rate_that_a_gateway_does_not_keep_fails_its_trial() {
+    let missed = |system: &str| {
+        let mut missed = few();
+        for trial in &mut missed.trials {
+            if trial.system == system && trial.workload == "browse" && trial.round == 3 {
+                trial.report.as_mut().expect("a report").total.rate.achieved = Some(19_000.0);
+            }
+        }
+        judge(&missed)
+    };
+    assert!(row(&missed("nginx"), "nginx", "browse").failed[0].why.starts_with("rate-not-achieved: "));
+    // What the baseline does not keep, no gateway can be held to.
+    let baseline = missed("direct");
+    assert!(baseline.left_out.iter().any(|left_out| left_out.round == 3 && left_out.system == "direct"));
+    assert!(!row(&baseline, "nginx", "browse").rounds.contains(&3));
+}
+
+/// A treatment that was not seen fails the trials, and the gateway has no place.
+#[test]
+fn a_gateway_without_its_treatment_is_not_ranked() {
+    let mut cached = few();
+    for trial in cached.trials.iter_mut().filter(|trial| trial.system == "nginx") {
+        trial.treatment = Some(gauge::results::Treatment {
+            name: "cache off".to_owned(),
+            header: Some("x-cache".to_owned()),
+            value: Some("HIT".to_owned()),
+            at_least: None,
+            at_most: Some(0.0),
+        });
+        trial.treated = Some(0.4);
+    }
+    let judgement = judge(&cached);
+    assert!(
+        why(&judgement, "nginx")[0].contains("treatment-not-applied: cache off: 40 % of the answers"),
+        "{judgement:?}"
+    );
+}
+
+/// Campaigns of earlier versions are still read, judged and reported.
+#[test]
+fn stored_campaigns_can_be_judged() {
+    fn campaigns(folder: &Path, found: &mut Vec<PathBuf>) {
+        if folder.join("raw/campaign.json").is_file() {
+            return found.push(folder.to_owned());
+        }
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.is_dir()).for_each(|folder| campaigns(&folder, found));
+    }
+    let mut stored = Vec::new();
+    campaigns(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/runs"), &mut stored);
+    for campaign in stored {
+        let results = report::read_raw(&campaign).unwrap_or_else(|error| panic!("{error}"));
+        let judgement = judge(&results);
+        println!("{}: {}", campaign.display(), report::headline(&judgement));
+        let dir = tempfile::tempdir().expect("a directory");
+        report::write(dir.path(), &results, &judgement).expect("a report");
+        assert!(!results.trials.is_empty() || !results.searches.is_empty());
+    }
 }
 
 #[test]
@@ -214,7 +472,7 @@ fn recompute_writes_the_same_bytes_from_raw_data_alone() {
     made_up::write_raw(dir.path(), results).expect("raw data");
     // In whatever order they were collected.
     let mut shuffled = results.clone();
-    shuffled.runs.sort_by(|a, b| a.id.chars().rev().cmp(b.id.chars().rev()));
+    shuffled.trials.sort_by(|a, b| a.id.chars().rev().cmp(b.id.chars().rev()));
     let shuffled_judgement = judge(&shuffled);
     assert_eq!(shuffled_judgement.ranking, judgement.ranking);
     report::write(dir.path(), &shuffled, &shuffled_judgement).expect("a report");
@@ -247,7 +505,7 @@ fn recompute_says_what_it_cannot_read() {
     let output = recompute(dir.path());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(66));
-    assert!(error.contains("r99.json: this is no run of a campaign"), "{error}");
+    assert!(error.contains("r99.json: this is no trial of a campaign"), "{error}");
 }
 
 #[test]
@@ -301,86 +559,9 @@ fn the_page_loads_nothing_and_escapes_what_it_shows() {
     assert!(html.matches("<svg").count() >= 10);
     assert!(!html.contains("NaN") && !html.contains("inf\""));
     let csv = fs::read_to_string(dir.path().join("results.csv")).expect("written");
-    assert_eq!(csv.lines().count(), results.runs.len() + 1);
+    assert_eq!(csv.lines().count(), results.trials.len() + 1);
     let markdown = fs::read_to_string(dir.path().join("report.md")).expect("written");
     assert!(markdown.contains("| 1 | weir | "));
-}
-
-/// Where most rounds would have to be left out, they count, and the report says so; a round in which only the host was taken away does not touch CPU time.
-#[test]
-fn a_restless_machine_is_told_of_and_its_rounds_are_kept() {
-    let (results, judgement) = judged();
-    let row = |judgement: &Judgement, system: &str| {
-        judgement.rows.iter().find(|row| row.system == system && row.workload == "browse").cloned().expect("a row")
-    };
-    let envoy = row(judgement, "envoy");
-    assert_eq!(envoy.rounds.len(), 8, "one noisy, one stolen from");
-    assert_eq!(envoy.cpu_us_per_request.map(|estimate| estimate.rounds), Some(10));
-    assert!(envoy.unreadable.is_empty());
-    let mut restless = results.clone();
-    for run in restless.runs.iter_mut().filter(|run| run.round > 3) {
-        if let Some(observed) = &mut run.observed {
-            observed.machine.steal = Some(0.05);
-        }
-    }
-    let restless = judge(&restless);
-    assert_eq!(row(&restless, "weir").rounds.len(), 10);
-    assert_eq!(row(&restless, "weir").unreadable.len(), 7);
-    assert!(restless.notes.iter().any(|note| note.contains("The machine was restless: of browse, retrieve")));
-    assert!(restless.ranking.iter().any(|place| place.system == "weir"));
-}
-
-/// A generator that was late has measured itself; no other round makes that good.
-#[test]
-fn runs_of_a_late_generator_never_count() {
-    let (results, _) = judged();
-    let mut late = results.clone();
-    let mut lag = Histogram::default();
-    (0..1_000).for_each(|index| lag.record(if index < 950 { 10_000 } else { 5_000_000 }));
-    let lag = gauge::load::report::Latency::of(lag);
-    for run in late.runs.iter_mut().filter(|run| run.system == "nginx" && run.workload == "browse" && run.round > 2) {
-        run.report.as_mut().expect("a report").total.generator_lag.clone_from(&lag);
-    }
-    let judgement = judge(&late);
-    let row = judgement.rows.iter().find(|row| row.system == "nginx" && row.workload == "browse").expect("a row");
-    assert_eq!(row.rounds, [1, 2]);
-    let nginx = judgement.unranked.iter().find(|system| system.system == "nginx").expect("not ranked");
-    assert!(nginx.why[0].contains("only 2 of 10 rounds count (round 3: generator-bound: "), "{:?}", nginx.why);
-}
-
-/// A workload that is only searched has no runs, and still a part in the score.
-#[test]
-fn a_search_needs_no_runs() {
-    let (results, _) = judged();
-    let mut searched = results.clone();
-    searched.runs.retain(|run| run.workload != "browse");
-    let judgement = judge(&searched);
-    let weir = judgement.ranking.iter().find(|place| place.system == "weir").expect("ranked");
-    assert!(
-        weir.parts
-            .iter()
-            .any(|part| part.workload.as_deref() == Some("browse") && part.part == gauge::judgement::Part::SloRate)
-    );
-    let row = judgement.rows.iter().find(|row| row.system == "weir" && row.workload == "browse").expect("a row");
-    assert!(row.highest_rate.is_some() && row.rounds.is_empty());
-    let of_browse = |judgement: &Judgement, results: &Results| {
-        let dir = tempfile::tempdir().expect("a directory");
-        report::write(dir.path(), results, judgement).expect("a report");
-        let text = fs::read_to_string(dir.path().join("report.md")).expect("written");
-        let table = text.split("## browse").nth(1).expect("a section").split("\n## ").next().expect("text").to_owned();
-        assert!(table.contains("| highest rate |"), "{table}");
-        table.lines().find(|line| line.starts_with("| weir |")).expect("a line").to_owned()
-    };
-    assert!(of_browse(&judgement, &searched).ends_with(") |"), "a rate with its interval");
-    let mut none = searched.clone();
-    for search in none.searches.iter_mut().filter(|search| search.system == "weir") {
-        search.highest = None;
-        search.failed = Some("not even 100/s met the objective".to_owned());
-    }
-    let judgement = judge(&none);
-    let weir = judgement.unranked.iter().find(|system| system.system == "weir").expect("not ranked");
-    assert!(weir.why[0].contains("no rate met the objective: not even 100/s"), "{:?}", weir.why);
-    assert!(of_browse(&judgement, &none).ends_with("| none |"));
 }
 
 /// Under bbr the order of gateways that pass large bodies can be another one than under cubic.
@@ -392,24 +573,4 @@ fn the_congestion_control_is_told_of_where_it_matters() {
     let mut paced = results.clone();
     paced.environment.congestion_control = Some("bbr".to_owned());
     assert!(told(&judge(&paced)));
-}
-
-/// A treatment that was not seen in one lane voids its runs, and the lane has no place.
-#[test]
-fn a_lane_without_its_treatment_is_not_ranked() {
-    let (results, _) = judged();
-    let mut cached = results.clone();
-    for run in cached.runs.iter_mut().filter(|run| run.system == "nginx") {
-        run.treatment = Some(gauge::campaign::results::Treatment {
-            name: "cache off".to_owned(),
-            header: Some("x-cache".to_owned()),
-            value: Some("HIT".to_owned()),
-            at_least: None,
-            at_most: Some(0.0),
-        });
-        run.treated = Some(0.4);
-    }
-    let judgement = judge(&cached);
-    let nginx = judgement.unranked.iter().find(|system| system.system == "nginx").expect("not ranked");
-    assert!(nginx.why[0].contains("treatment-not-applied: cache off: 40 % of the answers"), "{:?}", nginx.why);
 }

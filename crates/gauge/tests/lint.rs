@@ -106,7 +106,7 @@ fn grpc_services_stopped_early_and_nobody_counted_their_errors() {
 #[test]
 fn exit_codes_are_0_clean_1_findings_2_unreadable() {
     assert_eq!(lint(&["published/section2-direct.txt"]).1, 0);
-    assert_eq!(lint(&["results/wrk-non2xx.txt"]).1, 1);
+    assert_eq!(lint(&["import/wrk-non2xx.txt"]).1, 1);
     assert_eq!(lint(&["no-such-file"]).1, 2);
     assert_eq!(lint(&["published/README.md"]).1, 2);
     // What can be read is told of nevertheless.
@@ -128,7 +128,7 @@ fn as_json() {
 #[test]
 fn every_golden_result_can_be_linted() {
     for entry in
-        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/results")).expect("a directory")
+        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/import")).expect("a directory")
     {
         let path = entry.expect("an entry").path();
         let (_, code) = lint(&[path.to_str().expect("text")]);

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// One gateway under a load that nobody waits for.
 pub(crate) fn endless() -> String {
-    format!("{}baseline: false\ntwin: false\n", GATEWAYS.replace("duration: 300ms", "duration: 300s"))
+    format!("{}baseline: false\ncontrol: false\n", GATEWAYS.replace("duration: 300ms", "duration: 300s"))
 }
 
 /// CPU time of a part of a run.
@@ -26,12 +26,12 @@ fn rounds_are_run_forwards_and_backwards_and_reported() {
     let campaign = Campaign::new(GATEWAYS);
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
-    assert!(finished.stdout.contains("6 runs; report: "), "{}", finished.text());
+    assert!(finished.stdout.contains("6 trials; report: "), "{}", finished.text());
     for file in ["report.html", "report.md", "results.json", "results.csv", "raw/campaign.json"] {
         assert!(campaign.out.join(file).is_file(), "{file} is missing");
     }
-    let runs = campaign.runs();
-    assert_eq!(runs.len(), 6, "two rounds of direct, nginx and its twin");
+    let runs = campaign.trials();
+    assert_eq!(runs.len(), 6, "two rounds of direct, nginx and its control");
     let order = |round: u64| {
         let mut of: Vec<(u64, &str)> = runs
             .iter()
@@ -41,12 +41,15 @@ fn rounds_are_run_forwards_and_backwards_and_reported() {
         of.sort_unstable();
         of.into_iter().map(|(_, system)| system).collect::<Vec<_>>()
     };
-    assert_eq!(order(1), ["direct", "nginx", "nginx (twin)"]);
-    assert_eq!(order(2), ["nginx (twin)", "nginx", "direct"]);
+    assert_eq!(order(1), ["direct", "nginx", "nginx (control)"]);
+    assert_eq!(order(2), ["nginx (control)", "nginx", "direct"]);
     for run in &runs {
         assert_eq!(run["state"], "done", "{run}");
         let total = &run["report"]["total"];
         assert!(total["requests"]["answered"].as_u64() > Some(0) && total["errors"]["total"] == 0, "{total}");
+        // The processes are read before the first request and after the last response.
+        let seconds = |of: &Value| of["duration_s"].as_f64().expect("seconds");
+        assert!(seconds(&run["observed"]) >= seconds(total), "{} {}", run["observed"], total["duration_s"]);
         let used = |part: &str| cpu(run, part);
         assert_eq!(used("system").is_some(), run["system"] != "direct", "{run}");
         assert!(used("upstream") > Some(0.0) && used("generator") > Some(0.0), "{}", run["observed"]);
@@ -54,9 +57,9 @@ fn rounds_are_run_forwards_and_backwards_and_reported() {
     }
     let results = campaign.json("raw/campaign.json");
     let nginx = &results["systems"][1];
-    assert_eq!(nginx["attestation"]["differences"], Value::Array(Vec::new()));
+    assert_eq!(nginx["conformance"]["differences"], Value::Array(Vec::new()));
     assert!(nginx["version"].as_str().is_some_and(|version| version.starts_with('1')), "{nginx}");
-    assert_eq!(results["systems"][2]["role"]["twin_of"], "nginx");
+    assert_eq!(results["systems"][2]["role"]["control_of"], "nginx");
     let congestion = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").expect("Linux says it");
     assert_eq!(results["environment"]["congestion_control"], congestion.trim());
     assert!(results["ended_unix_ms"].is_u64());
@@ -107,10 +110,10 @@ fn a_killed_campaign_leaves_nothing_behind_and_goes_on_where_it_was() {
     let after = campaign.raw();
     let kept = |round: &str| before.iter().filter(|(name, _)| name.starts_with(round)).cloned().collect::<Vec<_>>();
     assert_eq!(kept("r01-").len(), 3);
-    for run in kept("r01-").iter().chain(&kept("r02-nginx-twin.read")) {
+    for run in kept("r01-").iter().chain(&kept("r02-nginx-control.read")) {
         assert!(after.contains(run), "{} was measured again", run.0);
     }
-    assert_eq!(campaign.runs().len(), 6);
+    assert_eq!(campaign.trials().len(), 6);
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn ctrl_c_ends_everything_in_order() {
     assert_eq!(code, 130, "{stderr}");
     assert!(stderr.contains("the same command goes on from there"), "{stderr}");
     campaign.nothing_runs();
-    let runs = campaign.runs();
+    let runs = campaign.trials();
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0]["state"]["aborted"], "stopped by Ctrl-C or a signal");
 }
@@ -155,11 +158,11 @@ fn a_gateway_that_answers_otherwise_is_shown_with_the_difference_and_not_loaded(
     let results = campaign.json("raw/campaign.json");
     let other =
         results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "other").expect("it");
-    assert_eq!(other["state"], "not_attested");
+    assert_eq!(other["state"], "not_conforming");
     // It passes an unknown path on, which the upstream refuses: that is no fault. That it forwards no address is one.
-    let differences = other["attestation"]["differences"].as_array().expect("a list");
+    let differences = other["conformance"]["differences"].as_array().expect("a list");
     assert!(differences.iter().any(|one| one["what"] == "forwarded x-forwarded-for"), "{differences:?}");
-    assert!(campaign.runs().iter().all(|run| run["system"] != "other"));
+    assert!(campaign.trials().iter().all(|run| run["system"] != "other"));
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn a_gateway_that_does_not_start_fails_alone() {
     assert!(why.contains("its own check refuses the configuration") && why.contains("unknown directive"), "{broken}");
     let log = std::fs::read_to_string(campaign.out.join("logs/check-broken.log")).expect("a log");
     assert_eq!(log.matches("--- ").count(), 1, "what it refuses it refuses on every port: {log}");
-    assert_eq!(campaign.runs().len(), 6, "the others ran");
+    assert_eq!(campaign.trials().len(), 6, "the others ran");
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn a_gateway_whose_program_is_not_here_is_configured_and_has_no_number() {
         results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "krakend").expect("it");
     assert!(krakend["state"]["not_here"].is_string(), "{krakend}");
     assert!(krakend["configuration"][0]["text"].as_str().is_some_and(|text| text.contains("/items")), "{krakend}");
-    assert!(campaign.runs().iter().all(|run| run["system"] != "krakend"));
+    assert!(campaign.trials().iter().all(|run| run["system"] != "krakend"));
 }
 
 #[test]
@@ -208,7 +211,7 @@ fn a_treatment_is_counted_in_the_answers() {
     let seen = "treatment: {name: json, header: content-type, value: application/json, at_least: 100%}, load: {closed";
     let campaign = Campaign::new(&GATEWAYS.replace("load: {closed", seen));
     assert_eq!(campaign.run(&[]).code, 0);
-    assert!(campaign.runs().iter().all(|run| run["treated"] == 1.0), "{:?}", campaign.runs()[0]["treated"]);
+    assert!(campaign.trials().iter().all(|run| run["treated"] == 1.0), "{:?}", campaign.trials()[0]["treated"]);
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn a_system_that_does_not_start_is_no_gap_in_a_search() {
     let search = "load: {search: {from: 200/s, to: 400/s, duration: 300ms, connections: 8, rounds: 1, precision: 0.5, \
         curve: [], slo: {p99: 10s, errors: 100%}}}";
     let text = GATEWAYS.replace("load: {closed: {users: 4, duration: 300ms}}", search);
-    let campaign = Campaign::new(&format!("{}twin: false\n", text.replace("repeats: 2", "repeats: 1")));
+    let campaign = Campaign::new(&format!("{}control: false\n", text.replace("repeats: 2", "repeats: 1")));
     // It starts once, to be attested, and not again.
     let nginx = campaign.script(
         "nginx-once",

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::results::Environment;
 use crate::deploy::Deployer;
 use crate::plan::{Pin, Plan, Sender};
+use crate::results::Environment;
 
 pub(super) fn environment(plan: &Plan, there: &mut dyn Deployer, pin: &Pin) -> Environment {
     let facts = there.facts();

@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::lane::{self, Made};
-use super::results::{Observed, Treatment};
 use super::turn::Running;
 use super::{Campaign, CampaignError, Options, Store};
 use crate::deploy::{DeployError, Deployer, Handle, Local, Spec};
@@ -17,6 +16,7 @@ use crate::load::report::Measurement;
 use crate::load::workload::{self, Load, Mark};
 use crate::observe::{Usages, Watcher};
 use crate::plan::{Pin, Sender, Workload};
+use crate::results::{Observed, Treatment};
 
 /// A generator that has been told to end ends within this.
 const STOP: Stop = Stop { signal: Signal::Term, grace: Duration::from_secs(2) };
@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(1800);
 /// Why there is no measurement.
 pub(super) enum Failure {
     /// The system or the generator failed: the run failed, the campaign goes on.
-    Run(String),
+    Trial(String),
     /// Somebody stopped the campaign.
     Stopped,
     /// The campaign cannot go on.
@@ -134,6 +134,7 @@ impl Campaign<'_> {
     pub(super) fn measure(
         &mut self,
         id: &str,
+        round: u32,
         workload: &Workload,
         load: &Load,
         treatment: Option<&Treatment>,
@@ -141,7 +142,8 @@ impl Campaign<'_> {
     ) -> Result<(Report, Observed), Failure> {
         let made = &self.generate.made;
         let (sender, own) = (&workload.generator, workload.generator == Sender::Gauge);
-        if !own && let Some(warmup) = lane::warmup_only(workload, &running.lane, made, load) {
+        if !own && let Some(mut warmup) = lane::warmup_only(workload, &running.lane, made, load) {
+            warmup.seed = seed(round, workload);
             let file = self.generate.write(&format!("{id}-warmup"), &warmup)?;
             self.generate_once(&format!("{id}-warmup"), &Sender::Gauge, workload.threads, &file, &warmup, running)?;
         }
@@ -152,6 +154,7 @@ impl Campaign<'_> {
             lane::plain(workload, &running.lane, made, load)
         };
         let mut request = request;
+        request.seed = seed(round, workload);
         request.mark = treatment.and_then(mark);
         let file = self.generate.write(id, &request)?;
         self.generate_once(id, sender, workload.threads, &file, &request, running)
@@ -159,7 +162,6 @@ impl Campaign<'_> {
 
     fn usages(&mut self, generator: Handle, running: &Running) -> Usages {
         let there = self.there.as_mut();
-        // The generator first: once it has said that it is done, it soon is gone.
         Usages {
             generator: self.generate.here.reading(generator),
             system: running.handle.and_then(|(handle, _)| there.reading(handle)),
@@ -190,13 +192,13 @@ impl Campaign<'_> {
         // 1 says that nothing was answered, which the report says too.
         if !matches!(code, Some(0 | 1)) {
             let code = code.map_or("a signal".to_owned(), |code| code.to_string());
-            return Err(Failure::Run(format!("the generator ended with {code}: {said}")));
+            return Err(Failure::Trial(format!("the generator ended with {code}: {said}")));
         }
         let unreadable =
-            |error: String| Failure::Run(format!("the generator's report cannot be read: {error}; {said}"));
+            |error: String| Failure::Trial(format!("the generator's report cannot be read: {error}; {said}"));
         let text = std::fs::read_to_string(&report).map_err(|error| unreadable(error.to_string()))?;
         let mut report = Report::from_json(&text).map_err(|error| unreadable(error.to_string()))?;
-        setup_failed(&report).map_or(Ok(()), |why| Err(Failure::Run(why)))?;
+        setup_failed(&report).map_or(Ok(()), |why| Err(Failure::Trial(why)))?;
         slim(&mut report);
         Ok((report, observed))
     }
@@ -216,13 +218,18 @@ impl Campaign<'_> {
         let mut ended = false;
         loop {
             match lines.recv_timeout(Duration::from_millis(20)) {
-                Ok(line) if line == "measuring" => watcher = Some(Watcher::begin(self.usages(generator, running))),
-                Ok(line) if line == "measured" => {
+                // Nothing is in flight until it is told to go on, so what is read here is of the load and of nothing else.
+                Ok(line) if line == "begin" => {
+                    watcher = Some(Watcher::begin(self.usages(generator, running)));
+                    self.generate.here.say(generator, "go");
+                }
+                Ok(line) if line == "end" => {
                     ended = true;
                     let last = self.usages(generator, running);
                     if let Some(watcher) = &mut watcher {
                         watcher.take(last);
                     }
+                    self.generate.here.say(generator, "go");
                 }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -239,13 +246,13 @@ impl Campaign<'_> {
                 && !self.there.is_running(handle)
             {
                 let said = self.there.log_tail(handle);
-                return Err(Failure::Run(format!("the system ended under load; its last lines:\n{said}")));
+                return Err(Failure::Trial(format!("the system ended under load; its last lines:\n{said}")));
             }
             if let Some(ended) = self.backends.ended(self.there.as_mut()) {
-                return Err(Failure::Run(ended));
+                return Err(Failure::Trial(ended));
             }
             if Instant::now() > deadline {
-                return Err(Failure::Run(format!("the generator did not end within {} s", limit.as_secs())));
+                return Err(Failure::Trial(format!("the generator did not end within {} s", limit.as_secs())));
             }
         }
         if !ended {
@@ -268,6 +275,12 @@ impl Campaign<'_> {
         ];
         Ok(watcher.map_or_else(Observed::default, |watcher| watcher.finish(cpus, load1)))
     }
+}
+
+/// What is random in a round is the same for all systems, and another in each round.
+fn seed(round: u32, workload: &Workload) -> u64 {
+    let start = u64::from(round).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    workload.name.bytes().fold(start, |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
 /// The answers that show a treatment.

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::results::Planned;
 use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Protocol, Rates, Source, Span};
 use crate::plan::{PlannedLoad, PlannedOperation, Warmup, Workload};
+use crate::results::Planned;
 
 /// Where requests of a lane go.
 #[derive(Debug, Clone, PartialEq, Eq)]

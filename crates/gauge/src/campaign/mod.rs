@@ -4,15 +4,14 @@
 //! workload runs in order, and both are stopped. Turns are what a campaign goes on from after it was killed: a finished one is kept, one that was
 //! cut short is done again from its beginning, since its workloads may build on each other.
 
-mod attest;
 mod backend;
+mod conformance;
 mod environment;
 mod generate;
 mod inputs;
 mod lane;
 mod probe;
 pub mod progress;
-pub mod results;
 mod search;
 mod store;
 mod turn;
@@ -29,8 +28,10 @@ use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System, SystemKind};
 use backend::Backends;
 use generate::Generate;
 use progress::Progress;
-pub use results::Results;
-use results::{Attestation, ConfigurationFile, Role, Run, RunState, SystemState, WorkloadPlan};
+
+use crate::results::{
+    self, ConfigurationFile, Conformance, Results, Role, SystemState, Trial, TrialState, WorkloadPlan,
+};
 pub use store::{Store, StoreError};
 
 /// How a campaign is run; none of it changes what is measured.
@@ -71,6 +72,9 @@ pub enum CampaignError {
     #[error("stopped; the rounds that are done are kept, and the same command goes on from there")]
     Stopped,
 }
+
+/// How often a turn is repeated when the machine or the generator did not meet a trial's conditions; and no campaign repeats more than half of its turns.
+const REPEATS: usize = 2;
 
 /// Milliseconds since 1970.
 pub(crate) fn unix_ms() -> u64 {
@@ -124,7 +128,7 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
     let backends = Backends::new(plan, there.as_mut(), &pin, &options.gauge)?;
     let resumed = found.is_some();
     let mut results = found.unwrap_or_else(|| begin(plan, options, environment.clone()));
-    if results.runs.is_empty() && results.searches.is_empty() {
+    if results.trials.is_empty() && results.searches.is_empty() {
         results.environment = environment.clone();
     }
     let otherwise = environment::differences(&results.environment, &environment);
@@ -155,7 +159,7 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
     let role = |system: &System| match &system.kind {
         SystemKind::Direct => Role::Direct,
         SystemKind::Gateway(_) => Role::Gateway,
-        SystemKind::Twin { of, .. } => Role::TwinOf(of.clone()),
+        SystemKind::Control { of, .. } => Role::ControlOf(of.clone()),
     };
     let system = |system: &System| results::System {
         name: system.name.clone(),
@@ -165,7 +169,7 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         state: SystemState::Ready,
         configuration: Vec::new(),
         command: Vec::new(),
-        attestation: None,
+        conformance: None,
     };
     let workload = |workload: &crate::plan::Workload| WorkloadPlan {
         name: workload.name.clone(),
@@ -194,14 +198,14 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         environment,
         systems: plan.systems.iter().map(system).collect(),
         workloads: plan.workloads.iter().map(workload).collect(),
-        runs: Vec::new(),
+        trials: Vec::new(),
         searches: Vec::new(),
     }
 }
 
 impl Campaign<'_> {
     fn rounds(&mut self) -> Result<(), CampaignError> {
-        self.attest_all()?;
+        self.check_conformance()?;
         self.store.campaign(&self.results)?;
         let ready: Vec<&System> = self.plan.systems.iter().filter(|system| self.takes_part(system)).collect();
         let places =
@@ -212,7 +216,7 @@ impl Campaign<'_> {
         if self.resumed && !left.is_empty() {
             self.same_as_before()?;
         }
-        let mut last = 0;
+        let (mut last, mut budget) = (0, planned.len().div_ceil(2));
         for (round, place, system) in left {
             if self.options.stopped() {
                 return Err(CampaignError::Stopped);
@@ -221,12 +225,25 @@ impl Campaign<'_> {
                 self.backends.new_round();
                 last = *round;
             }
-            self.turn(*round, *place, system)?;
+            self.turn(*round, *place, system, &[])?;
+            let mut repeated = Vec::new();
+            while let Some(why) = self.unmet(*round, system).filter(|_| repeated.len() < REPEATS && budget > 0) {
+                budget -= 1;
+                self.progress.warning(&format!("round {round}, {}: repeated, {why}", system.name));
+                repeated.push(why);
+                self.turn(*round, *place, system, &repeated)?;
+            }
             self.store.campaign(&self.results)?;
             self.progress.turn_done();
         }
         self.results.ended_unix_ms = Some(unix_ms());
         Ok(())
+    }
+
+    /// The condition that a trial of a turn did not meet: then it says nothing of its system.
+    fn unmet(&self, round: u32, system: &System) -> Option<String> {
+        let of_turn = |trial: &&Trial| trial.round == round && trial.system == system.name;
+        self.results.trials.iter().filter(of_turn).find_map(|trial| crate::judgement::unmet(&self.results, trial))
     }
 
     /// Figures of two programs under one name are refused; other circumstances are said, since rounds are compared with themselves.
@@ -255,7 +272,7 @@ impl Campaign<'_> {
     /// Whether a system is loaded at all.
     fn takes_part(&self, system: &System) -> bool {
         let original = match &system.kind {
-            SystemKind::Twin { of, .. } => of,
+            SystemKind::Control { of, .. } => of,
             _ => &system.name,
         };
         let state = |name: &str| self.results.systems.iter().find(|found| found.name == name).map(|found| &found.state);
@@ -269,15 +286,15 @@ impl Campaign<'_> {
             PlannedLoad::Search(_) => self.results.searches.iter().any(|search| {
                 search.round == round && search.system == system.name && search.workload == workload.name
             }),
-            PlannedLoad::Fixed(_) => self.results.runs.iter().any(|run| {
+            PlannedLoad::Fixed(_) => self.results.trials.iter().any(|run| {
                 (run.round, &run.system, &run.workload) == (round, &system.name, &workload.name)
-                    && matches!(run.state, RunState::Done | RunState::Failed(_))
+                    && matches!(run.state, TrialState::Done | TrialState::Failed(_))
             }),
         })
     }
 
     /// Writes down where a run is.
-    fn note(&mut self, run: &Run) -> Result<(), CampaignError> {
+    fn note(&mut self, run: &Trial) -> Result<(), CampaignError> {
         self.progress.state(run);
         self.store.state(run).map_err(CampaignError::from)
     }
@@ -287,38 +304,38 @@ impl Campaign<'_> {
     }
 
     /// Tries every system once, before any load: is it here, does it start, does it answer as `direct` does?
-    fn attest_all(&mut self) -> Result<(), CampaignError> {
-        let tried = |system: &results::System| system.attestation.is_some() || system.state != SystemState::Ready;
+    fn check_conformance(&mut self) -> Result<(), CampaignError> {
+        let tried = |system: &results::System| system.conformance.is_some() || system.state != SystemState::Ready;
         if self.results.systems.iter().all(tried) {
             // Done before it was stopped.
             return Ok(());
         }
         // Never begun, or stopped in the middle: what was found then, of upstreams that have ended, is nothing to compare with.
         for system in &mut self.results.systems {
-            (system.state, system.attestation, system.version) = (SystemState::Ready, None, None);
+            (system.state, system.conformance, system.version) = (SystemState::Ready, None, None);
             system.configuration.clear();
             system.command.clear();
         }
-        let expected = attest::expected(self)?;
+        let expected = conformance::expected(self)?;
         for system in &self.plan.systems {
             if self.options.stopped() {
                 return Err(CampaignError::Stopped);
             }
-            self.progress.attesting(&system.name);
+            self.progress.checking(&system.name);
             match &system.kind {
-                SystemKind::Direct => self.record(system, Some(attest::of_direct(&expected))),
+                SystemKind::Direct => self.record(system, Some(conformance::of_direct(&expected))),
                 SystemKind::Gateway(_) => {
-                    let attestation = self.try_system(system, &expected)?;
-                    self.record(system, attestation);
+                    let conformance = self.try_system(system, &expected)?;
+                    self.record(system, conformance);
                 }
-                SystemKind::Twin { of, .. } => {
+                SystemKind::Control { of, .. } => {
                     let original = self.results.systems.iter().find(|found| found.name == *of).cloned();
-                    if let (Some(original), Some(twin)) = (original, self.system_mut(&system.name)) {
-                        twin.version = original.version;
-                        twin.state = original.state;
-                        twin.configuration = original.configuration;
-                        twin.command = original.command;
-                        twin.attestation = original.attestation;
+                    if let (Some(original), Some(control)) = (original, self.system_mut(&system.name)) {
+                        control.version = original.version;
+                        control.state = original.state;
+                        control.configuration = original.configuration;
+                        control.command = original.command;
+                        control.conformance = original.conformance;
                     }
                 }
             }
@@ -326,12 +343,12 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    fn record(&mut self, system: &System, attestation: Option<Attestation>) {
+    fn record(&mut self, system: &System, conformance: Option<Conformance>) {
         if let Some(found) = self.system_mut(&system.name) {
-            if attestation.as_ref().is_some_and(|attestation| !attestation.differences.is_empty()) {
-                found.state = SystemState::NotAttested;
+            if conformance.as_ref().is_some_and(|conformance| !conformance.differences.is_empty()) {
+                found.state = SystemState::NotConforming;
             }
-            found.attestation = attestation;
+            found.conformance = conformance;
         }
     }
 
@@ -339,17 +356,17 @@ impl Campaign<'_> {
     fn try_system(
         &mut self,
         system: &System,
-        expected: &attest::Expected,
-    ) -> Result<Option<Attestation>, CampaignError> {
+        expected: &conformance::Expected,
+    ) -> Result<Option<Conformance>, CampaignError> {
         self.backends.new_round();
         self.backends.fresh(self.there.as_mut())?;
         let started = turn::start(self, system)?;
         let (configured, state) = match started {
             turn::Started::Runs(configured, running) => {
-                let attestation = attest::compare(self, expected, &running);
+                let found = conformance::compare(self, expected, &running);
                 turn::stop(self.there.as_mut(), &running);
                 self.keep(system, configured);
-                return Ok(Some(attestation?));
+                return Ok(Some(found?));
             }
             turn::Started::NotHere(configured, hint) => (Some(configured), SystemState::NotHere(hint)),
             turn::Started::Failed(configured, why) => (configured, SystemState::Failed(why)),
@@ -367,10 +384,15 @@ impl Campaign<'_> {
     fn keep(&mut self, system: &System, configured: turn::Configured) {
         let program = configured.program.map(|program| (inputs::program(&system.name), program));
         self.results.inputs.extend(program);
+        let secrets = &self.plan.secrets;
         if let Some(found) = self.system_mut(&system.name) {
             found.version = configured.version;
-            found.command = configured.command;
-            let file = |file: crate::gateway::File| ConfigurationFile { path: file.path, text: file.text };
+            let command = configured.command.into_iter().map(|word| crate::plan::redact(&word, secrets));
+            found.command = command.collect();
+            let file = |file: crate::gateway::File| ConfigurationFile {
+                path: file.path,
+                text: crate::plan::redact(&file.text, secrets),
+            };
             found.configuration = configured.files.into_iter().map(file).collect();
         }
     }
@@ -393,8 +415,8 @@ fn order<T: Copy>(round: u32, systems: &[T]) -> Vec<T> {
 }
 
 /// Marks a run that was cut short.
-fn aborted(run: &mut Run, why: &str) {
-    run.state = RunState::Aborted(why.to_owned());
+fn aborted(run: &mut Trial, why: &str) {
+    run.state = TrialState::Aborted(why.to_owned());
 }
 
 impl From<io::Error> for CampaignError {

@@ -1,6 +1,6 @@
 //! What a campaign tells while it runs.
 
-use super::results::Run;
+use crate::results::Trial;
 
 /// Somebody who is told how far a campaign is. Nothing that it does changes what is measured.
 pub trait Progress {
@@ -20,12 +20,12 @@ pub trait Progress {
     }
 
     /// A system is asked whether it answers as it must.
-    fn attesting(&mut self, system: &str) {
+    fn checking(&mut self, system: &str) {
         let _ = system;
     }
 
     /// A run is in another state.
-    fn state(&mut self, run: &Run) {
+    fn state(&mut self, run: &Trial) {
         let _ = run;
     }
 

@@ -2,20 +2,20 @@
 //! measurement is no capacity. Then the latency at shares of it, for a curve.
 
 use super::generate::Failure;
-use super::results::{Point, Search, Slo};
 use super::turn::Running;
 use super::{Campaign, CampaignError};
 use crate::load::report::Measurement;
 use crate::plan::{SearchPlan, System, Workload};
+use crate::results::Effect;
+use crate::results::{Point, Search, Slo};
+use crate::verdict::{self, ALLOWED_ERRORS, Context};
 
 /// Rates tried in all, before it is given up: a search that does not settle is one on noise.
 const MOST_POINTS: usize = 40;
-/// Least share of a requested rate that must be achieved.
-const ACHIEVED: f64 = 0.98;
-/// Errors that an SLO allows which does not say: 0.1 %.
-const ERRORS: f64 = 0.001;
+/// How often a probe is repeated when the machine or the generator did not meet its conditions.
+const REPEATS: usize = 2;
 
-/// Whether a measurement meets an SLO. A percentile that the SLO names and that was not measured is not met.
+/// Whether a measurement meets the errors and percentiles of an SLO. A percentile that the SLO names and that was not measured is not met.
 pub(super) fn meets(slo: &Slo, total: &Measurement) -> bool {
     let latency = total.latency.as_ref();
     let within = |limit: Option<f64>, found: Option<f64>| match (limit, found) {
@@ -23,12 +23,7 @@ pub(super) fn meets(slo: &Slo, total: &Measurement) -> bool {
         (Some(_), None) => false,
         (None, _) => true,
     };
-    let achieved = total.rate.achieved.zip(total.rate.requested).is_some_and(|(got, asked)| got >= asked * ACHIEVED);
-    let errors = total.error_rate().is_some_and(|rate| rate <= slo.errors.unwrap_or(ERRORS));
-    let dropped = total.drop_rate().is_none_or(|rate| rate <= slo.errors.unwrap_or(ERRORS));
-    achieved
-        && errors
-        && dropped
+    total.error_rate().is_some_and(|rate| rate <= slo.errors.unwrap_or(ALLOWED_ERRORS))
         && within(slo.p50_ms, latency.and_then(|latency| latency.p50_ms))
         && within(slo.p95_ms, latency.and_then(|latency| latency.p95_ms))
         && within(slo.p99_ms, latency.and_then(|latency| latency.p99_ms))
@@ -103,7 +98,7 @@ impl Bisection {
 /// A search that has not begun.
 pub(super) fn nothing(round: u32, system: &System, workload: &Workload) -> Search {
     let (system, workload) = (system.name.clone(), workload.name.clone());
-    Search { system, workload, round, points: Vec::new(), highest: None, failed: None }
+    Search { system, workload, round, points: Vec::new(), highest: None, failed: None, invalid: None }
 }
 
 /// Searches one system under one workload.
@@ -136,12 +131,17 @@ pub(super) fn search(
             found.failed = Some(format!("no rate held twice within {MOST_POINTS} measurements"));
             return Ok(found);
         }
-        match point(campaign, &name, workload, plan, running, rate, confirmation) {
+        match point(campaign, &name, round, workload, plan, running, rate, confirmation) {
+            Ok(point) if point.invalid.is_some() => {
+                found.invalid.clone_from(&point.invalid);
+                found.points.push(point);
+                return Ok(found);
+            }
             Ok(point) => {
                 bisection.tried(step, point.met);
                 found.points.push(point);
             }
-            Err(Failure::Run(why)) => {
+            Err(Failure::Trial(why)) => {
                 found.failed = Some(why);
                 return Ok(found);
             }
@@ -151,12 +151,12 @@ pub(super) fn search(
     }
     for share in &plan.curve {
         let rate = found.highest.unwrap_or(plan.from) * share;
-        match point(campaign, &name, workload, plan, running, rate, false) {
+        match point(campaign, &name, round, workload, plan, running, rate, false) {
             Ok(point) => found.points.push(point),
             Err(Failure::Stopped) => return Err(CampaignError::Stopped),
             Err(Failure::Campaign(error)) => return Err(error),
             // The rate that was found stands.
-            Err(Failure::Run(_)) => break,
+            Err(Failure::Trial(_)) => break,
         }
     }
     Ok(found)
@@ -166,9 +166,12 @@ fn lowest(found: &Search) -> f64 {
     found.points.iter().map(|point| point.rate).fold(f64::INFINITY, f64::min)
 }
 
+/// One rate, judged as a trial is: what its conditions spoil is repeated, what the gateway fails in is not met.
+#[expect(clippy::too_many_arguments, reason = "what a probe is made of")]
 fn point(
     campaign: &mut Campaign<'_>,
     name: &str,
+    round: u32,
     workload: &Workload,
     plan: &SearchPlan,
     running: &Running,
@@ -176,12 +179,46 @@ fn point(
     confirmation: bool,
 ) -> Result<Point, Failure> {
     campaign.progress.searching(name, rate);
-    let (report, observed) = campaign.measure(name, workload, &plan.load(rate), None, running)?;
-    let cpu = observed.system.as_ref().and_then(|usage| Some(usage.user_s? + usage.system_s?));
-    let answered = report.total.requests.answered.filter(|answered| *answered > 0);
-    let met = meets(&plan.slo, &report.total);
-    let cpu_per_request_s = cpu.zip(answered).map(|(cpu, answered)| cpu / answered as f64);
-    Ok(Point { rate, met, confirmation, report, cpu_per_request_s })
+    let mut repeats = 0;
+    loop {
+        let (report, observed) = campaign.measure(name, round, workload, &plan.load(rate), None, running)?;
+        let context = Context {
+            observed: Some(&observed),
+            pinned: Some(&campaign.results.environment.pinned),
+            allowed_errors: Some(plan.slo.errors.unwrap_or(ALLOWED_ERRORS)),
+            ..Context::default()
+        };
+        let verdicts = verdict::look(&report, &context);
+        let of = |effect: Effect| verdicts.iter().find(move |verdict| verdict.name.effect() == effect);
+        let unmet = of(Effect::Condition).map(|verdict| format!("{}: {}", verdict.name, verdict.evidence));
+        let invalid = unmet.or_else(|| too_few(&plan.slo, &report.total));
+        if invalid.is_some() && repeats < REPEATS {
+            repeats += 1;
+            continue;
+        }
+        let cpu = observed.system.as_ref().and_then(verdict::cpu_s);
+        let answered = report.total.requests.answered.filter(|answered| *answered > 0);
+        let met = invalid.is_none() && of(Effect::Failure).is_none() && meets(&plan.slo, &report.total);
+        let cpu_per_request_s = cpu.zip(answered).map(|(cpu, answered)| cpu / answered as f64);
+        return Ok(Point { rate, met, confirmation, invalid, report, cpu_per_request_s });
+    }
+}
+
+/// Too few responses for the percentile that the objective names, though the rate was kept.
+fn too_few(slo: &Slo, total: &Measurement) -> Option<String> {
+    let percentile = highest(slo)?;
+    let (count, needed) = (total.latency.as_ref()?.count?, verdict::needed(percentile));
+    let kept =
+        total.drop_rate().is_none_or(|dropped| dropped == 0.0) && total.errors.total.is_none_or(|errors| errors == 0);
+    (kept && count < needed).then(|| {
+        format!("few-samples: p{percentile} takes {needed} responses, and {count} came; a longer `duration` would do")
+    })
+}
+
+/// The highest percentile that an objective names.
+fn highest(slo: &Slo) -> Option<f64> {
+    let named = [(99.0, slo.p99_ms), (95.0, slo.p95_ms), (50.0, slo.p50_ms)];
+    named.into_iter().find_map(|(percentile, limit)| limit.map(|_| percentile))
 }
 
 #[cfg(test)]

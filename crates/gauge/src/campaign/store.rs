@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::inputs;
-use super::results::{self, Results, Run, RunState};
 use crate::deploy::registry::write_atomically;
 use crate::plan::Plan;
+use crate::results::{self, Results, Trial, TrialState};
 
 /// The directory of a campaign, held by this program alone.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct State<'r> {
     round: u32,
     system: &'r str,
     workload: &'r str,
-    state: &'r RunState,
+    state: &'r TrialState,
     since_unix_ms: u64,
 }
 
@@ -146,12 +146,12 @@ impl Store {
                 continue;
             }
             let text = fs::read_to_string(&path).map_err(file_error(&path))?;
-            let run: Run = serde_json::from_str(&text)
+            let run: Trial = serde_json::from_str(&text)
                 .map_err(|error| bad(format!("{} is not what gauge writes ({error})", path.display())))?;
             runs.push(run);
         }
         runs.sort_by_key(|run| (run.started_unix_ms, run.round, run.place));
-        results.runs = runs;
+        results.trials = runs;
         Ok(Some(results))
     }
 
@@ -160,7 +160,7 @@ impl Store {
     /// # Errors
     /// When the directory cannot be written.
     pub fn campaign(&self, results: &Results) -> Result<(), StoreError> {
-        let without = Results { runs: Vec::new(), ..results.clone() };
+        let without = Results { trials: Vec::new(), ..results.clone() };
         self.json(&self.path("raw/campaign.json"), &without)
     }
 
@@ -168,7 +168,7 @@ impl Store {
     ///
     /// # Errors
     /// When the directory cannot be written.
-    pub fn run(&self, run: &Run) -> Result<(), StoreError> {
+    pub fn run(&self, run: &Trial) -> Result<(), StoreError> {
         self.json(&self.path(&format!("raw/{}.json", run.id)), run)
     }
 
@@ -192,7 +192,7 @@ impl Store {
     ///
     /// # Errors
     /// When the directory cannot be written.
-    pub fn state(&self, run: &Run) -> Result<(), StoreError> {
+    pub fn state(&self, run: &Trial) -> Result<(), StoreError> {
         let state = State {
             pid: std::process::id(),
             run: &run.id,

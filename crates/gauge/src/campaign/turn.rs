@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::lane::Lane;
-use super::results::{Run, RunState, Search};
 use super::{Campaign, CampaignError, aborted, probe, search, unix_ms};
 use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Stop, Written};
 use crate::plan::{PlannedLoad, System, Variant, Workload, slug};
+use crate::results::{Search, Trial, TrialState};
 
 /// Time for a gateway to start: a JVM on a slow machine.
 const START: Duration = Duration::from_secs(90);
@@ -55,12 +55,21 @@ pub(super) fn start(campaign: &mut Campaign<'_>, system: &System) -> Result<Star
         let lane = Lane::Direct(campaign.backends.for_generator(campaign.there.as_mut())?);
         return Ok(Started::Runs(Configured::default(), Running { handle: None, lane }));
     };
-    // A port that was free a moment ago may be taken meanwhile, by a connection of anybody's: that is not the gateway's fault.
-    // What does not serve, or refuses its configuration, will not do better on another port.
+    // A port that was free a moment ago may be taken meanwhile, by a connection of anybody's: that is not the gateway's fault. Whatever else ends a
+    // gateway at its start is.
     match start_gateway(campaign, system, variant)? {
-        Started::Ended(..) => start_gateway(campaign, system, variant),
+        Started::Ended(_, why) if port_was_taken(&why) => {
+            campaign.progress.warning(&format!("{}: started again on another port, {why}", system.name));
+            start_gateway(campaign, system, variant)
+        }
         started => Ok(started),
     }
+}
+
+/// Whether the last lines of a gateway say that its address was in use, in the words of the C library, of Go, Java and Windows.
+fn port_was_taken(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    ["address already in use", "address in use", "eaddrinuse", "os error 98"].iter().any(|words| said.contains(words))
 }
 
 fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant) -> Result<Started, CampaignError> {
@@ -199,21 +208,29 @@ pub(super) fn stop(there: &mut dyn Deployer, running: &Running) {
 
 impl Campaign<'_> {
     /// A turn. Failures of the system are results; what is returned as an error ends the campaign.
-    pub(super) fn turn(&mut self, round: u32, place: u32, system: &System) -> Result<(), CampaignError> {
+    /// `repeated` says why it is done again.
+    pub(super) fn turn(
+        &mut self,
+        round: u32,
+        place: u32,
+        system: &System,
+        repeated: &[String],
+    ) -> Result<(), CampaignError> {
         let plan = self.plan;
-        let mut runs: Vec<Run> =
+        let mut runs: Vec<Trial> =
             plan.workloads.iter().map(|workload| planned(round, place, system, workload)).collect();
+        runs.iter_mut().for_each(|trial| repeated.clone_into(&mut trial.repeated));
         // What an earlier, unfinished turn left. Its files are written over, but for those that an earlier version named otherwise.
-        let of_turn = |run: &Run| (run.round, &run.system) == (round, &system.name);
-        for left in self.results.runs.iter().filter(|run| of_turn(run)) {
+        let of_turn = |run: &Trial| (run.round, &run.system) == (round, &system.name);
+        for left in self.results.trials.iter().filter(|run| of_turn(run)) {
             if !runs.iter().any(|run| run.id == left.id) {
                 self.store.forget(&left.id)?;
             }
         }
-        self.results.runs.retain(|run| !of_turn(run));
+        self.results.trials.retain(|run| !of_turn(run));
         self.results.searches.retain(|search| (search.round, &search.system) != (round, &system.name));
         if let Some(first) = runs.first_mut() {
-            first.state = RunState::Starting;
+            first.state = TrialState::Starting;
             self.note(first)?;
         }
         self.backends.fresh(self.there.as_mut())?;
@@ -229,7 +246,7 @@ impl Campaign<'_> {
                         let failed = Some(why.clone());
                         self.results.searches.push(Search { failed, ..search::nothing(round, system, workload) });
                     }
-                    run.state = RunState::Failed(why.clone());
+                    run.state = TrialState::Failed(why.clone());
                     self.finish(run, workload)?;
                 }
                 return Ok(());
@@ -245,13 +262,18 @@ impl Campaign<'_> {
         round: u32,
         system: &System,
         running: &Running,
-        runs: &mut [Run],
+        runs: &mut [Trial],
     ) -> Result<(), CampaignError> {
         let plan = self.plan;
-        for (workload, run) in plan.workloads.iter().zip(runs) {
+        let mut places: Vec<usize> = (0..plan.workloads.len()).collect();
+        if !plan.fixed_order {
+            places = super::order(round, &places);
+        }
+        for index in places {
+            let (workload, run) = (&plan.workloads[index], &mut runs[index]);
             match &workload.load {
                 PlannedLoad::Search(search) if round <= search.rounds => {
-                    run.state = RunState::Measuring;
+                    run.state = TrialState::Measuring;
                     self.note(run)?;
                     let found = search::search(self, round, system, workload, search, running)?;
                     self.results.searches.push(found);
@@ -259,22 +281,22 @@ impl Campaign<'_> {
                 }
                 PlannedLoad::Search(_) => {}
                 PlannedLoad::Fixed(load) => {
-                    run.state = RunState::Warming;
+                    run.state = TrialState::Warming;
                     run.started_unix_ms = Some(unix_ms());
                     self.note(run)?;
-                    match self.measure(&run.id, workload, load, run.treatment.as_ref(), running) {
+                    match self.measure(&run.id, round, workload, load, run.treatment.as_ref(), running) {
                         Ok((report, observed)) => {
                             run.treated = report.total.marked_share();
                             run.report = Some(report);
                             run.observed = Some(observed);
-                            run.state = RunState::Done;
+                            run.state = TrialState::Done;
                         }
                         Err(super::generate::Failure::Stopped) => {
                             aborted(run, "stopped by Ctrl-C or a signal");
                             self.finish(run, workload)?;
                             return Err(CampaignError::Stopped);
                         }
-                        Err(super::generate::Failure::Run(why)) => run.state = RunState::Failed(why),
+                        Err(super::generate::Failure::Trial(why)) => run.state = TrialState::Failed(why),
                         Err(super::generate::Failure::Campaign(error)) => return Err(error),
                     }
                     self.finish(run, workload)?;
@@ -285,13 +307,13 @@ impl Campaign<'_> {
     }
 
     /// Keeps a run that came to an end.
-    fn finish(&mut self, run: &Run, workload: &Workload) -> Result<(), CampaignError> {
+    fn finish(&mut self, run: &Trial, workload: &Workload) -> Result<(), CampaignError> {
         if matches!(workload.load, PlannedLoad::Search(_)) {
             return Ok(());
         }
         self.note(run)?;
         self.store.run(run)?;
-        self.results.runs.push(run.clone());
+        self.results.trials.push(run.clone());
         Ok(())
     }
 }
@@ -301,18 +323,19 @@ pub(super) fn id(round: u32, system: &System, workload: &Workload) -> String {
     format!("r{round:02}-{}.{}", slug(&system.name), slug(&workload.name))
 }
 
-fn planned(round: u32, place: u32, system: &System, workload: &Workload) -> Run {
-    Run {
+fn planned(round: u32, place: u32, system: &System, workload: &Workload) -> Trial {
+    Trial {
         id: id(round, system, workload),
         round,
         place,
         system: system.name.clone(),
         workload: workload.name.clone(),
-        state: RunState::Planned,
+        state: TrialState::Planned,
         started_unix_ms: None,
         report: None,
         observed: None,
         treatment: system.treatment.clone().or_else(|| workload.treatment.clone()),
         treated: None,
+        repeated: Vec::new(),
     }
 }

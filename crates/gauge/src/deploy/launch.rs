@@ -24,6 +24,8 @@ pub struct Launch {
     pub cgroups: Vec<PathBuf>,
     /// Wait for a byte on standard input, which is then /dev/null: until the parent has noted what it started. Without the byte it ends.
     pub wait: bool,
+    /// Standard input stays what it was, after that byte.
+    pub keep_stdin: bool,
     /// Program and arguments.
     pub argv: Vec<OsString>,
 }
@@ -43,6 +45,9 @@ impl Launch {
         }
         if self.wait {
             out.push("--wait".into());
+        }
+        if self.keep_stdin {
+            out.push("--keep-stdin".into());
         }
         out.push("--".into());
         out.extend(self.argv.iter().cloned());
@@ -77,7 +82,7 @@ impl Launch {
         }
         open_files();
         if self.wait
-            && let Err(error) = go_ahead()
+            && let Err(error) = go_ahead(self.keep_stdin)
         {
             return ("gauge launch".to_owned(), error);
         }
@@ -103,9 +108,12 @@ fn open_files() {
 }
 
 /// Waits for the parent's byte; nothing may be started that is not noted, and so could not be found when the parent is killed.
-fn go_ahead() -> io::Result<()> {
+fn go_ahead(keep_stdin: bool) -> io::Result<()> {
     let mut byte = [0];
     io::stdin().read_exact(&mut byte).map_err(|_| io::Error::other("the process that started it is gone"))?;
+    if keep_stdin {
+        return Ok(());
+    }
     let nothing = std::fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     Ok(())

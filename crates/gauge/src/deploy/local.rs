@@ -89,6 +89,13 @@ impl Local {
         stdout.map(|stdout| Piped { handle, stdout }).ok_or_else(gone)
     }
 
+    /// Writes a line to a process that was started with its output at hand; one that has ended needs none.
+    pub fn say(&mut self, handle: Handle, line: &str) {
+        if let Some(stdin) = self.started.get_mut(&handle).and_then(|started| started.child.stdin.as_mut()) {
+            let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
+        }
+    }
+
     /// How a process ended; `None` while it runs.
     pub fn exit_code(&mut self, handle: Handle) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
@@ -119,6 +126,7 @@ impl Local {
             cpus: if spec.cpus.is_empty() { self.all.clone() } else { spec.cpus.clone() },
             cgroups: cgroups.clone(),
             wait: true,
+            keep_stdin: piped,
             argv: spec.argv.iter().map(Into::into).collect(),
         };
         let mut command = Command::new(&self.gauge);
@@ -146,6 +154,9 @@ impl Local {
         // Noted: now it may become the program. One that has ended already says so in its log.
         if let Some(mut go) = go {
             let _ = go.write_all(b"!");
+            if piped && let Some(started) = self.started.get_mut(&handle) {
+                started.child.stdin = Some(go);
+            }
         }
         Ok(handle)
     }

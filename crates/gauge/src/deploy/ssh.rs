@@ -305,8 +305,8 @@ impl Deployer for Ssh {
     }
 
     fn machine(&mut self) -> (Option<Ticks>, Option<f64>) {
-        let Ok(text) = self.shell.ask("head -n 1 /proc/stat; cat /proc/loadavg") else { return (None, None) };
-        (Ticks::parse(&text), text.lines().nth(1).and_then(machine::load1))
+        let Ok(text) = self.shell.ask("cat /proc/loadavg; grep ^cpu /proc/stat") else { return (None, None) };
+        (Ticks::parse(&text), text.lines().next().and_then(machine::load1))
     }
 
     fn log_tail(&mut self, handle: Handle) -> String {
@@ -330,7 +330,9 @@ impl Deployer for Ssh {
         let free = TcpListener::bind(local(0)).and_then(|listener| listener.local_addr());
         let free = free.map_err(|error| self.shell.error(format!("no port is free here: {error}")))?.port();
         let mut command: Command = self.shell.control();
-        command.args(["-O", "forward", "-L", &format!("127.0.0.1:{free}:127.0.0.1:{port}")]).arg(&self.config.host);
+        command
+            .args(["-O", "forward", "-L", &format!("127.0.0.1:{free}:127.0.0.1:{port}"), "--"])
+            .arg(&self.config.host);
         let output = command.stdin(Stdio::null()).output().map_err(|error| DeployError::file("ssh", error))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -2,11 +2,10 @@
 
 use super::judge::Case;
 use super::rows::{Pool, of_operation, pool};
-use crate::campaign::results::{Role, SystemState, WorkloadPlan};
+use crate::age::{Metrics, as_coded, paper_endpoint};
 use crate::load::Report;
 use crate::load::report::Latency;
-use crate::score::age::{Metrics, as_coded, paper_endpoint};
-use crate::score::{AgeEndpoint, AgeScore, AgeScores};
+use crate::results::{AgeEndpoint, AgeScore, AgeScores, Role, Row, SystemState, WorkloadPlan};
 
 /// What all gateways have in common: a workload, or one of its operations.
 struct Endpoint {
@@ -24,27 +23,27 @@ impl Endpoint {
 }
 
 /// The scores of the gateways that answered; null for fewer than two.
-pub(super) fn age(case: &Case<'_>) -> Option<AgeScores> {
+pub(super) fn age(case: &Case<'_>, rows: &[Row]) -> Option<AgeScores> {
+    let used = |name: &str, workload: Option<&str>| {
+        let own = |row: &&Row| row.system == name && workload.is_none_or(|workload| row.workload == workload);
+        rows.iter().filter(own).any(|row| row.rounds.len() > row.failed.len())
+    };
     let gateways: Vec<&str> = case
         .results
         .systems
         .iter()
         .filter(|system| system.role == Role::Gateway && system.state == SystemState::Ready)
         .map(|system| system.name.as_str())
-        .filter(|name| case.rows_of(name).any(|row| !row.rounds.is_empty()))
+        .filter(|name| used(name, None))
         .collect();
     // A workload that is only searched has no endpoint.
-    let answered = |workload: &&WorkloadPlan| {
-        gateways
-            .iter()
-            .all(|name| case.rows_of(name).any(|row| row.workload == workload.name && !row.rounds.is_empty()))
-    };
+    let answered = |workload: &&WorkloadPlan| gateways.iter().all(|name| used(name, Some(&workload.name)));
     let workloads: Vec<&WorkloadPlan> = case.results.workloads.iter().filter(answered).collect();
     if gateways.len() < 2 || workloads.is_empty() {
         return None;
     }
     let reports = |gateway: &str, workload: &str| -> Vec<&Report> {
-        case.runs.row(gateway, workload).into_iter().filter_map(|judged| judged.used()).collect()
+        case.trials.row(gateway, workload).into_iter().filter_map(|judged| judged.report()).collect()
     };
     let mut endpoints = Vec::new();
     for workload in &workloads {

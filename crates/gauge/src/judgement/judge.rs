@@ -2,180 +2,265 @@
 
 use std::collections::BTreeMap;
 
-use super::compare::{comparisons, declared_in_smaller, twins};
-use super::rounds::Runs;
-use super::rows::{self, Figures};
-use super::{FORMAT, Judgement, Row, RunJudgement};
-use crate::campaign::Results;
-use crate::campaign::results::{Role, SystemState};
+use super::trials::Trials;
+use super::{decision, ranking, rows};
+use crate::criterion::{CRITERIA, Criterion, Measured, Reference};
+use crate::results::{
+    Comparison, JUDGEMENT_FORMAT, Judgement, Results, Role, SystemState, TrialJudgement, WorkloadPlan,
+};
+use crate::stats::{self, Estimate, WORST};
+
+/// Logarithms of costs by round.
+pub(super) type Series = BTreeMap<u32, f64>;
 
 /// All that is known of a campaign while it is judged.
 pub(super) struct Case<'r> {
     pub(super) results: &'r Results,
-    pub(super) runs: Runs<'r>,
-    /// By workload and system.
-    pub(super) figures: BTreeMap<(&'r str, &'r str), Figures>,
-    pub(super) rows: Vec<Row>,
+    pub(super) trials: Trials<'r>,
     /// The system whose figures are the unit of the score.
     pub(super) reference: Option<&'r str>,
-    /// Rounds to draw from.
-    pub(super) rounds: u32,
     /// The percentile that a workload is compared by.
-    pub(super) tails: BTreeMap<&'r str, f64>,
+    pub(super) percentiles: BTreeMap<&'r str, f64>,
+    /// By workload, criterion and system.
+    costs: BTreeMap<(&'r str, &'static str, &'r str), Series>,
+    /// What the score divides by, by workload and criterion.
+    units: BTreeMap<(&'r str, &'static str), Series>,
+    /// In how many rounds the reference was measured, valid or not: what the score is made of does not depend on noise.
+    measured: BTreeMap<(&'r str, &'static str), usize>,
 }
 
 impl<'r> Case<'r> {
     fn of(results: &'r Results) -> Self {
-        let runs = Runs::of(results);
+        let trials = Trials::of(results);
         let named =
             results.reference.as_deref().filter(|name| results.systems.iter().any(|system| system.name == **name));
-        let reference = named.or(runs.direct);
-        let mut figures = BTreeMap::new();
-        let mut tails = BTreeMap::new();
-        let mut all = Vec::new();
+        let reference = named.or(trials.direct);
+        let mut case = Case {
+            results,
+            trials,
+            reference,
+            percentiles: BTreeMap::new(),
+            costs: BTreeMap::new(),
+            units: BTreeMap::new(),
+            measured: BTreeMap::new(),
+        };
         for workload in &results.workloads {
-            let name = workload.name.as_str();
-            // Without a lane to go by, the first system with runs is as good as any.
-            let measure = reference.or_else(|| runs.systems().next().map(|system| system.name.as_str()));
-            let tail = measure.and_then(|measure| rows::tail_percentile(&runs.row(measure, name), &workload.planned));
-            tails.extend(tail.map(|tail| (name, tail)));
-            for system in runs.systems() {
-                let judged = runs.row(&system.name, name);
-                let searches = rows::searches(&runs, &system.name, name);
-                let mut own = rows::figures(&judged, &searches, tail);
-                // Slow rounds have the fewest answers: without them it would look better than it is. (The reference, by whose answers the percentile was
-                // chosen, lacks a round only for all alike.)
-                if measure != Some(system.name.as_str()) && !rows::too_few(&judged, tail).is_empty() {
-                    own.tail_ms.clear();
+            case.workload(workload);
+        }
+        case
+    }
+
+    fn workload(&mut self, workload: &'r WorkloadPlan) {
+        let name = workload.name.as_str();
+        let systems: Vec<&str> = self.trials.systems().map(|system| system.name.as_str()).collect();
+        // Without a reference to go by, the first system with trials is as good as any.
+        let measure = self.reference.or(systems.first().copied());
+        let percentile =
+            measure.and_then(|measure| rows::tail_percentile(&self.trials.row(measure, name), &workload.planned));
+        self.percentiles.extend(percentile.map(|percentile| (name, percentile)));
+        for system in systems {
+            for criterion in CRITERIA {
+                let (own, unit) = self.series(workload, criterion, system, percentile);
+                if Some(system) == self.reference {
+                    self.units.insert((name, criterion.name), unit);
+                    self.measured
+                        .insert((name, criterion.name), self.measured(workload, criterion, system, percentile));
                 }
-                figures.insert((name, system.name.as_str()), own);
-            }
-            for system in runs.systems() {
-                let direct = runs.direct.and_then(|direct| figures.get(&(name, direct)));
-                let own = &figures[&(name, system.name.as_str())];
-                all.push(rows::row(&runs, &system.name, name, own, direct, tail));
+                if !own.is_empty() {
+                    self.costs.insert((name, criterion.name, system), own);
+                }
             }
         }
-        let rounds = results.runs.iter().map(|run| run.round).chain(results.searches.iter().map(|search| search.round));
-        let rounds = rounds.max().unwrap_or(0).max(results.rounds.min(10_000));
-        Case { results, runs, figures, rows: all, reference, rounds, tails }
     }
 
-    /// Whether the score's unit is the lane without a gateway, and not a gateway.
-    pub(super) fn without_gateway(&self) -> bool {
-        self.reference == self.runs.direct
+    /// In how many rounds a system has a unit for the score, whether they count or not.
+    fn measured(&self, workload: &WorkloadPlan, criterion: &Criterion, system: &str, percentile: Option<f64>) -> usize {
+        let trials = self.trials.row(system, &workload.name);
+        // Where no round is valid there is no percentile to compare by; any would do.
+        let percentile = percentile.or(Some(50.0));
+        let has = |judged: &&&super::trials::Judged<'_>| {
+            self.unit_of(workload, criterion, &Measured { trial: judged.trial, percentile }).is_some()
+        };
+        let searches = rows::searches(&self.trials, system, &workload.name);
+        trials.iter().filter(has).count() + searches.filter(|search| criterion.of_search(search).is_some()).count()
     }
 
-    /// The rows of a system.
-    pub(super) fn rows_of(&self, system: &str) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(move |row| row.system == system)
+    /// What a trial of the reference is as unit of the score.
+    fn unit_of(&self, workload: &WorkloadPlan, criterion: &Criterion, measured: &Measured<'_>) -> Option<f64> {
+        match criterion.reference {
+            Reference::Upstream(of_upstream) if self.trials.direct == Some(measured.trial.system.as_str()) => {
+                of_upstream(measured).filter(|value| *value > 0.0)
+            }
+            _ => criterion.of_trial(workload, measured),
+        }
     }
+
+    /// In how many rounds the reference was measured in a criterion.
+    pub(super) fn rounds_measured(&self, workload: &str, criterion: &Criterion) -> usize {
+        self.measured.get(&(workload, criterion.name)).copied().unwrap_or(0)
+    }
+
+    /// The costs of a system, and what they are as units of the score; a trial that failed is worse than any value, and no unit.
+    fn series(
+        &self,
+        workload: &WorkloadPlan,
+        criterion: &Criterion,
+        system: &str,
+        percentile: Option<f64>,
+    ) -> (Series, Series) {
+        let baseline = self.trials.direct == Some(system);
+        let (mut own, mut units, mut failed) = (Series::new(), Series::new(), Vec::new());
+        let (mut measured_in, mut valid) = (0, 0);
+        for judged in self.trials.row(system, &workload.name).into_iter().filter(|judged| judged.used) {
+            let round = judged.trial.round;
+            let measured = Measured { trial: judged.trial, percentile };
+            if judged.failed.is_some() {
+                failed.push(round);
+                continue;
+            }
+            valid += 1;
+            let value = criterion.of_trial(workload, &measured);
+            measured_in += usize::from(value.is_some());
+            own.extend(value.map(|value| (round, criterion.cost(value))));
+            units.extend(self.unit_of(workload, criterion, &measured).map(|value| (round, criterion.cost(value))));
+        }
+        // Slow rounds have the fewest samples: without them a system would look better than it is.
+        if criterion.name.ends_with("latency") && measured_in < valid && self.reference != Some(system) {
+            own.clear();
+        }
+        for search in rows::searches(&self.trials, system, &workload.name) {
+            let value = criterion.of_search(search).map(|value| criterion.cost(value));
+            if let Some(cost) = value.filter(|_| self.trials.counts(&workload.name, search.round)) {
+                own.insert(search.round, cost);
+                units.insert(search.round, cost);
+            } else if criterion.is_searched() && search.failed.is_some() {
+                failed.push(search.round);
+            }
+        }
+        // A system that never did anything has no cost of anything.
+        let applies = !own.is_empty() || criterion.is_searched();
+        if applies && !baseline {
+            failed.into_iter().for_each(|round| _ = own.insert(round, WORST));
+        }
+        (own, units)
+    }
+
+    /// The costs of a system.
+    pub(super) fn costs<'s>(&'s self, workload: &'s str, criterion: &Criterion, system: &'s str) -> Option<&'s Series> {
+        self.costs.get(&(workload, criterion.name, system))
+    }
+
+    /// What the score divides the costs by.
+    pub(super) fn unit<'s>(&'s self, workload: &'s str, criterion: &Criterion) -> Option<&'s Series> {
+        self.units.get(&(workload, criterion.name))
+    }
+
+    /// Milliseconds that a system adds to the latency of the baseline.
+    pub(super) fn added(&self, workload: &str, system: &str) -> Option<Estimate> {
+        let direct = self.trials.direct.filter(|direct| *direct != system)?;
+        CRITERIA.iter().filter(|criterion| criterion.name.ends_with("latency")).find_map(|criterion| {
+            let (own, baseline) = (self.costs(workload, criterion, system)?, self.costs(workload, criterion, direct)?);
+            let added = |(round, cost): (&u32, &f64)| {
+                Some(if *cost >= WORST { WORST } else { cost.exp() - baseline.get(round)?.exp() })
+            };
+            Estimate::of(&own.iter().filter_map(added).collect::<Vec<_>>())
+        })
+    }
+
+    /// Two systems in every criterion of every workload, in the rounds that both have.
+    fn compare(&self, a: &str, b: &str) -> Vec<Comparison> {
+        let mut all = Vec::new();
+        for workload in &self.results.workloads {
+            for criterion in CRITERIA {
+                let (own, other) = (self.costs(&workload.name, criterion, a), self.costs(&workload.name, criterion, b));
+                let result = own.zip(other).and_then(|(a, b)| stats::Comparison::of(&differences(a, b)));
+                all.extend(result.map(|result| Comparison {
+                    workload: Some(workload.name.clone()),
+                    criterion: criterion.name.to_owned(),
+                    a: a.to_owned(),
+                    b: b.to_owned(),
+                    result,
+                }));
+            }
+        }
+        all
+    }
+}
+
+/// Of two systems in the same rounds.
+pub(super) fn differences(a: &Series, b: &Series) -> Vec<f64> {
+    let of = |(round, a): (&u32, &f64)| b.get(round).map(|b| a - b);
+    a.iter().filter_map(of).collect()
 }
 
 /// Judges a campaign. The same results give the same judgement, byte for byte.
 pub fn judge(results: &Results) -> Judgement {
     let case = Case::of(results);
-    let scored = super::ranking::rank(&case);
-    let comparisons = comparisons(&case, &scored);
-    let twins = twins(&case, &scored);
-    let mut notes = notes(&case);
-    notes.extend(scored.notes.iter().cloned());
-    notes.extend(twins.iter().filter(|twin| twin.result.declared).map(|twin| {
+    let rows: Vec<_> = results
+        .workloads
+        .iter()
+        .flat_map(|workload| case.trials.systems().map(|system| rows::row(&case, &system.name, &workload.name)))
+        .collect();
+    let scores = ranking::scores(&case);
+    let gateways: Vec<&str> = results
+        .systems
+        .iter()
+        .filter(|system| system.role == Role::Gateway && system.state == SystemState::Ready)
+        .map(|system| system.name.as_str())
+        .collect();
+    let mut comparisons = Vec::new();
+    for (index, a) in gateways.iter().enumerate() {
+        for b in &gateways[index + 1..] {
+            comparisons.extend(scores.compare(a, b));
+            comparisons.extend(case.compare(a, b));
+        }
+    }
+    let tested = stats::declare(comparisons.iter_mut().map(|comparison| &mut comparison.result));
+    let mut controls = Vec::new();
+    for system in &results.systems {
+        if let Role::ControlOf(of) = &system.role {
+            controls.extend(scores.compare(of, &system.name));
+            controls.extend(case.compare(of, &system.name));
+        }
+    }
+    stats::declare(controls.iter_mut().map(|comparison| &mut comparison.result));
+    let (ranking, unranked) = ranking::rank(&case, &scores, &rows, &comparisons);
+    let mut notes = decision::notes(&case);
+    notes.extend(scores.notes.iter().cloned());
+    notes.extend(controls.iter().filter(|control| control.result.declared).map(|control| {
         format!(
-            "{} and its twin {}, which are the same, were declared different in {}{}; smaller differences are not declared there. Chance does so in up to \
-             one of twenty figures.",
-            twin.system,
-            twin.twin,
-            twin.figure.as_str(),
-            twin.workload.as_ref().map_or(String::new(), |workload| format!(" under {workload}")),
+            "{} and its A/A control were declared different in {}{}, which is a false positive: do not believe differences of that size there.",
+            control.a,
+            control.criterion,
+            control.workload.as_ref().map_or(String::new(), |workload| format!(" under {workload}")),
         )
     }));
     Judgement {
-        format: FORMAT,
+        format: JUDGEMENT_FORMAT,
         gauge: env!("CARGO_PKG_VERSION").to_owned(),
+        decision: decision::decide(&case, &scores, &unranked),
         reference: case.reference.map(str::to_owned),
-        twins,
-        twins_declared_in_smaller: declared_in_smaller(&case),
-        weights: scored.weights,
-        sensitivity: scored.sensitivity,
-        ranking: scored.ranking,
-        unranked: scored.unranked,
-        age: super::age::age(&case),
+        weights: scores.weights(&case),
+        sensitivity: ranking::sensitivity(&scores, &ranking),
+        ranking,
+        unranked,
+        age: super::age::age(&case, &rows),
+        left_out: case.trials.left_out().cloned().collect(),
         comparisons,
-        runs: case
-            .runs
+        tested,
+        controls,
+        trials: case
+            .trials
             .all
             .iter()
-            .map(|judged| RunJudgement {
-                id: judged.run.id.clone(),
-                used: judged.used().is_some(),
-                cpu_used: judged.cpu_used().is_some(),
+            .map(|judged| TrialJudgement {
+                id: judged.trial.id.clone(),
+                used: judged.used,
+                failed: judged.failed.clone(),
                 verdicts: judged.verdicts.clone(),
             })
             .collect(),
-        rows: case.rows,
+        rows,
         notes,
     }
-}
-
-fn notes(case: &Case<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    let results = case.results;
-    if results.quick {
-        notes.push(
-            "This is a first look (--quick): fewer and shorter rounds than the evaluation asks for. Nothing here is a result.".to_owned(),
-        );
-    }
-    if results.ended_unix_ms.is_none() {
-        notes.push("The campaign did not come to its end; this is of the runs that did.".to_owned());
-    }
-    // Linux paces bbr with a timer for each burst of a connection where no queueing discipline does it, on loopback too: a gateway pays by how it cuts
-    // a body into writes. With cubic the order of gateways that pass large bodies was another one.
-    if results.environment.congestion_control.as_deref() == Some("bbr") {
-        notes.push(
-            "TCP on this machine uses bbr, which paces what is sent: large bodies cost more CPU time than with cubic, and not every gateway as much more. \
-             Compare large bodies under the congestion control of the machines that the gateway is for."
-                .to_owned(),
-        );
-    }
-    if case.rounds < crate::stats::MIN_ROUNDS as u32 {
-        notes.push(format!(
-            "With {} rounds no difference can be declared: that takes {}. Systems are in the order of their medians, and all are tied.",
-            case.rounds,
-            crate::stats::MIN_ROUNDS
-        ));
-    }
-    let unreadable: Vec<&str> = case
-        .results
-        .workloads
-        .iter()
-        .map(|workload| workload.name.as_str())
-        .filter(|name| case.rows.iter().any(|row| row.workload == *name && !row.unreadable.is_empty()))
-        .collect();
-    if !unreadable.is_empty() {
-        notes.push(format!(
-            "The machine was restless: of {} most rounds would have to be left out, so they count, and response times and rates are no better than the \
-             comparison within each round makes them.",
-            unreadable.join(", ")
-        ));
-    }
-    if case.runs.direct.is_none() {
-        notes.push("There is no lane without a gateway: what a gateway adds is not known, and noise of the machine is not seen.".to_owned());
-    }
-    if let Some(name) = results.reference.as_deref()
-        && case.reference != Some(name)
-    {
-        notes.push(format!(
-            "The reference `{name}` is no system of this campaign; the lane without a gateway stands in."
-        ));
-    }
-    if !results.systems.iter().any(|system| matches!(system.role, Role::TwinOf(_))) {
-        notes.push("No system was entered twice, so what equal systems differ by was not measured.".to_owned());
-    }
-    for system in &results.systems {
-        if let (SystemState::Failed(why), Role::Direct) = (&system.state, &system.role) {
-            notes.push(format!("The lane without a gateway failed: {why}"));
-        }
-    }
-    notes
 }

@@ -1,321 +1,288 @@
-//! Who is better by how much: gates first, then the score, places by declared differences.
+//! The score, round by round, and places by declared differences.
 
 use std::collections::BTreeMap;
 
-use super::compare::{guard, in_pairs};
-use super::judge::Case;
-use super::rows::{self, Figures, Series};
-use super::{Comparison, Figure, PartScore, Place, Sensitivity, Unranked};
-use crate::campaign::results::{Role, System, SystemState};
-use crate::score::gauge::probability_of_first;
-use crate::score::{Cell, Costs, Part, Weight};
-use crate::stats::Estimate;
-use crate::verdict::words::number;
+use super::judge::{Case, Series, differences};
+use super::rows;
+use crate::criterion::{CRITERIA, Criterion};
+use crate::results::{Comparison, PartScore, Place, Role, Row, Sensitivity, System, SystemState, Unranked, Weight};
+use crate::stats::{self, Estimate, MIN_ROUNDS, WORST};
 
-/// Share of a row's rounds that must count, and of its searches that must find a rate.
-const ROUNDS_USED: f64 = 0.5;
+/// One criterion of one workload in the score.
+#[derive(Debug, Clone)]
+struct Part {
+    workload: String,
+    criterion: &'static Criterion,
+    /// Its share; all parts together are 1.
+    weight: f64,
+}
 
-/// What came of it.
-pub(super) struct Scored {
-    pub(super) ranking: Vec<Place>,
-    pub(super) unranked: Vec<Unranked>,
-    pub(super) weights: Vec<Weight>,
-    pub(super) sensitivity: Vec<Sensitivity>,
+/// What the score is made of, and of every system.
+pub(super) struct Scores {
+    parts: Vec<Part>,
+    /// By system and part: the logarithm of the cost over the unit, by round.
+    costs: BTreeMap<String, Vec<Series>>,
     pub(super) notes: Vec<String>,
-    /// Of every system with runs, twins included, by name.
-    pub(super) costs: BTreeMap<String, Costs>,
-    /// Those with a place in pairs, by their costs.
-    pub(super) compared: Vec<Comparison>,
 }
 
-/// A part's weight, as the evaluation or the default says.
-fn weight_of(case: &Case<'_>, part: Part) -> f64 {
-    case.results.weights.get(part.as_str()).copied().unwrap_or_else(|| part.weight())
+/// The score from the logarithm of a cost.
+fn score_of(cost: f64) -> f64 {
+    100.0 * (-cost).exp()
 }
 
-/// The shares of the cells, by workload and part: the parts that the reference has figures for, each workload's adding up to its weight.
-fn weights(case: &Case<'_>) -> BTreeMap<(String, Part), f64> {
-    let mut weights = BTreeMap::new();
-    let Some(reference) = case.reference else {
-        return weights;
-    };
-    let mut sum = 0.0;
+/// The parts: criteria with a weight that the reference was measured in, in as many rounds as the others, or in enough to decide. A part that is measured in
+/// few rounds would leave the score with these.
+fn parts(case: &Case<'_>) -> (Vec<Part>, Vec<String>) {
+    let rounds = |workload: &str, criterion: &Criterion| case.rounds_measured(workload, criterion);
+    let (mut all, mut notes) = (Vec::new(), Vec::new());
     for workload in &case.results.workloads {
-        let Some(figures) = case.figures.get(&(workload.name.as_str(), reference)) else { continue };
-        // A part without weight is none: it may keep nobody out of the ranking.
-        let counts = |part: &Part| weight_of(case, *part) > 0.0 && !of_reference(case, figures, *part).is_empty();
-        let measured: Vec<Part> = Part::ALL.into_iter().filter(counts).collect();
-        let parts: f64 = measured.iter().map(|part| weight_of(case, *part)).sum();
         let weight = if workload.weight.is_finite() { workload.weight.max(0.0) } else { 0.0 };
-        if parts > 0.0 && weight > 0.0 {
-            sum += weight;
-            for part in measured {
-                weights.insert((workload.name.clone(), part), weight * weight_of(case, part) / parts);
+        for criterion in CRITERIA {
+            let own = criterion.weight_in(case.results);
+            if weight > 0.0 && own > 0.0 && rounds(&workload.name, criterion) > 0 {
+                all.push(Part { workload: workload.name.clone(), criterion, weight: own });
             }
         }
     }
-    weights.values_mut().for_each(|weight| *weight /= sum);
-    weights
-}
-
-/// What a part is a multiple of.
-fn of_reference<'f>(case: &Case<'_>, figures: &'f Figures, part: Part) -> &'f Series {
-    let without_gateway = case.without_gateway();
-    match part {
-        Part::SloRate => &figures.highest_rate,
-        Part::AddedLatency => &figures.tail_ms,
-        Part::CpuPerRequest if without_gateway => &figures.upstream_cpu_us,
-        Part::CpuPerRequest => &figures.cpu_us,
-        Part::Memory if without_gateway => &figures.upstream_rss,
-        Part::Memory => &figures.rss,
+    let most = all.iter().map(|part| rounds(&part.workload, part.criterion)).max().unwrap_or(0);
+    all.retain(|part| {
+        let own = rounds(&part.workload, part.criterion);
+        let enough = own >= most.min(MIN_ROUNDS);
+        if !enough {
+            notes.push(format!(
+                "{} under {} was measured in {own} rounds, and {MIN_ROUNDS} are needed: it is shown beside the score, not in it.",
+                part.criterion.name, part.workload
+            ));
+        }
+        enough
+    });
+    let mut sum = 0.0;
+    for workload in &case.results.workloads {
+        let own = || all.iter().filter(|part| part.workload == workload.name);
+        let (criteria, any) = (own().map(|part| part.weight).sum::<f64>(), own().next().is_some());
+        sum += if any { workload.weight } else { 0.0 };
+        for part in all.iter_mut().filter(|part| part.workload == workload.name) {
+            part.weight *= workload.weight / criteria;
+        }
     }
-}
-
-fn of_system(figures: &Figures, part: Part) -> &Series {
-    match part {
-        Part::SloRate => &figures.highest_rate,
-        Part::AddedLatency => &figures.tail_ms,
-        Part::CpuPerRequest => &figures.cpu_us,
-        Part::Memory => &figures.rss,
+    all.iter_mut().for_each(|part| part.weight /= sum);
+    for criterion in CRITERIA.iter().filter(|criterion| criterion.weight_in(case.results) > 0.0) {
+        if !all.is_empty() && !all.iter().any(|part| part.criterion.name == criterion.name) {
+            notes.push(format!("The score is without {}; the other parts weigh more instead.", criterion.name));
+        }
     }
+    (all, notes)
 }
 
-/// All parts of a system, round by round.
-fn costs(case: &Case<'_>, weights: &BTreeMap<(String, Part), f64>, system: &str) -> Costs {
-    let Some(reference) = case.reference else {
-        return Costs::default();
-    };
-    let cells = weights
-        .iter()
-        .map(|((workload, part), weight)| {
-            let unit =
-                case.figures.get(&(workload.as_str(), reference)).map(|figures| of_reference(case, figures, *part));
-            let own = case.figures.get(&(workload.as_str(), system)).map(|figures| of_system(figures, *part));
-            let mut logs = BTreeMap::new();
-            if let (Some(unit), Some(own)) = (unit, own) {
-                for (round, value) in own {
-                    if let Some(unit) = unit.get(round) {
-                        let ratio = if *part == Part::SloRate { unit / value } else { value / unit };
-                        logs.insert(*round, ratio.ln());
-                    }
-                }
+/// The costs of every system in the parts.
+pub(super) fn scores(case: &Case<'_>) -> Scores {
+    let (parts, notes) = parts(case);
+    let costs = case.results.systems.iter().map(|system| {
+        let of = |part: &Part| {
+            let own = case.costs(&part.workload, part.criterion, &system.name);
+            let unit = case.unit(&part.workload, part.criterion);
+            let Some((own, unit)) = own.zip(unit) else { return Series::new() };
+            let ratio = |(round, cost): (&u32, &f64)| {
+                let unit = unit.get(round)?;
+                Some((*round, if *cost >= WORST { WORST } else { cost - unit }))
+            };
+            own.iter().filter_map(ratio).collect()
+        };
+        (system.name.clone(), parts.iter().map(of).collect())
+    });
+    Scores { costs: costs.collect(), notes, parts }
+}
+
+impl Scores {
+    /// The weighted sum over parts in each round that has all of them; a round in which one failed has failed.
+    fn sums(&self, system: &str, weight: impl Fn(&Part) -> f64) -> Series {
+        let Some(costs) = self.costs.get(system) else { return Series::new() };
+        let counted: Vec<(f64, &Series)> =
+            self.parts.iter().map(weight).zip(costs).filter(|(weight, _)| *weight > 0.0).collect();
+        let all: f64 = counted.iter().map(|(weight, _)| weight).sum();
+        let Some((_, first)) = counted.first() else { return Series::new() };
+        let sum = |round: &u32| {
+            counted.iter().try_fold(0.0, |sum: f64, (weight, series)| {
+                let cost = *series.get(round)?;
+                Some(if cost >= WORST || sum >= WORST { WORST } else { sum + weight / all * cost })
+            })
+        };
+        first.keys().filter_map(|round| Some((*round, sum(round)?))).collect()
+    }
+
+    fn estimate(&self, system: &str, weight: impl Fn(&Part) -> f64) -> Option<Estimate> {
+        Estimate::of(&self.sums(system, weight).into_values().collect::<Vec<_>>())
+    }
+
+    /// Rounds that a system's score is of.
+    pub(super) fn rounds(&self, system: &str) -> usize {
+        self.sums(system, |part| part.weight).len()
+    }
+
+    /// The parts that a system has no figure for.
+    pub(super) fn missing(&self, system: &str) -> Vec<String> {
+        let costs = self.costs.get(system);
+        let parts = self.parts.iter().enumerate();
+        parts
+            .filter(|(index, _)| costs.is_none_or(|costs| costs[*index].is_empty()))
+            .map(|(_, part)| format!("{} under {}", part.criterion.name, part.workload))
+            .collect()
+    }
+
+    /// Two systems by their scores.
+    pub(super) fn compare(&self, a: &str, b: &str) -> Option<Comparison> {
+        let of = |system| self.sums(system, |part| part.weight);
+        let result = stats::Comparison::of(&differences(&of(a), &of(b)))?;
+        Some(Comparison { workload: None, criterion: "score".to_owned(), a: a.to_owned(), b: b.to_owned(), result })
+    }
+
+    /// The weights, as planned and as used.
+    pub(super) fn weights(&self, case: &Case<'_>) -> Vec<Weight> {
+        let planned = |criterion: &Criterion| criterion.weight_in(case.results);
+        let sum: f64 = CRITERIA.iter().map(planned).sum();
+        let used = |criterion: &Criterion| {
+            let own = self.parts.iter().filter(|part| part.criterion.name == criterion.name);
+            own.map(|part| part.weight).sum::<f64>().max(0.0)
+        };
+        CRITERIA
+            .iter()
+            .map(|criterion| Weight {
+                criterion: criterion.name.to_owned(),
+                planned: if sum > 0.0 { planned(criterion) / sum } else { 0.0 },
+                used: used(criterion),
+            })
+            .collect()
+    }
+
+    /// A system's parts, all workloads together and each.
+    fn parts_of(&self, system: &str) -> Vec<PartScore> {
+        let mut found = Vec::new();
+        for criterion in CRITERIA {
+            let own = |part: &&Part| part.criterion.name == criterion.name;
+            let workloads = self.parts.iter().filter(own).map(|part| Some(part.workload.as_str()));
+            for workload in std::iter::once(None).chain(workloads) {
+                let weight = |part: &Part| {
+                    let counts = own(&part) && workload.is_none_or(|workload| part.workload == workload);
+                    if counts { part.weight } else { 0.0 }
+                };
+                found.extend(self.estimate(system, weight).map(|cost| PartScore {
+                    criterion: criterion.name.to_owned(),
+                    workload: workload.map(str::to_owned),
+                    weight: self.parts.iter().map(weight).sum(),
+                    cost: cost.map(f64::exp),
+                }));
             }
-            Cell { workload: workload.clone(), part: *part, weight: *weight, logs }
-        })
-        .collect();
-    Costs { cells }
+        }
+        found
+    }
 }
 
-/// Why a system has no place; empty when it has one.
-fn gates(case: &Case<'_>, system: &System, costs: &Costs) -> Vec<String> {
-    let mut why = Vec::new();
+/// Why a system has no place, where that is its own doing; empty when it has one.
+fn reasons(case: &Case<'_>, system: &System, rows: &[Row]) -> Vec<String> {
     match &system.state {
         SystemState::Ready => {}
         SystemState::NotHere(reason) => return vec![format!("configured, not run here: {reason}")],
         SystemState::Failed(reason) => return vec![format!("it could not be run: {reason}")],
-        SystemState::NotAttested => why.push("it does not do what the description asks for".to_owned()),
+        SystemState::NotConforming => {}
     }
-    match &system.attestation {
-        Some(attestation) => why.extend(attestation.differences.iter().map(|difference| {
+    let mut why = Vec::new();
+    match &system.conformance {
+        Some(conformance) => why.extend(conformance.differences.iter().map(|difference| {
             format!(
                 "{}, {}: {} is required, {} was found",
                 difference.operation, difference.what, difference.expected, difference.found
             )
         })),
-        None if system.state == SystemState::Ready => {
-            why.push("it was never compared with the lane without a gateway".to_owned());
-        }
-        None => {}
+        None => why.push("its conformance was never checked".to_owned()),
     }
-    for workload in &case.results.workloads {
-        let Some(row) = case.rows_of(&system.name).find(|row| row.workload == workload.name) else { continue };
-        let all = row.rounds.len() + row.left_out.len();
-        let searched = row.highest_rate.is_some() || row.search_failed.is_some();
-        if all == 0 && !searched {
-            why.push(format!("{}: it has no run", workload.name));
-        } else if (row.rounds.len() as f64) < all as f64 * ROUNDS_USED {
-            let reason = row.left_out.first().map_or("", |left_out| left_out.why.as_str());
-            why.push(format!(
-                "{}: only {} of {all} rounds count (round {}: {reason})",
-                workload.name,
-                row.rounds.len(),
-                row.left_out.first().map_or(0, |left_out| left_out.round)
-            ));
-        }
-        for verdict in row.verdicts.iter().filter(|verdict| verdict.name.bars_ranking()) {
-            why.push(format!("{}: {}: {}", workload.name, verdict.name, verdict.evidence));
-        }
-        if let Some(failed) = row.search_failed.as_ref().filter(|_| row.highest_rate.is_none()) {
-            why.push(format!("{}: no rate met the objective: {failed}", workload.name));
-        }
-        // The rounds that found none are its worst ones.
-        let searches = rows::searches(&case.runs, &system.name, &workload.name);
-        let found = searches.iter().filter(|search| search.highest.is_some()).count();
-        if found > 0 && (found as f64) < searches.len() as f64 * ROUNDS_USED {
-            let reason = searches.iter().find_map(|search| search.failed.as_deref()).unwrap_or("");
-            let all = searches.len();
-            why.push(format!(
-                "{}: a rate met the objective in only {found} of {all} searches: {reason}",
-                workload.name
-            ));
-        }
-    }
-    if case.rows_of(&system.name).next().is_none() && why.is_empty() {
-        why.push("it has no run".to_owned());
-    }
-    if why.is_empty() {
-        for cell in costs.cells.iter().filter(|cell| cell.logs.is_empty()) {
-            why.push(format!(
-                "{}: there is no figure for {}{}",
-                cell.workload,
-                cell.part.as_str(),
-                too_few(case, system, cell)
-            ));
+    for row in rows.iter().filter(|row| row.system == system.name) {
+        let searches: Vec<_> = rows::searches(&case.trials, &system.name, &row.workload).collect();
+        let searched: Vec<&String> = searches.iter().filter_map(|search| search.failed.as_ref()).collect();
+        let trials = row.failed.iter().map(|failed| &failed.why);
+        for (what, failed, all, first) in [
+            ("trials", row.failed.len(), row.rounds.len(), trials.clone().next()),
+            ("searches", searched.len(), searches.len(), searched.first().copied()),
+        ] {
+            // With more, the estimate over the rounds is a failed trial.
+            let decides = all > 0 && Estimate::of(&[vec![WORST; failed], vec![0.0; all - failed]].concat()).is_none();
+            if let Some(first) = first.filter(|_| decides) {
+                why.push(format!("{}: {failed} of {all} {what} failed, first: {first}", row.workload));
+            }
         }
     }
     why
 }
 
-/// Why there are no response times, where answers were too few for the percentile.
-fn too_few(case: &Case<'_>, system: &System, cell: &Cell) -> String {
-    let tail = case.tails.get(cell.workload.as_str()).copied().filter(|_| cell.part == Part::AddedLatency);
-    let rounds = rows::too_few(&case.runs.row(&system.name, &cell.workload), tail);
-    let (Some((round, count)), Some(tail)) = (rounds.first(), tail) else {
-        return String::new();
-    };
-    format!(
-        ": p{} takes {} answers, and round {round} has {}",
-        number(tail),
-        number(crate::verdict::needed(tail) as f64),
-        number(*count as f64)
-    )
-}
-
-/// Gates, scores, places.
-pub(super) fn rank(case: &Case<'_>) -> Scored {
-    let weights = weights(case);
-    let mut all: BTreeMap<String, Costs> = BTreeMap::new();
-    let mut unranked = Vec::new();
-    let mut gateways: Vec<(String, Estimate)> = Vec::new();
-    for system in &case.results.systems {
-        let costs = costs(case, &weights, &system.name);
-        if system.role == Role::Gateway {
-            let why = gates(case, system, &costs);
-            if !why.is_empty() {
-                unranked.push(Unranked { system: system.name.clone(), why });
-            } else if let Some(score) = costs.score(case.rounds) {
-                gateways.push((system.name.clone(), score));
-            } else {
-                let why = vec!["there is no reference with figures to score it by".to_owned()];
-                unranked.push(Unranked { system: system.name.clone(), why });
-            }
-        }
-        all.insert(system.name.clone(), costs);
-    }
-    let ranked: Vec<&str> = gateways.iter().map(|(name, _)| name.as_str()).collect();
-    let both = |a: &str, b: &str| Some(all.get(a)?.in_common(all.get(b)?));
-    let compared = in_pairs(None, Figure::Score, &ranked, both, guard(case, both));
-    gateways.sort_by(|(a_name, a), (b_name, b)| b.median.total_cmp(&a.median).then_with(|| a_name.cmp(b_name)));
-    let ranking = places(case, &all, &gateways, &compared);
-    let mut notes = Vec::new();
-    for part in Part::ALL {
-        if !weights.is_empty() && !weights.keys().any(|(_, measured)| *measured == part) {
-            let why = if weight_of(case, part) > 0.0 {
-                "was not measured; the other parts weigh more instead"
-            } else {
-                "has no weight in this evaluation"
-            };
-            notes.push(format!("The score is without {}, which {why}.", part.as_str()));
-        }
-    }
-    let sum: f64 = Part::ALL.into_iter().map(|part| weight_of(case, part)).sum();
-    let planned = |part: Part| if sum > 0.0 { weight_of(case, part) / sum } else { 0.0 };
-    let used = |part: Part| {
-        weights.iter().filter(|((_, own), _)| *own == part).map(|(_, weight)| weight).sum::<f64>().max(0.0)
-    };
-    Scored {
-        sensitivity: sensitivity(&all, &ranking),
-        ranking,
-        unranked,
-        weights: Part::ALL.into_iter().map(|part| Weight { part, planned: planned(part), used: used(part) }).collect(),
-        notes,
-        costs: all,
-        compared,
-    }
-}
-
-/// Places of the gateways, which come in the order of their medians; equal places stay in it.
-fn places(
+/// Places, and who has none.
+pub(super) fn rank(
     case: &Case<'_>,
-    all: &BTreeMap<String, Costs>,
-    gateways: &[(String, Estimate)],
-    compared: &[Comparison],
-) -> Vec<Place> {
-    let costs: Vec<&Costs> = gateways.iter().map(|(name, _)| &all[name]).collect();
-    let first = probability_of_first(&costs, case.rounds);
-    // Of (a, b): whether b is declared dearer.
-    let better = |a: usize, b: usize| {
-        let (a, b) = (&gateways[a].0, &gateways[b].0);
-        compared.iter().filter(|pair| pair.result.declared).any(|pair| {
-            let (cheaper, dearer) =
-                if pair.result.ratio.median < 1.0 { (&pair.a, &pair.b) } else { (&pair.b, &pair.a) };
-            (cheaper, dearer) == (a, b)
+    scores: &Scores,
+    rows: &[Row],
+    comparisons: &[Comparison],
+) -> (Vec<Place>, Vec<Unranked>) {
+    let (mut unranked, mut ranked) = (Vec::new(), Vec::new());
+    for system in case.results.systems.iter().filter(|system| system.role == Role::Gateway) {
+        let why = reasons(case, system, rows);
+        if !why.is_empty() {
+            unranked.push(Unranked { system: system.name.clone(), why });
+        } else if let Some(cost) = scores.estimate(&system.name, |part| part.weight) {
+            ranked.push((system.name.as_str(), cost.map(score_of)));
+        }
+    }
+    let better = |a: &str, b: &str| {
+        comparisons.iter().any(|one| {
+            let pair = (one.a == a && one.b == b) || (one.a == b && one.b == a);
+            one.criterion == "score" && pair && one.better() == Some(a)
         })
     };
-    let mut places: Vec<Place> = (0..gateways.len())
-        .map(|own| {
-            let others = || (0..gateways.len()).filter(|other| *other != own);
-            let tied = others().filter(|other| !better(own, *other) && !better(*other, own));
-            let mut parts = Vec::new();
-            for part in Part::ALL {
-                let workloads = case.results.workloads.iter().map(|workload| Some(workload.name.as_str()));
-                for workload in std::iter::once(None).chain(workloads) {
-                    if let Some((weight, cost)) = costs[own].part(part, workload, case.rounds) {
-                        parts.push(PartScore { part, workload: workload.map(str::to_owned), weight, cost });
-                    }
-                }
-            }
+    let mut places: Vec<Place> = ranked
+        .iter()
+        .map(|(own, score)| {
+            let others = || ranked.iter().map(|(other, _)| *other).filter(|other| other != own);
+            let of_system = || rows.iter().filter(|row| row.system == **own);
             Place {
-                place: 1 + others().filter(|other| better(*other, own)).count() as u32,
-                system: gateways[own].0.clone(),
-                score: gateways[own].1,
-                first: first[own],
-                tied_with: tied.map(|other| gateways[other].0.clone()).collect(),
-                parts,
+                place: 1 + others().filter(|other| better(other, own)).count() as u32,
+                system: (*own).to_owned(),
+                score: *score,
+                failed: of_system().map(|row| row.failed.len() as u32).sum(),
+                tied_with: others()
+                    .filter(|other| !better(own, other) && !better(other, own))
+                    .map(str::to_owned)
+                    .collect(),
+                parts: scores.parts_of(own),
             }
         })
         .collect();
-    // Who has the better median may have been declared dearer nevertheless: the median of the ratios is not the ratio of the medians.
-    places.sort_by_key(|place| place.place);
-    places
+    places.sort_by(|a, b| {
+        a.place.cmp(&b.place).then(b.score.value.total_cmp(&a.score.value)).then_with(|| a.system.cmp(&b.system))
+    });
+    (places, unranked)
 }
 
-/// The order when each part counts double, and when it does not count.
-fn sensitivity(all: &BTreeMap<String, Costs>, ranking: &[Place]) -> Vec<Sensitivity> {
-    let measured = |part: &Part| ranking.iter().any(|place| place.parts.iter().any(|score| score.part == *part));
-    let parts: Vec<Part> = Part::ALL.into_iter().filter(measured).collect();
+/// The scores when each part counts double, and when it does not count.
+pub(super) fn sensitivity(scores: &Scores, ranking: &[Place]) -> Vec<Sensitivity> {
+    let used = |criterion: &&Criterion| scores.parts.iter().any(|part| part.criterion.name == criterion.name);
+    let criteria: Vec<&Criterion> = CRITERIA.iter().filter(used).collect();
     let mut changes = Vec::new();
-    for part in &parts {
-        changes.push((*part, 2.0, format!("{} counts double", part.as_str())));
-        if parts.len() > 1 {
-            changes.push((*part, 0.0, format!("without {}", part.as_str())));
+    for criterion in &criteria {
+        changes.push((criterion.name, 2.0, format!("{} counts double", criterion.name)));
+        if criteria.len() > 1 {
+            changes.push((criterion.name, 0.0, format!("without {}", criterion.name)));
         }
     }
     changes
         .into_iter()
-        .map(|(part, factor, change)| {
-            let score = |place: &Place| {
-                let weight = |cell: &Cell| cell.weight * if cell.part == part { factor } else { 1.0 };
-                Some((place.system.clone(), all.get(&place.system)?.score_with(weight)?))
-            };
+        .map(|(changed, factor, change)| {
+            let weight = |part: &Part| part.weight * if part.criterion.name == changed { factor } else { 1.0 };
+            let score =
+                |place: &Place| Some((place.system.clone(), score_of(scores.estimate(&place.system, weight)?.value)));
             let mut order: Vec<(String, f64)> = ranking.iter().filter_map(score).collect();
             order.sort_by(|(a_name, a), (b_name, b)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));
             let at = |system: &str| order.iter().position(|(name, _)| name == system);
             let same_order = ranking.iter().enumerate().all(|(index, ahead)| {
-                ranking[index + 1..]
-                    .iter()
-                    .filter(|behind| !ahead.tied_with.contains(&behind.system))
-                    .all(|behind| at(&ahead.system) < at(&behind.system))
+                let behind = ranking[index + 1..].iter();
+                let mut apart = behind.filter(|behind| !ahead.tied_with.contains(&behind.system));
+                apart.all(|behind| at(&ahead.system) < at(&behind.system))
             });
             Sensitivity { change, order, same_order }
         })

@@ -1,158 +1,67 @@
 //! The rows of a judgement: a system under a workload, all rounds together.
 
-use std::collections::BTreeMap;
-
-use super::rounds::{Judged, Runs, left_out};
-use super::{OperationRow, Row, Tail};
-use crate::campaign::results::{Planned, Search, Usage};
+use super::judge::Case;
+use super::trials::{Judged, Trials};
+use crate::criterion::CRITERIA;
 use crate::load::Report;
 use crate::load::report::{Latency, Measurement};
+use crate::results::{Effect, FailedTrial, Figure, Name, OperationRow, Planned, Row, Search, Verdict};
 use crate::stats::Estimate;
+use crate::verdict;
 use crate::verdict::words::number;
-use crate::verdict::{self, Name, Verdict};
 
-/// A figure by round.
-pub(super) type Series = BTreeMap<u32, f64>;
-
-/// The figures of a row, round by round.
-#[derive(Debug, Default)]
-pub(super) struct Figures {
-    pub(super) rate: Series,
-    pub(super) tail_ms: Series,
-    pub(super) cpu_us: Series,
-    pub(super) upstream_cpu_us: Series,
-    pub(super) rss: Series,
-    pub(super) upstream_rss: Series,
-    pub(super) highest_rate: Series,
-}
-
-/// Where a run lasts so long, and not so many requests, a slower system answers fewer, and a random pace makes now more, now fewer: the lane that all are
-/// measured against must have this many times the samples, so that the others have enough.
+/// Where a trial lasts so long, and not so many requests, a slower system answers fewer, and a random pace makes now more, now fewer: the system that
+/// all are measured against must have this many times the samples, so that the others have enough.
 const ROOM: u64 = 2;
 
-/// The percentile that a workload is compared by: the highest for which every run of the lane that all are measured against has the samples. It does
-/// not depend on the gateways, so that adding one changes nothing.
-pub(super) fn tail_percentile(runs: &[&Judged<'_>], planned: &Planned) -> Option<f64> {
-    let fewest = runs.iter().filter_map(|judged| judged.used()?.total.latency.as_ref()?.count).min()?;
+/// The percentile that a workload is compared by: the highest for which every valid trial of the system that all are measured against has the samples. It
+/// does not depend on the other systems, so that adding one changes nothing.
+pub(super) fn tail_percentile(trials: &[&Judged<'_>], planned: &Planned) -> Option<f64> {
+    let fewest = trials.iter().filter_map(|judged| judged.report()?.total.latency.as_ref()?.count).min()?;
     let room = if planned.requests.is_some() { 1 } else { ROOM };
     [99.0, 95.0, 90.0, 50.0].into_iter().find(|percentile| fewest >= verdict::needed(*percentile) * room)
 }
 
-/// A percentile of a distribution, if it has the samples.
-pub(crate) fn percentile(latency: &Latency, percentile: f64) -> Option<f64> {
-    if latency.count? < verdict::needed(percentile) {
-        return None;
-    }
-    match percentile {
-        99.0 => latency.p99_ms,
-        95.0 => latency.p95_ms,
-        90.0 => latency.p90_ms,
-        _ => latency.p50_ms,
-    }
-}
-
-/// The rounds that count and have too few answers for the percentile, with how many they have.
-pub(super) fn too_few(runs: &[&Judged<'_>], tail: Option<f64>) -> Vec<(u32, u64)> {
-    let Some(tail) = tail else { return Vec::new() };
-    let count = |report: &Report| report.total.latency.as_ref().and_then(|latency| latency.count).unwrap_or(0);
-    let used = runs.iter().filter_map(|judged| Some((judged.run.round, count(judged.used()?))));
-    used.filter(|(_, count)| *count < verdict::needed(tail)).collect()
-}
-
-/// CPU time over answers, microseconds.
-pub(crate) fn cpu_us(usage: Option<&Usage>, report: &Report) -> Option<f64> {
-    let cpu_s = verdict::cpu_s(usage?)?;
-    let answered = report.total.requests.answered.filter(|answered| *answered > 0)?;
-    Some(cpu_s * 1e6 / answered as f64).filter(|us| *us > 0.0)
-}
-
-/// The figures of a row, round by round.
-pub(super) fn figures(runs: &[&Judged<'_>], searches: &[&Search], tail: Option<f64>) -> Figures {
-    let mut figures = Figures::default();
-    for judged in runs {
-        let round = judged.run.round;
-        let put = |series: &mut Series, value: Option<f64>| {
-            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
-                series.insert(round, value);
-            }
-        };
-        if let Some(report) = judged.used() {
-            let latency = report.total.latency.as_ref();
-            put(&mut figures.rate, report.total.rate.achieved);
-            put(&mut figures.tail_ms, tail.and_then(|tail| percentile(latency?, tail)));
-        }
-        let Some(report) = judged.cpu_used() else { continue };
-        let observed = judged.run.observed.as_ref();
-        let system = observed.and_then(|observed| observed.system.as_ref());
-        let upstream = observed.and_then(|observed| observed.upstream.as_ref());
-        put(&mut figures.cpu_us, cpu_us(system, report));
-        put(&mut figures.upstream_cpu_us, cpu_us(upstream, report));
-        let rss = |usage: Option<&Usage>| usage.and_then(|usage| usage.rss_peak_bytes).map(|bytes| bytes as f64);
-        put(&mut figures.rss, rss(system));
-        put(&mut figures.upstream_rss, rss(upstream));
-    }
-    for search in searches {
-        if let Some(highest) = search.highest.filter(|highest| *highest > 0.0) {
-            figures.highest_rate.insert(search.round, highest);
-        }
-    }
-    figures
-}
-
-fn estimate(series: &Series) -> Option<Estimate> {
-    Estimate::of(&series.values().copied().collect::<Vec<_>>())
-}
-
-/// A row, from its runs and their figures; `direct` are those of the lane without a gateway, for what is added to it.
-pub(super) fn row(
-    runs: &Runs<'_>,
-    system: &str,
-    workload: &str,
-    own: &Figures,
-    direct: Option<&Figures>,
-    tail: Option<f64>,
-) -> Row {
-    let judged = runs.row(system, workload);
-    let used: Vec<&Report> = judged.iter().filter_map(|judged| judged.used()).collect();
+/// A row, from its trials and their costs.
+pub(super) fn row(case: &Case<'_>, system: &str, workload: &str) -> Row {
+    let judged = case.trials.row(system, workload);
+    let used: Vec<&Report> = judged.iter().filter_map(|judged| judged.report()).collect();
     let total = pool(used.iter().map(|report| &report.total));
     // What went wrong went wrong, whether its round counts or not.
-    let all = pool(judged.iter().filter_map(|judged| judged.run.report.as_ref()).map(|report| &report.total));
-    let added = direct.and_then(|direct| {
-        let pairs = own.tail_ms.iter().filter_map(|(round, ms)| Some(ms - direct.tail_ms.get(round)?));
-        Estimate::of(&pairs.collect::<Vec<_>>())
-    });
-    let is_direct = runs.direct == Some(system);
+    let all = pool(judged.iter().filter_map(|judged| judged.trial.report.as_ref()).map(|report| &report.total));
     let requested: Vec<f64> = used.iter().filter_map(|report| report.total.rate.requested).collect();
-    let searches = searches(runs, system, workload);
+    let valid: Vec<&&Judged<'_>> = judged.iter().filter(|judged| judged.used).collect();
+    let figures = CRITERIA.iter().filter_map(|criterion| {
+        let costs: Vec<f64> = case.costs(workload, criterion, system)?.values().copied().collect();
+        let estimate = Estimate::of(&costs)?.map(|cost| criterion.value(cost));
+        Some(Figure { criterion: criterion.name.to_owned(), estimate })
+    });
+    let failed = |judged: &&&Judged<'_>| Some(FailedTrial { round: judged.trial.round, why: judged.failed.clone()? });
     Row {
         system: system.to_owned(),
         workload: workload.to_owned(),
-        rounds: judged.iter().filter(|judged| judged.used().is_some()).map(|judged| judged.run.round).collect(),
-        unreadable: judged.iter().filter(|judged| judged.kept()).map(|judged| judged.run.round).collect(),
-        left_out: left_out(&judged),
+        rounds: valid.iter().map(|judged| judged.trial.round).collect(),
+        failed: valid.iter().filter_map(failed).collect(),
         verdicts: verdicts(&judged, &total),
         answered: all.answered,
         error_rate: all.error_rate(),
-        rate: estimate(&own.rate),
+        figures: figures.collect(),
+        percentile: case.percentiles.get(workload).copied(),
+        added_ms: case.added(workload, system),
         requested_rate: crate::stats::median(&requested),
         latency: total.latency.as_ref().map(suffices),
-        tail: estimate(&own.tail_ms).zip(tail).map(|(value_ms, percentile)| Tail {
-            percentile,
-            value_ms,
-            added_ms: if is_direct { None } else { added },
-        }),
-        cpu_us_per_request: estimate(&own.cpu_us),
-        upstream_cpu_us_per_request: estimate(&own.upstream_cpu_us),
-        rss_peak_bytes: estimate(&own.rss),
-        highest_rate: estimate(&own.highest_rate),
-        search_failed: searches.iter().find_map(|search| search.failed.clone()),
+        search_failed: searches(&case.trials, system, workload).find_map(|search| search.failed.clone()),
         operations: operations(&used),
     }
 }
 
 /// The searches of a row.
-pub(super) fn searches<'r>(runs: &Runs<'r>, system: &str, workload: &str) -> Vec<&'r Search> {
-    runs.results.searches.iter().filter(|search| search.system == system && search.workload == workload).collect()
+pub(super) fn searches<'t>(
+    trials: &'t Trials<'_>,
+    system: &'t str,
+    workload: &'t str,
+) -> impl Iterator<Item = &'t Search> {
+    trials.results.searches.iter().filter(move |search| search.system == system && search.workload == workload)
 }
 
 /// Measurements of several rounds as one.
@@ -272,44 +181,34 @@ pub(super) fn of_operation<'r>(reports: &[&'r Report], name: &str) -> impl Itera
         .map(|operation| &operation.total)
 }
 
-/// What is wrong with a row: what its runs have in common, and its own number of samples.
-fn verdicts(runs: &[&Judged<'_>], total: &Pool) -> Vec<Verdict> {
-    let judged: Vec<_> = runs.iter().filter(|judged| judged.run.report.is_some()).collect();
+/// The findings of a row: what its trials have in common, and its own number of samples.
+fn verdicts(trials: &[&Judged<'_>], total: &Pool) -> Vec<Verdict> {
+    let judged: Vec<_> = trials.iter().filter(|judged| judged.trial.report.is_some()).collect();
     let mut verdicts = Vec::new();
-    for name in Name::ALL {
+    for name in Name::ALL.iter().copied() {
         if name == Name::FewSamples {
             // All rounds together may have enough.
             verdicts.extend(few_samples(total).map(|evidence| Verdict { name, evidence }));
             continue;
         }
-        let with: Vec<(u32, &Verdict)> = judged
-            .iter()
-            .filter_map(|judged| Some((judged.run.round, judged.verdicts.iter().find(|verdict| verdict.name == name)?)))
-            .collect();
-        // What voids a run, and what went wrong, is told of however few; that a limit was near in a few rounds is not what the row is about.
-        let always = name.voids_run() || name.voids_times() || matches!(name, Name::Errors | Name::ErrorsUnmeasured);
-        let Some((_, example)) = with.first() else { continue };
-        if !always && !fell_short(name, &judged) && with.len() * 2 <= judged.len() {
+        let of = |judged: &&&&Judged<'_>| judged.verdicts.iter().any(|verdict| verdict.name == name);
+        let rounds: Vec<String> = judged.iter().filter(of).map(|judged| judged.trial.round.to_string()).collect();
+        let mut found = judged.iter().flat_map(|judged| &judged.verdicts).filter(|verdict| verdict.name == name);
+        let Some(first) = found.next() else { continue };
+        // That a limit was near in a few rounds is not what the row is about.
+        let always = name.effect() != Effect::Remark || matches!(name, Name::Errors | Name::ErrorsUnmeasured);
+        if !always && rounds.len() * 2 <= judged.len() {
             continue;
         }
         let evidence = if judged.len() == 1 {
-            example.evidence.clone()
+            first.evidence.clone()
         } else {
-            let rounds: Vec<String> = with.iter().map(|(round, _)| number(f64::from(*round))).collect();
-            format!("in {} of {} rounds ({}), first: {}", with.len(), judged.len(), rounds.join(", "), example.evidence)
+            let (of, all) = (rounds.len(), judged.len());
+            format!("in {of} of {all} rounds ({}), first: {}", rounds.join(", "), first.evidence)
         };
         verdicts.push(Verdict { name, evidence });
     }
     verdicts
-}
-
-/// Whether a rate was not kept in a round in which nothing was wrong with the machine: one is enough.
-fn fell_short(name: Name, runs: &[&&Judged<'_>]) -> bool {
-    name == Name::RateNotAchieved
-        && runs
-            .iter()
-            .filter(|judged| judged.used().is_some() && !judged.kept())
-            .any(|judged| judged.verdicts.iter().any(|verdict| verdict.name == name))
 }
 
 /// The percentiles that a row has too few samples for. They are not shown.

@@ -17,7 +17,7 @@ use super::template::Piece;
 use super::workload::{Closed, Load, Open, Operation, Workload};
 use crate::deploy::launch::Launch;
 use crate::deploy::tail;
-use crate::results;
+use crate::import;
 
 /// A load generator that is not part of gauge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub enum ExternalError {
         /// Its name.
         program: &'static str,
         /// Why.
-        error: results::ReadError,
+        error: import::ReadError,
     },
 }
 
@@ -223,7 +223,7 @@ impl Tool {
             let tail = tail(&String::from_utf8_lossy(&said), 15);
             return Err(ExternalError::Failed { program: self.name(), status: output.status, tail });
         }
-        let mut report = results::read(&text).map_err(|error| ExternalError::Result { program: self.name(), error })?;
+        let mut report = import::read(&text).map_err(|error| ExternalError::Result { program: self.name(), error })?;
         complete(&mut report, workload, options.script.is_some());
         Ok(report)
     }

@@ -21,6 +21,8 @@ pub struct Reading {
     pub on_cpu_s: Option<f64>,
     /// Resident memory now.
     pub rss_bytes: Option<u64>,
+    /// Proportional memory now: shared pages divided among those who share them.
+    pub pss_bytes: Option<u64>,
     /// Context switches because a thread waited.
     pub voluntary: Option<u64>,
     /// Context switches because a thread's time was up.
@@ -44,6 +46,7 @@ impl Reading {
             system_s: both(left.system_s, right.system_s),
             on_cpu_s: both(left.on_cpu_s, right.on_cpu_s),
             rss_bytes: both(left.rss_bytes, right.rss_bytes),
+            pss_bytes: both(left.pss_bytes, right.pss_bytes),
             voluntary: both(left.voluntary, right.voluntary),
             involuntary: both(left.involuntary, right.involuntary),
             processes: left.processes + right.processes,

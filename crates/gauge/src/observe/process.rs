@@ -47,6 +47,12 @@ impl Stat {
     }
 }
 
+/// Proportional memory in bytes, of `/proc/PID/smaps_rollup`.
+pub fn pss(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
 /// Nanoseconds on a processor, of `/proc/PID/task/TID/schedstat`.
 pub fn schedstat(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
@@ -88,6 +94,8 @@ pub struct Process {
     pub on_cpu_ns: Option<u64>,
     /// Resident memory, in pages.
     pub rss_pages: u64,
+    /// Proportional memory; `None` when the kernel does not say.
+    pub pss_bytes: Option<u64>,
     /// Threads.
     pub threads: u32,
     /// Open file descriptors.
@@ -107,6 +115,7 @@ impl Process {
             system_ticks: stat.system_ticks,
             on_cpu_ns: Some(0),
             rss_pages: stat.rss_pages,
+            pss_bytes: fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok().as_deref().and_then(pss),
             threads: stat.threads,
             descriptors: fs::read_dir(format!("/proc/{pid}/fd")).ok().map(|list| list.count() as u32),
             ..Process::default()
@@ -136,6 +145,11 @@ pub fn reading(processes: &[Process], units: Units) -> Reading {
         // What has ended has no memory; that is no measurement of it.
         rss_bytes: (!processes.is_empty())
             .then(|| processes.iter().map(|process| process.rss_pages).sum::<u64>() * units.page),
+        pss_bytes: processes
+            .iter()
+            .map(|process| process.pss_bytes)
+            .sum::<Option<u64>>()
+            .filter(|_| !processes.is_empty()),
         voluntary: Some(processes.iter().map(|process| process.voluntary).sum()),
         involuntary: Some(processes.iter().map(|process| process.involuntary).sum()),
         processes: processes.len() as u32,

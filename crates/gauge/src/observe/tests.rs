@@ -1,4 +1,4 @@
-use super::machine::{Ticks, between, load1};
+use super::machine::{Cpu, Ticks, between, load1, throttled};
 use super::process::{Process, Stat, Units, reading, schedstat, switches};
 use super::{Reading, Usages, Watcher};
 
@@ -35,21 +35,26 @@ fn small_files_of_proc() {
     let status = "Name:\tx\nvoluntary_ctxt_switches:\t15\nnonvoluntary_ctxt_switches:\t3\n";
     assert_eq!(switches(status), Some((15, 3)));
     assert_eq!(switches("Name:\tx\n"), None);
+    assert_eq!(throttled("nr_periods 5\nnr_throttled 2\n"), Some(2));
     assert_eq!(load1("0.52 0.58 0.59 3/602 29158\n"), Some(0.52));
 }
 
 #[test]
 fn steal_and_busy_are_shares_of_what_passed_between_two_moments() {
-    let begin = Ticks::parse("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 2 3\n").expect("a line");
-    assert_eq!(begin, Ticks { total: 1000, idle: 800, steal: 0 });
-    let end = Ticks::parse("cpu  300 0 200 1300 190 0 0 10 50 0\n").expect("a line");
-    let machine = between(Some(begin), Some(end), Some(1.5));
+    let begin =
+        Ticks::parse("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 100 0 0 0 0 0 0 0\ncpu7 0 0 0 100 0 0 0 0\nintr 5\n")
+            .expect("a line");
+    assert_eq!(begin.all, Cpu { total: 1000, idle: 800, steal: 0 });
+    let end = Ticks::parse("cpu  300 0 200 1300 190 0 0 10 50 0\ncpu0 150 0 0 0 0 0 0 50\ncpu7 0 0 0 200 0 0 0 0\n")
+        .expect("a line");
+    let machine = between(Some(&begin), Some(&end), Some(1.5));
     assert_eq!(machine.steal, Some(0.01));
     assert_eq!(machine.busy, Some(0.3));
+    assert_eq!(machine.steal_by_cpu, [(0, 0.5), (7, 0.0)].into());
     assert_eq!(machine.load1, Some(1.5));
     // No time, no share; and never 0 for what was not seen.
-    assert_eq!(between(Some(begin), Some(begin), None).steal, None);
-    assert_eq!(between(None, Some(end), None).busy, None);
+    assert_eq!(between(Some(&begin), Some(&begin), None).steal, None);
+    assert_eq!(between(None, Some(&end), None).busy, None);
 }
 
 fn at(user_s: f64, system_s: f64, on_cpu_s: f64, rss: u64) -> Usages {
@@ -58,6 +63,7 @@ fn at(user_s: f64, system_s: f64, on_cpu_s: f64, rss: u64) -> Usages {
         system_s: Some(system_s),
         on_cpu_s: Some(on_cpu_s),
         rss_bytes: Some(rss),
+        pss_bytes: Some(rss / 2),
         voluntary: Some((on_cpu_s * 100.0) as u64),
         involuntary: Some(1),
         processes: 2,
@@ -76,7 +82,7 @@ fn the_fine_clock_gives_the_sum_and_the_coarse_one_the_share() {
     let (user, system) = (usage.user_s.expect("known"), usage.system_s.expect("known"));
     assert!((user + system - 0.04).abs() < 1e-9, "{user} + {system}");
     assert!((user - 0.01).abs() < 1e-9, "a quarter of the ticks: {user}");
-    assert_eq!((usage.rss_peak_bytes, usage.rss_mean_bytes), (Some(300), Some(200)));
+    assert_eq!((usage.pss_peak_bytes, usage.rss_peak_bytes, usage.rss_mean_bytes), (Some(150), Some(300), Some(200)));
     assert_eq!((usage.voluntary_switches, usage.involuntary_switches), (Some(4), Some(0)));
     assert_eq!(usage.samples.len(), 2);
 }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::Reading;
 use super::machine::{self, Ticks};
-use crate::campaign::results::{Machine, Observed, Sample, Usage};
+use crate::results::{Machine, Observed, Sample, Usage};
 
 /// The parts of a measurement, each at one moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usages {
     /// The system under test; `None` for the lane without a gateway.
     pub system: Option<Reading>,
@@ -55,8 +55,8 @@ impl Watcher {
         };
         let (first, last) = (self.readings.first(), self.readings.last());
         let machine: Machine = machine::between(
-            first.and_then(|(_, usages)| usages.ticks),
-            last.and_then(|(_, usages)| usages.ticks),
+            first.and_then(|(_, usages)| usages.ticks.as_ref()),
+            last.and_then(|(_, usages)| usages.ticks.as_ref()),
             load1,
         );
         Observed {
@@ -97,6 +97,7 @@ fn usage(readings: &[(f64, Reading)], cpus: Option<u32>) -> Option<Usage> {
     Some(Usage {
         user_s,
         system_s,
+        pss_peak_bytes: readings.iter().filter_map(|(_, reading)| reading.pss_bytes).max(),
         rss_peak_bytes: memory.iter().max().copied(),
         rss_mean_bytes: mean,
         voluntary_switches: count(|reading| reading.voluntary),

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::file::{self, DeployFile, File, GatewayFile, TwinFile};
+use super::file::{self, ControlFile, DeployFile, File, GatewayFile};
 use super::{
     Attest, Backend, Deploy, Forwarded, Hardware, Pin, Plan, PlanError, Problem, Restart, System, SystemKind, Variant,
 };
-use crate::campaign::results::{Slo, Treatment};
+use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
-use crate::score::Part;
+use crate::results::{Slo, Treatment};
 
 /// The lane without a gateway.
 pub(crate) const DIRECT: &str = "direct";
@@ -93,7 +93,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         check.unreadable = Some((api_file, error));
         return None;
     }
-    let api = match apidoc::read_file(&api_file) {
+    let api = match super::read_description(&api_file) {
         Ok(read) => read.api,
         Err(problems) => {
             check.wrong(read.api.defined, format!("the API description cannot be used:\n{problems}"));
@@ -108,7 +108,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         Some(repeats) => repeats.value,
         None => 10,
     };
-    let systems = systems(check, read.gateways, read.baseline, read.twin);
+    let systems = systems(check, read.gateways, read.baseline, read.control);
     let reference = read.reference.map(|Spanned { value, defined, .. }| {
         if !systems.iter().any(|system| system.name == value) {
             check.wrong(defined, format!("`reference` names `{value}`, which is none of the systems"));
@@ -138,9 +138,10 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     }
     let attest = attest(check, read.attest, &api);
     for (part, weight) in &read.weights {
-        let known = Part::ALL.map(Part::as_str);
-        if !known.contains(&part.as_str()) {
-            let text = format!("`weights` has `{part}`, which is no part of the score; there are {}", known.join(", "));
+        if Criterion::named(part).is_none() {
+            let known: Vec<&str> = CRITERIA.iter().map(|criterion| criterion.name).collect();
+            let text =
+                format!("`weights` has `{part}`, which is not a criterion; expected one of {}", known.join(", "));
             check.problems.push(Problem { at: None, text });
         }
         if !(weight.is_finite() && *weight >= 0.0) {
@@ -151,13 +152,30 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     let deploy = match read.deploy {
         DeployFile::Local => Deploy::Local,
         DeployFile::Ssh(mut ssh) => {
+            // ssh takes what begins with a dash for an option, and some options run commands.
+            for (name, value) in [("host", Some(&ssh.host)), ("user", ssh.user.as_ref())] {
+                let plain = |text: &String| {
+                    !text.is_empty()
+                        && !text.starts_with('-')
+                        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+                };
+                if value.is_some_and(|value| !plain(value)) {
+                    let text = format!(
+                        "`{name}` of `ssh` is `{}`; a {name} does not begin with a dash and has no blanks",
+                        value.map_or("", String::as_str)
+                    );
+                    check.problems.push(Problem { at: None, text });
+                }
+            }
             ssh.identity = ssh.identity.map(|file| check.path(&file));
             Deploy::Ssh(ssh)
         }
     };
+    let secrets = secrets(&systems, &backends);
     Some(Plan {
         file: file.to_owned(),
-        text,
+        text: super::redact(&text, &secrets),
+        secrets,
         folder: check.folder.clone(),
         name: read.name.value,
         description: read.description,
@@ -173,8 +191,22 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         slo,
         reference,
         weights: read.weights,
+        fixed_order: read.workload_order == file::WorkloadOrder::Fixed,
         quick: false,
     })
+}
+
+/// Values of variables that are secrets by their names.
+fn secrets(systems: &[System], backends: &[Backend]) -> Vec<String> {
+    const MARKS: [&str; 5] = ["SECRET", "TOKEN", "PASSWORD", "KEY", "CREDENTIAL"];
+    let variants = systems.iter().filter_map(System::variant).flat_map(|variant| &variant.env);
+    let secret = |name: &str| MARKS.iter().any(|mark| name.to_ascii_uppercase().contains(mark));
+    let all = variants.chain(backends.iter().flat_map(|backend| &backend.env));
+    let mut found: Vec<String> = all.filter(|(name, _)| secret(name)).map(|(_, value)| value.clone()).collect();
+    // The longest first: one may hold another.
+    found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    found.dedup();
+    found
 }
 
 /// A name as part of a file's: small letters, digits and dashes.
@@ -194,7 +226,7 @@ fn systems(
     check: &mut Check,
     gateways: Vec<Spanned<GatewayFile>>,
     baseline: bool,
-    twin: Option<Spanned<TwinFile>>,
+    control: Option<Spanned<ControlFile>>,
 ) -> Vec<System> {
     let mut systems = Vec::new();
     if baseline {
@@ -227,26 +259,29 @@ fn systems(
         let variant = Variant { gateway: map.gateway, files, env: map.env };
         systems.push(System { name, kind: SystemKind::Gateway(variant), treatment });
     }
-    let of = match &twin {
-        None => systems.iter().find(|system| system.variant().is_some()).map(|system| system.name.clone()),
-        Some(Spanned { value: TwinFile::Off, .. }) => None,
-        Some(Spanned { value: TwinFile::Of(name), defined, .. }) => {
-            if !systems.iter().any(|system| system.name == *name && system.variant().is_some()) {
-                check.wrong(*defined, format!("`twin` names `{name}`, which is none of the gateways"));
+    let gateways: Vec<String> =
+        systems.iter().filter(|system| system.variant().is_some()).map(|system| system.name.clone()).collect();
+    let of: Vec<String> = match control {
+        None => gateways.into_iter().take(1).collect(),
+        Some(Spanned { value: ControlFile::Off, .. }) => Vec::new(),
+        Some(Spanned { value: ControlFile::All, .. }) => gateways,
+        Some(Spanned { value: ControlFile::Of(name), defined, .. }) => {
+            if !gateways.contains(&name) {
+                check.wrong(defined, format!("`control` names `{name}`, which is none of the gateways"));
             }
-            Some(name.clone())
+            vec![name]
         }
     };
-    let original = of.and_then(|of| systems.iter().find(|system| system.name == of));
-    if let Some((of, variant)) = original.and_then(|system| Some((system, system.variant()?.clone()))) {
-        let (name, treatment) = (format!("{} (twin)", of.name), of.treatment.clone());
-        if seen.contains(&slug(&name)) {
+    for of in of {
+        let Some(original) = systems.iter().find(|system| system.name == of) else { continue };
+        let (Some(variant), treatment) = (original.variant().cloned(), original.treatment.clone()) else { continue };
+        let name = format!("{of} (control)");
+        if !seen.insert(slug(&name)) {
             let text =
-                format!("a gateway is called as the twin of `{}` will be, `{name}`; give it another `name`", of.name);
+                format!("a gateway is called as the A/A control of `{of}` will be, `{name}`; give it another `name`");
             check.problems.push(Problem { at: None, text });
         }
-        let twin = System { name, kind: SystemKind::Twin { of: of.name.clone(), variant }, treatment };
-        systems.push(twin);
+        systems.push(System { name, kind: SystemKind::Control { of, variant }, treatment });
     }
     if systems.is_empty() {
         let text = "there is nothing to compare: `gateways` is empty and `baseline` is false".to_owned();

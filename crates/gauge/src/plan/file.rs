@@ -18,11 +18,22 @@ pub use place::SshFile;
 pub(crate) use place::{DeployFile, HardwareFile};
 pub(crate) use requirement::{AttestFile, SloFile, TreatmentFile};
 pub use system::Restart;
-pub(crate) use system::{BackendFile, BuildFile, GatewayFile, TwinFile};
+pub(crate) use system::{BackendFile, BuildFile, ControlFile, GatewayFile};
 pub(crate) use value::{OneOrMore, text};
 pub(crate) use workload::{
     BodyFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
 };
+
+/// In which order workloads run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WorkloadOrder {
+    /// Another one in each round, so that none always comes first.
+    #[default]
+    Varied,
+    /// As written: they build on each other.
+    Fixed,
+}
 
 /// A whole evaluation.
 #[derive(Debug, Deserialize)]
@@ -36,7 +47,10 @@ pub(crate) struct File {
     #[serde(default = "yes")]
     pub(crate) baseline: bool,
     #[serde(default)]
-    pub(crate) twin: Option<Spanned<TwinFile>>,
+    #[serde(alias = "twin")]
+    pub(crate) control: Option<Spanned<ControlFile>>,
+    #[serde(default)]
+    pub(crate) workload_order: WorkloadOrder,
     #[serde(default)]
     pub(crate) build: Vec<BuildFile>,
     #[serde(default)]

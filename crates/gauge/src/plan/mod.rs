@@ -14,9 +14,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::campaign::results::{Slo, Treatment};
 use crate::load::external::Tool;
 use crate::load::workload::{Arrivals, Load, Operation, Order};
+use crate::results::{Slo, Treatment};
 
 pub(crate) use check::slug;
 pub use check::slug as file_name;
@@ -29,8 +29,10 @@ pub use variant::Variant;
 pub struct Plan {
     /// The evaluation's file, absolute.
     pub file: PathBuf,
-    /// What was in it.
+    /// What was in it, without secrets.
     pub text: String,
+    /// Values of secret variables, which are in no report.
+    pub secrets: Vec<String>,
     /// The folder that relative paths count from.
     pub folder: PathBuf,
     /// Name of the evaluation.
@@ -39,7 +41,7 @@ pub struct Plan {
     pub description: Option<String>,
     /// The API that every gateway is configured for.
     pub api: apidoc::Api,
-    /// What is compared, in the order of the evaluation: `direct` first, the twin last.
+    /// What is compared, in the order of the evaluation: `direct` first, A/A controls last.
     pub systems: Vec<System>,
     /// Commands that make programs of gateways, each with its working directory; one that fails leaves its gateway out.
     pub builds: Vec<(Vec<String>, PathBuf)>,
@@ -61,6 +63,8 @@ pub struct Plan {
     pub reference: Option<String>,
     /// Weights of the score's parts, where the evaluation sets its own.
     pub weights: BTreeMap<String, f64>,
+    /// Whether workloads run in their order in every round, because they build on each other; else their order varies by round.
+    pub fixed_order: bool,
     /// A first look: shorter and fewer rounds.
     pub quick: bool,
 }
@@ -84,7 +88,7 @@ pub enum SystemKind {
     /// A gateway.
     Gateway(Variant),
     /// A gateway that is entered once more.
-    Twin {
+    Control {
         /// Name of the system that it is the same as.
         of: String,
         /// What that is.
@@ -97,7 +101,7 @@ impl System {
     pub fn variant(&self) -> Option<&Variant> {
         match &self.kind {
             SystemKind::Direct => None,
-            SystemKind::Gateway(variant) | SystemKind::Twin { variant, .. } => Some(variant),
+            SystemKind::Gateway(variant) | SystemKind::Control { variant, .. } => Some(variant),
         }
     }
 }
@@ -336,6 +340,28 @@ impl fmt::Display for PlanError {
 }
 
 impl std::error::Error for PlanError {}
+
+/// Shorter ones would be found in words that are none.
+const LEAST_SECRET: usize = 4;
+
+/// A text without these secrets.
+pub(crate) fn redact(text: &str, secrets: &[String]) -> String {
+    let known = secrets.iter().filter(|secret| secret.len() >= LEAST_SECRET);
+    known.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[redacted]"))
+}
+
+/// Reads an API description; what it refers to must be in its folder or below.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn read_description(file: &Path) -> Result<apidoc::Read, apidoc::Problems> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match apidoc::Files::under(folder) {
+        Ok(files) => apidoc::read(&files, &file.to_string_lossy(), &apidoc::Limits::default()),
+        // It then says itself that there is no such file.
+        Err(_) => apidoc::read_file(file),
+    }
+}
 
 impl Plan {
     /// Reads and checks an evaluation, and what it names: the API description and files with bodies and configurations. Nothing is started

@@ -80,7 +80,7 @@ fn a_mistake_is_named_with_its_place_and_what_to_do() {
             "3:12",
             "`direct` always is",
         ),
-        ("name: t\napi: api.yaml\ngateways: [nginx]\ntwin: weir\nworkloads: []\n", "4:7", "`twin` names `weir`"),
+        ("name: t\napi: api.yaml\ngateways: [nginx]\ncontrol: weir\nworkloads: []\n", "4:10", "`control` names `weir`"),
         ("name: t\napi: api.yaml\ngateways: [nginx]\nrepeats: 0\nworkloads: []\n", "4:10", "0 rounds"),
         (
             "name: t\napi: api.yaml\ngateways: [nginx]\nhardware: {memory: lots}\nworkloads: []\n",
@@ -193,19 +193,23 @@ fn large_bodies_are_made_and_always_the_same() {
 }
 
 #[test]
-fn systems_are_direct_the_gateways_and_a_twin() {
+fn systems_are_direct_the_gateways_and_controls() {
     let of = |more: &str| -> Vec<String> {
         let text = simple("{id: named}").replace("gateways: [nginx]", more);
         let plan = read(&text).unwrap_or_else(|error| panic!("{error}"));
         plan.systems.into_iter().map(|system| system.name).collect()
     };
-    assert_eq!(of("gateways: [weir, nginx]"), ["direct", "weir", "nginx", "weir (twin)"]);
-    assert_eq!(of("gateways: [weir, nginx]\ntwin: nginx\nbaseline: false"), ["weir", "nginx", "nginx (twin)"]);
-    assert_eq!(of("gateways: [weir]\ntwin: false"), ["direct", "weir"]);
-    let names = "gateways: [nginx, {name: nginx twin, gateway: nginx}]";
-    assert_eq!(of(&format!("{names}\ntwin: false")), ["direct", "nginx", "nginx twin"]);
+    assert_eq!(of("gateways: [weir, nginx]"), ["direct", "weir", "nginx", "weir (control)"]);
+    assert_eq!(of("gateways: [weir, nginx]\ncontrol: nginx\nbaseline: false"), ["weir", "nginx", "nginx (control)"]);
+    assert_eq!(of("gateways: [weir]\ncontrol: false"), ["direct", "weir"]);
+    assert_eq!(of("gateways: [weir, nginx]\ncontrol: all")[3..], ["weir (control)", "nginx (control)"]);
+    let names = "gateways: [nginx, {name: nginx control, gateway: nginx}]";
+    assert_eq!(of(&format!("{names}\ncontrol: false")), ["direct", "nginx", "nginx control"]);
     let problems = wrong(&simple("{id: named}").replace("gateways: [nginx]", names));
-    assert!(problems.len() == 1 && problems[0].contains("is called as the twin of `nginx` will be"), "{problems:?}");
+    assert!(
+        problems.len() == 1 && problems[0].contains("is called as the A/A control of `nginx` will be"),
+        "{problems:?}"
+    );
 }
 
 #[test]
@@ -250,7 +254,8 @@ fn a_first_look_is_shorter_and_says_so() {
 
 #[test]
 fn names_become_parts_of_file_names() {
-    for (name, file) in [("weir (twin)", "weir-twin"), ("At 1,000 /s", "at-1-000-s"), ("--x--", "x"), ("ü", "")] {
+    for (name, file) in [("weir (control)", "weir-control"), ("At 1,000 /s", "at-1-000-s"), ("--x--", "x"), ("ü", "")]
+    {
         assert_eq!(slug(name), file, "{name}");
     }
 }
@@ -265,4 +270,41 @@ fn sizes_are_read_as_people_write_them() {
     for text in ["", "GiB", "-1", "1e30", "8 apples", "nan"] {
         assert!(size::parse(text).is_err(), "{text}");
     }
+}
+
+/// ssh would take it for an option, and `ProxyCommand` runs what it names.
+#[test]
+fn a_host_is_never_an_option_of_ssh() {
+    for ssh in ["host: -oProxyCommand=touch", "host: a b", "host: a, user: -l"] {
+        let deploy = format!("gateways: [nginx]\ndeploy: {{ssh: {{{ssh}}}}}");
+        let problems = wrong(&simple("{id: named}").replace("gateways: [nginx]", &deploy));
+        assert!(problems.iter().any(|text| text.contains("does not begin with a dash")), "{ssh}: {problems:?}");
+    }
+}
+
+#[test]
+fn secrets_are_not_in_what_is_reported() {
+    let secrets = ["hunter22".to_owned(), "x".to_owned()];
+    assert_eq!(super::redact("KEY: hunter22 # x", &secrets), "KEY: [redacted] # x");
+}
+
+#[test]
+fn a_description_refers_to_nothing_outside_of_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("api")).expect("a folder");
+    let text = |reference: &str| {
+        format!(
+            "openapi: 3.0.3\ninfo: {{title: t, version: '1'}}\nservers: [{{url: 'http://h:1'}}]\npaths:\n  /a:\n    get:\n      operationId: a\n      \
+             parameters: [{{$ref: '{reference}'}}]\n      responses: {{}}\n"
+        )
+    };
+    let file = folder.path().join("api/api.yaml");
+    let parameter = "{name: q, in: query, schema: {type: string}}\n";
+    std::fs::write(folder.path().join("other.yaml"), parameter).expect("written");
+    std::fs::write(folder.path().join("api/beside.yaml"), parameter).expect("written");
+    std::fs::write(&file, text("beside.yaml")).expect("written");
+    super::read_description(&file).unwrap_or_else(|problems| panic!("{problems}"));
+    std::fs::write(&file, text("../other.yaml")).expect("written");
+    let problems = super::read_description(&file).err().map(|problems| problems.to_string()).unwrap_or_default();
+    assert!(problems.contains("it lies outside of"), "{problems}");
 }

@@ -9,10 +9,10 @@ use super::check::{Check, slo, treatment};
 use super::file::{BodyFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile};
 use super::fill::{Fill, MOST, Part};
 use super::{PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload};
-use crate::campaign::results::Slo;
 use crate::load::external::Tool;
 use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
 use crate::load::{PrepareError, Prepared, plain};
+use crate::results::Slo;
 
 /// Load before the measured part when neither the evaluation nor the workload says.
 const WARMUP: Duration = Duration::from_secs(2);
@@ -308,7 +308,7 @@ fn search(check: &mut Check, read: &SearchFile, place: serde_saphyr::Location, o
         connections: read.connections.unwrap_or_else(default_connections),
         precision: read.precision.unwrap_or(0.05),
         curve: read.curve.clone().unwrap_or_else(|| vec![0.25, 0.5, 0.75, 0.9]),
-        rounds: read.rounds.unwrap_or(3),
+        rounds: read.rounds.unwrap_or(crate::stats::MIN_ROUNDS as u32),
         slo,
     };
     if !(plan.from > 0.0 && plan.from <= plan.to) {
@@ -326,14 +326,26 @@ fn search(check: &mut Check, read: &SearchFile, place: serde_saphyr::Location, o
     plan
 }
 
+/// At low rates a probe may take this long, or ten times as long as planned.
+const LONG: Duration = Duration::from_secs(10);
+
 impl SearchPlan {
     /// The load at a rate.
     pub fn load(&self, rate: f64) -> Load {
         Load::Open(workload::Open {
             rate: workload::Rates::Constant(rate),
-            duration: self.duration,
+            duration: self.long_enough(rate),
             arrivals: self.arrivals,
             connections: self.connections,
         })
+    }
+
+    /// As long as planned, and so long that the samples suffice for the percentile that the objective names, with a fifth to spare.
+    fn long_enough(&self, rate: f64) -> Duration {
+        let named = [(99.0, self.slo.p99_ms), (95.0, self.slo.p95_ms), (50.0, self.slo.p50_ms)];
+        let needed =
+            named.into_iter().find_map(|(percentile, limit)| limit.map(|_| crate::verdict::needed(percentile)));
+        let least = Duration::from_secs_f64(needed.unwrap_or(0) as f64 * 1.2 / rate.max(1e-3));
+        self.duration.max(least.min((self.duration * 10).max(LONG)))
     }
 }

@@ -1,92 +1,77 @@
-//! `results.csv`: one line for each run. What was not measured is empty.
+//! `results.csv`: one line for each trial, with a column for each criterion. What was not measured is empty.
 
-use crate::campaign::Results;
-use crate::campaign::results::RunState;
-use crate::judgement::{Judgement, cpu_us};
+use crate::criterion::{CRITERIA, Criterion, Measured};
 use crate::load::report::Latency;
+use crate::results::{Judgement, Results, Trial, TrialJudgement, TrialState};
 use crate::verdict::cpu_s;
 
-const COLUMNS: [&str; 32] = [
-    "id",
-    "round",
-    "place",
-    "system",
-    "workload",
-    "state",
-    "used",
-    "cpu_used",
-    "verdicts",
-    "duration_s",
-    "requested_rate",
-    "achieved_rate",
-    "answered",
-    "errors",
-    "dropped",
-    "latency_count",
-    "min_ms",
-    "mean_ms",
-    "stdev_ms",
-    "max_ms",
-    "p50_ms",
-    "p90_ms",
-    "p95_ms",
-    "p99_ms",
-    "p999_ms",
-    "generator_lag_p99_ms",
-    "cpu_user_s",
-    "cpu_system_s",
-    "cpu_us_per_request",
-    "rss_peak_bytes",
-    "upstream_cpu_s",
-    "steal",
+/// What a line is made of.
+struct Line<'l> {
+    trial: &'l Trial,
+    judged: &'l TrialJudgement,
+}
+
+impl Line<'_> {
+    fn latency(&self, figure: fn(&Latency) -> Option<f64>) -> String {
+        text(self.trial.report.as_ref().and_then(|report| figure(report.total.latency.as_ref()?)))
+    }
+}
+
+type Column = (&'static str, fn(&Line<'_>) -> String);
+
+const COLUMNS: &[Column] = &[
+    ("id", |line| line.trial.id.clone()),
+    ("round", |line| line.trial.round.to_string()),
+    ("place", |line| line.trial.place.to_string()),
+    ("system", |line| line.trial.system.clone()),
+    ("workload", |line| line.trial.workload.clone()),
+    ("state", |line| state(&line.trial.state).to_owned()),
+    ("used", |line| line.judged.used.to_string()),
+    ("failed", |line| line.judged.failed.is_some().to_string()),
+    ("repeats", |line| line.trial.repeated.len().to_string()),
+    ("verdicts", |line| line.judged.verdicts.iter().map(|verdict| verdict.name.as_str()).collect::<Vec<_>>().join(" ")),
+    ("duration_s", |line| text(line.trial.report.as_ref().and_then(|report| report.total.duration_s))),
+    ("requested_rate", |line| text(line.trial.report.as_ref().and_then(|report| report.total.rate.requested))),
+    ("achieved_rate", |line| text(line.trial.report.as_ref().and_then(|report| report.total.rate.achieved))),
+    ("answered", |line| text(line.trial.report.as_ref().and_then(|report| report.total.requests.answered))),
+    ("errors", |line| text(line.trial.report.as_ref().and_then(|report| report.total.errors.total))),
+    ("dropped", |line| text(line.trial.report.as_ref().and_then(|report| report.total.requests.dropped))),
+    ("latency_count", |line| text(line.trial.report.as_ref().and_then(|report| report.total.latency.as_ref()?.count))),
+    ("min_ms", |line| line.latency(|latency| latency.min_ms)),
+    ("mean_ms", |line| line.latency(|latency| latency.mean_ms)),
+    ("stdev_ms", |line| line.latency(|latency| latency.stdev_ms)),
+    ("max_ms", |line| line.latency(|latency| latency.max_ms)),
+    ("p50_ms", |line| line.latency(|latency| latency.p50_ms)),
+    ("p90_ms", |line| line.latency(|latency| latency.p90_ms)),
+    ("p95_ms", |line| line.latency(|latency| latency.p95_ms)),
+    ("p99_ms", |line| line.latency(|latency| latency.p99_ms)),
+    ("p999_ms", |line| line.latency(|latency| latency.p999_ms)),
+    ("generator_lag_p99_ms", |line| {
+        text(line.trial.report.as_ref().and_then(|report| report.total.generator_lag.as_ref()?.p99_ms))
+    }),
+    ("cpu_user_s", |line| text(line.trial.observed.as_ref().and_then(|observed| observed.system.as_ref()?.user_s))),
+    ("cpu_system_s", |line| text(line.trial.observed.as_ref().and_then(|observed| observed.system.as_ref()?.system_s))),
+    ("upstream_cpu_s", |line| {
+        text(line.trial.observed.as_ref().and_then(|observed| cpu_s(observed.upstream.as_ref()?)))
+    }),
+    ("steal", |line| text(line.trial.observed.as_ref().and_then(|observed| observed.machine.steal))),
 ];
 
 pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let criteria: Vec<&Criterion> = CRITERIA.iter().filter(|criterion| !criterion.is_searched()).collect();
+    let names = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
     // Writing to memory cannot fail, and all lines are equally long.
-    let _ = writer.write_record(COLUMNS);
-    for (run, judged) in results.runs.iter().zip(&judgement.runs) {
-        let total = run.report.as_ref().map(|report| &report.total);
-        let latency = total.and_then(|total| total.latency.as_ref());
-        let ms = |figure: fn(&Latency) -> Option<f64>| text(latency.and_then(figure));
-        let observed = run.observed.as_ref();
-        let system = observed.and_then(|observed| observed.system.as_ref());
-        let per_request = run.report.as_ref().and_then(|report| cpu_us(system, report));
-        let verdicts: Vec<&str> = judged.verdicts.iter().map(|verdict| verdict.name.as_str()).collect();
-        let _ = writer.write_record([
-            run.id.clone(),
-            run.round.to_string(),
-            run.place.to_string(),
-            run.system.clone(),
-            run.workload.clone(),
-            state(&run.state).to_owned(),
-            judged.used.to_string(),
-            judged.cpu_used.to_string(),
-            verdicts.join(" "),
-            text(total.and_then(|total| total.duration_s)),
-            text(total.and_then(|total| total.rate.requested)),
-            text(total.and_then(|total| total.rate.achieved)),
-            text(total.and_then(|total| total.requests.answered)),
-            text(total.and_then(|total| total.errors.total)),
-            text(total.and_then(|total| total.requests.dropped)),
-            text(latency.and_then(|latency| latency.count)),
-            ms(|latency| latency.min_ms),
-            ms(|latency| latency.mean_ms),
-            ms(|latency| latency.stdev_ms),
-            ms(|latency| latency.max_ms),
-            ms(|latency| latency.p50_ms),
-            ms(|latency| latency.p90_ms),
-            ms(|latency| latency.p95_ms),
-            ms(|latency| latency.p99_ms),
-            ms(|latency| latency.p999_ms),
-            text(total.and_then(|total| total.generator_lag.as_ref()?.p99_ms)),
-            text(system.and_then(|usage| usage.user_s)),
-            text(system.and_then(|usage| usage.system_s)),
-            text(per_request),
-            text(system.and_then(|usage| usage.rss_peak_bytes)),
-            text(observed.and_then(|observed| cpu_s(observed.upstream.as_ref()?))),
-            text(observed.and_then(|observed| observed.machine.steal)),
-        ]);
+    let _ = writer.write_record(names.chain(criteria.iter().map(|criterion| criterion.column())));
+    for (trial, judged) in results.trials.iter().zip(&judgement.trials) {
+        let own = |row: &&crate::results::Row| row.system == trial.system && row.workload == trial.workload;
+        let percentile = judgement.rows.iter().find(own).and_then(|row| row.percentile);
+        let workload = results.workloads.iter().find(|workload| workload.name == trial.workload);
+        let value = |criterion: &&Criterion| {
+            text(workload.and_then(|workload| criterion.of_trial(workload, &Measured { trial, percentile })))
+        };
+        let line = Line { trial, judged };
+        let _ = writer.write_record(COLUMNS.iter().map(|(_, of)| of(&line)).chain(criteria.iter().map(value)));
     }
     writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
@@ -95,14 +80,14 @@ fn text(value: Option<impl ToString>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-pub(super) fn state(state: &RunState) -> &'static str {
+fn state(state: &TrialState) -> &'static str {
     match state {
-        RunState::Planned => "planned",
-        RunState::Starting => "starting",
-        RunState::Warming => "warming",
-        RunState::Measuring => "measuring",
-        RunState::Done => "done",
-        RunState::Failed(_) => "failed",
-        RunState::Aborted(_) => "aborted",
+        TrialState::Planned => "planned",
+        TrialState::Starting => "starting",
+        TrialState::Warming => "warming",
+        TrialState::Measuring => "measuring",
+        TrialState::Done => "done",
+        TrialState::Failed(_) => "failed",
+        TrialState::Aborted(_) => "aborted",
     }
 }

@@ -3,20 +3,18 @@
 use std::fmt::Write;
 
 use super::view::{
-    added, date, findings, headline, highest_rate, interval, is_searched, number, or_dash, part, percent, place, row,
-    score, shown, size, time, us, version,
+    added, criteria, date, figure, findings, headline, interval, number, or_dash, percent, place, row, score, shown,
+    size, tested, time, title, title_of, version,
 };
-use crate::campaign::Results;
-use crate::judgement::Judgement;
+use crate::results::{Judgement, Results};
 
 pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail, here and below.
-    let _ = writeln!(text, "# {}\n", cell(&results.name));
+    let _ = writeln!(text, "# {}\n\n**{}**\n", cell(&results.name), headline(judgement));
     if let Some(description) = &results.description {
         let _ = writeln!(text, "{}\n", description.trim());
     }
-    let _ = writeln!(text, "{}\n", headline(judgement));
     for note in &judgement.notes {
         let _ = writeln!(text, "> {note}\n");
     }
@@ -54,7 +52,7 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     for system in &results.systems {
         let _ = writeln!(text, "- {}: {}", cell(&system.name), cell(&version(system)));
     }
-    let _ = writeln!(text, "\nAgain: `{}`", results.command.replace('`', "'"));
+    let _ = writeln!(text, "\nReproduce: `{}`", results.command.replace('`', "'"));
     text
 }
 
@@ -63,22 +61,28 @@ fn ranking(text: &mut String, judgement: &Judgement) {
         let reference = judgement.reference.as_deref().unwrap_or("direct");
         let _ = writeln!(
             text,
-            "## Ranking\n\nScore: 100 is as costly as `{reference}`; twice the score is half the cost. Intervals hold 95 %.\n"
+            "## Ranking\n\nThe unit of the score, 100, is `{reference}`: {}. Twice the score is half the cost. Estimates with 95 % confidence intervals \
+             (Hodges-Lehmann, signed-rank, n rounds). {}\n",
+            super::UNITS,
+            tested(judgement)
         );
-        let _ = writeln!(text, "| place | gateway | score | first in | tied with |\n|---|---|---|---|---|");
+        let _ =
+            writeln!(text, "| place | gateway | score | n | failed trials | tied with |\n|---|---|---|---|---|---|");
         for place in &judgement.ranking {
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} |",
                 place.place,
                 cell(&place.system),
                 interval(Some(&place.score), score),
-                percent(place.first),
+                place.score.rounds,
+                place.failed,
                 cell(&place.tied_with.join(", ")),
             );
         }
+        let used = judgement.weights.iter().filter(|weight| weight.used > 0.0);
         let weights: Vec<String> =
-            judgement.weights.iter().map(|weight| format!("{} {}", part(weight.part), percent(weight.used))).collect();
+            used.map(|weight| format!("{} {}", title_of(&weight.criterion), percent(weight.used))).collect();
         let _ = writeln!(text, "\nWeights: {}.\n", weights.join(", "));
     }
     if !judgement.unranked.is_empty() {
@@ -92,35 +96,31 @@ fn ranking(text: &mut String, judgement: &Judgement) {
 
 fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload: &str, load: &str) {
     let _ = writeln!(text, "## {}\n\n{}\n", cell(workload), cell(load));
-    let tail = judgement.rows.iter().filter(|row| row.workload == workload).find_map(|row| row.tail);
-    let tail = tail.map_or("tail".to_owned(), |tail| format!("p{}", number(tail.percentile)));
-    let searched = is_searched(judgement.rows.iter().filter(|row| row.workload == workload));
-    let _ = writeln!(
-        text,
-        "| system | place | answers/s | errors | p50, all rounds | {tail} | added | CPU/request | memory |{}\n|---|---|---|---|---|---|---|---|---|{}",
-        if searched { " highest rate |" } else { "" },
-        if searched { "---|" } else { "" },
-    );
+    let rows = || judgement.rows.iter().filter(|row| row.workload == workload);
+    let percentile = rows().find_map(|row| row.percentile);
+    let criteria = criteria(rows());
+    let titles: Vec<String> = criteria.iter().map(|criterion| title(criterion, percentile)).collect();
+    let _ = writeln!(text, "| system | place | errors | p50, all rounds | added | {} |", titles.join(" | "));
+    let _ = writeln!(text, "|---|---|---|---|---|{}", "---|".repeat(titles.len()));
     for system in shown(results, judgement) {
         let Some(row) = row(judgement, &system.name, workload) else { continue };
-        let place = place(judgement, &system.name);
-        let rate = searched.then(|| {
-            let (rate, remark) = highest_rate(results, row, |rate| interval(rate, number));
-            format!(" {} |", remark.map_or(rate.clone(), |remark| format!("{rate}, {remark}")))
-        });
+        let figures: Vec<String> = criteria
+            .iter()
+            .map(|criterion| {
+                let words = |value| criterion.words(value);
+                let (value, remark) = figure(results, row, criterion, |estimate| interval(estimate, words));
+                remark.map_or(value.clone(), |remark| format!("{value}, {remark}"))
+            })
+            .collect();
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |{}",
+            "| {} | {} | {} | {} | {} | {} |",
             cell(&system.name),
-            place.map_or("—".to_owned(), |place| place.place.to_string()),
-            interval(row.rate.as_ref(), number),
+            place(judgement, &system.name).map_or("—".to_owned(), |place| place.place.to_string()),
             or_dash(row.error_rate, percent),
             or_dash(row.latency.as_ref().and_then(|latency| latency.p50_ms), time),
-            interval(row.tail.as_ref().map(|tail| &tail.value_ms), time),
-            interval(row.tail.as_ref().and_then(|tail| tail.added_ms.as_ref()), added),
-            interval(row.cpu_us_per_request.as_ref(), us),
-            interval(row.rss_peak_bytes.as_ref(), size),
-            rate.unwrap_or_default(),
+            interval(row.added_ms.as_ref(), added),
+            figures.join(" | "),
         );
     }
     text.push('\n');
@@ -129,13 +129,10 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
 fn verdicts(text: &mut String, judgement: &Judgement) {
     let all = findings(judgement);
     if all.is_empty() {
-        let _ = writeln!(text, "Nothing was found to be wrong with any row.\n");
+        let _ = writeln!(text, "There are no validity findings.\n");
         return;
     }
-    let _ = writeln!(
-        text,
-        "## What is wrong with what was measured\n\n| systems | workload | verdict | evidence |\n|---|---|---|---|"
-    );
+    let _ = writeln!(text, "## Validity findings\n\n| systems | workload | finding | evidence |\n|---|---|---|---|");
     for finding in all {
         let _ = writeln!(
             text,

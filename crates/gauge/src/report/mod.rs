@@ -15,11 +15,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::campaign::Results;
-use crate::campaign::results::{FORMAT, Run};
-use crate::judgement::{Judgement, RunJudgement};
+use crate::results::Results;
+use crate::results::{FORMAT, Judgement, Trial, TrialJudgement};
 
 pub use raw::{RawError, read_raw};
+
+/// What a score of 100 is, where the baseline is the reference.
+const UNITS: &str =
+    "latency and rate as without a gateway, and as much CPU time for each request as the upstream itself uses";
 
 /// `results.json`.
 #[derive(Serialize)]
@@ -48,16 +51,21 @@ pub fn write(dir: &Path, results: &Results, judgement: &Judgement) -> Result<(),
 
 /// The same with the runs in the order in which [`read_raw`] gives them: what was measured may have been collected in another.
 fn in_order<'r>(results: &'r Results, judgement: &'r Judgement) -> (Cow<'r, Results>, Cow<'r, Judgement>) {
-    let ordered = |a: &Run, b: &Run| raw::order(a, b).is_le();
-    if results.runs.is_sorted_by(ordered) || results.runs.len() != judgement.runs.len() {
+    let ordered = |a: &Trial, b: &Trial| raw::order(a, b).is_le();
+    if results.trials.is_sorted_by(ordered) || results.trials.len() != judgement.trials.len() {
         return (Cow::Borrowed(results), Cow::Borrowed(judgement));
     }
-    let mut pairs: Vec<(Run, RunJudgement)> =
-        results.runs.iter().cloned().zip(judgement.runs.iter().cloned()).collect();
+    let mut pairs: Vec<(Trial, TrialJudgement)> =
+        results.trials.iter().cloned().zip(judgement.trials.iter().cloned()).collect();
     pairs.sort_by(|(a, _), (b, _)| raw::order(a, b));
     let (mut results, mut judgement) = (results.clone(), judgement.clone());
-    (results.runs, judgement.runs) = pairs.into_iter().unzip();
+    (results.trials, judgement.trials) = pairs.into_iter().unzip();
     (Cow::Owned(results), Cow::Owned(judgement))
+}
+
+/// Whether anything is decided, why not and what would help, or who is first.
+pub fn headline(judgement: &Judgement) -> String {
+    view::headline(judgement)
 }
 
 /// `results.json` as text.
@@ -74,7 +82,7 @@ pub fn to_json(results: &Results, judgement: &Judgement) -> String {
 /// What is wrong, with line and column; also for a later format.
 pub fn from_json(text: &str) -> Result<Results, String> {
     let results: Results =
-        serde_json::from_str(text).map_err(|error| format!("these are no results of a campaign: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("not the results of a campaign: {error}"))?;
     if results.format > FORMAT {
         return Err(format!(
             "the results have format {}, and this gauge reads formats up to {FORMAT}: use a later gauge",

@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::campaign::Results;
-use crate::campaign::results::Run;
+use crate::results::Results;
+use crate::results::Trial;
 
 /// Why raw data could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub fn read_raw(dir: &Path) -> Result<Results, RawError> {
     let campaign = raw.join("campaign.json");
     let mut results =
         super::from_json(&text(&campaign)?).map_err(|problem| RawError::Content { path: campaign.clone(), problem })?;
-    results.runs.clear();
+    results.trials.clear();
     let entries = fs::read_dir(&raw).map_err(|error| RawError::Read { path: raw.clone(), error })?;
     for entry in entries {
         let path = entry.map_err(|error| RawError::Read { path: raw.clone(), error })?.path();
@@ -48,19 +48,19 @@ pub fn read_raw(dir: &Path) -> Result<Results, RawError> {
         if !is_json || hidden || path == campaign || path.is_dir() {
             continue;
         }
-        let run: Run = serde_json::from_str(&text(&path)?).map_err(|error| RawError::Content {
+        let run: Trial = serde_json::from_str(&text(&path)?).map_err(|error| RawError::Content {
             path: path.clone(),
-            problem: format!("this is no run of a campaign: {error}"),
+            problem: format!("this is no trial of a campaign: {error}"),
         })?;
-        results.runs.push(run);
+        results.trials.push(run);
     }
-    results.runs.sort_by(order);
+    results.trials.sort_by(order);
     Ok(results)
 }
 
 /// The order of runs: as they were made, which is by round and place, and within a place, which is a system's, by when they began.
-pub(super) fn order(a: &Run, b: &Run) -> Ordering {
-    let key = |run: &Run| (run.round, run.place, run.started_unix_ms);
+pub(super) fn order(a: &Trial, b: &Trial) -> Ordering {
+    let key = |run: &Trial| (run.round, run.place, run.started_unix_ms);
     key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
 }
 

@@ -1,5 +1,5 @@
 use super::view;
-use crate::judgement::{Judgement, Place};
+use crate::results::{Decision, Judgement, Place, Unranked};
 use crate::stats::Estimate;
 
 /// Gateways with their places and those they are tied with.
@@ -8,12 +8,15 @@ fn ranked(all: &[(&str, u32, &[&str])]) -> Judgement {
         place: *place,
         system: (*system).to_owned(),
         score: Estimate::default(),
-        first: 0.0,
+        failed: 0,
         tied_with: tied.iter().map(|system| (*system).to_owned()).collect(),
         parts: Vec::new(),
     };
     Judgement {
-        format: 1,
+        format: 2,
+        decision: Decision { decided: true, ..Decision::default() },
+        left_out: Vec::new(),
+        tested: 0,
         gauge: String::new(),
         reference: None,
         weights: Vec::new(),
@@ -23,9 +26,8 @@ fn ranked(all: &[(&str, u32, &[&str])]) -> Judgement {
         age: None,
         rows: Vec::new(),
         comparisons: Vec::new(),
-        twins: Vec::new(),
-        twins_declared_in_smaller: None,
-        runs: Vec::new(),
+        controls: Vec::new(),
+        trials: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -40,17 +42,39 @@ fn the_headline_claims_no_more_than_was_declared() {
     );
     assert_eq!(
         headline(&[("a", 1, &["c"]), ("b", 2, &[]), ("c", 2, &["a"])]),
-        "a is first: nobody was declared better. No difference to c could be declared."
+        "a is first: no gateway was declared better. No difference to c could be declared."
     );
     assert_eq!(
         headline(&[("a", 1, &["b"]), ("b", 1, &["a"]), ("c", 3, &[])]),
-        "a and b cannot be told apart: no difference between them could be declared. a has the best median of them."
+        "a and b cannot be told apart: no difference between them could be declared. a has the best estimate of them."
     );
     assert_eq!(
         headline(&[("a", 2, &[]), ("b", 2, &[]), ("c", 2, &[])]),
-        "No gateway is first: of each some other one was declared better."
+        "No gateway is first: for each another one was declared better."
     );
-    assert_eq!(headline(&[("a", 1, &[])]), "a is the only gateway that passed the gates.");
+    assert_eq!(headline(&[("a", 1, &[])]), "a is the only gateway here.");
+    let mut alone = ranked(&[("a", 1, &[])]);
+    alone.unranked = vec![Unranked { system: "b".to_owned(), why: vec!["bids: 6 of 10 trials failed".to_owned()] }];
+    assert_eq!(
+        view::headline(&alone),
+        "a is the only gateway with a place; without one: b (bids: 6 of 10 trials failed)."
+    );
+}
+
+#[test]
+fn no_decision_is_said_before_all_else() {
+    let mut judgement = ranked(&[("a", 1, &["b"]), ("b", 1, &["a"])]);
+    judgement.decision = Decision {
+        decided: false,
+        rounds: 4,
+        needed: 6,
+        why: vec!["4 of 10 rounds are valid".to_owned()],
+        help: vec!["an idle machine".to_owned(), "more rounds".to_owned()],
+    };
+    assert_eq!(
+        view::headline(&judgement),
+        "NO DECISION: 4 of 10 rounds are valid. What would help: an idle machine; more rounds."
+    );
 }
 
 #[test]

@@ -1,24 +1,17 @@
 //! What several of the reports show alike: figures in words, systems by name.
 
-use crate::campaign::Results;
-use crate::campaign::results::{Role, Search, System, SystemState};
-use crate::judgement::{Figure, Judgement, Part, Place, Row};
+use crate::criterion::{CRITERIA, Criterion};
+use crate::results::{Judgement, Place, Results, Role, Row, Search, System, SystemState, Verdict};
 use crate::stats::Estimate;
-use crate::verdict::Verdict;
 pub(super) use crate::verdict::words::{number, percent, size, time};
 
-/// Whether a system has runs to show: not a twin, not one that was never run.
+/// Whether a system has trials to show: not a control, not one that was never run.
 pub(super) fn shown<'r>(results: &'r Results, judgement: &Judgement) -> Vec<&'r System> {
     results
         .systems
         .iter()
-        .filter(|system| !matches!(system.role, Role::TwinOf(_)))
-        .filter(|system| {
-            judgement
-                .rows
-                .iter()
-                .any(|row| row.system == system.name && (row.answered > 0 || row.highest_rate.is_some()))
-        })
+        .filter(|system| !matches!(system.role, Role::ControlOf(_)))
+        .filter(|system| judgement.rows.iter().any(|row| row.system == system.name && row.is_measured()))
         .collect()
 }
 
@@ -32,57 +25,78 @@ pub(super) fn place<'j>(judgement: &'j Judgement, system: &str) -> Option<&'j Pl
     judgement.ranking.iter().find(|place| place.system == system)
 }
 
-/// `12.3 (11.9 to 12.8)`.
+/// `12.3 (11.9 to 12.8)`; without an interval, `12.3 (3 rounds)`.
 pub(super) fn interval(estimate: Option<&Estimate>, words: impl Fn(f64) -> String) -> String {
-    match estimate {
-        None => "—".to_owned(),
-        Some(estimate) if estimate.rounds < 2 || estimate.low == estimate.high => words(estimate.median),
-        Some(estimate) => {
-            format!("{} ({})", words(estimate.median), range(estimate, words))
-        }
-    }
+    estimate.map_or("—".to_owned(), |estimate| format!("{} ({})", words(estimate.value), range(estimate, words)))
 }
 
-/// `11.9 to 12.8 ms`: the unit once, where it is the same.
+/// `11.9 to 12.8 ms`: the unit once, where it is the same; how many rounds there are, where they are too few for an interval.
 pub(super) fn range(estimate: &Estimate, words: impl Fn(f64) -> String) -> String {
-    let (low, high) = (words(estimate.low), words(estimate.high));
-    let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
-    match (unit(&low), unit(&high)) {
-        (Some(ours), Some(theirs)) if ours == theirs => format!("{} to {high}", &low[..low.len() - ours.len() - 1]),
-        _ => format!("{low} to {high}"),
+    match (estimate.low.map(&words), estimate.high.map(&words)) {
+        (Some(low), Some(high)) => {
+            let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+            match (unit(&low), unit(&high)) {
+                (Some(ours), Some(theirs)) if ours == theirs => {
+                    format!("{} to {high}", &low[..low.len() - ours.len() - 1])
+                }
+                _ => format!("{low} to {high}"),
+            }
+        }
+        (Some(low), None) => format!("{low} or more"),
+        (None, Some(high)) => format!("{high} or less"),
+        (None, None) if estimate.rounds == 1 => "1 round".to_owned(),
+        (None, None) => format!("{} rounds", estimate.rounds),
     }
 }
 
-/// Whether the highest rate of some system was looked for.
-pub(super) fn is_searched<'j>(rows: impl IntoIterator<Item = &'j Row>) -> bool {
-    rows.into_iter().any(|row| row.highest_rate.is_some() || row.search_failed.is_some())
+/// The criteria that some row of a workload has.
+pub(super) fn criteria<'j>(rows: impl Iterator<Item = &'j Row> + Clone) -> Vec<&'static Criterion> {
+    let searched = |row: &Row, criterion: &Criterion| criterion.is_searched() && row.search_failed.is_some();
+    let has = |criterion: &&Criterion| {
+        rows.clone().any(|row| row.figure(criterion.name).is_some() || searched(row, criterion))
+    };
+    CRITERIA.iter().filter(has).collect()
 }
 
-/// The highest rate of a system under a workload, and a remark where not every search found one.
-pub(super) fn highest_rate(
+/// A criterion's title, with the percentile where it is one.
+pub(super) fn title(criterion: &Criterion, percentile: Option<f64>) -> String {
+    match percentile.filter(|_| criterion.name.ends_with("latency")) {
+        Some(percentile) => format!("p{} {}", number(percentile), criterion.title),
+        None => criterion.title.to_owned(),
+    }
+}
+
+/// A criterion's title, by its name.
+pub(super) fn title_of(name: &str) -> &str {
+    Criterion::named(name).map_or(name, |criterion| criterion.title)
+}
+
+/// What a criterion of a row is, and a remark where not every search found a rate.
+pub(super) fn figure(
     results: &Results,
     row: &Row,
+    criterion: &Criterion,
     interval: impl Fn(Option<&Estimate>) -> String,
 ) -> (String, Option<String>) {
-    match (&row.highest_rate, &row.search_failed) {
-        (None, Some(_)) => ("none".to_owned(), None),
-        (rate, None) => (interval(rate.as_ref()), None),
-        (Some(rate), Some(_)) => {
-            let of_row = |search: &&Search| search.system == row.system && search.workload == row.workload;
-            let all = results.searches.iter().filter(of_row).count();
-            (interval(Some(rate)), Some(format!("found in {} of {all} searches", rate.rounds)))
-        }
+    let estimate = row.figure(criterion.name);
+    if !criterion.is_searched() || row.search_failed.is_none() {
+        return (interval(estimate), None);
     }
+    let own = |search: &&Search| search.system == row.system && search.workload == row.workload;
+    let (all, found) = results
+        .searches
+        .iter()
+        .filter(own)
+        .fold((0, 0), |(all, found), search| (all + 1, found + usize::from(search.highest.is_some())));
+    if found == 0 {
+        return ("none".to_owned(), None);
+    }
+    (interval(estimate), Some(format!("found in {found} of {all} searches")))
 }
 
 /// A figure or a dash.
 pub(super) fn or_dash(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "—".to_owned(), words)
-}
-
-/// `14.2 us`.
-pub(super) fn us(us: f64) -> String {
-    time(us / 1e3)
 }
 
 /// A score: a tenth is finer than any interval.
@@ -98,28 +112,6 @@ pub(super) fn added(ms: f64) -> String {
 /// `1.42 x`.
 pub(super) fn times(ratio: f64) -> String {
     if ratio >= 100.0 { format!("{} ×", number(ratio)) } else { format!("{ratio:.2} ×") }
-}
-
-/// A part of the score in words.
-pub(super) fn part(part: Part) -> &'static str {
-    match part {
-        Part::SloRate => "rate within objective",
-        Part::AddedLatency => "response time",
-        Part::CpuPerRequest => "CPU per request",
-        Part::Memory => "memory",
-    }
-}
-
-/// A figure of a comparison in words.
-pub(super) fn figure(figure: Figure) -> &'static str {
-    match figure {
-        Figure::Rate => "requests per second",
-        Figure::Latency => "response time",
-        Figure::CpuPerRequest => "CPU per request",
-        Figure::Memory => "memory",
-        Figure::SloRate => "highest rate within the objective",
-        Figure::Score => "the cost behind the score",
-    }
 }
 
 /// What a system is and which version.
@@ -139,7 +131,7 @@ pub(super) fn version(system: &System) -> String {
 pub(super) fn not_run(system: &System) -> Option<&str> {
     match &system.state {
         SystemState::NotHere(why) | SystemState::Failed(why) => Some(why),
-        SystemState::Ready | SystemState::NotAttested => None,
+        SystemState::Ready | SystemState::NotConforming => None,
     }
 }
 
@@ -158,31 +150,60 @@ pub(super) fn date(unix_ms: u64) -> String {
     format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60)
 }
 
-/// The headline: who is first, and whether that is more than chance.
+/// The headline: whether anything is decided, and then who is first.
 pub(super) fn headline(judgement: &Judgement) -> String {
+    if !judgement.decision.decided {
+        let mut text = format!("NO DECISION: {}.", judgement.decision.why.join("; "));
+        if !judgement.decision.help.is_empty() {
+            text.push_str(&format!(" What would help: {}.", judgement.decision.help.join("; ")));
+        }
+        return text;
+    }
     let Some(first) = judgement.ranking.first() else {
-        return "No gateway is ranked; why is said of each below.".to_owned();
+        return "No gateway is ranked; the reason for each is below.".to_owned();
     };
     let top: Vec<&str> =
         judgement.ranking.iter().filter(|place| place.place == 1).map(|place| place.system.as_str()).collect();
     match top.as_slice() {
-        [only] if judgement.ranking.len() == 1 => format!("{only} is the only gateway that passed the gates."),
+        [only] if judgement.ranking.len() == 1 => match judgement.unranked.as_slice() {
+            [] => format!("{only} is the only gateway here."),
+            others => {
+                let why: Vec<String> = others
+                    .iter()
+                    .map(|other| format!("{} ({})", other.system, other.why.first().map_or("", String::as_str)))
+                    .collect();
+                format!("{only} is the only gateway with a place; without one: {}.", why.join("; "))
+            }
+        },
         [only] if first.tied_with.is_empty() => {
             format!("{only} is first, and the difference to every other gateway is more than chance.")
         }
-        // Who is tied with the first may still be declared dearer than another.
+        // A gateway that is tied with the first may still be declared worse than another.
         [only] => {
             let tied: Vec<&str> = first.tied_with.iter().map(String::as_str).collect();
-            format!("{only} is first: nobody was declared better. No difference to {} could be declared.", list(&tied))
+            format!(
+                "{only} is first: no gateway was declared better. No difference to {} could be declared.",
+                list(&tied)
+            )
         }
-        // Pairs are compared by themselves, and may go round in a ring.
-        [] => "No gateway is first: of each some other one was declared better.".to_owned(),
+        // Pairs are compared by themselves, and may form a ring.
+        [] => "No gateway is first: for each another one was declared better.".to_owned(),
         several => format!(
-            "{} cannot be told apart: no difference between them could be declared. {} has the best median of them.",
+            "{} cannot be told apart: no difference between them could be declared. {} has the best estimate of them.",
             list(several),
             first.system
         ),
     }
+}
+
+/// How many comparisons were made, and of how many differences one may be chance.
+pub(super) fn tested(judgement: &Judgement) -> String {
+    let declared = judgement.comparisons.iter().filter(|comparison| comparison.result.declared).count();
+    format!(
+        "{} comparisons were tested together, and {declared} differences are declared; at most 5 % of the declared ones are expected to be chance \
+         (Benjamini-Hochberg).",
+        judgement.tested
+    )
 }
 
 /// `a, b and c`.
@@ -194,7 +215,7 @@ pub(super) fn list(names: &[&str]) -> String {
     }
 }
 
-/// A verdict, and whom it is about: what is wrong with a whole round is said once, not of every system.
+/// A validity finding and the systems that it is about: what is wrong with a whole round is said once, not for every system.
 pub(super) struct Finding<'j> {
     pub(super) systems: Vec<&'j str>,
     pub(super) workload: &'j str,

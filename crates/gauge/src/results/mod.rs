@@ -1,140 +1,414 @@
-//! Results of other load generators, read into [`Report`]. What a tool does not say stays null.
+//! The data model: what a campaign measured ([`Results`]) and what follows from it ([`Judgement`]). It is stored and exchanged; it computes nothing, and
+//! knows none of the modules that measure, judge or report.
+//!
+//! A campaign has rounds. In each round every system (each gateway, the controls, and the baseline without a gateway, `direct`) runs every workload
+//! once, in an order that changes. A [`Trial`] is one system under one workload in one round, with what the generator measured
+//! ([`crate::load::Report`]) and what was observed of the processes and the machine meanwhile ([`Observed`]).
+//!
+//! On disk: `raw/campaign.json` is [`Results`] with `trials` empty, and each trial is a file of its own, `raw/ID.json`, written once and never
+//! changed, so that a killed campaign loses none that ended. `results.json` is all of it in one document, with the judgement; that can be made again
+//! from `raw/` alone.
+//!
+//! What was not measured is `null`, never 0. Times end in `_s`, `_ms` or `_unix_ms`, sizes in `_bytes`, and shares run from 0 to 1.
 
-mod ab;
-mod hey;
-mod jmeter;
-mod k6;
-mod oha;
-mod text;
-mod vegeta;
-mod wrk;
+mod judgement;
 
-use std::fmt;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::load::Report;
+pub use judgement::*;
 
-/// A form of results that is understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// The JSON of `gauge load --json`.
-    Gauge,
-    /// What wrk (or wrk2) prints.
-    Wrk,
-    /// What hey prints.
-    Hey,
-    /// What hey prints with `-o csv`.
-    HeyCsv,
-    /// What ab prints.
-    Ab,
-    /// k6: `--summary-export`, or the object that `handleSummary` gets.
-    K6,
-    /// vegeta: `report -type=json`.
-    Vegeta,
-    /// oha: `--output-format json`.
-    Oha,
-    /// JMeter: a results file (JTL) in CSV, one sample a line.
-    Jtl,
-    /// JMeter: the table of its Aggregate Report or Summary Report in CSV.
-    JmeterTable,
+/// Version of the JSON. It changes when a field changes its name or meaning; a new field does not change it. Format 1, which has other names for trials,
+/// controls and conformance, is still read.
+pub const FORMAT: u32 = 2;
+
+/// A campaign and all that it measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Name of the evaluation.
+    pub name: String,
+    /// What it is about, in the evaluation's own words.
+    pub description: Option<String>,
+    /// Version of the program that measured.
+    pub gauge: String,
+    /// The command line that does it again.
+    pub command: String,
+    /// The evaluation file as it was read.
+    pub evaluation: String,
+    /// When the campaign began.
+    pub started_unix_ms: u64,
+    /// When it ended; null while it runs, and when it was killed.
+    pub ended_unix_ms: Option<u64>,
+    /// A first look (`--quick`): fewer and shorter rounds than the evaluation asks for.
+    pub quick: bool,
+    /// Rounds that the plan holds.
+    pub rounds: u32,
+    /// What must hold for a rate to count as carried.
+    pub slo: Option<Slo>,
+    /// The system whose figures are the unit of the score; null: the lane without a gateway.
+    #[serde(default)]
+    pub reference: Option<String>,
+    /// Weights of the criteria by their names, where the evaluation sets its own.
+    #[serde(default)]
+    pub weights: BTreeMap<String, f64>,
+    /// Fingerprints of what the evaluation names: its API, files and programs, by what they are to people. A campaign goes on only with the same
+    /// ones; empty in campaigns of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
+    /// Where it was measured.
+    pub environment: Environment,
+    /// The systems, in the order of the evaluation.
+    pub systems: Vec<System>,
+    /// The workloads, in the order of the evaluation.
+    pub workloads: Vec<WorkloadPlan>,
+    /// Every trial, in the order in which they were made.
+    #[serde(alias = "runs")]
+    pub trials: Vec<Trial>,
+    /// Highest rates that met the SLO, one for each system and searched workload.
+    pub searches: Vec<Search>,
 }
 
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Format::Gauge => "gauge",
-            Format::Wrk => "wrk",
-            Format::Hey => "hey",
-            Format::HeyCsv => "hey, CSV",
-            Format::Ab => "ab",
-            Format::K6 => "k6 summary",
-            Format::Vegeta => "vegeta report",
-            Format::Oha => "oha",
-            Format::Jtl => "JMeter results (JTL)",
-            Format::JmeterTable => "JMeter table",
-        })
-    }
+/// A service level objective.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slo {
+    /// Half of the answers come within this.
+    pub p50_ms: Option<f64>,
+    /// 95 % of the answers come within this.
+    pub p95_ms: Option<f64>,
+    /// 99 % of the answers come within this.
+    pub p99_ms: Option<f64>,
+    /// Largest share of requests that may go wrong.
+    pub errors: Option<f64>,
 }
 
-/// Why results could not be read.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// None of the forms.
-    #[error(
-        "this is no result that gauge reads (its own JSON, wrk, hey, ab, k6 summary JSON, vegeta report JSON, oha JSON, JMeter CSV)"
-    )]
-    Unknown,
-    /// One of the forms, and not whole.
-    #[error("this looks like {format}, but {problem}")]
-    Broken {
-        /// What it looks like.
-        format: Format,
-        /// What is missing or wrong.
-        problem: String,
-    },
+/// Where and on what a campaign ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Name of the host.
+    pub host: Option<String>,
+    /// Operating system and kernel.
+    pub system: Option<String>,
+    /// Name of the processor.
+    pub processor: Option<String>,
+    /// Logical processors of the machine.
+    pub cpus: Option<u32>,
+    /// Memory of the machine.
+    pub memory_bytes: Option<u64>,
+    /// Congestion control of TCP on the machine, as Linux names it: `cubic`, `bbr`.
+    pub congestion_control: Option<String>,
+    /// Which processors each part was given: `system`, `upstream`, `generator`; empty when nothing was pinned.
+    pub pinned: BTreeMap<String, Vec<u32>>,
+    /// How the caps of `hardware` were enforced: `cgroup`, `affinity`, `none`.
+    pub caps: Option<String>,
+    /// Processors and memory that `hardware` gives to a system.
+    pub hardware_cpus: Option<u32>,
+    /// See `hardware_cpus`.
+    pub hardware_memory_bytes: Option<u64>,
+    /// Where systems ran: `local`, `ssh user@host`.
+    pub deploy: String,
+    /// Versions of what took part besides the systems: generators, the backend.
+    pub versions: BTreeMap<String, String>,
+    /// Commit of the checkout, when there is one.
+    pub commit: Option<String>,
 }
 
-impl Format {
-    fn broken(self, problem: impl fmt::Display) -> ReadError {
-        ReadError::Broken { format: self, problem: problem.to_string() }
-    }
+/// One thing that is compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct System {
+    /// Unique: `direct`, a gateway's name, or a name that the evaluation gives (a variant of a gateway).
+    pub name: String,
+    /// What it is compared as.
+    pub role: Role,
+    /// Name of the gateway adapter; null for `direct`.
+    pub gateway: Option<String>,
+    /// Version as the program says it.
+    pub version: Option<String>,
+    /// Whether it could be measured.
+    pub state: SystemState,
+    /// The configuration files made for it.
+    pub configuration: Vec<ConfigurationFile>,
+    /// The command that started it.
+    pub command: Vec<String>,
+    /// Whether its responses are those of the baseline.
+    #[serde(alias = "attestation")]
+    pub conformance: Option<Conformance>,
 }
 
-/// Tells which form a text has.
-pub fn sniff(text: &str) -> Option<Format> {
-    let start = text.trim_start_matches('\u{feff}').trim_start();
-    if start.starts_with('{') {
-        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(start).ok()?;
-        return [
-            ("generator", Format::Gauge),
-            ("metrics", Format::K6),
-            ("latencies", Format::Vegeta),
-            ("latencyPercentiles", Format::Oha),
-        ]
-        .into_iter()
-        .find_map(|(key, format)| object.contains_key(key).then_some(format));
-    }
-    let first = start.lines().next().unwrap_or_default();
-    if first.starts_with("response-time,") {
-        return Some(Format::HeyCsv);
-    }
-    if first.contains(',') && first.contains("timeStamp") && first.contains("elapsed") {
-        return Some(Format::Jtl);
-    }
-    if first.contains(',') && first.contains("Label") && first.contains("# Samples") {
-        return Some(Format::JmeterTable);
-    }
-    if start.contains("This is ApacheBench") {
-        return Some(Format::Ab);
-    }
-    if start.contains("Summary:") && start.contains("Requests/sec:") && start.contains("Slowest:") {
-        return Some(Format::Hey);
-    }
-    if start.contains("Running ") && start.contains(" test @ ") {
-        return Some(Format::Wrk);
-    }
-    None
+/// What a system is compared as.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The upstream itself, without a gateway.
+    Direct,
+    /// A gateway.
+    Gateway,
+    /// The A/A control of the named system: the same once more. What the two differ by is noise. Never ranked.
+    #[serde(alias = "twin_of")]
+    ControlOf(String),
 }
 
-/// Reads results in any of the forms.
-///
-/// # Errors
-/// When the text has none of the forms, or is not whole.
-pub fn read(text: &str) -> Result<Report, ReadError> {
-    let text = text.trim_start_matches('\u{feff}');
-    let format = sniff(text).ok_or(ReadError::Unknown)?;
-    match format {
-        Format::Gauge => Report::from_json(text).map_err(|error| format.broken(error)),
-        Format::Wrk => wrk::read(text),
-        Format::Hey => hey::read(text),
-        Format::HeyCsv => hey::read_csv(text),
-        Format::Ab => ab::read(text),
-        Format::K6 => k6::read(text),
-        Format::Vegeta => vegeta::read(text),
-        Format::Oha => oha::read(text),
-        Format::Jtl => jmeter::read_jtl(text),
-        Format::JmeterTable => jmeter::read_table(text),
-    }
+/// Whether a system could be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemState {
+    /// It was measured (its runs say how that went).
+    Ready,
+    /// Its program is not on the machine: configured, not run here.
+    NotHere(String),
+    /// Its configuration could not be made or it did not start; why.
+    Failed(String),
+    /// Its responses are not those of the baseline: shown with the differences, not ranked.
+    #[serde(alias = "not_attested")]
+    NotConforming,
 }
 
-#[cfg(test)]
-mod tests;
+/// A file of a system's configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigurationFile {
+    /// Below the system's directory.
+    pub path: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// Comparison of a system's answers with those of `direct`, before the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conformance {
+    /// Operations compared.
+    pub operations: Vec<String>,
+    /// What differs; empty when the system passes.
+    pub differences: Vec<Difference>,
+}
+
+/// Something that a system does otherwise than it must.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Which operation, or `unknown path`.
+    pub operation: String,
+    /// `status`, `header NAME`, `body POINTER`, `forwarded NAME`, `treatment`.
+    pub what: String,
+    /// What `direct` answered, or what is required.
+    pub expected: String,
+    /// What the system answered.
+    pub found: String,
+}
+
+/// A workload as it was planned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadPlan {
+    /// Unique in the evaluation.
+    pub name: String,
+    /// Names of its operations.
+    pub operations: Vec<String>,
+    /// `gauge`, `wrk`, `hey`, `k6`, `jmeter`.
+    pub generator: String,
+    /// The load: users and iterations, or a rate and a duration, as in the evaluation.
+    pub load: String,
+    /// Weight in the score; all weights together need not be 1.
+    pub weight: f64,
+    /// The same in figures, as far as the plan states them.
+    #[serde(default)]
+    pub planned: Planned,
+    /// What must be seen of the treatment for the run to count, such as a cache that is on in one lane and off in the other.
+    pub treatment: Option<Treatment>,
+}
+
+/// What a plan states of a load. What it leaves open is null.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Users of a closed loop, or connections of an open one; the mean where it changes.
+    pub concurrency: Option<f64>,
+    /// Requests per second of an open loop; the mean where it changes.
+    pub rate: Option<f64>,
+    /// Seconds that a user of a closed loop thinks between two requests, the mean.
+    pub think_s: Option<f64>,
+    /// Seconds of measured load.
+    pub duration_s: Option<f64>,
+    /// Requests of all users together.
+    pub requests: Option<u64>,
+}
+
+/// What a workload is meant to bring about in a system, and how that is seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Treatment {
+    /// In words: `cache on`.
+    pub name: String,
+    /// The header of the answers that shows it: `x-cache`.
+    pub header: Option<String>,
+    /// The value that it must have: `HIT`.
+    pub value: Option<String>,
+    /// Least share of the answers that must show it.
+    pub at_least: Option<f64>,
+    /// Largest share of the answers that may show it.
+    pub at_most: Option<f64>,
+}
+
+/// One system under one workload in one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Unique, and a file name: `r03-weir.retrieve`.
+    pub id: String,
+    /// From 1.
+    pub round: u32,
+    /// Its place in the round's order, from 0.
+    pub place: u32,
+    /// [`System::name`].
+    pub system: String,
+    /// [`WorkloadPlan::name`].
+    pub workload: String,
+    /// How it ended.
+    pub state: TrialState,
+    /// When it began.
+    pub started_unix_ms: Option<u64>,
+    /// What the generator measured.
+    pub report: Option<Report>,
+    /// What was seen of the machine and the processes from the first to the last measured request.
+    pub observed: Option<Observed>,
+    /// What must be seen in this run: what its system (a variant of a gateway) asks for, else its workload.
+    #[serde(default)]
+    pub treatment: Option<Treatment>,
+    /// Share of responses that showed the treatment.
+    pub treated: Option<f64>,
+    /// Why earlier attempts were repeated: the conditions of the machine or the generator that they did not meet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<String>,
+}
+
+/// The states of a run. It goes from `planned` through `starting`, `warming` and `measuring` to one of the other three.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialState {
+    /// Not begun.
+    Planned,
+    /// The system is being started.
+    Starting,
+    /// Load that does not count.
+    Warming,
+    /// Load that counts.
+    Measuring,
+    /// It ran to its end. Whether its figures may be believed is the verdicts' business.
+    Done,
+    /// The system or the generator failed; why.
+    Failed(String),
+    /// It was stopped from outside (Ctrl-C, a killed process); why.
+    Aborted(String),
+}
+
+/// What was seen while a run was measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// Seconds observed.
+    pub duration_s: f64,
+    /// All processes of the system under test; null for `direct`.
+    pub system: Option<Usage>,
+    /// All processes of the upstream.
+    pub upstream: Option<Usage>,
+    /// The generator's process.
+    pub generator: Option<Usage>,
+    /// The machine.
+    pub machine: Machine,
+}
+
+/// What processes used, all of a part together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user_s: Option<f64>,
+    /// CPU time in the kernel.
+    pub system_s: Option<f64>,
+    /// Proportional memory (PSS: shared pages divided among those who share them) at its highest; null where the kernel did not say.
+    #[serde(default)]
+    pub pss_peak_bytes: Option<u64>,
+    /// Resident memory at its highest: the sum over the processes, in which shared pages count for each.
+    pub rss_peak_bytes: Option<u64>,
+    /// Resident memory, mean over the samples.
+    pub rss_mean_bytes: Option<u64>,
+    /// Context switches because the process waited.
+    pub voluntary_switches: Option<u64>,
+    /// Context switches because its time was up.
+    pub involuntary_switches: Option<u64>,
+    /// Processes, the most seen.
+    pub processes: Option<u32>,
+    /// Threads, the most seen.
+    pub threads: Option<u32>,
+    /// Open file descriptors, the most seen.
+    pub descriptors: Option<u32>,
+    /// Processors it could use.
+    pub cpus: Option<u32>,
+    /// One sample a second, or so.
+    pub samples: Vec<Sample>,
+}
+
+/// A part's use at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the measuring began.
+    pub at_s: f64,
+    /// CPU time since the sample before, over the time since then: 1 is one processor.
+    pub cpu: f64,
+    /// Resident memory.
+    pub rss_bytes: u64,
+}
+
+/// The machine during a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Share of the processors' time that the host gave to others, all processors together.
+    pub steal: Option<f64>,
+    /// The same of each processor.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub steal_by_cpu: BTreeMap<u32, f64>,
+    /// Times that a limit on processor time (a quota of a control group) or the heat of a processor held something up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<u64>,
+    /// Frequency of the processors at the end, the mean, where the kernel says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mhz: Option<f64>,
+    /// Share of the processors' time that was used by anything.
+    pub busy: Option<f64>,
+    /// Load average of the last minute at the end.
+    pub load1: Option<f64>,
+}
+
+/// A search for the highest rate that meets the SLO.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// [`System::name`].
+    pub system: String,
+    /// [`WorkloadPlan::name`].
+    pub workload: String,
+    /// From 1: a search is repeated as runs are.
+    pub round: u32,
+    /// What was tried, in order.
+    pub points: Vec<Point>,
+    /// The highest rate that met the SLO when it was confirmed, requests per second.
+    pub highest: Option<f64>,
+    /// Why there is no `highest`, where that is the system's doing: it counts against it.
+    pub failed: Option<String>,
+    /// Why there is no `highest`, where that is the machine's or the generator's doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+}
+
+/// One rate of a search or of a curve of latency against rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Requests per second asked for.
+    pub rate: f64,
+    /// Whether the SLO was met.
+    pub met: bool,
+    /// A second look at a rate that had met it.
+    pub confirmation: bool,
+    /// Why it says nothing of the system: a condition of the machine or the generator that was not met, also when repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+    /// What was measured.
+    pub report: Report,
+    /// CPU time of the system per response, seconds.
+    pub cpu_per_request_s: Option<f64>,
+}

@@ -1,116 +1,127 @@
-//! Statistics over rounds. Campaigns have few rounds (ten), noise with heavy tails, and machines that drift; so everything here is by ranks and by drawing
-//! again, nothing assumes a shape, and all ratios are of two systems in the same round.
+//! Statistics over rounds. There is one estimand and one method: the Hodges-Lehmann estimate over rounds, with the exact interval and the exact
+//! p value of Wilcoxon's signed-rank test, and the Benjamini-Hochberg procedure over all that is tested together.
 //!
-//! - A figure is the median over rounds, its interval the 2.5th to the 97.5th percentile of the medians of 2,000 draws of the rounds with
-//!   replacement (the percentile bootstrap; Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13).
-//! - A difference is declared by [`compare`], which is built so that it is wrong in no more than 5 % of the cases also for few rounds.
-//! - Random numbers come from a fixed seed and a generator of our own: the same rounds give the same figures for ever.
+//! - J. L. Hodges and E. L. Lehmann, "Estimates of location based on rank tests", 1963: the median of the means of all pairs of values, each value
+//!   paired with itself too (Walsh averages). It assumes symmetry about the centre, no other shape; a tenth of wild values moves it little.
+//! - The interval is the range of the Walsh averages that the signed-rank test would not reject (M. Hollander and D. A. Wolfe, "Nonparametric
+//!   statistical methods", 1999, section 3.4), so estimate, interval and test cannot contradict each other by method.
+//! - Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", 1995.
 
-mod draw;
-mod paired;
+mod random;
 mod signed_rank;
 
 use serde::{Deserialize, Serialize};
 
-pub use draw::{Draws, Random};
-pub use paired::{MIN_ROUNDS, SIGNIFICANCE, compare, declared_in_smaller, guard};
-pub use signed_rank::signed_rank_p;
+pub use random::Random;
+pub use signed_rank::{critical, signed_rank_p};
 
-/// Draws behind an interval: its ends then move by less than a tenth of its width from seed to seed.
-pub const DRAWS: usize = 2_000;
+/// Fewer rounds cannot declare a difference, and have no 95 % interval: with five, even five values on the same side of 0 are chance in 2 of 32 cases.
+pub const MIN_ROUNDS: usize = 6;
 
-/// Seed of everything drawn.
-pub const SEED: u64 = 0x5eed_0f61_7567_6531;
+/// Share of the declared differences that may be none (Benjamini-Hochberg), and the share that an interval may miss.
+pub const SIGNIFICANCE: f64 = 0.05;
 
-/// A figure over rounds: the median, with an interval that holds 95 %.
+/// A value worse than any measured one, on the logarithmic scale: a trial that failed. Two of them differ by 0.
+pub const WORST: f64 = 1e9;
+
+/// Beyond this, a logarithm stands for a failed trial and is no figure.
+const BOUND: f64 = 1e8;
+
+/// An estimate over rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Median over the rounds.
-    pub median: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// Rounds. With one, both ends are the median: nothing is known of its spread.
+    /// The Hodges-Lehmann estimate.
+    pub value: f64,
+    /// Lower end of the 95 % confidence interval (signed-rank); null with fewer rounds than [`MIN_ROUNDS`], and where it has no bound.
+    pub low: Option<f64>,
+    /// Upper end, likewise.
+    pub high: Option<f64>,
+    /// Rounds (n).
     pub rounds: u32,
 }
 
-/// Two systems, by the ratios of a figure in the same rounds.
+/// Two systems, by the ratio of a criterion in the same rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The first over the second: median, with its interval.
+    /// Cost of the first over that of the second: below 1, the first is better.
     pub ratio: Estimate,
-    /// How probable such ratios are when there is no difference.
-    pub p: f64,
-    /// The ratio that the A/A twin reached without a difference; one below it is not declared. 1: no twin.
-    pub guard: f64,
-    /// Whether there is a difference.
+    /// How probable such ratios are when there is no difference: exact, two-sided; null where there are too few rounds to test.
+    pub p: Option<f64>,
+    /// Whether the difference is declared, among all that are tested together.
     pub declared: bool,
 }
 
 impl Estimate {
-    /// Of one value for each round; null for none, or for values that are no numbers.
+    /// Of one value for each round, on the scale on which they are symmetric; null for none, and where failed trials decide.
     pub fn of(values: &[f64]) -> Option<Self> {
-        if values.iter().any(|value| !value.is_finite()) {
+        if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
             return None;
         }
-        let middle = median(values)?;
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let mut random = Random::new(SEED);
-        let mut times = vec![0; sorted.len()];
-        let draw = |_| {
-            times.fill(0);
-            for _ in 0..sorted.len() {
-                times[random.below(sorted.len())] += 1;
-            }
-            median_of_counted(sorted.iter().copied().zip(times.iter().copied()))
+        let mut means = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
+        for (index, value) in values.iter().enumerate() {
+            means.extend(values[index..].iter().map(|other| value.midpoint(*other)));
+        }
+        means.sort_unstable_by(f64::total_cmp);
+        let bounded = |value: f64| Some(value).filter(|value| value.abs() < BOUND);
+        let value = bounded(middle(&means))?;
+        let (low, high) = match critical(values.len()) {
+            Some(cut) => (bounded(means[cut]), bounded(means[means.len() - 1 - cut])),
+            None => (None, None),
         };
-        let mut medians: Vec<f64> = (0..DRAWS).filter_map(draw).collect();
-        let (low, high) = interval(&mut medians)?;
-        Some(Estimate { median: middle, low, high, rounds: u32::try_from(values.len()).unwrap_or(u32::MAX) })
+        Some(Estimate { value, low, high, rounds: u32::try_from(values.len()).unwrap_or(u32::MAX) })
+    }
+
+    /// Of positive values, by their logarithms.
+    pub fn of_positive(values: &[f64]) -> Option<Self> {
+        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        Estimate::of(&logs).map(|logs| logs.map(f64::exp))
     }
 
     /// The same on another scale, which may fall: the ends then change places.
     #[must_use]
     pub fn map(self, scale: impl Fn(f64) -> f64) -> Self {
-        let (median, low, high) = (scale(self.median), scale(self.low), scale(self.high));
-        Estimate { median, low: low.min(high), high: low.max(high), rounds: self.rounds }
+        let (low, high) = (self.low.map(&scale), self.high.map(&scale));
+        let falls = scale(1.0) < scale(0.0);
+        let (low, high) = if falls { (high, low) } else { (low, high) };
+        Estimate { value: scale(self.value), low, high, rounds: self.rounds }
     }
+}
+
+impl Comparison {
+    /// Of the differences of logarithms of cost, one for each round, a failed trial as [`WORST`]; not yet declared: see [`declare`]. Null for no
+    /// round, and where one of the two failed in so many that there is no ratio.
+    pub fn of(differences: &[f64]) -> Option<Self> {
+        let ratio = Estimate::of(differences)?.map(f64::exp);
+        let p = (differences.len() >= MIN_ROUNDS).then(|| signed_rank_p(differences));
+        Some(Comparison { ratio, p, declared: false })
+    }
+}
+
+/// Declares differences among all that are tested together, so that at most [`SIGNIFICANCE`] of the declared ones are expected to be none; the number of
+/// comparisons that were tested.
+pub fn declare<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>) -> u32 {
+    let mut tested: Vec<(f64, &mut Comparison)> =
+        comparisons.into_iter().filter_map(|comparison| Some((comparison.p?, comparison))).collect();
+    tested.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let count = tested.len();
+    let within =
+        |(rank, (p, _)): &(usize, &(f64, &mut Comparison))| *p <= SIGNIFICANCE * (*rank + 1) as f64 / count as f64;
+    let declared = tested.iter().enumerate().rfind(within).map_or(0, |(rank, _)| rank + 1);
+    tested.into_iter().take(declared).for_each(|(_, comparison)| comparison.declared = true);
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// The middle value, or the mean of the two in the middle; null for none.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    median_of_counted(sorted.into_iter().map(|value| (value, 1)))
+    (!sorted.is_empty()).then(|| middle(&sorted))
 }
 
-/// [`median`] of values in ascending order, each with how often it is there. Draws are taken so: to count is quicker than to sort.
-pub fn median_of_counted(counted: impl Iterator<Item = (f64, u32)> + Clone) -> Option<f64> {
-    let total: u32 = counted.clone().map(|(_, times)| times).sum();
-    let mut passed = 0;
-    let mut lower = None;
-    for (value, times) in counted {
-        passed += times;
-        if lower.is_none() && passed * 2 >= total && passed > 0 {
-            lower = Some(value);
-        }
-        if passed * 2 > total {
-            return lower.map(|lower| (lower + value) / 2.0);
-        }
-    }
-    None
-}
-
-/// The 2.5th and the 97.5th percentile of drawn statistics.
-pub fn interval(drawn: &mut [f64]) -> Option<(f64, f64)> {
-    if drawn.is_empty() {
-        return None;
-    }
-    drawn.sort_unstable_by(f64::total_cmp);
-    let at = |share: f64| drawn[((share * drawn.len() as f64).ceil() as usize).clamp(1, drawn.len()) - 1];
-    Some((at(0.025), at(0.975)))
+/// Of sorted values.
+fn middle(sorted: &[f64]) -> f64 {
+    let (lower, upper) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    lower.midpoint(upper)
 }
 
 #[cfg(test)]

@@ -19,24 +19,49 @@ fn the_generator_is_the_published_one() {
     assert_eq!(random.bits(), 3_203_168_211_198_807_973);
 }
 
+/// By hand: the Walsh averages of 1, 2, 6 are 1, 1.5, 2, 3.5, 4, 6; their median is 2.75.
 #[test]
-fn an_estimate_is_the_same_every_time_and_holds_its_median() {
-    let values = [1.0, 1.1, 0.9, 1.3, 1.05, 0.97, 1.2, 1.0, 1.01, 0.99];
-    let estimate = Estimate::of(&values).expect("an estimate");
-    assert_eq!(Estimate::of(&values), Some(estimate));
-    close(estimate.median, 1.005);
-    assert!(0.9 <= estimate.low && estimate.low <= estimate.median, "{estimate:?}");
-    assert!(estimate.median <= estimate.high && estimate.high <= 1.3, "{estimate:?}");
-    assert_eq!(estimate.rounds, 10);
+fn the_hodges_lehmann_estimate_by_hand() {
+    let estimate = Estimate::of(&[6.0, 1.0, 2.0]).expect("an estimate");
+    assert_eq!(estimate, Estimate { value: 2.75, low: None, high: None, rounds: 3 });
+    // Six rounds: the interval is all of the Walsh averages.
+    let estimate = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 7.0]).expect("an estimate");
+    assert_eq!((estimate.low, estimate.high), (Some(1.0), Some(7.0)));
+    close(estimate.value, 3.5);
     assert_eq!(Estimate::of(&[]), None);
     assert_eq!(Estimate::of(&[1.0, f64::NAN]), None);
-    assert_eq!(Estimate::of(&[2.0]), Some(Estimate { median: 2.0, low: 2.0, high: 2.0, rounds: 1 }));
+    close(Estimate::of_positive(&[2.0, 8.0]).expect("an estimate").value, 4.0);
+}
+
+/// Tables of the exact distribution: 8 for ten differences, 2 for seven, 0 for six (two-sided 5 %).
+#[test]
+fn the_ends_of_intervals_against_the_table() {
+    assert_eq!(
+        [5, 6, 7, 8, 9, 10, 15, 20, 30].map(critical),
+        [None, Some(0), Some(2), Some(3), Some(5), Some(8), Some(25), Some(52), Some(137)]
+    );
+    let (exact, approximate) = (critical(100).expect("exact"), critical(101).expect("approximate"));
+    assert!(approximate > exact && approximate < exact + 60, "{exact} {approximate}");
 }
 
 #[test]
 fn an_interval_on_a_falling_scale_keeps_its_order() {
-    let estimate = Estimate { median: 2.0, low: 1.0, high: 4.0, rounds: 3 }.map(|value| 1.0 / value);
-    assert_eq!(estimate, Estimate { median: 0.5, low: 0.25, high: 1.0, rounds: 3 });
+    let estimate = Estimate { value: 2.0, low: Some(1.0), high: None, rounds: 7 };
+    let falling = estimate.map(|cost| 100.0 * (-cost).exp());
+    assert_eq!((falling.low, falling.high), (None, Some(100.0 * (-1.0_f64).exp())));
+}
+
+/// A failed trial is worse than any value, and counts until it decides.
+#[test]
+fn failed_trials_count_as_worse_than_any_value() {
+    let with = |failed: usize| [vec![0.1; 10 - failed], vec![WORST; failed]].concat();
+    let two = Estimate::of(&with(2)).expect("an estimate");
+    assert!((two.value, two.low, two.high) == (0.1, Some(0.1), None), "{two:?}");
+    assert!(Estimate::of(&with(3)).is_some());
+    assert_eq!(Estimate::of(&with(4)), None, "pairs with one of four rounds of ten are most of the pairs");
+    // Both failed: no difference.
+    let both = Comparison::of(&[WORST - WORST; 8]).expect("a comparison");
+    assert_eq!((both.ratio.value, both.p), (1.0, Some(1.0)));
 }
 
 /// By hand: ranks 1, 2, 3 all positive: 1 of 8 combinations, two-sided 2/8. And 1, 2, -3: sums of negative ranks at most 3: {}, 1, 2, 3, 1+2: 5/8.
@@ -67,129 +92,135 @@ fn the_signed_rank_test_against_its_table() {
 #[test]
 fn many_differences_are_approximated_as_they_would_be_counted() {
     let mut random = Random::new(7);
-    let values: Vec<f64> = (0..200).map(|_| random.share() - 0.45).collect();
+    let values: Vec<f64> = (0..100).map(|_| random.share() - 0.45).collect();
     let exact = signed_rank_p(&values);
     let more: Vec<f64> = values.iter().copied().chain([1e-9]).collect();
     let approximate = signed_rank_p(&more);
-    assert!((exact - approximate).abs() < 0.005, "{exact} {approximate}");
+    assert!((exact - approximate).abs() < 0.01, "{exact} {approximate}");
 }
 
 #[test]
-fn five_rounds_declare_nothing_and_six_can() {
-    let five: Vec<(f64, f64)> = vec![(2.0, 1.0); 5];
-    assert!(!compare(&five, 1.0).expect("a comparison").declared);
-    let six: Vec<(f64, f64)> = vec![(2.0, 1.0); 6];
-    let comparison = compare(&six, 1.0).expect("a comparison");
-    assert!(comparison.declared);
-    close(comparison.ratio.median, 2.0);
-    assert!(!compare(&six, 2.5).expect("a comparison").declared, "below the guard");
+fn five_rounds_are_not_tested_and_six_can_declare() {
+    let compared = |rounds: usize| Comparison::of(&vec![0.7; rounds]).expect("a comparison");
+    assert_eq!(compared(5).p, None);
+    let mut six = compared(6);
+    close(six.p.expect("tested"), 2.0 / 64.0);
+    assert_eq!(declare([&mut six]), 1);
+    assert!(six.declared);
+    let mut equal = Comparison::of(&[0.0; 10]).expect("a comparison");
+    declare([&mut equal]);
+    assert!(!equal.declared && equal.p == Some(1.0));
 }
 
+/// The example of Benjamini and Hochberg's paper (1995, section 3.2): of 15 p values the first four are declared.
 #[test]
-fn equal_figures_are_no_difference() {
-    let comparison = compare(&[(3.0, 3.0); 10], 1.0).expect("a comparison");
-    assert!(!comparison.declared);
-    close(comparison.p, 1.0);
-    assert_eq!(compare(&[(0.0, 1.0)], 1.0), None, "nothing to compare");
+fn differences_are_declared_as_in_the_paper() {
+    let p = [
+        0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590,
+        1.0,
+    ];
+    let mut all = p.map(|p| Comparison { p: Some(p), ..Comparison::default() });
+    assert_eq!(declare(all.iter_mut().rev()), 15);
+    assert_eq!(all.map(|one| one.declared), [[true; 4].as_slice(), [false; 11].as_slice()].concat()[..]);
 }
 
-#[test]
-fn a_guard_is_how_far_apart_twins_looked() {
-    let ratio = Estimate { median: 1.01, low: 0.96, high: 1.06, rounds: 10 };
-    let twin = Comparison { ratio, ..Comparison::default() };
-    close(guard(&twin), (1.06_f64 / 0.96).sqrt());
-    let ratio = Estimate { median: 0.8, low: 0.79, high: 0.81, rounds: 10 };
-    close(guard(&Comparison { ratio, ..Comparison::default() }), 1.25);
-}
-
-/// Noise of one round on a figure, as a factor's logarithm.
+/// Noise of one round, as the logarithm of a factor; symmetric about 0 for two systems in the same round, as their difference is.
 type Noise = fn(&mut Random, round: usize, place: usize) -> f64;
 
-fn gauss(random: &mut Random) -> f64 {
-    (-2.0 * (1.0 - random.share()).ln()).sqrt() * (2.0 * std::f64::consts::PI * random.share()).cos()
-}
-
 const SHAPES: [(&str, Noise); 6] = [
-    ("even", |random, _, _| 0.05 * gauss(random)),
+    ("even", |random, _, _| 0.05 * random.normal()),
     ("heavy tails", |random, _, _| {
         // The quotient of two normal variables has no mean at all.
-        0.02 * (gauss(random) / gauss(random).abs().max(1e-3)).clamp(-50.0, 50.0)
+        0.02 * (random.normal() / random.normal().abs().max(1e-3)).clamp(-50.0, 50.0)
     }),
     ("bursts of other tenants", |random, _, _| {
-        0.01 * gauss(random) + if random.share() < 0.15 { 0.3 * random.share() } else { 0.0 }
+        0.01 * random.normal() + if random.share() < 0.15 { 0.3 * random.share() } else { 0.0 }
     }),
     ("lopsided", |random, _, _| -0.05 * (1.0 - random.share()).ln()),
-    ("drift over the campaign", |random, round, place| 0.03 * gauss(random) + 0.01 * (round * 4 + place) as f64 / 4.0),
-    ("two speeds", |random, _, _| 0.01 * gauss(random) + if random.bits() & 1 == 0 { 0.12 } else { 0.0 }),
+    ("drift over the campaign", |random, round, place| {
+        0.03 * random.normal() + 0.01 * (round * 4 + place) as f64 / 4.0
+    }),
+    ("two speeds", |random, _, _| 0.01 * random.normal() + if random.bits() & 1 == 0 { 0.12 } else { 0.0 }),
 ];
 
-/// A campaign of a system and its twin among four systems, in an order that rotates.
-fn campaign(random: &mut Random, noise: Noise, rounds: usize, dearer: f64) -> Vec<(f64, f64)> {
+/// A pair among four systems, in an order that rotates; the first is as much dearer.
+fn pair(random: &mut Random, noise: Noise, rounds: usize, dearer: f64) -> Vec<f64> {
     (0..rounds)
         .map(|round| {
-            let mut at = |system: usize| noise(random, round, (system + 4 - round % 4) % 4).exp();
-            (at(0) * dearer, at(1))
+            let mut at = |system: usize| noise(random, round, (system + 4 - round % 4) % 4);
+            at(0) + dearer - at(1)
         })
         .collect()
 }
 
-/// The bar is 6 % of campaigns; 2,000 campaigns of a true 5 % stay below it with a probability of 98 %, and the seed is fixed.
+/// For every number of rounds that is offered, the interval covers the true ratio as often as the exact distribution says, within one point, and never
+/// less than 95 %; below six rounds there is no interval.
+#[test]
+fn intervals_cover_what_they_say_from_3_to_30_rounds() {
+    const CAMPAIGNS: usize = 4_000;
+    let mut random = Random::new(2026);
+    for rounds in 3..=30 {
+        let Some(cut) = critical(rounds) else {
+            assert!(rounds < MIN_ROUNDS && Estimate::of(&vec![1.0; rounds]).is_some_and(|one| one.low.is_none()));
+            continue;
+        };
+        // The exact level: the share of the sums of ranks between the ends.
+        let ranks: Vec<usize> = (1..=rounds).collect();
+        let outside: f64 = signed_rank::distribution(&ranks)[..=cut].iter().sum();
+        let nominal = 1.0 - 2.0 * outside;
+        let covered = (0..CAMPAIGNS)
+            .filter(|_| {
+                let ratios = pair(&mut random, SHAPES[0].1, rounds, 0.05);
+                let estimate = Estimate::of(&ratios).expect("an estimate");
+                estimate.low.is_some_and(|low| low <= 0.05) && estimate.high.is_some_and(|high| high >= 0.05)
+            })
+            .count();
+        let share = covered as f64 / CAMPAIGNS as f64;
+        println!("{rounds} rounds: {:.1} % covered, {:.1} % by the exact distribution", share * 100.0, nominal * 100.0);
+        assert!((share - nominal).abs() <= 0.01, "{rounds} rounds: {share} covered, {nominal} nominal");
+        assert!(nominal >= 0.95);
+    }
+}
+
+/// 2,000 campaigns of a true 5 % stay below 6 % with a probability of 98 %, and the seed is fixed.
 #[test]
 fn no_difference_is_declared_in_at_most_6_percent_whatever_the_noise() {
     for (name, noise) in SHAPES {
-        for rounds in [6, 10, 16] {
+        for rounds in [6, 10, 16, 30] {
             let mut random = Random::new(42);
-            let declared = (0..500)
-                .filter(|_| {
-                    let pairs = campaign(&mut random, noise, rounds, 1.0);
-                    super::paired::declares(&pairs)
-                })
-                .count();
-            assert!(declared <= 30, "{name}, {rounds} rounds: {declared} of 500");
+            let declares = |random: &mut Random| {
+                let mut one = Comparison::of(&pair(random, noise, rounds, 0.0)).expect("a comparison");
+                declare([&mut one]);
+                one.declared
+            };
+            let declared = (0..1_000).filter(|_| declares(&mut random)).count();
+            assert!(declared <= 60, "{name}, {rounds} rounds: {declared} of 1,000");
         }
     }
 }
 
-/// Smaller campaigns made of the rounds of equal systems declare no more than the rule does with six rounds, 3 %, on the average of many.
-#[test]
-fn smaller_campaigns_of_twins_declare_what_the_rule_allows() {
-    for (name, noise) in SHAPES {
-        let mut random = Random::new(3);
-        let shares: Vec<f64> = (0..200)
-            .map(|_| declared_in_smaller(&campaign(&mut random, noise, 10, 1.0), 100).expect("enough rounds"))
-            .collect();
-        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
-        assert!(mean <= 0.05, "{name}: {mean}");
-    }
-    assert_eq!(declared_in_smaller(&[(1.0, 1.0); 6], 1_000), None, "too few rounds");
-}
-
-/// What the rule does not allow for is seen, which it would not be if the two entries changed places by chance.
-#[test]
-fn smaller_campaigns_of_twins_that_are_not_treated_alike_declare_more() {
-    let mut random = Random::new(5);
-    // The entry that comes second always finds a warm machine.
-    let favoured = campaign(&mut random, |random, _, _| 0.02 * gauss(random), 10, 1.15);
-    let share = declared_in_smaller(&favoured, 1_000).expect("enough rounds");
-    assert!(share > 0.5, "{share}");
-    // One entry had a bad start that went on for most of the campaign.
-    let regime = |round: usize| if round < 8 { 1.1 } else { 0.98 };
-    let pairs: Vec<(f64, f64)> =
-        (0..10).map(|round| (regime(round) * (0.01 * gauss(&mut random)).exp(), 1.0)).collect();
-    let share = declared_in_smaller(&pairs, 1_000).expect("enough rounds");
-    assert!(share > 0.1, "{share}");
-}
-
-#[test]
-fn ten_percent_dearer_is_declared_in_ten_rounds_of_even_noise() {
+/// The share of campaigns that find a system dearer by 5 %.
+fn power(rounds: usize, noise: Noise) -> f64 {
     let mut random = Random::new(11);
-    let declared = (0..200)
-        .filter(|_| {
-            let noise: Noise = |random, _, _| 0.03 * gauss(random);
-            let twin = compare(&campaign(&mut random, noise, 10, 1.0), 1.0).expect("a twin");
-            let pairs = campaign(&mut random, noise, 10, 1.1);
-            compare(&pairs, guard(&twin)).is_some_and(|comparison| comparison.declared)
-        })
-        .count();
-    assert!(declared >= 190, "{declared} of 200");
+    let found = (0..2_000).filter(|_| {
+        let mut one = Comparison::of(&pair(&mut random, noise, rounds, 1.05_f64.ln())).expect("a comparison");
+        declare([&mut one]);
+        one.declared && one.ratio.value > 1.0
+    });
+    found.count() as f64 / 2_000.0
+}
+
+/// A spread of 6 % per trial to either side finds 5 % in twelve rounds. Where 6 % is the standard deviation of independent trials, no valid test can: the
+/// ratio of a round then has 8.5 %, and even a test that knew that would find it in half of the campaigns; it takes 26 rounds.
+#[test]
+fn five_percent_are_found_in_twelve_rounds() {
+    let uniform: Noise = |random, _, _| 0.12 * (random.share() - 0.5);
+    let normal: Noise = |random, _, _| 0.06 * random.normal();
+    let found = [power(12, uniform), power(12, normal), power(26, normal)];
+    println!(
+        "within 6 % to either side, 12 rounds: {}; standard deviation 6 %: {} in 12 rounds, {} in 26",
+        found[0], found[1], found[2]
+    );
+    assert!(found[0] >= 0.8 && found[2] >= 0.75, "{found:?}");
+    assert!((0.35..0.6).contains(&found[1]), "{found:?}");
 }

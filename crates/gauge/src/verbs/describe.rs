@@ -114,7 +114,7 @@ impl Describe {
 
 /// Reads a description; its warnings are printed unless `quiet`, and its errors always.
 pub(crate) fn read(file: &Path, quiet: bool) -> Result<Read, ExitCode> {
-    match apidoc::read_file(file) {
+    match gauge::plan::read_description(file) {
         Ok(read) => {
             if !quiet {
                 read.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));

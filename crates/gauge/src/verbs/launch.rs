@@ -27,6 +27,8 @@ pub(crate) struct Launch {
     /// Wait for a byte on standard input
     #[arg(long)]
     wait: bool,
+    #[arg(long)]
+    keep_stdin: bool,
     /// Program and arguments
     #[arg(last = true, required = true)]
     argv: Vec<OsString>,
@@ -40,6 +42,7 @@ impl Launch {
             cpus: self.cpus,
             cgroups: self.cgroups,
             wait: self.wait,
+            keep_stdin: self.keep_stdin,
             argv: self.argv,
         };
         let (what, error) = launch.become_it();

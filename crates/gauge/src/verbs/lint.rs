@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gauge::campaign::Results;
-use gauge::campaign::results::Planned;
+use gauge::import;
 use gauge::judgement::judge;
 use gauge::load::Report;
 use gauge::load::units;
 use gauge::load::workload::Statuses;
-use gauge::results;
+use gauge::results::Planned;
+use gauge::results::Results;
 use gauge::verdict::{self, Context, Verdict};
 use serde::Serialize;
 
@@ -71,12 +71,13 @@ enum Content {
 
 fn read(path: &Path) -> Result<Content, String> {
     let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    let text = String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "not valid UTF-8".to_owned())?;
     let object: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&text).ok();
-    if object.is_some_and(|object| ["systems", "workloads", "runs"].iter().all(|key| object.contains_key(*key))) {
+    let has = |object: &serde_json::Map<String, serde_json::Value>, key: &str| object.contains_key(key);
+    if object.is_some_and(|object| has(&object, "systems") && (has(&object, "trials") || has(&object, "runs"))) {
         return gauge::report::from_json(&text).map(|results| Content::Campaign(Box::new(results)));
     }
-    results::read(&text).map(|report| Content::Report(Box::new(report))).map_err(|error| error.to_string())
+    import::read(&text).map(|report| Content::Report(Box::new(report))).map_err(|error| error.to_string())
 }
 
 impl Lint {
@@ -87,7 +88,7 @@ impl Lint {
             Some((_, Ok(Content::Report(report)))) => Some(report),
             Some((path, Ok(Content::Campaign(_)))) => {
                 eprintln!(
-                    "gauge: {}: a campaign has its own lane without a gateway; --direct takes one run's results",
+                    "gauge: {}: a campaign has its own baseline; --direct takes the results of one load",
                     path.display()
                 );
                 return ExitCode::from(UNREADABLE);
@@ -162,7 +163,7 @@ impl Lint {
 /// What is wrong with a campaign, run by run and row by row.
 fn of_campaign(results: &Results) -> Vec<Verdict> {
     let judgement = judge(results);
-    let runs = results.runs.iter().zip(&judgement.runs).flat_map(|(run, judged)| {
+    let runs = results.trials.iter().zip(&judgement.trials).flat_map(|(run, judged)| {
         let place = format!("{} under {}, round {}", run.system, run.workload, run.round);
         judged.verdicts.iter().map(move |verdict| (place.clone(), verdict))
     });

@@ -102,8 +102,8 @@ pub(crate) struct Load {
     /// No progress bar
     #[arg(short, long)]
     quiet: bool,
-    /// Say on standard output when the measured part begins and when it has ended, and nothing else (for a campaign, which then looks at
-    /// processes)
+    /// Say "begin" on standard output before the measured load and "end" after it, wait each time for a line on standard input, and print nothing else
+    /// (for a campaign, which reads meanwhile what processes have used)
     #[arg(long, hide = true, requires = "json")]
     marks: bool,
 }

@@ -30,7 +30,7 @@ impl Recompute {
             eprintln!("gauge: {error}");
             return ExitCode::from(UNWRITABLE);
         }
-        let runs = results.runs.len();
+        let runs = results.trials.len();
         print(&format!("{}: judged {runs} runs again\n", self.dir.join("report.html").display()))
     }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use gauge::campaign::results::{RunState, SystemState};
-use gauge::campaign::{self, CampaignError, Options, Results};
+use gauge::campaign::{self, CampaignError, Options};
 use gauge::deploy::{DeployError, registry};
-use gauge::judgement::{self, Judgement};
+use gauge::judgement;
 use gauge::plan::{Plan, PlanError};
 use gauge::report;
+use gauge::results::{Judgement, Results, SystemState, TrialState};
 
 use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNAVAILABLE, UNREADABLE, UNWRITABLE, print};
 
@@ -114,13 +114,13 @@ fn report_on(out: &Path, results: &Results) -> ExitCode {
         return ExitCode::from(UNWRITABLE);
     }
     let printed = print(&summary(out, results, &judgement));
-    let any = results.runs.iter().any(|run| run.state == RunState::Done)
+    let any = results.trials.iter().any(|run| run.state == TrialState::Done)
         || results.searches.iter().any(|search| !search.points.is_empty());
     if any { printed } else { ExitCode::FAILURE }
 }
 
 fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
-    let mut text = String::new();
+    let mut text = report::headline(judgement) + "\n";
     for place in &judgement.ranking {
         let tied = if place.tied_with.is_empty() {
             String::new()
@@ -128,29 +128,32 @@ fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
             format!("  tied with {}", place.tied_with.join(", "))
         };
         let score = &place.score;
-        text.push_str(&format!(
-            "{:>3}. {:<20} {:>7.1}  [{:.1}, {:.1}]{tied}\n",
-            place.place, place.system, score.median, score.low, score.high
-        ));
+        let interval = match (score.low, score.high) {
+            (Some(low), Some(high)) => format!("  [{low:.1}, {high:.1}]"),
+            _ => String::new(),
+        };
+        let at = if judgement.decision.decided { format!("{:>3}.", place.place) } else { "  - ".to_owned() };
+        let rounds = score.rounds;
+        text.push_str(&format!("{at} {:<20} {:>7.1}{interval}  n = {rounds}{tied}\n", place.system, score.value));
     }
     for system in &results.systems {
         let why = match &system.state {
             SystemState::Ready => continue,
             SystemState::NotHere(hint) => format!("configured, not run here ({hint})"),
             SystemState::Failed(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
-            SystemState::NotAttested => {
-                let differences = system.attestation.iter().flat_map(|attestation| &attestation.differences);
+            SystemState::NotConforming => {
+                let differences = system.conformance.iter().flat_map(|conformance| &conformance.differences);
                 let list: Vec<String> = differences
                     .take(3)
                     .map(|one| format!("{}: {}: {} instead of {}", one.operation, one.what, one.found, one.expected))
                     .collect();
-                format!("does not answer as the upstream does: {}", list.join("; "))
+                format!("its responses are not those of the upstream: {}", list.join("; "))
             }
         };
         text.push_str(&format!("  -  {:<20} {why}\n", system.name));
     }
-    let failed = results.runs.iter().filter(|run| matches!(run.state, RunState::Failed(_))).count();
-    text.push_str(&format!("{} runs", results.runs.len()));
+    let failed = results.trials.iter().filter(|run| matches!(run.state, TrialState::Failed(_))).count();
+    text.push_str(&format!("{} trials", results.trials.len()));
     if failed > 0 {
         text.push_str(&format!(", {failed} of them failed"));
     }

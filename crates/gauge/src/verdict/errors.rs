@@ -1,4 +1,4 @@
-//! Requests went wrong. A fast 502 is not speed: not one is allowed.
+//! Requests went wrong. A fast 502 is not speed.
 
 use super::Context;
 use super::words::{number, percent};
@@ -13,6 +13,16 @@ pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
     let kinds = kinds(total);
     let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
     Some(format!("{}{ended} requests went wrong{share}{kinds}", number(errors as f64)))
+}
+
+/// Share of the requests that may go wrong where the objective does not say.
+pub const ALLOWED_ERRORS: f64 = 0.001;
+
+/// More than the objective allows: the trial failed.
+pub(super) fn too_many(report: &Report, context: &Context<'_>) -> Option<String> {
+    let allowed = context.allowed_errors?;
+    let rate = report.total.error_rate().filter(|rate| *rate > allowed)?;
+    Some(format!("{} of the requests went wrong (at most {} is allowed)", percent(rate), percent(allowed)))
 }
 
 /// What went wrong, as far as it was told apart.

@@ -3,8 +3,8 @@
 use super::rate_not_achieved::{DROPPED, REACHED};
 use super::words::{number, percent, time};
 use super::{Context, concurrency, processors_used, requested_rate};
-use crate::campaign::results::{Observed, Usage};
 use crate::load::Report;
+use crate::results::{Observed, Usage};
 
 /// The lane without a gateway must carry this many times a gateway's rate. Else generator and upstream, which both lanes share, take most of the time, and two
 /// gateways that differ by a quarter look alike.
@@ -23,24 +23,39 @@ const THINKING: f64 = 0.5;
 /// Share of the generator's workers that wait for an answer at any moment from which on it has none left to keep a rate that was asked for.
 const WORKERS_BUSY: f64 = 0.9;
 
+/// Share of the generator's workers that are busy below which a request that was dropped for want of one was dropped by the generator.
+const WORKERS_FREE: f64 = 0.5;
+
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
-    late(report)
-        .or_else(|| own_cpu(context))
+    own_cpu(context)
         .or_else(|| shared_cpu(report, context))
         .or_else(|| thinking(report, context))
         .or_else(|| out_of_workers(report, context))
         .or_else(|| no_headroom(report, context))
 }
 
-/// Its own lag; a run with it says nothing.
-pub fn late(report: &Report) -> Option<String> {
-    let lag = report.total.generator_lag.as_ref()?;
-    let p99 = lag.p99_ms.filter(|_| lag.p99_suffices())?;
-    (p99 > LAG_P99_MS).then(|| {
-        format!(
+/// Its own lag: it sent late, or dropped requests while connections were free.
+pub(super) fn late(report: &Report, context: &Context<'_>) -> Option<String> {
+    let lag = report.total.generator_lag.as_ref();
+    let p99 = lag.and_then(|lag| lag.p99_ms.filter(|p99| lag.p99_suffices() && *p99 > LAG_P99_MS));
+    if let Some(p99) = p99 {
+        return Some(format!(
             "the generator sent 1 % of its requests {} or more too late, by itself (p99 of its lag; at most {} is allowed)",
             time(p99),
             time(LAG_P99_MS)
+        ));
+    }
+    let total = &report.total;
+    let dropped = total.drop_rate().filter(|dropped| *dropped > DROPPED)?;
+    let (rate, workers) = (total.rate.achieved?, concurrency(report, context)?);
+    let waiting_ms = total.latency.as_ref()?.mean_ms? - total.lag.as_ref()?.mean_ms?;
+    let busy = rate * waiting_ms.max(0.0) / 1e3;
+    (busy < workers * WORKERS_FREE).then(|| {
+        format!(
+            "the generator dropped {} of its requests while {} of its {} connections were busy on average: its own queue was full",
+            percent(dropped),
+            number(busy),
+            number(workers)
         )
     })
 }

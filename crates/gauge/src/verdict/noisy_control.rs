@@ -1,65 +1,89 @@
-//! The lane without a gateway moved, though nothing about it changed: then the machine did, and the round says nothing of gateways either.
+//! Something that should be the same in every round was not: the baseline, or the frequency of the processors. Then the machine moved, and the round says
+//! nothing of gateways either.
 
 use super::words::{number, percent, time};
 use crate::load::report::Measurement;
 use crate::stats::median;
 
-/// How far the lane may be from its median over the rounds.
+/// How far a round may be from the median over the rounds.
 const MOVED: f64 = 0.10;
 
-/// Differences of response times below this are the kernel's timers and scheduler, not a machine that is slower.
+/// Differences of latency below this are the kernel's timers and scheduler, not a machine that is slower.
 const FINEST_MS: f64 = 0.05;
 
 /// Rounds from which on there is a median to be far from.
 const ROUNDS: usize = 3;
 
-/// The lane without a gateway in one round.
+/// A round that is far from the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moved {
+    /// Which.
+    pub round: u32,
+    /// Its value.
+    pub value: f64,
+    /// The median over the rounds.
+    pub median: f64,
+}
+
+impl Moved {
+    /// `12 % above its 3.0 over 10 rounds`.
+    fn words(&self, words: impl Fn(f64) -> String) -> String {
+        let side = if self.value > self.median { "above" } else { "below" };
+        let off = percent((self.value / self.median - 1.0).abs());
+        format!(
+            "{}, {off} {side} the median of the rounds, {} (at most {} is allowed)",
+            words(self.value),
+            words(self.median),
+            percent(MOVED)
+        )
+    }
+
+    /// Evidence for a frequency.
+    pub fn frequency(&self) -> String {
+        format!("in round {} the processors ran at {}", self.round, self.words(|mhz| format!("{} MHz", number(mhz))))
+    }
+}
+
+/// The rounds whose value is far from the median, and by more than `finest`.
+pub fn moved(values: &[(u32, f64)], finest: f64) -> Vec<Moved> {
+    let all: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    let Some(median) = median(&all).filter(|_| all.len() >= ROUNDS) else {
+        return Vec::new();
+    };
+    let far = |(_, value): &&(u32, f64)| (value - median).abs() > (median * MOVED).max(finest);
+    values.iter().filter(far).map(|(round, value)| Moved { round: *round, value: *value, median }).collect()
+}
+
+/// The baseline in one round.
 #[derive(Debug, Clone, Copy)]
-pub struct Control<'a> {
+pub struct Baseline<'a> {
     /// Which round.
     pub round: u32,
     /// What was measured there.
     pub total: &'a Measurement,
 }
 
-/// The rounds of one workload in which the lane without a gateway moved, with the evidence. In a closed loop its rate is looked at, in an open loop,
-/// where the rate is given, its median response time.
-pub fn noisy_rounds(controls: &[Control<'_>]) -> Vec<(u32, String)> {
-    let open = controls.iter().any(|control| control.total.rate.requested.is_some());
-    let figure = |control: &Control<'_>| {
+/// The rounds of one workload in which the baseline moved, with the evidence. In a closed loop its rate is looked at, in an open loop, where the rate is
+/// given, its median latency.
+pub fn noisy_rounds(baselines: &[Baseline<'_>]) -> Vec<(u32, String)> {
+    let open = baselines.iter().any(|baseline| baseline.total.rate.requested.is_some());
+    let figure = |baseline: &Baseline<'_>| {
         if open {
-            control.total.latency.as_ref().and_then(|latency| latency.p50_ms)
+            baseline.total.latency.as_ref().and_then(|latency| latency.p50_ms)
         } else {
-            control.total.rate.achieved
+            baseline.total.rate.achieved
         }
     };
-    let values: Vec<(u32, f64)> = controls
+    let values: Vec<(u32, f64)> = baselines
         .iter()
-        .filter_map(|control| Some((control.round, figure(control).filter(|value| *value > 0.0)?)))
+        .filter_map(|baseline| Some((baseline.round, figure(baseline).filter(|value| *value > 0.0)?)))
         .collect();
-    let all: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-    let Some(middle) = median(&all).filter(|_| all.len() >= ROUNDS) else {
-        return Vec::new();
-    };
     let words = |value: f64| if open { time(value) } else { format!("{}/s", number(value)) };
-    let what = if open { "median response time" } else { "rate" };
-    values
+    let what = if open { "median latency" } else { "rate" };
+    moved(&values, if open { FINEST_MS } else { 0.0 })
         .into_iter()
-        .filter(|(_, value)| {
-            let off = (value - middle).abs();
-            off > middle * MOVED && (!open || off > FINEST_MS)
-        })
-        .map(|(round, value)| {
-            let evidence = format!(
-                "in round {round} the lane without a gateway had a {what} of {}, {} {} its {} over {} rounds (at most {} is allowed)",
-                words(value),
-                percent((value / middle - 1.0).abs()),
-                if value > middle { "above" } else { "below" },
-                words(middle),
-                all.len(),
-                percent(MOVED),
-            );
-            (round, evidence)
+        .map(|moved| {
+            (moved.round, format!("in round {} the baseline had a {what} of {}", moved.round, moved.words(words)))
         })
         .collect()
 }

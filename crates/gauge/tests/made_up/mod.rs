@@ -5,10 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use gauge::campaign::Results;
-use gauge::campaign::results::*;
 use gauge::load::Report;
 use gauge::load::report::{Cpu, Errors, Histogram, Latency, LatencyFrom, Measurement, Operation};
+use gauge::results::Results;
+use gauge::results::*;
 use gauge::stats::Random;
 
 /// What a system is like.
@@ -38,7 +38,7 @@ const KINDS: [Kind; 9] = [
     kind("traefik", "3.7.0", 0.26, 52.0, 88.0, 9_400.0),
     kind("caddy", "2.11.1", 0.31, 76.0, 71.0, 6_700.0),
     Kind {
-        name: "weir-twin",
+        name: "weir-control",
         gateway: Some("weir"),
         version: "0.1.0",
         added_ms: 0.055,
@@ -51,18 +51,21 @@ const KINDS: [Kind; 9] = [
 /// Rounds of the campaign.
 pub(crate) const ROUNDS: u32 = 10;
 
+/// Samples for each that is drawn.
+const EACH: u64 = 20;
+
 fn gauss(random: &mut Random) -> f64 {
-    (-2.0 * (1.0 - random.share()).ln()).sqrt() * (2.0 * std::f64::consts::PI * random.share()).cos()
+    random.normal()
 }
 
 /// Response times: a base, what the gateway adds, a tail.
 fn latency(random: &mut Random, count: u64, base_ms: f64, added_ms: f64, noise: f64) -> Latency {
     let mut histogram = Histogram::default();
-    for _ in 0..count {
+    for _ in 0..count.div_ceil(EACH) {
         let work = base_ms * (0.18 * gauss(random)).exp();
         let own = added_ms * (0.35 * gauss(random)).exp();
         let slow = if random.share() < 0.03 { (base_ms + added_ms * 3.0) * (1.0 + 3.0 * random.share()) } else { 0.0 };
-        histogram.record(((work + own + slow) * noise * 1e6) as u64);
+        histogram.record_n(((work + own + slow) * noise * 1e6) as u64, EACH);
     }
     Latency::of(histogram).expect("samples")
 }
@@ -125,11 +128,11 @@ fn usage(cpu_s: f64, rss_mib: f64) -> Usage {
     }
 }
 
-/// At an equal rate: 2,000 requests a second for 2 s, two operations. Closed: one user, 400 requests.
+/// At an equal rate: 20,000 requests a second for 2 s, two operations. Closed: one user, 20,000 requests.
 fn run(random: &mut Random, kind: &Kind, workload: &str, round: u32, machine: f64) -> (Report, Observed) {
     let noise = machine * (0.02 * gauss(random)).exp();
     let (report, count, duration) = if workload == "browse" {
-        let mut parts: Vec<Operation> = [("list", 3_000, 0.34), ("item", 1_000, 0.22)]
+        let mut parts: Vec<Operation> = [("list", 30_000, 0.34), ("item", 10_000, 0.22)]
             .into_iter()
             .map(|(name, count, base)| {
                 let errors = if kind.name == "traefik" && name == "item" && round == 4 { 3 } else { 0 };
@@ -142,11 +145,11 @@ fn run(random: &mut Random, kind: &Kind, workload: &str, round: u32, machine: f6
         total.merge(&parts[1].total);
         total.concurrency = Some(64.0);
         parts.iter_mut().for_each(|part| part.total.concurrency = None);
-        (report(total, parts), 4_000_u64, 2.0)
+        (report(total, parts), 40_000_u64, 2.0)
     } else {
-        let own = latency(random, 400, 1.9, kind.added_ms, noise);
-        let duration = own.mean_ms.unwrap_or(0.0) * 0.4;
-        (report(measurement(own, duration, 1.0, None, 0), Vec::new()), 400, duration)
+        let own = latency(random, 20_000, 1.9, kind.added_ms, noise);
+        let duration = own.mean_ms.unwrap_or(0.0) * 20.0;
+        (report(measurement(own, duration, 1.0, None, 0), Vec::new()), 20_000, duration)
     };
     let cpu = |us: f64, random: &mut Random| count as f64 * us * 1e-6 * noise * (0.02 * gauss(random)).exp();
     let system = (kind.gateway.is_some()).then(|| usage(cpu(kind.cpu_us, random), kind.rss_mib + 0.2 * random.share()));
@@ -159,6 +162,7 @@ fn run(random: &mut Random, kind: &Kind, workload: &str, round: u32, machine: f6
             steal: Some(if round == 9 && kind.name == "envoy" { 0.034 } else { 0.001 }),
             busy: Some(0.35),
             load1: Some(1.1),
+            ..Machine::default()
         },
     };
     (report, observed)
@@ -167,7 +171,7 @@ fn run(random: &mut Random, kind: &Kind, workload: &str, round: u32, machine: f6
 fn system(kind: &Kind) -> System {
     let role = match kind.name {
         "direct" => Role::Direct,
-        "weir-twin" => Role::TwinOf("weir".to_owned()),
+        "weir-control" => Role::ControlOf("weir".to_owned()),
         _ => Role::Gateway,
     };
     let configuration = match kind.gateway {
@@ -185,8 +189,8 @@ fn system(kind: &Kind) -> System {
         version: (!kind.version.is_empty()).then(|| kind.version.to_owned()),
         state: SystemState::Ready,
         command: kind.gateway.iter().map(|gateway| format!("{gateway} --config {gateway}.conf")).collect(),
-        attestation: (role != Role::Direct)
-            .then(|| Attestation { operations: vec!["list".to_owned(), "item".to_owned()], differences: Vec::new() }),
+        conformance: (role != Role::Direct)
+            .then(|| Conformance { operations: vec!["list".to_owned(), "item".to_owned()], differences: Vec::new() }),
         configuration,
         role,
     }
@@ -197,8 +201,8 @@ pub(crate) fn campaign() -> Results {
     let mut random = Random::new(2026);
     let mut systems: Vec<System> = KINDS.iter().map(system).collect();
     let caddy = systems.iter_mut().find(|system| system.name == "caddy").expect("caddy");
-    caddy.state = SystemState::NotAttested;
-    caddy.attestation.as_mut().expect("compared").differences = vec![Difference {
+    caddy.state = SystemState::NotConforming;
+    caddy.conformance.as_mut().expect("compared").differences = vec![Difference {
         operation: "unknown path".to_owned(),
         what: "status".to_owned(),
         expected: "404".to_owned(),
@@ -207,7 +211,7 @@ pub(crate) fn campaign() -> Results {
     let mut kong = system(&kind("kong", "", 0.0, 0.0, 0.0, 0.0));
     kong.state = SystemState::NotHere("the program `kong` is not on PATH".to_owned());
     kong.version = None;
-    kong.attestation = None;
+    kong.conformance = None;
     systems.push(kong);
     let workload = |name: &str, load: &str, operations: &[&str], weight, planned| WorkloadPlan {
         name: name.to_owned(),
@@ -218,13 +222,13 @@ pub(crate) fn campaign() -> Results {
         planned,
         treatment: None,
     };
-    let open = Planned { concurrency: Some(64.0), rate: Some(2_000.0), duration_s: Some(2.0), ..Planned::default() };
-    let closed = Planned { concurrency: Some(1.0), requests: Some(400), ..Planned::default() };
+    let open = Planned { concurrency: Some(64.0), rate: Some(20_000.0), duration_s: Some(2.0), ..Planned::default() };
+    let closed = Planned { concurrency: Some(1.0), requests: Some(20_000), ..Planned::default() };
     let workloads = vec![
-        workload("browse", "open loop: 2,000 requests/s for 2 s over 64 connections", &["list", "item"], 2.0, open),
-        workload("retrieve", "closed loop: 1 user, 400 requests", &["item"], 1.0, closed),
+        workload("browse", "open loop: 20,000 requests/s for 2 s over 64 connections", &["list", "item"], 2.0, open),
+        workload("retrieve", "closed loop: 1 user, 20,000 requests", &["item"], 1.0, closed),
     ];
-    let mut runs = Vec::new();
+    let mut trials = Vec::new();
     let measured: Vec<&Kind> = KINDS.iter().filter(|kind| kind.name != "caddy").collect();
     for round in 1..=ROUNDS {
         // One round on a machine that was busy with something else.
@@ -235,22 +239,23 @@ pub(crate) fn campaign() -> Results {
             for workload in &workloads {
                 let (report, observed) = run(&mut random, kind, &workload.name, round, machine);
                 let failed = kind.name == "fiber" && round == 2 && workload.name == "retrieve";
-                runs.push(Run {
+                trials.push(Trial {
                     id: format!("r{round:02}-{}-{}", kind.name, workload.name),
                     round,
                     place,
                     system: kind.name.to_owned(),
                     workload: workload.name.clone(),
                     state: if failed {
-                        RunState::Failed("it ended with exit code 2 while it was measured".to_owned())
+                        TrialState::Failed("it ended with exit code 2 while it was measured".to_owned())
                     } else {
-                        RunState::Done
+                        TrialState::Done
                     },
                     started_unix_ms: Some(1_795_000_000_000 + u64::from(round) * 60_000 + u64::from(place) * 3_000),
                     report: (!failed).then_some(report),
                     observed: (!failed).then_some(observed),
                     treatment: None,
                     treated: None,
+                    repeated: Vec::new(),
                 });
                 place += 1;
             }
@@ -289,7 +294,7 @@ pub(crate) fn campaign() -> Results {
         },
         systems,
         workloads,
-        runs,
+        trials,
         searches,
     }
 }
@@ -305,13 +310,14 @@ fn searches(random: &mut Random, kinds: &[&Kind]) -> Vec<Search> {
                 .map(|share| {
                     // A queue: the nearer to the most, the longer.
                     let wait = 0.12 / (1.06 - share.min(1.045)) * 0.4;
-                    let own = latency(random, 2_000, 0.3 + wait, kind.added_ms, 1.0);
+                    let own = latency(random, 8_000, 0.3 + wait, kind.added_ms, 1.0);
                     let rate = (kind.most * share / 50.0).round() * 50.0;
-                    let mut report = report(measurement(own, 2_000.0 / rate, 64.0, Some(rate), 0), Vec::new());
+                    let mut report = report(measurement(own, 8_000.0 / rate, 64.0, Some(rate), 0), Vec::new());
                     report.total.lag = None;
                     let met =
                         report.total.latency.as_ref().and_then(|latency| latency.p99_ms).is_some_and(|p99| p99 <= 5.0);
                     Point {
+                        invalid: None,
                         rate,
                         met,
                         confirmation: false,
@@ -327,6 +333,7 @@ fn searches(random: &mut Random, kinds: &[&Kind]) -> Vec<Search> {
                 points,
                 highest: Some(most),
                 failed: None,
+                invalid: None,
             });
         }
     }
@@ -341,9 +348,9 @@ pub(crate) fn write_raw(dir: &Path, results: &Results) -> io::Result<()> {
     let raw = dir.join("raw");
     fs::create_dir_all(&raw)?;
     let text = |value: serde_json::Result<String>| value.map_err(io::Error::other);
-    for run in &results.runs {
+    for run in &results.trials {
         fs::write(raw.join(format!("{}.json", run.id)), text(serde_json::to_string(run))?)?;
     }
-    let campaign = Results { runs: Vec::new(), ..results.clone() };
+    let campaign = Results { trials: Vec::new(), ..results.clone() };
     fs::write(raw.join("campaign.json"), text(serde_json::to_string(&campaign))?)
 }

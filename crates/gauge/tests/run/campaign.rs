@@ -159,7 +159,7 @@ impl Campaign {
         files
     }
 
-    pub(crate) fn runs(&self) -> Vec<Value> {
+    pub(crate) fn trials(&self) -> Vec<Value> {
         self.raw().iter().map(|(_, text)| serde_json::from_str(text).expect("JSON")).collect()
     }
 

@@ -12,7 +12,7 @@ use crate::endless;
 
 /// One round of one gateway.
 fn short() -> String {
-    format!("{}twin: false\n", GATEWAYS.replace("repeats: 2", "repeats: 1"))
+    format!("{}control: false\n", GATEWAYS.replace("repeats: 2", "repeats: 1"))
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_second_ctrl_c_ends_at_once_also_what_does_not_listen() {
 struct StopAt(&'static str, Arc<AtomicBool>);
 
 impl Progress for StopAt {
-    fn attesting(&mut self, system: &str) {
+    fn checking(&mut self, system: &str) {
         if system == self.0 {
             self.1.store(true, Ordering::Relaxed);
         }
@@ -69,7 +69,7 @@ fn what_was_not_asked_before_ctrl_c_is_asked_by_the_next_run() {
     assert!(matches!(stopped, Err(CampaignError::Stopped)), "{stopped:?}");
     let attested = || -> Vec<bool> {
         let results = campaign.json("raw/campaign.json");
-        results["systems"].as_array().into_iter().flatten().map(|system| system["attestation"].is_object()).collect()
+        results["systems"].as_array().into_iter().flatten().map(|system| system["conformance"].is_object()).collect()
     };
     assert_eq!(attested(), [true, false, false], "it was stopped between two systems");
     let again = campaign.run(&[]);
@@ -117,7 +117,7 @@ fn a_campaign_does_not_go_on_with_another_program() {
     campaign.script("own-nginx", "exec nginx \"$@\"");
     let again = campaign.run_with(&[], &env);
     assert_eq!(again.code, 0, "{}", again.text());
-    assert_eq!(campaign.runs().len(), 6);
+    assert_eq!(campaign.trials().len(), 6);
     // Of a campaign that is done nothing is measured: it is reported, whatever is on the machine now.
     campaign.script("own-nginx", "# A later version.\nexec nginx \"$@\"");
     assert_eq!(campaign.run_with(&[], &env).code, 0);
@@ -137,5 +137,5 @@ fn an_unfinished_turn_of_an_earlier_version_is_made_again_and_not_kept_beside_it
     assert_eq!(again.code, 0, "{}", again.text());
     let names: Vec<String> = campaign.raw().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["r01-direct.read.json", "r01-nginx.read.json"]);
-    assert!(campaign.runs().iter().all(|run| run["state"] == "done"));
+    assert!(campaign.trials().iter().all(|run| run["state"] == "done"));
 }

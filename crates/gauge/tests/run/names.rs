@@ -2,9 +2,9 @@
 
 use super::campaign::{Campaign, GATEWAYS};
 
-/// One round without a twin.
+/// One round without a control.
 fn one_round(text: &str) -> String {
-    format!("{}twin: false\n", text.replace("repeats: 2", "repeats: 1"))
+    format!("{}control: false\n", text.replace("repeats: 2", "repeats: 1"))
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn runs_whose_names_read_alike_have_a_file_each() {
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
     let mut found: Vec<String> = campaign
-        .runs()
+        .trials()
         .iter()
         .map(|run| format!("{} under {}", run["system"], run["workload"]).replace('"', ""))
         .collect();
@@ -43,7 +43,7 @@ fn a_backend_is_reset_with_the_variables_that_it_was_started_with() {
     let campaign = Campaign::new(&with_store());
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
-    assert_eq!(campaign.runs().len(), 2);
+    assert_eq!(campaign.trials().len(), 2);
 }
 
 #[test]
@@ -52,5 +52,5 @@ fn a_system_that_is_called_as_a_backend_s_folder_does_not_empty_it() {
     let campaign = Campaign::new(&with_store().replace("[nginx]", name));
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
-    assert_eq!(campaign.runs().len(), 3);
+    assert_eq!(campaign.trials().len(), 3);
 }

@@ -13,7 +13,7 @@ fn systems_run_on_another_machine_over_ssh() {
     campaign.rewrite(&format!("{evaluation}deploy: {{ssh: {}}}\n", server.config()));
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
-    let runs = campaign.runs();
+    let runs = campaign.trials();
     assert_eq!(runs.len(), 6);
     for run in &runs {
         assert_eq!(run["state"], "done", "{run}");
@@ -42,14 +42,14 @@ fn a_backend_is_reset_where_it_runs() {
     let demo = "command: ['{gauge}', demo, --listen, '{address}:{http}']";
     assert!(GATEWAYS.contains(demo));
     let reset = format!("{demo}\n  env: {{STORE: '{{data}}'}}\n  restart: never\n  reset: [./reset.sh]");
-    let evaluation = format!("{}twin: false\n", GATEWAYS.replace(demo, &reset).replace("repeats: 2", "repeats: 1"));
+    let evaluation = format!("{}control: false\n", GATEWAYS.replace(demo, &reset).replace("repeats: 2", "repeats: 1"));
     let campaign = Campaign::new(&evaluation);
     let server = campaign.sshd();
     campaign.rewrite(&format!("{evaluation}deploy: {{ssh: {}}}\n", server.config()));
     campaign.script("reset.sh", "pwd\n[ -d \"$STORE\" ] && case $PWD in */remote/gauge-*) ;; *) exit 1;; esac");
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
-    assert_eq!(campaign.runs().len(), 2);
+    assert_eq!(campaign.trials().len(), 2);
     server.nothing_runs();
 }
 

@@ -49,7 +49,7 @@ fn a_rate_that_held_by_luck_is_not_what_is_found() {
 }
 
 #[test]
-fn the_slo_is_met_by_latency_rate_errors_and_drops_together() {
+fn the_slo_is_met_by_latency_and_errors_of_enough_samples() {
     let latency = Latency { count: Some(5_000), p50_ms: Some(2.0), p99_ms: Some(9.0), ..Latency::default() };
     let good = Measurement {
         requests: Requests { scheduled: Some(5_000), answered: Some(5_000), dropped: Some(0), ..Requests::default() },
@@ -62,13 +62,12 @@ fn the_slo_is_met_by_latency_rate_errors_and_drops_together() {
     assert!(meets(&slo, &good));
     assert!(!meets(&Slo { p99_ms: Some(8.0), ..slo }, &good), "too slow");
     assert!(!meets(&Slo { p95_ms: Some(50.0), ..slo }, &good), "a percentile that was not measured is not met");
-    let slow = Measurement { rate: Rate { requested: Some(1_000.0), achieved: Some(900.0) }, ..good.clone() };
-    assert!(!meets(&slo, &slow), "rate not achieved");
     let mut wrong = good.clone();
     wrong.errors.total = Some(6);
     wrong.errors.status = Some(6);
     assert!(!meets(&slo, &wrong), "6 of 5,000 are more than 0.1 %");
-    let mut dropped = good;
-    dropped.requests.dropped = Some(6);
-    assert!(!meets(&slo, &dropped));
+    let mut few = good;
+    few.latency.as_mut().expect("times").count = Some(999);
+    assert!(too_few(&slo, &few).is_some_and(|why| why.contains("p99 takes 1000 responses, and 999 came")));
+    assert_eq!(too_few(&Slo { p99_ms: None, p50_ms: Some(1.0), ..slo }, &few), None);
 }

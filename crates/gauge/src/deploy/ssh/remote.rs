@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::observe::process::{Process, Stat, schedstat};
+use crate::observe::process::{Process, Stat, pss, schedstat};
 
 /// `0-3,6` as a list.
 pub(super) fn cpu_list(text: &str) -> Vec<u32> {
@@ -49,6 +49,8 @@ pub(super) fn processes(text: &str) -> Vec<Process> {
             let number = || line.rsplit([':', ' ', '\t']).next()?.parse::<u64>().ok();
             if let Some(rest) = line.strip_prefix("C ") {
                 process.on_cpu_ns = process.on_cpu_ns.zip(schedstat(rest)).map(|(sum, one)| sum + one);
+            } else if line.starts_with("Pss:") {
+                process.pss_bytes = pss(line);
             } else if line.starts_with("F ") {
                 process.descriptors = number().map(|count| count as u32);
             } else if line.starts_with("voluntary") {

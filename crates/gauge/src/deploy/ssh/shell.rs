@@ -34,6 +34,7 @@ gauge_look() {
     [ "$g" = "$1" ] || continue
     echo "P $p"
     echo "S $(cat "/proc/$p/stat" 2>/dev/null)"
+    grep ^Pss: "/proc/$p/smaps_rollup" 2>/dev/null
     echo "F $(ls "/proc/$p/fd" 2>/dev/null | wc -l)"
     cat "/proc/$p/task/"*/schedstat 2>/dev/null | sed 's/^/C /'
     cat "/proc/$p/task/"*/status 2>/dev/null | grep ctxt_switches
@@ -92,7 +93,8 @@ impl Shell {
         argv.extend(options.iter().map(Into::into));
         argv.extend(["-o".into(), "ControlMaster=yes".into(), "-o".into(), "ControlPersist=no".into()]);
         argv.extend(["-o".into(), "ServerAliveInterval=15".into(), "-S".into(), socket.clone().into()]);
-        argv.extend([config.host.clone().into(), "exec sh".into()]);
+        // What follows `--` is a host and never an option, whatever it begins with.
+        argv.extend(["--".into(), config.host.clone().into(), "exec sh".into()]);
         // Through the launcher, so that the connection ends with this program, however it ends.
         let launch = Launch { parent: std::process::id() as i32, argv, ..Launch::default() };
         let mut command = Command::new(gauge);
@@ -182,7 +184,7 @@ impl Shell {
     /// `ssh` for one more command over the same connection.
     pub(super) fn beside(&self) -> Command {
         let mut command = self.control();
-        command.args(["-T", "-o", "ControlMaster=no"]).arg(&self.host);
+        command.args(["-T", "-o", "ControlMaster=no", "--"]).arg(&self.host);
         command
     }
 }

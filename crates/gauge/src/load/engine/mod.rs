@@ -11,7 +11,7 @@ mod requester;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::prepare::Prepared;
@@ -79,6 +79,14 @@ struct Control {
     starts: Box<[AtomicU64]>,
     /// How many threads are done with each phase.
     arrived: Box<[AtomicU32]>,
+    /// The phase that begins only when it is let; none: beyond the last.
+    gate: AtomicUsize,
+}
+
+impl Control {
+    fn is_gate(&self, phase: usize) -> bool {
+        self.gate.load(Ordering::Acquire) == phase
+    }
 }
 
 /// A load that is ready to run.
@@ -116,10 +124,21 @@ impl Watch {
         self.0.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether this phase (an index into those of the workload, the setup included) has begun.
-    pub fn has_begun(&self, phase: usize) -> bool {
-        let start = self.0.starts.get(phase).map_or(0, |start| start.load(Ordering::Acquire));
-        start > 0 && clock::now() >= start
+    /// Keeps a phase (an index into those of the workload, the setup included) from beginning until [`Watch::open`]. To be called before the run.
+    pub fn close(&self, phase: usize) {
+        self.0.gate.store(phase, Ordering::Release);
+    }
+
+    /// Whether all is quiet before the phase that was closed: every thread is done with the phase before it, and no request is in flight.
+    pub fn is_quiet(&self) -> bool {
+        let before = self.0.gate.load(Ordering::Acquire).checked_sub(1);
+        before.is_none_or(|before| self.0.arrived[before].load(Ordering::Acquire) as usize == self.0.live.len())
+    }
+
+    /// Lets the phase that was closed begin.
+    pub fn open(&self) {
+        let phase = self.0.gate.load(Ordering::Acquire);
+        self.0.starts[phase].store(clock::now() + HEAD_START_NS, Ordering::Release);
     }
 
     /// Counts so far, at most 50 ms old.
@@ -151,6 +170,7 @@ impl Generator {
             live: (0..threads).map(|_| Live::default()).collect(),
             starts: (0..phases).map(|_| AtomicU64::new(0)).collect(),
             arrived: (0..phases).map(|_| AtomicU32::new(0)).collect(),
+            gate: AtomicUsize::new(usize::MAX),
         };
         Generator { prepared, options, threads, control: Arc::new(control) }
     }
@@ -176,7 +196,8 @@ impl Generator {
         let started = SystemTime::now() + Duration::from_nanos(HEAD_START_NS);
         for phase in 0..self.control.starts.len() {
             self.control.arrived[phase].store(0, Ordering::Release);
-            self.control.starts[phase].store(if phase == 0 { start } else { 0 }, Ordering::Release);
+            self.control.starts[phase]
+                .store(if phase == 0 && !self.control.is_gate(0) { start } else { 0 }, Ordering::Release);
         }
         let outcomes = std::thread::scope(|scope| -> Result<Vec<_>, RunError> {
             let mut handles = Vec::new();
@@ -274,8 +295,12 @@ fn drive<T: Transport>(
             }
             transport.wait(pacer, pacer.wake())?;
         };
+        let gated = control.is_gate(phase + 1);
+        if gated && !drain(pacer, transport)? {
+            return Ok(false);
+        }
         let done = control.arrived[phase].fetch_add(1, Ordering::AcqRel) + 1;
-        if let Some(next) = control.starts.get(phase + 1) {
+        if let Some(next) = control.starts.get(phase + 1).filter(|_| !gated) {
             if pacer.prepared.phases[phase].duration().is_some() {
                 // Known to everybody: the next one begins without a gap.
                 next.store(end, Ordering::Release);
@@ -284,7 +309,11 @@ fn drive<T: Transport>(
             }
         }
     }
-    // The answers to what was sent in time; those that do not come run into their time-out.
+    drain(pacer, transport)
+}
+
+/// Takes the responses to what was sent in time; those that do not come run into their timeout. `false` when the run was stopped.
+fn drain<T: Transport>(pacer: &mut Pacer<'_>, transport: &mut T) -> Result<bool, TransportError> {
     while pacer.in_flight() > 0 {
         let now = clock::now();
         if pacer.tick(now) {

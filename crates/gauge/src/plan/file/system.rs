@@ -43,34 +43,37 @@ impl<'de> Deserialize<'de> for GatewayFile {
     }
 }
 
-/// Which system is entered twice.
+/// Which gateways have an A/A control.
 #[derive(Debug)]
-pub(crate) enum TwinFile {
+pub(crate) enum ControlFile {
     Off,
+    All,
     Of(String),
 }
 
-impl<'de> Deserialize<'de> for TwinFile {
+impl<'de> Deserialize<'de> for ControlFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
 
         impl de::Visitor<'_> for Visitor {
-            type Value = TwinFile;
+            type Value = ControlFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of the system that is entered twice, or false")
+                f.write_str("the name of the gateway that has an A/A control, `all`, or false")
             }
 
-            fn visit_bool<E: de::Error>(self, on: bool) -> Result<TwinFile, E> {
+            fn visit_bool<E: de::Error>(self, on: bool) -> Result<ControlFile, E> {
                 if on {
-                    Err(E::custom("name the system that is entered twice; without `twin` it is the first gateway"))
+                    Err(E::custom(
+                        "name the gateway that has an A/A control, or write `all`; without `control` it is the first gateway",
+                    ))
                 } else {
-                    Ok(TwinFile::Off)
+                    Ok(ControlFile::Off)
                 }
             }
 
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<TwinFile, E> {
-                Ok(TwinFile::Of(name.to_owned()))
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<ControlFile, E> {
+                Ok(if name == "all" { ControlFile::All } else { ControlFile::Of(name.to_owned()) })
             }
         }
 

@@ -11,7 +11,7 @@ const WIDTH: f64 = 820.0;
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub(super) name: String,
-    /// Its place among the systems: colour, shape and dash follow from it. 0 is the lane without a gateway.
+    /// Its place among the systems: colour, shape and dash follow from it. 0 is the baseline.
     pub(super) index: usize,
 }
 
@@ -47,7 +47,11 @@ pub(super) fn intervals(label: &str, rows: &[(Series, Estimate)], words: &dyn Fn
     const STEP: f64 = 30.0;
     let bottom = 8.0 + rows.len() as f64 * STEP;
     let mut svg = open(bottom + 26.0, label);
-    let scale = Scale::linear(rows.iter().flat_map(|(_, estimate)| [estimate.low, estimate.high]), LEFT, RIGHT);
+    let scale = Scale::linear(
+        rows.iter().flat_map(|(_, estimate)| [estimate.low, estimate.high].map(|end| end.unwrap_or(estimate.value))),
+        LEFT,
+        RIGHT,
+    );
     for tick in scale.ticks() {
         let x = scale.at(tick);
         let _ = write!(svg, "<path class=\"grid\" d=\"M{} 4V{}\"/>", xy(x), xy(bottom));
@@ -56,7 +60,8 @@ pub(super) fn intervals(label: &str, rows: &[(Series, Estimate)], words: &dyn Fn
     svg.push('\n');
     for (index, (series, estimate)) in rows.iter().enumerate() {
         let y = 8.0 + (index as f64 + 0.5) * STEP;
-        let (low, middle, high) = (scale.at(estimate.low), scale.at(estimate.median), scale.at(estimate.high));
+        let middle = scale.at(estimate.value);
+        let [low, high] = [estimate.low, estimate.high].map(|end| end.map_or(middle, |end| scale.at(end)));
         let all = super::super::view::interval(Some(estimate), words);
         let _ = write!(svg, "<g class=\"{}\">", series.class());
         svg.push_str(&text(LEFT - 10.0, y + 4.0, "end", "own", &series.name));

@@ -1,23 +1,22 @@
-//! Why it may be believed, or not: verdicts, attestations, twins, other scores, environment, configurations, and how to do it again.
+//! Validity findings, A/A controls, comparisons, conformance, other scores, environment, configurations, and how to reproduce it.
 
 use std::fmt::Write;
 
 use super::svg::escape;
 use super::{Page, table, view, with_interval, words};
-use crate::campaign::results::{ConfigurationFile, Role, RunState};
-use crate::stats::SIGNIFICANCE;
+use crate::results::{Comparison, ConfigurationFile, Role, TrialState};
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     validity(html, page);
-    attestation(html, page);
+    conformance(html, page);
     other_scores(html, page);
     environment(html, page);
     configurations(html, page);
-    again(html, page);
+    reproduce(html, page);
 }
 
 fn validity(html: &mut String, page: &Page<'_>) {
-    html.push_str("<h2 id=\"validity\">Can it be believed?</h2>\n<h3>Verdicts</h3>\n");
+    html.push_str("<h2 id=\"validity\">Validity</h2>\n");
     let rows: Vec<Vec<String>> = view::findings(page.judgement)
         .iter()
         .map(|finding| {
@@ -31,140 +30,108 @@ fn validity(html: &mut String, page: &Page<'_>) {
         .collect();
     if rows.is_empty() {
         html.push_str(
-            "<p>Nothing was found to be wrong with any row: Little's law holds, generator and upstream had time left, rates were reached, nothing went wrong, \
-             samples suffice, the lane without a gateway stood still.</p>\n",
+            "<p>There are no validity findings: Little's law holds, generator and upstream had time left, rates were reached, samples suffice, and \
+             the baseline did not move.</p>\n",
         );
     } else {
         html.push_str(
-            "<p>✕ keeps a gateway out of the ranking; ! leaves rounds out, or limits what the figures say.</p>\n",
+            "<p>✕ is a failed trial, which counts against its gateway; ! is a condition of the machine or the generator, for which the round is left \
+             out for all systems, or a limit of what the figures say.</p>\n",
         );
-        html.push_str(&table("", &["systems", "workload", "verdict", "evidence"], &rows));
+        html.push_str(&table("", &["systems", "workload", "finding", "evidence"], &rows));
     }
     let unfinished: Vec<Vec<String>> = page
         .results
-        .runs
+        .trials
         .iter()
         .filter_map(|run| {
             let why = match &run.state {
-                RunState::Failed(why) => format!("failed: {why}"),
-                RunState::Aborted(why) => format!("stopped: {why}"),
+                TrialState::Failed(why) => format!("failed: {why}"),
+                TrialState::Aborted(why) => format!("stopped: {why}"),
                 _ => return None,
             };
             Some(vec![escape(&run.id), words(&escape(&why))])
         })
         .collect();
     if !unfinished.is_empty() {
-        html.push_str("<h3>Runs that did not finish</h3>\n");
-        html.push_str(&table("", &["run", "why"], &unfinished));
+        html.push_str("<h3>Trials that did not finish</h3>\n");
+        html.push_str(&table("", &["trial", "why"], &unfinished));
     }
     left_out(html, page);
-    twins(html, page);
-    comparisons(html, page);
+    let controls = "<p>A system and its control are the same program, so what the two differ by is noise: the A/A noise floor. A declared difference is a \
+                    false positive.</p>\n";
+    pairs(html, "A/A controls", controls, &page.judgement.controls);
+    let intro = "<p>Ratios of the cost of the first to that of the second in the same rounds; below 1, the first is better. Estimates are \
+                 Hodges-Lehmann's, intervals and p are exact (signed-rank). ";
+    let intro = format!("{intro}{}</p>\n", view::tested(page.judgement));
+    pairs(html, "Every pair of gateways", &intro, &page.judgement.comparisons);
 }
 
 fn left_out(html: &mut String, page: &Page<'_>) {
     let rows: Vec<Vec<String>> = page
         .judgement
-        .rows
+        .left_out
         .iter()
-        .flat_map(|row| {
-            row.left_out.iter().map(move |left_out| {
-                vec![
-                    escape(&row.system),
-                    words(&escape(&row.workload)),
-                    left_out.round.to_string(),
-                    words(&escape(&left_out.why)),
-                ]
-            })
+        .map(|left_out| {
+            vec![
+                escape(&left_out.workload),
+                left_out.round.to_string(),
+                words(&escape(&left_out.system)),
+                left_out.name.to_string(),
+                words(&escape(&left_out.why)),
+            ]
         })
         .collect();
     if !rows.is_empty() {
-        let _ = writeln!(html, "<details><summary>Rounds that were left out ({})</summary>", rows.len());
-        html.push_str(&table("", &["system", "workload", "round", "why"], &rows));
-        html.push_str("</details>\n");
+        let _ = writeln!(html, "<h3>Rounds that are left out for all systems ({})</h3>", rows.len());
+        html.push_str(&table("", &["workload", "round", "trial of", "condition", "evidence"], &rows));
+    }
+    let failed: Vec<Vec<String>> = page
+        .judgement
+        .rows
+        .iter()
+        .flat_map(|row| row.failed.iter().map(move |failed| (row, failed)))
+        .map(|(row, failed)| {
+            let why = words(&escape(&failed.why));
+            vec![escape(&row.system), words(&escape(&row.workload)), failed.round.to_string(), why]
+        })
+        .collect();
+    if !failed.is_empty() {
+        let _ = writeln!(html, "<h3>Failed trials ({})</h3>", failed.len());
+        html.push_str(&table("", &["system", "workload", "round", "why"], &failed));
     }
 }
 
-fn twins(html: &mut String, page: &Page<'_>) {
-    if page.judgement.twins.is_empty() {
+/// Pairs of systems, criterion by criterion.
+fn pairs(html: &mut String, title: &str, intro: &str, all: &[Comparison]) {
+    if all.is_empty() {
         return;
     }
-    html.push_str(
-        "<h3>The same system twice (A/A)</h3>\n<p>What the two entries differ by is no difference. The last column is of 1,000 smaller campaigns, each of six \
-         of these rounds, none twice and all as they were measured: the share in which a difference would be declared. For equal systems it is 3 % on the average, of one \
-         figure mostly near 0, and sometimes large by chance.",
-    );
-    if let Some(share) = page.judgement.twins_declared_in_smaller {
-        let _ = write!(
-            html,
-            " With the rounds of all workloads together: <strong>{}</strong>; more than 6 % would be a fault of the measurement.",
-            view::percent(share)
-        );
-    }
-    html.push_str("</p>\n");
-    let rows: Vec<Vec<String>> = page
-        .judgement
-        .twins
-        .iter()
-        .map(|twin| {
-            vec![
-                format!("{} and {}", escape(&twin.system), escape(&twin.twin)),
-                words(&twin.workload.as_deref().map_or("all".to_owned(), escape)),
-                words(view::figure(twin.figure)),
-                with_interval(Some(&twin.result.ratio), view::times),
-                if twin.result.declared {
-                    "<span class=\"badge bad\">✕ declared</span>"
-                } else {
-                    "<span class=\"badge good\">✓ none</span>"
-                }
-                .to_owned(),
-                view::or_dash(twin.declared_in_smaller, view::percent),
-            ]
-        })
-        .collect();
-    html.push_str(&table(
-        "",
-        &["systems", "workload", "figure", "ratio", "difference", "declared in smaller campaigns"],
-        &rows,
-    ));
-}
-
-fn comparisons(html: &mut String, page: &Page<'_>) {
-    if page.judgement.comparisons.is_empty() {
-        return;
-    }
-    let pairs = page.judgement.comparisons.len();
-    let _ = writeln!(
-        html,
-        "<details><summary>Every pair of systems</summary>\n<p>Ratios of the first to the second in the same rounds. A difference is declared when the exact \
-         signed-rank test gives p ≤ 0.05, the interval does not hold 1, there are six rounds, and the ratio is beyond what the twins reached. The 5 % are of each \
-         pair by itself and not corrected for how many there are: if all {pairs} pairs here were equal, up to {} of them would be declared different by chance.</p>",
-        view::number((pairs as f64 * SIGNIFICANCE).ceil()),
-    );
-    let rows: Vec<Vec<String>> = page
-        .judgement
-        .comparisons
-        .iter()
-        .map(|comparison| {
-            vec![
-                format!("{} / {}", escape(&comparison.a), escape(&comparison.b)),
-                words(&comparison.workload.as_deref().map_or("all".to_owned(), escape)),
-                words(view::figure(comparison.figure)),
-                with_interval(Some(&comparison.result.ratio), view::times),
-                view::number(comparison.result.p),
-                view::times(comparison.result.guard),
-                if comparison.result.declared { "yes" } else { "no" }.to_owned(),
-            ]
-        })
-        .collect();
-    html.push_str(&table("", &["pair", "workload", "figure", "ratio", "p", "beyond", "different"], &rows));
+    let row = |pair: &Comparison| {
+        vec![
+            format!("{} / {}", escape(&pair.a), escape(&pair.b)),
+            words(&pair.workload.as_deref().map_or("all".to_owned(), escape)),
+            words(view::title_of(&pair.criterion)),
+            with_interval(Some(&pair.result.ratio), view::times),
+            pair.result.ratio.rounds.to_string(),
+            view::or_dash(pair.result.p, view::number),
+            match (pair.result.p, pair.better()) {
+                (None, _) => "not enough rounds".to_owned(),
+                (_, Some(better)) => format!("{} is better", escape(better)),
+                (_, None) => "not declared".to_owned(),
+            },
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    let _ = writeln!(html, "<details><summary>{title}</summary>\n{intro}");
+    html.push_str(&table("", &["pair", "workload", "criterion", "ratio", "n", "p", "difference"], &rows));
     html.push_str("</details>\n");
 }
 
-fn attestation(html: &mut String, page: &Page<'_>) {
+fn conformance(html: &mut String, page: &Page<'_>) {
     html.push_str(
-        "<h2 id=\"attestation\">Do they do the same?</h2>\n<p>Before the load, every gateway had to answer each operation as the upstream itself does, forward what it \
-         must, and refuse what nobody described.</p>\n",
+        "<h2 id=\"conformance\">Conformance</h2>\n<p>Before the load, the responses of every gateway are compared with those of the upstream itself, operation by operation; it must forward \
+         the required headers and refuse a path that is not described.</p>\n",
     );
     let rows: Vec<Vec<String>> = page
         .results
@@ -172,15 +139,15 @@ fn attestation(html: &mut String, page: &Page<'_>) {
         .iter()
         .filter(|system| system.role != Role::Direct)
         .map(|system| {
-            let (state, what) = match (&system.attestation, view::not_run(system)) {
+            let (state, what) = match (&system.conformance, view::not_run(system)) {
                 (_, Some(why)) => ("not run here".to_owned(), escape(why)),
                 (None, None) => ("<span class=\"badge warn\">! not compared</span>".to_owned(), String::new()),
-                (Some(attestation), None) if attestation.differences.is_empty() => (
+                (Some(conformance), None) if conformance.differences.is_empty() => (
                     "<span class=\"badge good\">✓ the same</span>".to_owned(),
-                    escape(&attestation.operations.join(", ")),
+                    escape(&conformance.operations.join(", ")),
                 ),
-                (Some(attestation), None) => {
-                    let differences: Vec<String> = attestation
+                (Some(conformance), None) => {
+                    let differences: Vec<String> = conformance
                         .differences
                         .iter()
                         .map(|difference| {
@@ -285,12 +252,12 @@ fn configurations(html: &mut String, page: &Page<'_>) {
         if system.configuration.is_empty() && system.command.is_empty() {
             continue;
         }
-        let twin = match &system.role {
-            Role::TwinOf(of) => format!(" (twin of {})", escape(of)),
+        let control = match &system.role {
+            Role::ControlOf(of) => format!(" (A/A control of {})", escape(of)),
             Role::Direct | Role::Gateway => String::new(),
         };
         let here = if view::not_run(system).is_some() { ", configured, not run here" } else { "" };
-        let _ = writeln!(html, "<details><summary>{}{twin}{here}</summary>", escape(&system.name));
+        let _ = writeln!(html, "<details><summary>{}{control}{here}</summary>", escape(&system.name));
         if !system.command.is_empty() {
             let _ = writeln!(html, "<p>Started with:</p><pre>{}</pre>", escape(&system.command.join(" ")));
         }
@@ -301,11 +268,11 @@ fn configurations(html: &mut String, page: &Page<'_>) {
     }
 }
 
-fn again(html: &mut String, page: &Page<'_>) {
+fn reproduce(html: &mut String, page: &Page<'_>) {
     let results = page.results;
     let _ = writeln!(
         html,
-        "<h2 id=\"again\">Do it again</h2>\n<pre>{}</pre>\n<p>All numbers here again, from the raw data beside this file:</p>\n<pre>gauge recompute .</pre>\n\
+        "<h2 id=\"reproduce\">Reproduce</h2>\n<pre>{}</pre>\n<p>All figures from the raw data beside this file:</p>\n<pre>gauge recompute .</pre>\n\
          <details><summary>The evaluation file</summary>\n<pre>{}</pre></details>",
         escape(&results.command),
         escape(&results.evaluation)

@@ -9,9 +9,8 @@ mod workloads;
 use std::fmt::Write;
 
 use super::view;
-use crate::campaign::Results;
-use crate::campaign::results::{Role, System};
-use crate::judgement::Judgement;
+use crate::results::Effect;
+use crate::results::{Judgement, Results, Role, System};
 use charts::Series;
 use svg::escape;
 
@@ -22,7 +21,7 @@ const SCRIPT: &str = include_str!("script.js");
 struct Page<'p> {
     results: &'p Results,
     judgement: &'p Judgement,
-    /// Systems with figures, in the order of the ranking, then the others, the lane without a gateway last.
+    /// Systems with figures, in the order of the ranking, then the others, the baseline last.
     systems: Vec<&'p System>,
 }
 
@@ -89,12 +88,12 @@ fn head(html: &mut String, page: &Page<'_>) {
         sections.push((id, &workload.name));
     }
     sections.extend([
-        ("validity", "Can it be believed?"),
-        ("attestation", "Do they do the same?"),
+        ("validity", "Validity"),
+        ("conformance", "Conformance"),
         ("other-scores", "Other scores"),
         ("environment", "Environment"),
         ("configurations", "Configurations"),
-        ("again", "Do it again"),
+        ("reproduce", "Reproduce"),
     ]);
     for (id, name) in sections {
         let _ = write!(html, "<a href=\"#{id}\">{}</a>", escape(name));
@@ -142,14 +141,13 @@ fn words(html: &str) -> String {
 fn with_interval(estimate: Option<&crate::stats::Estimate>, words: impl Fn(f64) -> String) -> String {
     match estimate {
         None => "—".to_owned(),
-        Some(estimate) if estimate.rounds < 2 || estimate.low == estimate.high => escape(&words(estimate.median)),
         Some(estimate) => {
-            format!("{}<small>{}</small>", escape(&words(estimate.median)), escape(&view::range(estimate, words)))
+            format!("{}<small>{}</small>", escape(&words(estimate.value)), escape(&view::range(estimate, words)))
         }
     }
 }
 
-/// The names of verdicts, each with its sign.
+/// The names of validity findings, each with its sign.
 fn badges(verdicts: &[crate::verdict::Verdict]) -> String {
     if verdicts.is_empty() {
         return "<span class=\"badge good\">✓ none</span>".to_owned();
@@ -157,7 +155,10 @@ fn badges(verdicts: &[crate::verdict::Verdict]) -> String {
     verdicts
         .iter()
         .map(|verdict| {
-            let (class, sign) = if verdict.name.bars_ranking() { ("bad", "✕") } else { ("warn", "!") };
+            let (class, sign) = match verdict.name.effect() {
+                Effect::Failure => ("bad", "✕"),
+                Effect::Condition | Effect::Remark => ("warn", "!"),
+            };
             format!(
                 "<span class=\"badge {class}\" title=\"{}\">{sign} {}</span>",
                 escape(&verdict.evidence),

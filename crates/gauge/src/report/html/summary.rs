@@ -1,18 +1,21 @@
-//! The answer: who is first, by how much, and how sure that is.
+//! Whether anything is decided, who is first, by how much, and how sure that is.
 
 use std::fmt::Write;
 
 use super::charts::{self, Series};
 use super::svg::escape;
 use super::{Page, badges, table, view, words};
-use crate::judgement::{self, Part, Place, Weight};
+use crate::criterion::{Criterion, Reference};
+use crate::judgement;
+use crate::results::{Place, Verdict, Weight};
 use crate::stats::Estimate;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     let judgement = page.judgement;
+    let class = if judgement.decision.decided { "answer" } else { "answer undecided" };
     let _ = writeln!(
         html,
-        "<h2 id=\"ranking\">Ranking</h2>\n<p class=\"answer\">{}</p>",
+        "<h2 id=\"ranking\">Ranking</h2>\n<p class=\"{class}\">{}</p>",
         escape(&view::headline(judgement))
     );
     for note in &judgement.notes {
@@ -22,10 +25,13 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
         let reference = judgement.reference.as_deref().unwrap_or("direct");
         let _ = writeln!(
             html,
-            "<p>A score of 100 is as costly as <strong>{}</strong>; twice the score is half the cost. It is a weighted geometric mean of the costs \
-             below, each over that of the reference in the same round, so no gateway's score depends on the others. Intervals hold 95 % when the \
-             rounds are drawn again. A gateway's place is one more than the number of gateways that were declared better.</p>",
-            escape(reference)
+            "<p>The unit of the score, 100, is <strong>{}</strong>: {}. Twice the score is half the cost. In each round it is the weighted sum of the \
+             logarithms of the costs below, each over that of the reference, so no gateway's score depends on the others. Estimates are Hodges-Lehmann's over \
+             the rounds, with the 95 % confidence interval of the signed-rank test. A gateway's place is one more than the number of gateways that were \
+             declared better. {}</p>",
+            escape(reference),
+            super::super::UNITS,
+            view::tested(judgement)
         );
         html.push_str(&forest(page));
         cards(html, page);
@@ -66,9 +72,10 @@ fn forest(page: &Page<'_>) -> String {
                 escape(&place.system),
                 place.place.to_string(),
                 super::with_interval(Some(&place.score), view::score),
-                view::percent(place.first),
+                place.score.rounds.to_string(),
+                place.failed.to_string(),
                 words(&if place.tied_with.is_empty() {
-                    "nobody".to_owned()
+                    "none".to_owned()
                 } else {
                     escape(&place.tied_with.join(", "))
                 }),
@@ -76,12 +83,12 @@ fn forest(page: &Page<'_>) -> String {
             ]
         })
         .collect();
-    let head = ["gateway", "place", "score", "first in", "tied with", "verdicts"];
-    charts::figure("Score, higher is better. The line is the interval that holds 95 %.", &svg, "")
-        + &table("First in: how often it came first when the rounds were drawn again, 2,000 times.", &head, &cells)
+    let head = ["gateway", "place", "score", "n", "failed trials", "tied with", "validity findings"];
+    charts::figure("Score, higher is better. The line is the 95 % confidence interval.", &svg, "")
+        + &table("", &head, &cells)
 }
 
-fn dedup(verdicts: Vec<crate::verdict::Verdict>) -> Vec<crate::verdict::Verdict> {
+fn dedup(verdicts: Vec<Verdict>) -> Vec<Verdict> {
     let mut seen = Vec::new();
     verdicts
         .into_iter()
@@ -108,15 +115,13 @@ fn card(html: &mut String, page: &Page<'_>, place: &Place) {
     let _ = write!(
         html,
         "<li class=\"card {}\"><h3><span>{}</span><span>#{}{tied}</span></h3>\n<div class=\"small soft\">{}</div>\n<div class=\"score\">{}</div>\n\
-         <div class=\"small soft\">{} to {} · first in {}</div>\n<dl>\n",
+         <div class=\"small soft\">{}</div>\n<dl>\n",
         charts::color(series.index),
         escape(&place.system),
         place.place,
         escape(&system.map(view::version).unwrap_or_default()),
-        view::score(place.score.median),
-        view::score(place.score.low),
-        view::score(place.score.high),
-        view::percent(place.first),
+        view::score(place.score.value),
+        escape(&view::range(&place.score, view::score)),
     );
     for part in place.parts.iter().filter(|part| part.workload.is_none()) {
         let best = page
@@ -124,15 +129,15 @@ fn card(html: &mut String, page: &Page<'_>, place: &Place) {
             .ranking
             .iter()
             .flat_map(|place| &place.parts)
-            .filter(|other| other.part == part.part && other.workload.is_none())
-            .map(|other| other.cost.median)
+            .filter(|other| other.criterion == part.criterion && other.workload.is_none())
+            .map(|other| other.cost.value)
             .fold(f64::INFINITY, f64::min);
         let _ = writeln!(
             html,
             "<dt>{}</dt><dd>{}</dd><dd class=\"bar\"><span style=\"width:{}%\"></span></dd>",
-            view::part(part.part),
-            view::times(part.cost.median),
-            (best / part.cost.median * 100.0).round()
+            view::title_of(&part.criterion),
+            view::times(part.cost.value),
+            (best / part.cost.value * 100.0).round()
         );
     }
     html.push_str("</dl></li>\n");
@@ -140,30 +145,32 @@ fn card(html: &mut String, page: &Page<'_>, place: &Place) {
 
 fn weights(html: &mut String, page: &Page<'_>) {
     let without_gateway = page.judgement.reference.as_deref() == judgement::direct(page.results);
-    let unit = |part: Part| match (part, without_gateway) {
-        (Part::SloRate | Part::AddedLatency, true) => "the same without a gateway",
-        (Part::CpuPerRequest | Part::Memory, true) => "what the upstream itself uses without a gateway",
-        (_, false) => "the same of the reference",
+    let unit = |name: &str| match Criterion::named(name).map(|criterion| criterion.reference) {
+        Some(Reference::Upstream(_)) if without_gateway => "what the upstream itself uses, without a gateway",
+        _ if without_gateway => "the same without a gateway",
+        _ => "the same of the reference",
     };
+    let about = |name: &str| Criterion::named(name).map_or("", |criterion| criterion.about);
     let rows: Vec<Vec<String>> = page
         .judgement
         .weights
         .iter()
         .map(|weight| {
             vec![
-                view::part(weight.part).to_owned(),
+                view::title_of(&weight.criterion).to_owned(),
                 view::percent(weight.planned),
                 match weight {
                     Weight { used, .. } if *used > 0.0 => view::percent(*used),
                     Weight { planned, .. } if *planned > 0.0 => "not measured".to_owned(),
-                    _ => "none".to_owned(),
+                    _ => "beside the score".to_owned(),
                 },
-                words(unit(weight.part)),
+                words(unit(&weight.criterion)),
+                words(about(&weight.criterion)),
             ]
         })
         .collect();
     html.push_str("<details><summary>What the score is made of</summary>\n");
-    html.push_str(&table("", &["part", "weight", "weight used", "in units of"], &rows));
+    html.push_str(&table("", &["part", "weight", "weight used", "in units of", "what it is"], &rows));
     html.push_str("</details>\n");
 }
 

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::charts::{self, Axes, Line, Mark, Series, Strip};
 use super::svg::escape;
 use super::{Page, badges, table, view, with_interval, words};
-use crate::campaign::results::{Run, RunState, Slo, WorkloadPlan};
-use crate::judgement::{self, Row, RunJudgement, Tail};
+use crate::criterion::{Better, Criterion, Measured};
 use crate::load::report::{Histogram, Latency};
+use crate::results::{Row, Slo, Trial, TrialJudgement, TrialState, WorkloadPlan};
 use crate::stats::Estimate;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
@@ -46,67 +46,61 @@ impl Part<'_> {
                 let row = view::row(self.page.judgement, &system.name, &self.workload.name)?;
                 Some((self.page.series(&system.name), row))
             })
-            .filter(|(_, row)| row.answered > 0 || row.highest_rate.is_some() || row.search_failed.is_some())
+            .filter(|(_, row)| row.is_measured())
             .collect()
     }
 
-    fn tail(&self) -> Option<Tail> {
-        self.rows().iter().find_map(|(_, row)| row.tail)
+    fn percentile(&self) -> Option<f64> {
+        self.rows().iter().find_map(|(_, row)| row.percentile)
     }
 
-    fn tail_name(&self) -> String {
-        self.tail().map_or("tail".to_owned(), |tail| format!("p{}", view::number(tail.percentile)))
+    fn criteria(&self) -> Vec<&'static Criterion> {
+        view::criteria(self.rows().iter().map(|(_, row)| *row))
     }
 
     fn figures(&self, html: &mut String) {
         let rows = self.rows();
-        let searched = view::is_searched(rows.iter().map(|(_, row)| *row));
-        let tail = self.tail_name();
-        let added = format!("{tail} added");
-        let mut head = vec!["system", "answers/s", "errors", "p50, all rounds", &tail, &added, "CPU/request", "memory"];
-        if searched {
-            head.push("highest rate");
-        }
-        head.extend(["rounds", "verdicts"]);
+        let criteria = self.criteria();
+        let titles: Vec<String> = criteria.iter().map(|criterion| view::title(criterion, self.percentile())).collect();
+        let mut head = vec!["system", "errors", "p50, all rounds", "added"];
+        head.extend(titles.iter().map(String::as_str));
+        head.extend(["rounds", "failed", "validity findings"]);
         let cells: Vec<Vec<String>> = rows
             .iter()
             .map(|(series, row)| {
-                let latency = row.latency.as_ref();
                 let mut cells = vec![
                     escape(&series.name),
-                    with_interval(row.rate.as_ref(), view::number),
                     view::or_dash(row.error_rate, view::percent),
-                    view::or_dash(latency.and_then(|latency| latency.p50_ms), view::time),
-                    with_interval(row.tail.as_ref().map(|tail| &tail.value_ms), view::time),
-                    with_interval(row.tail.as_ref().and_then(|tail| tail.added_ms.as_ref()), view::added),
-                    with_interval(row.cpu_us_per_request.as_ref(), view::us),
-                    with_interval(row.rss_peak_bytes.as_ref(), view::size),
+                    view::or_dash(row.latency.as_ref().and_then(|latency| latency.p50_ms), view::time),
+                    with_interval(row.added_ms.as_ref(), view::added),
                 ];
-                if searched {
-                    let interval = |rate: Option<&Estimate>| with_interval(rate, view::number);
-                    let (rate, remark) = view::highest_rate(self.page.results, row, interval);
-                    cells.push(rate + &remark.map_or_else(String::new, |remark| format!("<small>{remark}</small>")));
+                for criterion in &criteria {
+                    let interval =
+                        |estimate: Option<&Estimate>| with_interval(estimate, |value| criterion.words(value));
+                    let (value, remark) = view::figure(self.page.results, row, criterion, interval);
+                    cells.push(value + &remark.map_or_else(String::new, |remark| format!("<small>{remark}</small>")));
                 }
-                cells.push(format!("{} of {}", row.rounds.len(), row.rounds.len() + row.left_out.len()));
+                cells.push(row.rounds.len().to_string());
+                cells.push(row.failed.len().to_string());
                 cells.push(words(&badges(&row.verdicts)));
                 cells
             })
             .collect();
-        let caption =
-            "Medians over the rounds that count, with intervals that hold 95 %; p50 over all of their answers.";
+        let caption = "Hodges-Lehmann estimates over the valid rounds with 95 % confidence intervals (signed-rank); a failed trial counts as worse than \
+                       any value. p50 is over all responses of valid rounds.";
         html.push_str(&table(caption, &head, &cells));
     }
 
-    /// The runs of a system that count.
-    fn used(&self, system: &str) -> impl Iterator<Item = &Run> {
-        self.all(system).filter_map(|(run, judged)| judged.used.then_some(run))
+    /// The trials of a system that count.
+    fn used(&self, system: &str) -> impl Iterator<Item = &Trial> {
+        self.all(system).filter_map(|(run, judged)| (judged.used && judged.failed.is_none()).then_some(run))
     }
 
-    /// The runs of a system that were measured, and whether they count.
-    fn all(&self, system: &str) -> impl Iterator<Item = (&Run, &RunJudgement)> {
-        let judged = &self.page.judgement.runs;
-        self.page.results.runs.iter().zip(judged).filter(move |(run, _)| {
-            run.system == system && run.workload == self.workload.name && run.state == RunState::Done
+    /// The trials of a system that were measured, and whether they count.
+    fn all(&self, system: &str) -> impl Iterator<Item = (&Trial, &TrialJudgement)> {
+        let judged = &self.page.judgement.trials;
+        self.page.results.trials.iter().zip(judged).filter(move |(run, _)| {
+            run.system == system && run.workload == self.workload.name && run.state == TrialState::Done
         })
     }
 
@@ -165,14 +159,14 @@ impl Part<'_> {
             .filter(|(place, _)| *place <= most + 1e-9)
             .collect();
         let axes = Axes {
-            x_name: "share of requests that were answered within the time",
-            y_name: "response time",
+            x_name: "share of responses within the time",
+            y_name: "latency",
             x_ticks: ticks,
             limit: None,
             y_words: &view::time,
             x_words: &|place| format!("p{}", label((1.0 - 10_f64.powf(-place)) * 100.0)),
         };
-        let svg = charts::lines("Response times by percentile", &lines, &axes);
+        let svg = charts::lines("Latency by percentile", &lines, &axes);
         let head = ["system", "min", "mean", "p50", "p75", "p90", "p95", "p99", "p99.9", "max", "samples"];
         let cells: Vec<Vec<String>> = self
             .rows()
@@ -183,9 +177,9 @@ impl Part<'_> {
                 Some(cells)
             })
             .collect();
-        html.push_str("<h3>Response times</h3>\n");
+        html.push_str("<h3>Latency</h3>\n");
         let caption = "All rounds that count, merged. Both axes are by ratios: a line twice as high is slower by the same factor everywhere. \
-                       A line ends where fewer than ten answers were slower.";
+                       A line ends where fewer than ten responses were slower.";
         html.push_str(&charts::figure(caption, &svg, &table("", &head, &cells)));
     }
 
@@ -220,7 +214,7 @@ impl Part<'_> {
                         search.round.to_string(),
                         view::number(point.rate),
                         view::time(ms),
-                        view::or_dash(point.cpu_per_request_s, |s| view::us(s * 1e6)),
+                        view::or_dash(point.cpu_per_request_s, |s| view::time(s * 1e3)),
                         if point.met { "met" } else { "not met" }.to_owned(),
                     ]);
                 }
@@ -244,9 +238,9 @@ impl Part<'_> {
             y_words: &view::time,
             x_words: &view::number,
         };
-        let svg = charts::lines("Response time against rate", &lines, &axes);
+        let svg = charts::lines("Latency against rate", &lines, &axes);
         let head = ["system", "round", "rate", name, "CPU/request", "objective"];
-        html.push_str("<h3>Response time against rate</h3>\n");
+        html.push_str("<h3>Latency against rate</h3>\n");
         html.push_str(&charts::figure(
             "Hollow marks are rates at which the objective was not met.",
             &svg,
@@ -254,79 +248,50 @@ impl Part<'_> {
         ));
     }
 
+    /// A chart for each criterion of which less is better.
     fn resources(&self, html: &mut String) {
-        type Of = fn(&Row) -> Option<Estimate>;
-        type Words = fn(f64) -> String;
-        let all: [(&str, &str, Of, Words); 2] = [
-            (
-                "CPU time per request",
-                "User and system time of all of a system's processes over its answers; lower is better. It repeats better than any time that a \
-                 clock on the wall shows.",
-                |row| row.cpu_us_per_request,
-                view::us,
-            ),
-            // In mebibytes, so that the ticks are round.
-            (
-                "Memory",
-                "Resident memory of all processes at its highest; lower is better.",
-                |row| row.rss_peak_bytes.map(|bytes| bytes.map(|bytes| bytes / MIB)),
-                |mebibytes| view::size(mebibytes * MIB),
-            ),
-        ];
-        for (name, caption, of, words_of) in all {
+        for criterion in self.criteria() {
+            let value = |row: &Row| row.figure(criterion.name).copied();
             let mut rows: Vec<(Series, Estimate)> =
-                self.rows().into_iter().filter_map(|(series, row)| Some((series, of(row)?))).collect();
-            if rows.is_empty() {
+                self.rows().into_iter().filter_map(|(series, row)| Some((series, value(row)?))).collect();
+            if rows.is_empty() || criterion.better == Better::Higher {
                 continue;
             }
-            rows.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
-            let svg = charts::intervals(name, &rows, &words_of, true);
+            rows.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+            let title = view::title(criterion, self.percentile());
+            let words_of = |value| criterion.words(value);
+            let svg = charts::intervals(&title, &rows, &words_of, true);
             let cells: Vec<Vec<String>> = rows
                 .iter()
                 .map(|(series, estimate)| {
                     vec![
                         escape(&series.name),
-                        words_of(estimate.median),
-                        words_of(estimate.low),
-                        words_of(estimate.high),
+                        words_of(estimate.value),
+                        escape(&view::range(estimate, words_of)),
                         estimate.rounds.to_string(),
                     ]
                 })
                 .collect();
-            let _ = writeln!(html, "<h3>{name}</h3>");
-            html.push_str(&charts::figure(
-                caption,
-                &svg,
-                &table("", &["system", "median", "low", "high", "rounds"], &cells),
-            ));
+            let _ = writeln!(html, "<h3>{}</h3>", escape(&title));
+            let head = ["system", "estimate", "95 % interval", "n"];
+            html.push_str(&charts::figure(criterion.about, &svg, &table("", &head, &cells)));
         }
     }
 
     fn rounds(&self, html: &mut String) {
-        let percentile = self.tail().map(|tail| tail.percentile);
-        let tail = move |run: &Run| judgement::percentile(run.report.as_ref()?.total.latency.as_ref()?, percentile?);
-        let cpu = |run: &Run| judgement::cpu_us(run.observed.as_ref()?.system.as_ref(), run.report.as_ref()?);
-        // In an open loop the rate is given.
-        let rate = |run: &Run| {
-            let rate = run.report.as_ref()?.total.rate;
-            rate.achieved.filter(|_| rate.requested.is_none())
-        };
-        type Of<'a> = &'a dyn Fn(&Run) -> Option<f64>;
-        type Words = fn(f64) -> String;
-        type Counts = fn(&RunJudgement) -> bool;
-        let all: [(String, Of<'_>, Words, Counts); 3] = [
-            (format!("{} of each round", self.tail_name()), &tail, view::time, |judged| judged.used),
-            ("answers per second of each round".to_owned(), &rate, view::number, |judged| judged.used),
-            ("CPU time per request of each round".to_owned(), &cpu, view::us, |judged| judged.cpu_used),
-        ];
+        let percentile = self.percentile();
+        let workload = self.workload;
         html.push_str("<details open><summary>Round by round</summary>\n");
-        for (name, of, words_of, counts) in all {
+        for criterion in self.criteria().into_iter().filter(|criterion| !criterion.is_searched()) {
+            let name = view::title(criterion, percentile);
+            let words_of = |value| criterion.words(value);
             let strips: Vec<Strip> = self
                 .rows()
                 .into_iter()
                 .map(|(series, _)| {
-                    let rounds = self.all(&series.name).filter_map(|(run, judged)| {
-                        Some((run.round, of(run).filter(|value| *value > 0.0)?, counts(judged)))
+                    let rounds = self.all(&series.name).filter_map(|(trial, judged)| {
+                        let value = criterion.of_trial(workload, &Measured { trial, percentile })?;
+                        Some((trial.round, value, judged.used && judged.failed.is_none()))
                     });
                     Strip { rounds: rounds.collect(), series: series.clone() }
                 })
@@ -353,7 +318,8 @@ impl Part<'_> {
                     std::iter::once(escape(&strip.series.name)).chain(numbers.iter().map(of_round)).collect()
                 })
                 .collect();
-            let caption = format!("{name}. A mark is a round; a cross is one that does not count.");
+            let caption =
+                format!("{name} of each round. A mark is a round; a cross is one that is left out or failed.");
             html.push_str(&charts::figure(&caption, &svg, &table("", &head, &cells)));
         }
         html.push_str("</details>\n");
@@ -367,7 +333,7 @@ impl Part<'_> {
         html.push_str("<h3>Operation by operation</h3>\n");
         let head = [
             "system",
-            "answers/s",
+            "responses/s",
             "errors",
             "min",
             "mean",
@@ -400,8 +366,6 @@ impl Part<'_> {
         }
     }
 }
-
-const MIB: f64 = 1024.0 * 1024.0;
 
 type Percentile = fn(&Latency) -> Option<f64>;
 

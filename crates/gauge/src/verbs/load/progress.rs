@@ -35,18 +35,19 @@ pub(super) fn run(generator: &Generator, quiet: bool, marks: bool) -> Result<Rep
         });
         if marks {
             let watch = generator.watch();
-            let first = generator.prepared().first_measured().unwrap_or(0);
+            watch.close(generator.prepared().first_measured().unwrap_or(0));
             scope.spawn(move || {
-                while !watch.has_begun(first) && !watch.is_stopped() {
+                while !watch.is_quiet() && !watch.is_stopped() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                mark("measuring");
+                hand_over("begin");
+                watch.open();
             });
         }
         let report = generator.run();
         if marks {
             generator.watch().stop();
-            mark("measured");
+            hand_over("end");
         }
         drop(done);
         bar.finish_and_clear();
@@ -54,11 +55,15 @@ pub(super) fn run(generator: &Generator, quiet: bool, marks: bool) -> Result<Rep
     })
 }
 
-/// A line for whoever started this; one that has gone needs none.
-fn mark(what: &str) {
+/// Says at which boundary of the load this is, and waits for a line: meanwhile whoever started this reads what processes have used. One that has gone
+/// needs no waiting for.
+fn hand_over(boundary: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{what}").and_then(|()| out.flush());
+    let said = writeln!(out, "{boundary}").and_then(|()| out.flush());
+    if said.is_ok() {
+        let _ = std::io::stdin().read_line(&mut String::new());
+    }
 }
 
 fn bar(generator: &Generator) -> ProgressBar {

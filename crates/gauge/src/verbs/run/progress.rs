@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use gauge::campaign::progress::Progress;
-use gauge::campaign::results::{Run, RunState};
 use gauge::plan::{Plan, SystemKind};
+use gauge::results::{Trial, TrialState};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// What would be run, in a few lines.
@@ -110,17 +110,17 @@ impl Progress for Shown {
         self.say(&format!("gauge: {text}"));
     }
 
-    fn attesting(&mut self, system: &str) {
+    fn checking(&mut self, system: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(format!("does {system} answer as it must?")),
-            None => self.say(&format!("comparing answers: {system}")),
+            Some(bar) => bar.set_message(format!("checking conformance: {system}")),
+            None => self.say(&format!("checking conformance: {system}")),
         }
     }
 
-    fn state(&mut self, run: &Run) {
+    fn state(&mut self, run: &Trial) {
         let place = format!("round {}, {}, {}", run.round, run.system, run.workload);
         match &run.state {
-            RunState::Done => {
+            TrialState::Done => {
                 if self.bar.is_none() {
                     let total = run.report.as_ref().map(|report| &report.total);
                     let rate = total.and_then(|total| total.rate.achieved);
@@ -132,15 +132,15 @@ impl Progress for Shown {
                     self.say(&self.with_time(&format!("{place}: {figures}")));
                 }
             }
-            RunState::Failed(why) => {
+            TrialState::Failed(why) => {
                 self.say(&format!("{place}: failed: {}", why.lines().next().unwrap_or_default()));
             }
-            RunState::Aborted(why) => self.say(&format!("{place}: {why}")),
+            TrialState::Aborted(why) => self.say(&format!("{place}: {why}")),
             state => {
                 if let Some(bar) = &self.bar {
                     let doing = match state {
-                        RunState::Starting => "starting",
-                        RunState::Warming | RunState::Measuring => "under load",
+                        TrialState::Starting => "starting",
+                        TrialState::Warming | TrialState::Measuring => "under load",
                         _ => "",
                     };
                     bar.set_message(self.with_time(&format!("{place}: {doing}")));

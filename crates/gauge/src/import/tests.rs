@@ -3,7 +3,7 @@ use crate::load::report::{LatencyFrom, Measurement};
 
 macro_rules! golden {
     ($name:literal) => {
-        include_str!(concat!("../../tests/golden/results/", $name))
+        include_str!(concat!("../../tests/golden/import/", $name))
     };
 }
 

@@ -4,12 +4,12 @@
 use serde_json::Value;
 
 use super::lane::{self, Lane};
-use super::results::{Attestation, Difference};
 use super::turn::Running;
 use super::{Campaign, CampaignError};
 use crate::load::workload::{Closed, Load, Operation, Order, Protocol, Span, Workload};
 use crate::load::{Answer, Exchange, Prepared};
 use crate::plan;
+use crate::results::{Conformance, Difference};
 
 /// Differences that are listed for one body; one more says how many there are.
 const LISTED: usize = 5;
@@ -54,7 +54,7 @@ pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, Campaign
 }
 
 /// `direct` is what it is compared with.
-pub(super) fn of_direct(expected: &Expected) -> Attestation {
+pub(super) fn of_direct(expected: &Expected) -> Conformance {
     let names = expected.0.iter().flatten().map(|exchange| exchange.operation.clone());
     let mut operations: Vec<String> = Vec::new();
     for name in names {
@@ -62,7 +62,7 @@ pub(super) fn of_direct(expected: &Expected) -> Attestation {
             operations.push(name);
         }
     }
-    Attestation { operations, differences: Vec::new() }
+    Conformance { operations, differences: Vec::new() }
 }
 
 /// Asks a gateway, whose upstreams are as fresh as they were for `direct`.
@@ -70,7 +70,7 @@ pub(super) fn compare(
     campaign: &Campaign<'_>,
     expected: &Expected,
     running: &Running,
-) -> Result<Attestation, CampaignError> {
+) -> Result<Conformance, CampaignError> {
     let attest = &campaign.plan.attest;
     let mut differences = Vec::new();
     for (workload, theirs) in campaign.plan.workloads.iter().zip(&expected.0) {
@@ -114,7 +114,7 @@ pub(super) fn compare(
             differences.push(Difference { operation, what: "status".to_owned(), expected: wanted.to_owned(), found });
         }
     }
-    Ok(Attestation { operations: of_direct(expected).operations, differences })
+    Ok(Conformance { operations: of_direct(expected).operations, differences })
 }
 
 fn unknown_path(base: &str) -> Result<u16, String> {

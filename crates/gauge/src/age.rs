@@ -12,8 +12,6 @@
 //!
 //! A metric that is missing for any of the gateways is left out for all, and the divisor shrinks; with published tables that happens.
 
-use serde::{Deserialize, Serialize};
-
 /// What is measured of a gateway at an endpoint. Times in any unit, the same for all gateways.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Metrics {
@@ -110,35 +108,5 @@ pub fn as_coded(totals: &[Metrics]) -> Vec<f64> {
     means(totals.len(), &metrics).0.into_iter().map(|score| (score + 1e-9).floor()).collect()
 }
 
-/// AGE's scores, in both variants. The lane without a gateway is none and takes no part.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct AgeScores {
-    /// As in the paper, the best first.
-    pub paper: Vec<AgeScore>,
-    /// As coded, the best first: system and score.
-    pub coded: Vec<(String, f64)>,
-    /// Metrics that every gateway has, of ten (the fewest over the endpoints).
-    pub metrics: u32,
-}
-
-/// A gateway's score as in the paper.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AgeScore {
-    /// Which gateway.
-    pub system: String,
-    /// Mean over the endpoints, 0 to 100.
-    pub score: f64,
-    /// Endpoint by endpoint.
-    pub endpoints: Vec<AgeEndpoint>,
-}
-
-/// A gateway's score at one endpoint.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AgeEndpoint {
-    /// `WORKLOAD`, or `WORKLOAD: OPERATION` where a workload has several.
-    pub name: String,
-    /// 0 to 100.
-    pub score: f64,
-    /// Samples behind its percentiles.
-    pub samples: u64,
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! The criteria by which systems are compared: one table. Rows, comparisons, the score, reports and CSV go by it; a criterion more is an entry more.
+
+use crate::load::report::Latency;
+use crate::results::{Results, Search, Trial, Usage, WorkloadPlan};
+use crate::verdict;
+use crate::verdict::words::{number, size, time};
+
+/// Something that is measured of a system in a round, and by which systems are compared.
+#[derive(Debug)]
+pub struct Criterion {
+    /// Fixed: evaluations, scripts and reports go by it.
+    pub name: &'static str,
+    /// As it is printed.
+    pub title: &'static str,
+    /// What it is, where it is measured, and which direction is better, in a sentence.
+    pub about: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which direction is better.
+    pub better: Better,
+    /// Whether a workload has it, and where it is measured.
+    pub source: Source,
+    /// What the score divides it by: a criterion of the reference.
+    pub reference: Reference,
+    /// Its weight in the score, unless the evaluation sets its own.
+    pub weight: f64,
+}
+
+/// Units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Requests per second.
+    PerSecond,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+    /// Bytes.
+    Bytes,
+    /// A number.
+    Count,
+}
+
+/// Directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+}
+
+/// Where a criterion is measured.
+#[derive(Debug, Clone, Copy)]
+pub enum Source {
+    /// In each trial of a workload for which the first function says so.
+    Trial(fn(&WorkloadPlan) -> bool, fn(&Measured<'_>) -> Option<f64>),
+    /// In each search for a rate.
+    Search(fn(&Search) -> Option<f64>),
+}
+
+/// What the score divides by.
+#[derive(Debug, Clone, Copy)]
+pub enum Reference {
+    /// The same criterion of the reference.
+    Same,
+    /// With the baseline as reference, which has no gateway to measure: this figure of its upstream; else the same.
+    Upstream(fn(&Measured<'_>) -> Option<f64>),
+}
+
+/// A trial as criteria see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured<'r> {
+    /// The trial.
+    pub trial: &'r Trial,
+    /// The percentile that the workload is compared by.
+    pub percentile: Option<f64>,
+}
+
+/// Less CPU time than this is a few ticks and a matter of chance.
+pub const LEAST_CPU_S: f64 = 0.1;
+
+impl Measured<'_> {
+    fn system(&self) -> Option<&Usage> {
+        self.trial.observed.as_ref()?.system.as_ref()
+    }
+
+    fn upstream(&self) -> Option<&Usage> {
+        self.trial.observed.as_ref()?.upstream.as_ref()
+    }
+
+    fn answered(&self) -> Option<f64> {
+        let answered = self.trial.report.as_ref()?.total.requests.answered?;
+        (answered > 0).then_some(answered as f64)
+    }
+
+    fn cpu_us(&self, usage: Option<&Usage>) -> Option<f64> {
+        let cpu_s = verdict::cpu_s(usage?).filter(|cpu_s| *cpu_s >= LEAST_CPU_S)?;
+        Some(cpu_s * 1e6 / self.answered()?)
+    }
+}
+
+/// All of them, in the order in which they are shown.
+///
+/// The weights: rate, latency and CPU time are what a gateway is bought for, and none of them is worth more than another. Memory is cheap, and much of it
+/// is a runtime's start-up, so it is shown beside the score. [`crate::results::Judgement::sensitivity`] shows what other weights give.
+pub const CRITERIA: &[Criterion] = &[
+    Criterion {
+        name: "slo-rate",
+        title: "rate within objective",
+        about: "The highest rate that met the objective in a search, confirmed; higher is better.",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        source: Source::Search(|search| search.highest),
+        reference: Reference::Same,
+        weight: 0.3,
+    },
+    Criterion {
+        name: "latency",
+        title: "latency at equal rate",
+        about: "Latency at the percentile for which the samples suffice, at the same rate for all; lower is better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(is_open, tail),
+        reference: Reference::Same,
+        weight: 0.3,
+    },
+    Criterion {
+        name: "cpu-per-request",
+        title: "CPU/request",
+        about: "CPU time, user and system, of all processes of the gateway over its responses; lower is better. It repeats better than any time that a \
+                clock on the wall shows.",
+        unit: Unit::Microseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| measured.cpu_us(measured.system())),
+        reference: Reference::Upstream(|measured| measured.cpu_us(measured.upstream())),
+        weight: 0.3,
+    },
+    Criterion {
+        name: "rate",
+        title: "requests/s",
+        about: "Responses per second in a closed loop; higher is better. At saturation it, the latency and the CPU time say the same, so it is not scored.",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        source: Source::Trial(
+            |workload| !is_open(workload),
+            |measured| measured.trial.report.as_ref()?.total.rate.achieved,
+        ),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "closed-latency",
+        title: "latency, closed loop",
+        about: "Latency at the percentile for which the samples suffice, each system at its own rate; lower is better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(|workload| !is_open(workload), tail),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "memory",
+        title: "memory",
+        about: "Memory of all processes of the gateway at its highest (PSS; campaigns of earlier versions: RSS, in which shared pages count for each \
+                process); lower is better.",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| memory(measured.system())),
+        reference: Reference::Upstream(|measured| memory(measured.upstream())),
+        weight: 0.0,
+    },
+    Criterion {
+        name: "context-switches",
+        title: "context switches/request",
+        about: "Voluntary and involuntary context switches of the gateway over its responses; lower is better.",
+        unit: Unit::Count,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| switches(measured, measured.system())),
+        reference: Reference::Upstream(|measured| switches(measured, measured.upstream())),
+        weight: 0.0,
+    },
+];
+
+fn always(_: &WorkloadPlan) -> bool {
+    true
+}
+
+/// Whether all systems get the same rate.
+fn is_open(workload: &WorkloadPlan) -> bool {
+    workload.planned.rate.is_some() || workload.load.starts_with("open")
+}
+
+fn tail(measured: &Measured<'_>) -> Option<f64> {
+    let latency = measured.trial.report.as_ref()?.total.latency.as_ref()?;
+    percentile(latency, measured.percentile?)
+}
+
+fn memory(usage: Option<&Usage>) -> Option<f64> {
+    let usage = usage?;
+    usage.pss_peak_bytes.or(usage.rss_peak_bytes).map(|bytes| bytes as f64)
+}
+
+fn switches(measured: &Measured<'_>, usage: Option<&Usage>) -> Option<f64> {
+    let usage = usage?;
+    Some((usage.voluntary_switches? + usage.involuntary_switches?) as f64 / measured.answered()?)
+}
+
+/// A percentile of a distribution, if it has the samples.
+pub fn percentile(latency: &Latency, percentile: f64) -> Option<f64> {
+    if latency.count? < verdict::needed(percentile) {
+        return None;
+    }
+    match percentile {
+        99.0 => latency.p99_ms,
+        95.0 => latency.p95_ms,
+        90.0 => latency.p90_ms,
+        _ => latency.p50_ms,
+    }
+}
+
+impl Criterion {
+    /// The criterion of a name; `added-latency` is what earlier versions called `latency`.
+    pub fn named(name: &str) -> Option<&'static Criterion> {
+        let name = if name == "added-latency" { "latency" } else { name };
+        CRITERIA.iter().find(|criterion| criterion.name == name)
+    }
+
+    /// Its weight in a campaign's score.
+    pub fn weight_in(&self, results: &Results) -> f64 {
+        let own = |name: &str| results.weights.get(name).copied();
+        let earlier = || own("added-latency").filter(|_| self.name == "latency");
+        own(self.name).or_else(earlier).unwrap_or(self.weight)
+    }
+
+    /// Its value in a trial of a workload; none where it makes no sense there.
+    pub fn of_trial(&self, workload: &WorkloadPlan, measured: &Measured<'_>) -> Option<f64> {
+        match self.source {
+            Source::Trial(applies, value) if applies(workload) => positive(value(measured)),
+            _ => None,
+        }
+    }
+
+    /// Its value in a search.
+    pub fn of_search(&self, search: &Search) -> Option<f64> {
+        match self.source {
+            Source::Search(value) => positive(value(search)),
+            Source::Trial(..) => None,
+        }
+    }
+
+    /// Whether it is measured in searches.
+    pub fn is_searched(&self) -> bool {
+        matches!(self.source, Source::Search(_))
+    }
+
+    /// The logarithm of the cost of a value: less is better, whatever the direction.
+    pub fn cost(&self, value: f64) -> f64 {
+        match self.better {
+            Better::Lower => value.ln(),
+            Better::Higher => -value.ln(),
+        }
+    }
+
+    /// The value of a cost.
+    pub fn value(&self, cost: f64) -> f64 {
+        match self.better {
+            Better::Lower => cost.exp(),
+            Better::Higher => (-cost).exp(),
+        }
+    }
+
+    /// A value in words.
+    pub fn words(&self, value: f64) -> String {
+        match self.unit {
+            Unit::PerSecond | Unit::Count => number(value),
+            Unit::Milliseconds => time(value),
+            Unit::Microseconds => time(value / 1e3),
+            Unit::Bytes => size(value),
+        }
+    }
+
+    /// The column of `results.csv`.
+    pub fn column(&self) -> String {
+        let unit = match self.unit {
+            Unit::PerSecond => "_per_s",
+            Unit::Milliseconds => "_ms",
+            Unit::Microseconds => "_us",
+            Unit::Bytes => "_bytes",
+            Unit::Count => "",
+        };
+        format!("{}{unit}", self.name.replace('-', "_"))
+    }
+}
+
+fn positive(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite() && *value > 0.0)
+}

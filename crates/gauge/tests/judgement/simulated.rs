@@ -1,0 +1,152 @@
+//! Campaigns that are simulated: what is declared when nothing differs, and when something does.
+
+use gauge::judgement::judge;
+use gauge::load::Report;
+use gauge::load::report::Errors;
+use gauge::results::*;
+use gauge::stats::Random;
+
+/// Levels of noise: the standard deviation of a trial's figures, and the probability that its machine is stolen from.
+const LEVELS: [(f64, f64); 6] = [(0.01, 0.0), (0.03, 0.002), (0.06, 0.005), (0.12, 0.01), (0.25, 0.03), (0.5, 0.1)];
+const ROUNDS: u32 = 12;
+
+fn system(name: &str, role: Role) -> System {
+    System {
+        name: name.to_owned(),
+        gateway: (role != Role::Direct).then(|| "nginx".to_owned()),
+        role,
+        version: None,
+        state: SystemState::Ready,
+        configuration: Vec::new(),
+        command: Vec::new(),
+        conformance: Some(Conformance { operations: Vec::new(), differences: Vec::new() }),
+    }
+}
+
+/// A trial of which each figure has noise of its own beside that of the machine in its round.
+fn trial(
+    random: &mut Random,
+    round: u32,
+    place: u32,
+    name: &str,
+    machine: f64,
+    (noise, stolen): (f64, f64),
+    dearer: f64,
+) -> Trial {
+    let mut factor = || machine * (noise * random.normal()).exp() * if name == "c" { dearer } else { 1.0 };
+    let usage = |cpu_s: f64, bytes: f64| Usage {
+        user_s: Some(cpu_s),
+        system_s: Some(0.0),
+        pss_peak_bytes: Some(bytes as u64),
+        ..Usage::default()
+    };
+    let mut report = Report::of("gauge");
+    report.total.duration_s = Some(1.0);
+    report.total.requests.answered = Some(10_000);
+    report.total.rate.achieved = Some(10_000.0 / factor());
+    report.total.errors = Errors::none();
+    let observed = Observed {
+        duration_s: 1.0,
+        system: (name != "direct").then(|| usage(factor(), 1e8 * factor())),
+        upstream: Some(usage(factor(), 1e8)),
+        generator: None,
+        machine: Machine { steal: Some(if random.share() < stolen { 0.05 } else { 0.0 }), ..Machine::default() },
+    };
+    Trial {
+        id: format!("r{round:02}-{name}.load"),
+        round,
+        place,
+        system: name.to_owned(),
+        workload: "load".to_owned(),
+        state: TrialState::Done,
+        started_unix_ms: None,
+        report: Some(report),
+        observed: Some(observed),
+        treatment: None,
+        treated: None,
+        repeated: Vec::new(),
+    }
+}
+
+/// Three gateways beside the baseline under a closed loop, `c` dearer by a factor.
+fn campaign(random: &mut Random, level: (f64, f64), dearer: f64) -> Results {
+    let mut trials = Vec::new();
+    for round in 1..=ROUNDS {
+        let machine = (0.3 * level.0 * random.normal()).exp();
+        for (place, name) in (0..).zip(["direct", "a", "b", "c"]) {
+            trials.push(trial(random, round, place, name, machine, level, dearer));
+        }
+    }
+    let text = String::new;
+    let workload = WorkloadPlan {
+        name: "load".to_owned(),
+        operations: Vec::new(),
+        generator: "gauge".to_owned(),
+        load: "closed".to_owned(),
+        weight: 1.0,
+        planned: Planned::default(),
+        treatment: None,
+    };
+    let gateways = ["a", "b", "c"].map(|name| system(name, Role::Gateway));
+    Results {
+        format: FORMAT,
+        name: text(),
+        description: None,
+        gauge: text(),
+        command: text(),
+        evaluation: text(),
+        started_unix_ms: 0,
+        ended_unix_ms: Some(0),
+        quick: false,
+        rounds: ROUNDS,
+        slo: None,
+        reference: None,
+        weights: [].into(),
+        inputs: [].into(),
+        environment: Environment::default(),
+        systems: [system("direct", Role::Direct)].into_iter().chain(gateways).collect(),
+        workloads: vec![workload],
+        trials,
+        searches: Vec::new(),
+    }
+}
+
+/// The shares of campaigns in which any difference is declared, and in which nothing is decided.
+fn declared(level: (f64, f64), dearer: f64, count: u32) -> (f64, f64) {
+    let mut random = Random::new(17);
+    let (mut any, mut undecided) = (0, 0);
+    for _ in 0..count {
+        let judgement = judge(&campaign(&mut random, level, dearer));
+        any += u32::from(judgement.comparisons.iter().any(|one| one.result.declared));
+        undecided += u32::from(!judgement.decision.decided);
+    }
+    (f64::from(any) / f64::from(count), f64::from(undecided) / f64::from(count))
+}
+
+/// Equal gateways at six levels of noise: a difference in at most 5 % of the campaigns at each, among the 12 comparisons of a campaign; and more noise does
+/// not bring more declarations, but more campaigns without a decision.
+#[test]
+fn equal_gateways_are_declared_different_in_at_most_5_percent_at_every_level_of_noise() {
+    let mut undecided = 0.0;
+    for level in LEVELS {
+        let (any, no_decision) = declared(level, 1.0, 400);
+        println!("noise and steal {level:?}: declared in {any:.4}, no decision in {no_decision:.4}");
+        assert!(any <= 0.05, "{level:?}: {any}");
+        assert!(no_decision >= undecided - 0.05, "{level:?}: {no_decision} after {undecided}");
+        undecided = no_decision;
+    }
+    assert!(undecided > 0.9, "the noisiest machine decides nothing");
+}
+
+/// A gateway that is dearer by a fifth is found the less often the more noise there is.
+#[test]
+fn a_real_difference_is_found_the_less_the_more_noise_there_is() {
+    let mut last = 1.0;
+    for level in LEVELS {
+        let (any, no_decision) = declared(level, 1.2, 100);
+        println!("a fifth dearer, noise and steal {level:?}: found in {any:.2}, no decision in {no_decision:.2}");
+        assert!(any <= last + 0.05, "{level:?}: {any} after {last}");
+        last = any;
+        assert!(level.0 > 0.06 || any >= 0.8, "{level:?}: {any}");
+    }
+}
