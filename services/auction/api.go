@@ -87,9 +87,12 @@ func (a *api) dispatch(service string, w http.ResponseWriter, r *http.Request) e
 			continue
 		}
 		if method != route.method {
-			methods = append(methods, route.method)
-			if route.method == http.MethodGet {
-				methods = append(methods, http.MethodHead)
+			// Two routes may match one path: /active/all and /active/*.
+			if !slices.Contains(methods, route.method) {
+				methods = append(methods, route.method)
+				if route.method == http.MethodGet {
+					methods = append(methods, http.MethodHead)
+				}
 			}
 			continue
 		}

@@ -322,3 +322,71 @@ func TestMistakesHaveTheirExitCode(t *testing.T) {
 		}
 	}
 }
+
+// Regression: DELETE /active/all had "Allow: GET, HEAD, GET, HEAD", since /active/* matches as well.
+func TestAllowNamesEachMethodOnce(t *testing.T) {
+	p := start(t, "DATA_DIR="+t.TempDir())
+	for path, want := range map[string]string{"/active/all": "GET, HEAD", "/active/1": "GET, HEAD", "/active/bid/1": "POST"} {
+		r, err := http.NewRequest(http.MethodDelete, p.urls[active]+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := response.Header.Get("Allow"); response.StatusCode != http.StatusMethodNotAllowed || got != want {
+			t.Errorf("%s: %d, Allow: %s; want %s", path, response.StatusCode, got, want)
+		}
+	}
+}
+
+// Regression: two processes that started on a new data folder at once each made a key, and refused each other's tokens.
+func TestProcessesOnANewFolderShareOneKey(t *testing.T) {
+	for range 50 {
+		path := filepath.Join(t.TempDir(), "token.key")
+		keys := make([]string, 16)
+		var all sync.WaitGroup
+		for i := range keys {
+			all.Go(func() {
+				key, err := tokenKey("", path)
+				if err != nil {
+					t.Error(err)
+				}
+				keys[i] = string(key)
+			})
+		}
+		all.Wait()
+		kept, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			if key != string(kept) {
+				t.Fatalf("%d keys were used: %q", len(keys), keys)
+			}
+		}
+		if others, _ := filepath.Glob(path + "?*"); len(others) != 0 {
+			t.Fatalf("left behind: %v", others)
+		}
+	}
+}
+
+// Regression: the images of an auction were deleted when the response to COMMIT was lost, although the row was stored.
+func TestAnAuctionWhoseCommitHasNoKnownOutcomeKeepsItsImages(t *testing.T) {
+	proxy := harness.NewPostgresProxy(t, harness.NewPostgres(t))
+	dir := t.TempDir()
+	p := start(t, "DATA_DIR="+dir, "DATABASE_URL="+proxy.URL)
+	token := p.token(t)
+	proxy.OnCommit(func() (pass bool) { return false }) // it is carried out, and the connection is cut before the response
+	status, came := p.ask(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["R0lGODlh"]}`)
+	if status < 500 {
+		t.Fatalf("%d, %v", status, came)
+	}
+	proxy.OnCommit(nil)
+	status, came = p.ask(t, active, "GET /active/1", "", "")
+	if status != 200 || came["images"].([]any)[0].(map[string]any)["data"] != "R0lGODlh" {
+		t.Errorf("%d, %v", status, came)
+	}
+}

@@ -85,7 +85,9 @@ func (a *api) createDescription(w http.ResponseWriter, r *request) error {
 		err = a.store.AddAuction(r.Context(), user, auction)
 	}
 	if err != nil {
-		a.store.DiscardImages(auction.Images)
+		if !errors.Is(err, store.ErrOutcomeUnknown) { // then the row may be there, and needs them
+			a.store.DiscardImages(auction.Images)
+		}
 		return err
 	}
 	if auction, err = a.store.Auction(r.Context(), auction.ID); err != nil {

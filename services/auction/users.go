@@ -142,8 +142,9 @@ func tokenKey(secret, path string) ([]byte, error) {
 	}
 	key, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		key = []byte(rand.Text() + rand.Text())
-		err = os.WriteFile(path, key, 0o600)
+		if err = makeKey(path); err == nil {
+			key, err = os.ReadFile(path)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the key of tokens: %w", err)
@@ -152,6 +153,19 @@ func tokenKey(secret, path string) ([]byte, error) {
 		return nil, fmt.Errorf("the key of tokens in %s is too short; remove the file to have another made", path)
 	}
 	return key, nil
+}
+
+// makeKey makes the file of a key, unless another process makes it first: it appears whole, and is never replaced.
+func makeKey(path string) error {
+	part := path + "." + rand.Text()
+	defer os.Remove(part)
+	if err := os.WriteFile(part, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
+		return err
+	}
+	if err := os.Link(part, path); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 func sorted(all []string) []string {

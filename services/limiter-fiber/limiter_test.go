@@ -62,7 +62,7 @@ func get(t *testing.T, url, key string) (status int, body, retryAfter string) {
 
 func TestLimitPerKeyAndWindow(t *testing.T) {
 	upstream := app(t)
-	url := start(t, upstream, harness.NewRedis(t).Address, "-limit", "3", "-window", "600")
+	url := start(t, upstream, harness.NewRedis(t).URL, "-limit", "3", "-window", "600")
 	for _, key := range []string{"first", "second"} {
 		for i := range 5 {
 			status, body, retryAfter := get(t, url+"/api/add?lhs=1&rhs=2", key)
@@ -90,7 +90,7 @@ func TestLimitPerKeyAndWindow(t *testing.T) {
 
 func TestRequestIsForwardedWhole(t *testing.T) {
 	upstream := app(t)
-	url := start(t, upstream, harness.NewRedis(t).Address)
+	url := start(t, upstream, harness.NewRedis(t).URL)
 	harness.Exchange(t, strings.TrimPrefix(url, "http://"),
 		"PUT /a//b?c=%2F HTTP/1.1\r\nHost: api\r\nx-api-key: k\r\nKeep-Alive: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc")
 	got := upstream.Request(t)
@@ -104,7 +104,7 @@ func TestRequestIsForwardedWhole(t *testing.T) {
 func TestExactlyTheLimitPassesOfManyAtOnce(t *testing.T) {
 	const limit, requests, keys, replicas = 17, 200, 4, 2
 	upstream := app(t)
-	redisAddress := harness.NewRedis(t).Address
+	redisAddress := harness.NewRedis(t).URL
 	var urls []string
 	for range replicas {
 		urls = append(urls, start(t, upstream, redisAddress, "-limit", fmt.Sprint(limit), "-window", "600"))
@@ -138,11 +138,11 @@ func TestExactlyTheLimitPassesOfManyAtOnce(t *testing.T) {
 
 func TestNextWindowBeginsWhenTheFirstEnds(t *testing.T) {
 	server := harness.NewRedis(t)
-	url := start(t, app(t), server.Address, "-limit", "1", "-window", "1")
+	url := start(t, app(t), server.URL, "-limit", "1", "-window", "1")
 	if status, _, _ := get(t, url, "k"); status != 200 {
 		t.Fatalf("first request: %d", status)
 	}
-	db := redis.NewClient(&redis.Options{Addr: server.Address, DisableIdentity: true})
+	db := redis.NewClient(&redis.Options{Network: "unix", Addr: server.Socket, DisableIdentity: true})
 	defer db.Close()
 	// Requests over the limit must not prolong the window: the counter goes although they keep coming.
 	harness.Eventually(t, "a second window", func() error {
@@ -156,9 +156,9 @@ func TestNextWindowBeginsWhenTheFirstEnds(t *testing.T) {
 // What Redis is asked for, command by command: the design is the yardstick, and the key itself must not be there.
 func TestEachRequestIsOneTransaction(t *testing.T) {
 	server := harness.NewRedis(t)
-	url := start(t, app(t), server.Address, "-limit", "1", "-window", "7")
+	url := start(t, app(t), server.URL, "-limit", "1", "-window", "7")
 	get(t, url, "warm-up")
-	monitor, err := net.Dial("tcp", server.Address)
+	monitor, err := net.Dial("unix", server.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestEachRequestIsOneTransaction(t *testing.T) {
 			}
 		}
 	}
-	db := redis.NewClient(&redis.Options{Addr: server.Address, DisableIdentity: true})
+	db := redis.NewClient(&redis.Options{Network: "unix", Addr: server.Socket, DisableIdentity: true})
 	defer db.Close()
 	names, err := db.Keys(context.Background(), "*").Result()
 	if err != nil {
@@ -199,7 +199,7 @@ func TestEachRequestIsOneTransaction(t *testing.T) {
 func TestRedisDownIs503AndRedisBackIsUsed(t *testing.T) {
 	server := harness.NewRedis(t)
 	upstream := app(t)
-	url := start(t, upstream, server.Address, "-limit", "1000000", "-window", "600")
+	url := start(t, upstream, server.URL, "-limit", "1000000", "-window", "600")
 	var wait sync.WaitGroup
 	for range 30 { // a pool of connections, all of which will be dead
 		wait.Go(func() { get(t, url, "k") })
@@ -238,7 +238,7 @@ func TestStartsWithoutRedis(t *testing.T) {
 }
 
 func TestAppDownIs502(t *testing.T) {
-	p := harness.Start(t, nil, "-port", "0", "-app-endpoint", harness.FreeAddress(t), "-redis-endpoint", harness.NewRedis(t).Address)
+	p := harness.Start(t, nil, "-port", "0", "-app-endpoint", harness.FreeAddress(t), "-redis-endpoint", harness.NewRedis(t).URL)
 	if status, body, _ := get(t, p.URL, "k"); status != 502 || body != `{"error":"the upstream cannot be reached"}` {
 		t.Errorf("%d %q", status, body)
 	}

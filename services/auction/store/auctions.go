@@ -27,8 +27,8 @@ type Auction struct {
 // Ended says whether the time for bids is over.
 func (a *Auction) Ended(now time.Time) bool { return !now.Before(a.EndsAt) }
 
-// AddAuction stores an auction whose images are in files already, and sets its ID. Its images are the store's from then on;
-// when it fails they are still the caller's to discard.
+// AddAuction stores an auction whose images are in files already, and sets its ID. Its images are the store's from then on. When it
+// fails the caller discards them, unless the error is ErrOutcomeUnknown.
 func (s *Store) AddAuction(ctx context.Context, owner int64, a *Auction) error {
 	return s.transaction(ctx, func(tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, s.q(`INSERT INTO auctions (owner_id, title, body, start_price, last_value, created_at, ends_at)

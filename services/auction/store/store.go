@@ -28,10 +28,14 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrTaken    = errors.New("the name is taken")
 	ErrEnded    = errors.New("the auction has ended")
+	// ErrOutcomeUnknown means that the connection was lost during COMMIT: what was to be stored may be stored.
+	ErrOutcomeUnknown = errors.New("the outcome of the commit is not known")
 )
 
 const (
 	openTime = 10 * time.Second
+	// commitTime is how long a commit may take: the caller cannot end it.
+	commitTime = 30 * time.Second
 	// poolSize is how many connections PostgreSQL gets from one process.
 	poolSize = 16
 	// schemaLock is the advisory lock under which PostgreSQL's tables are made: replicas may start at once.
@@ -158,16 +162,36 @@ func (s *Store) q(query string) string {
 	return strings.ReplaceAll(query, "$", "?")
 }
 
+// transaction does work in a transaction. A caller may give up, by ctx, until the commit begins: interrupted, a commit would have no
+// known outcome. The error is then ErrOutcomeUnknown; after every other error nothing is stored.
 func (s *Store) transaction(ctx context.Context, work func(*sql.Tx) error) error {
-	tx, err := s.write.BeginTx(ctx, nil)
+	connection, err := s.write.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	if err := work(tx); err != nil {
+	defer connection.Close()
+	commit, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	tx, err := connection.BeginTx(commit, nil)
+	if err != nil {
+		return err
+	}
+	err = work(tx)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		_ = tx.Rollback()
 		return err
 	}
-	return tx.Commit()
+	timer := time.AfterFunc(commitTime, cancel)
+	defer timer.Stop()
+	err = tx.Commit()
+	var refused *pgconn.PgError
+	if err != nil && s.postgres && !errors.As(err, &refused) {
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return err
 }
 
 // isDuplicate says whether a unique key refused a row.

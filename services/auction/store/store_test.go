@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -40,7 +41,7 @@ func open(t *testing.T, dir, database string) *store.Store {
 
 func auction(t *testing.T, s *store.Store, startPrice int64, open time.Duration, images ...store.Image) *store.Auction {
 	t.Helper()
-	owner, err := s.AddUser(t.Context(), "owner"+time.Now().Format("150405.000000000"), "kept")
+	owner, err := s.AddUser(t.Context(), "owner"+rand.Text(), "kept")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,11 +142,15 @@ func TestNamesAreTakenOnce(t *testing.T) {
 func TestThePagesOfTheList(t *testing.T) {
 	everywhere(t, func(t *testing.T, s, _ *store.Store) {
 		var ids []int64
-		for _, price := range []int64{30, 10, 20, 10} {
-			ids = append(ids, auction(t, s, price, time.Hour).ID)
-			time.Sleep(2 * time.Millisecond) // dates are whole milliseconds
+		now := time.Now()
+		auction(t, s, 5, 0) // has ended, and adds the owner, user 1
+		for i, price := range []int64{30, 10, 20, 10} {
+			a := &store.Auction{Title: "A violin", StartPrice: price, CreatedAt: now.Add(time.Duration(i) * time.Second), EndsAt: now.Add(time.Hour)}
+			if err := s.AddAuction(t.Context(), 1, a); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, a.ID)
 		}
-		auction(t, s, 5, 0) // has ended
 		nine, twenty := 9.5, 20.0
 		for _, c := range []struct {
 			filter store.Filter
@@ -265,5 +270,39 @@ func TestDatabasesThatCannotBeOpened(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, %v", database, s, err)
 		}
+	}
+}
+
+// Regression: a client that disconnected while its auction was committed left the row, and an error, after which the images were deleted.
+func TestACommitIsNotInterruptedByItsCaller(t *testing.T) {
+	proxy := harness.NewPostgresProxy(t, harness.NewPostgres(t))
+	s := open(t, t.TempDir(), proxy.URL)
+	a := auction(t, s, 1, time.Hour)
+	for _, c := range []struct {
+		name    string
+		pass    bool
+		want    error
+		happens func(cancel func())
+	}{
+		{"the caller gives up", true, nil, func(cancel func()) { cancel(); time.Sleep(200 * time.Millisecond) }},
+		{"the connection is lost", false, store.ErrOutcomeUnknown, func(func()) {}},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		proxy.OnCommit(func() bool { c.happens(cancel); return c.pass })
+		next := *a
+		if err := s.AddAuction(ctx, 1, &next); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		cancel()
+		proxy.OnCommit(nil)
+		if _, err := s.Auction(t.Context(), next.ID); err != nil {
+			t.Errorf("%s: the row: %v", c.name, err)
+		}
+	}
+	// Before the commit a caller may give up: nothing is stored, and that is known.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.AddAuction(ctx, 1, &store.Auction{Title: "x"}); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrOutcomeUnknown) {
+		t.Errorf("a caller that has given up: %v", err)
 	}
 }

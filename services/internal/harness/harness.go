@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -78,6 +79,10 @@ func Start(t *testing.T, env []string, args ...string) *Program {
 	}
 	return p
 }
+
+// ownEnvironment is the environment of the programs that tests start: the settings of whoever runs the tests (DATABASE_URL, PGHOST,
+// http_proxy, LC_ALL) are not theirs.
+func ownEnvironment() []string { return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"} }
 
 func program(env []string, args ...string) *Program {
 	p := &Program{command: exec.Command(os.Args[0], args...), stderr: &output{}, ended: make(chan struct{})}
@@ -165,12 +170,22 @@ func Listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// FreeAddress is an address on which nobody listens.
+// FreeAddress is an address on which nobody listens: a socket is bound to it until the test ends, so that no other process takes it.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
-	listener := Listen(t)
-	_ = listener.Close()
-	return listener.Addr().String()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
 }
 
 // Upstream is a server that answers with exact bytes and keeps what it was sent.

@@ -3,7 +3,6 @@ package harness
 import (
 	"database/sql"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -16,11 +15,11 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// Postgres is a real PostgreSQL server on a free port, with its data in a folder of its own. It does not wait for the disk.
+// Postgres is a real PostgreSQL server on a Unix socket, with its data in a folder of its own. It does not wait for the disk.
 type Postgres struct {
 	URL     string
+	Socket  string // the path of the socket
 	dir     string
-	port    string
 	command *exec.Cmd
 }
 
@@ -33,8 +32,7 @@ func NewPostgres(t *testing.T) *Postgres {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(FreeAddress(t))
-	p := &Postgres{URL: "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable", dir: dir, port: port}
+	p := &Postgres{URL: "postgres:///postgres?user=postgres&sslmode=disable&host=" + dir, Socket: filepath.Join(dir, ".s.PGSQL.5432"), dir: dir}
 	t.Cleanup(func() {
 		p.Stop(t)
 		_ = os.RemoveAll(dir)
@@ -47,11 +45,11 @@ func NewPostgres(t *testing.T) *Postgres {
 	return p
 }
 
-// Start starts it, again after Stop, on the same port and with the same data, and waits until it answers.
+// Start starts it, again after Stop, on the same socket and with the same data, and waits until it responds.
 func (p *Postgres) Start(t *testing.T) {
 	t.Helper()
-	p.command = p.program(t, "postgres", "-D", filepath.Join(p.dir, "data"), "-p", p.port,
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off")
+	p.command = p.program(t, "postgres", "-D", filepath.Join(p.dir, "data"), "-p", "5432",
+		"-c", "listen_addresses=", "-c", "unix_socket_directories="+p.dir, "-c", "fsync=off")
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +81,11 @@ func (p *Postgres) program(t *testing.T, name string, args ...string) *exec.Cmd 
 		found = append(found, path)
 	}
 	if len(found) == 0 {
-		t.Fatal("PostgreSQL is not installed; on Debian: apt-get install postgresql-15")
+		t.Fatal("PostgreSQL is not installed; on Debian and Ubuntu: apt-get install postgresql")
 	}
 	slices.Sort(found)
 	command := exec.Command(found[len(found)-1], args...)
+	command.Env = ownEnvironment()
 	command.Dir = p.dir
 	if os.Geteuid() != 0 {
 		return command

@@ -3,43 +3,53 @@ package harness
 import (
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 )
 
-// Redis is a real Redis server on a free port, without persistence.
+// Redis is a real Redis server on a Unix socket, without persistence.
 type Redis struct {
-	Address string
+	URL     string // unix://SOCKET
+	Socket  string // the path of the socket
 	command *exec.Cmd
 }
 
 // NewRedis starts one; the program redis-server must be installed.
 func NewRedis(t *testing.T) *Redis {
 	t.Helper()
-	r := &Redis{Address: FreeAddress(t)}
+	// Not t.TempDir, whose names may be longer than the path of a socket can be.
+	dir, err := os.MkdirTemp("", "redis-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Redis{Socket: filepath.Join(dir, "redis.sock")}
+	r.URL = "unix://" + r.Socket
+	t.Cleanup(func() {
+		r.Stop(t)
+		_ = os.RemoveAll(dir)
+	})
 	r.Start(t)
-	t.Cleanup(func() { r.Stop(t) })
 	return r
 }
 
-// Start starts it, again after Stop, empty and on the same port, and waits until it answers.
+// Start starts it, again after Stop, empty and on the same socket, and waits until it responds.
 func (r *Redis) Start(t *testing.T) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Fatal("redis-server is not installed; on Debian: apt-get install redis-server")
+		t.Fatal("redis-server is not installed; on Debian and Ubuntu: apt-get install redis-server")
 	}
-	_, port, _ := net.SplitHostPort(r.Address)
-	log := filepath.Join(t.TempDir(), "redis.log")
-	r.command = exec.Command(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--logfile", log)
-	r.command.Dir = t.TempDir()
+	dir := filepath.Dir(r.Socket)
+	r.command = exec.Command(program, "--port", "0", "--unixsocket", r.Socket, "--save", "", "--appendonly", "no", "--logfile", filepath.Join(dir, "redis.log"))
+	r.command.Dir, r.command.Env = dir, ownEnvironment()
 	if err := r.command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	Eventually(t, "redis-server answers", func() error {
-		conn, err := net.DialTimeout("tcp", r.Address, time.Second)
+		conn, err := net.DialTimeout("unix", r.Socket, time.Second)
 		if err != nil {
 			return err
 		}
