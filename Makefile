@@ -1,30 +1,42 @@
 # The main job is `make run`; `make test` installs what the tests need and runs all of them.
-# Build output and downloads live outside the clone, so that a second clone is quick.
+# What is built stays in the clone, in target/; downloads of the tests are shared by all clones, in ~/.cache/weir.
 SHELL := /bin/bash
-export WEIR_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weir
-export CARGO_TARGET_DIR ?= $(WEIR_CACHE)/target
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+PREFIX ?= $(HOME)/.local
 
 .DEFAULT_GOAL := help
-.PHONY: help run services build dist test lint bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
+.PHONY: help run services build dist install uninstall deb test test-fast lint bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: ## build the gateway and start it on :8080 with embedded demo upstreams
 	@cargo build --release --locked -p weir
-	@exec $(CARGO_TARGET_DIR)/release/weir $(ARGS)
+	@exec "$(CARGO_TARGET_DIR)/release/weir" $(ARGS)
 
 services: ## start the reference services with Weir in front; Ctrl-C stops all of them
 	@exec scripts/services
 
-build: ## build both programs, optimised
+build: ## build both programs, into target/release
 	cargo build --release --locked -p weir -p gauge
 
-dist: ## build both programs with all stops out (minutes)
+dist: ## build both programs as they are shipped and measured, into target/dist (minutes)
 	cargo build --profile dist --locked -p weir -p gauge
+
+install: build ## put both programs and their completions into PREFIX (default ~/.local)
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install
+
+uninstall: ## remove what install put there
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install --uninstall
+
+deb: dist ## make a Debian package of both programs, in target/deb
+	@scripts/deb
 
 test: ## install what the tests need, run all tests of all languages (SUITES="rust ..." for some)
 	@scripts/test $(SUITES)
+
+test-fast: ## tests that need nothing but Rust, Python and bash (minutes)
+	@scripts/test-fast
 
 lint: ## formatting, lints, licences of every language
 	@scripts/lint $(LINTS)
@@ -63,5 +75,5 @@ fuzz: ## fuzz every parser for FUZZ_SECONDS each (default 60)
 soak: ## long runs: hours of load, reloads and faults
 	@scripts/soak
 
-clean: ## remove build output and downloads of this project
-	rm -rf "$(WEIR_CACHE)"
+clean: ## remove what was built in this clone; downloads in ~/.cache/weir stay
+	rm -rf target services/*/node_modules services/producer/java-*/target services/gateway-spring/target crates/*/fuzz/target

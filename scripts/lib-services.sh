@@ -1,4 +1,5 @@
-# Sourced after lib.sh by suites that start services: they run in the background on free ports, and end with the suite.
+# shellcheck shell=bash
+# Sourced after suite.sh by suites that start services: they run in the background on free ports, and end with the suite.
 tmp=$(mktemp -d)
 started=()
 stop_services() {
@@ -27,7 +28,7 @@ address() {
   for _ in $(seq 600); do
     url=$(sed -nE "s/^listening on (http:[^ ]+)$2\$/\\1/p" "$out" | head -n 1)
     [ -z "$url" ] || return 0
-    kill -0 "${started[-1]}" 2>/dev/null || break
+    kill -0 "$!" 2>/dev/null || break
     sleep 0.1
   done
   die "$1 did not start: $(tail -n 20 "$out")"
@@ -36,7 +37,16 @@ address() {
 # start_redis: a Redis of our own, empty; its Unix socket is then in $redis, its port in $redis_port.
 start_redis() {
   redis=$tmp/redis.sock
-  redis_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  # A port of the loopback interface that this shell's helper keeps bound, not listening: Redis may share it, no other process gets it.
+  python3 -c 'import signal, socket
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+signal.pause()' >"$tmp/redis.port" &
+  started+=($!)
+  until [ -s "$tmp/redis.port" ]; do sleep 0.01; done
+  redis_port=$(cat "$tmp/redis.port")
   redis-server --bind 127.0.0.1 --port "$redis_port" --unixsocket "$redis" --save '' --appendonly no --dir "$tmp" >"$tmp/redis.out" 2>&1 &
   started+=($!)
   for _ in $(seq 300); do
@@ -50,8 +60,8 @@ start_redis() {
 # Cases that the contract suite leaves out through a gateway, by their tag, are not counted: they are meant for the service alone.
 passed=0 failed=0 skipped=0 code=0
 step() {
-  local name=$1 log=$WEIR_CACHE/logs/$suite-$1.log p f s bad=0
-  mkdir -p "$WEIR_CACHE/logs"
+  # shellcheck disable=SC2154 # of suite.sh, and of the suite itself
+  local name=$1 log=$logs/$suite-$1.log p f s bad=0
   shift
   say "-- $name"
   "$@" >"$log" 2>&1 || bad=1
@@ -66,8 +76,8 @@ step() {
 
 # one NAME COMMAND...: one test, which passes when the command does.
 one() {
-  local name=$1 log=$WEIR_CACHE/logs/$suite-$1.log
-  mkdir -p "$WEIR_CACHE/logs"
+  # shellcheck disable=SC2154 # of suite.sh, and of the suite itself
+  local name=$1 log=$logs/$suite-$1.log
   shift
   if "$@" >"$log" 2>&1; then
     say "-- $name: passed"

@@ -50,6 +50,16 @@ class Service:
         return f"http://{self.addresses[port]}"
 
 
+# What Weir takes from the environment without a file: docs/inference-gateway.md. Only these are passed on, and to Weir alone.
+WEIR_VARIABLES = ("RATE_LIMIT_", "GLOBAL_", "CLIENT_", "RL_", "CACHE_", "REDIS_", "TRUSTED_PROXIES")
+
+
+def base_environment() -> dict[str, str]:
+    """What every service gets. The other variables (DATABASE_URL, REDIS_URL, http_proxy, LC_ALL) are those of whoever runs this."""
+    names = ("PATH", "HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    return {name: os.environ[name] for name in names if name in os.environ} | {"LC_ALL": "C.UTF-8"}
+
+
 def end_with_parent() -> None:
     """In the child: SIGTERM when this program goes, however it goes (prctl PR_SET_PDEATHSIG; Linux alone)."""
     if sys.platform == "linux":
@@ -64,7 +74,7 @@ class Services:
 
     def start(self, service: Service) -> Service:
         """Starts one and waits until it is healthy."""
-        env = os.environ | {"HOST": "127.0.0.1"} | service.env
+        env = base_environment() | {"HOST": "127.0.0.1"} | service.env
         for port, number in service.ports.items():
             env[service.variables.get(port, "PORT")] = "0" if self.free_ports else str(number)
         log = self.logs / f"{service.name}.log"
@@ -120,6 +130,7 @@ class Services:
         with log.open("w") as file:
             service.process = subprocess.Popen(
                 command,
+                env=base_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -218,7 +229,7 @@ def start_all(services: Services, programs: argparse.Namespace) -> None:
             "auction/openapi.yaml",
             {"users": 12000, "active": 14000, "descriptions": 10000},
             variables={"users": "USERS_PORT", "active": "ACTIVE_PORT", "descriptions": "DESCRIPTIONS_PORT"},
-            env={"DATA_DIR": str(programs.data / "auction")},
+            env={"DATA_DIR": str(programs.data / "auction"), **auction_database()},
         )
     )
     services.start(
@@ -252,7 +263,12 @@ def start_all(services: Services, programs: argparse.Namespace) -> None:
             [str(programs.weir)],
             "the inference gateway: /infer/python, /infer/node, /slow, /gates",
             {"": 8080},
-            env={"PY_SERVICE_URL": python.url(), "NODE_SERVICE_URL": node.url(), **free_admin(services)},
+            env={
+                "PY_SERVICE_URL": python.url(),
+                "NODE_SERVICE_URL": node.url(),
+                **free_admin(services),
+                **weir_settings(),
+            },
         )
     )
     listen = "127.0.0.1:0" if services.free_ports else "127.0.0.1:8090"
@@ -275,6 +291,17 @@ def start_all(services: Services, programs: argparse.Namespace) -> None:
             },
         )
     )
+
+
+def weir_settings() -> dict[str, str]:
+    """The settings of Weir that the environment has."""
+    return {name: value for name, value in os.environ.items() if name.startswith(WEIR_VARIABLES)}
+
+
+def auction_database() -> dict[str, str]:
+    """AUCTION_DATABASE_URL puts the auctions into a PostgreSQL; a DATABASE_URL may be meant for another program."""
+    url = os.environ.get("AUCTION_DATABASE_URL")
+    return {"DATABASE_URL": url} if url else {}
 
 
 def free_admin(services: Services) -> dict[str, str]:

@@ -1,6 +1,7 @@
+# shellcheck shell=bash disable=SC2154
 # Bodies of a megabyte through gateways under two congestion controls of TCP: what the pacing of bbr costs, also on loopback. Sets the machine's for the time
 # and puts it back, so it needs root.
-need_release
+need_measured
 need_peers
 need_program go "Go 1.26 or newer builds Fiber's gateway: https://go.dev/doc/install"
 setting=/proc/sys/net/ipv4/tcp_congestion_control

@@ -25,6 +25,7 @@ def environment(*versions: str) -> dict:
         "versions": list(dict.fromkeys(versions)),
         # scripts/bench says what was typed.
         "command": os.environ.get("BENCH_COMMAND", "by hand"),
+        "profile": os.environ.get("BENCH_PROFILE", "not known"),
     }
 
 

@@ -1,5 +1,6 @@
+# shellcheck shell=bash disable=SC2154
 # Limits in Redis against the original design, services/limiter-fiber.
-need_apt nginx-light redis-server
-need_release
+need nginx redis-server
+need_measured
 need_go_service limiter-fiber
 exec python3 benches/limits-redis/redis.py --weir "$weir" --out "$out" "$@"

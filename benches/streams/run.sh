@@ -1,5 +1,6 @@
+# shellcheck shell=bash disable=SC2154
 # Streams of events: time to the first byte, and 512 streams at once. The program is crates/weir/benches/streams.rs.
-need_apt nginx-light
+need nginx
 mkdir -p "$out"
 {
   printf '# Streams of events\n\nMade by `scripts/bench streams` at commit %s.\n\n' "$(git rev-parse --short HEAD)"

@@ -4,9 +4,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 home=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/jmeter}
-want=$(sha256sum "$here/pom.xml" "$0" | sha256sum | cut -c1-64)
+want=$(cat "$here/pom.xml" "$0" | cksum)
 if [ "$(cat "$home/.weir-stamp" 2>/dev/null)" != "$want" ]; then
-  command -v mvn >/dev/null || { echo "error: 'mvn' is not installed. On Debian: apt-get install maven" >&2; exit 1; }
+  command -v mvn >/dev/null || { echo "error: 'mvn' is not installed. On Debian and Ubuntu: apt-get install maven" >&2; exit 1; }
   rm -rf "$home"
   mkdir -p "$home/bin" "$home/lib/ext" "$home/lib/junit"
   maven() { mvn --quiet --batch-mode --file "$here/pom.xml" "$@" >&2; }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Unit, property and integration tests of every crate of the workspace.
-source "$(dirname "$0")/../lib.sh"
+source "$(dirname "$0")/../suite.sh"
 # Servers that the tests start themselves, on free ports and in temporary directories.
-need_apt redis-server postgresql-15 nginx-light openssl
-log=$WEIR_CACHE/logs/rust-raw.log; mkdir -p "$(dirname "$log")"
+need redis-server postgres nginx openssl
+log=$logs/rust-raw.log
 code=0
 cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
 read -r p f s < <(awk '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")

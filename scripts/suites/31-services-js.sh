@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # The Python and Node services: unit tests of each, and the contract suite against each, started on free ports.
-source "$(dirname "$0")/../lib.sh"
+source "$(dirname "$0")/../suite.sh"
 runner=$(need_venv contract services/contract/requirements.txt)/bin/python
 inference=$(need_venv inference-python services/inference-python/requirements-dev.txt)/bin/python
 need_npm services/inference-node
 need_npm services/messages-hono
 
-logs=$WEIR_CACHE/logs; mkdir -p "$logs"
 passed=0 failed=0 skipped=0 code=0
 
 # step NAME COMMAND...: runs it, and adds up what it counted: pytest's, node's and the contract suite's closing lines are known.

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # The Go services: their unit and integration tests, then the contract suite against each, and against others through them.
-source "$(dirname "$0")/../lib.sh"
+source "$(dirname "$0")/../suite.sh"
 need_program go "Go 1.26 or newer builds these services: https://go.dev/doc/install"
-need_apt redis-server postgresql-15
+need redis-server postgres
 contract=$(need_venv contract services/contract/requirements.txt)/bin/python
 schemathesis=$(need_venv schemathesis services/auction/requirements.txt)/bin/st
 need_npm services/messages-hono
 need_npm services/inference-node
 
-logs=$WEIR_CACHE/logs bin=$WEIR_CACHE/services-go tmp=$(mktemp -d)
-mkdir -p "$logs" "$bin"
+bin=$WEIR_BUILD/services-go tmp=$(mktemp -d)
+mkdir -p "$bin"
 started=()
 stop() {
   for pid in "${started[@]}"; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null || true; done
@@ -46,7 +46,7 @@ start() {
   for _ in $(seq 300); do
     url=$(sed -nE "s/^listening on (http:[^ ]+)$which\$/\1/p" "$out")
     [ -z "$url" ] || return 0
-    kill -0 "${started[-1]}" 2>/dev/null || break
+    kill -0 "$!" 2>/dev/null || break
     sleep 0.1
   done
   die "$name did not start: $(cat "$out")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # apidoc against published parsers and validators, and on large public descriptions (fetched, pinned by checksum).
-source "$(dirname "$0")/../lib.sh"
+source "$(dirname "$0")/../suite.sh"
 need_program npm "It comes with Node.js 20 or newer, which runs this part of the tests."
 need_program go "Go 1.23 or newer fetches two of the public descriptions."
 here=$root/crates/apidoc/tests/published
@@ -9,7 +9,7 @@ docs=$WEIR_CACHE/apidoc-documents
 mkdir -p "$docs"
 
 # have NAME SHA256: whether the document is there and is the one that is meant.
-have() { [ -f "$docs/$1" ] && [ "$(sha256sum "$docs/$1" | cut -c1-64)" = "$2" ]; }
+have() { [ -f "$docs/$1" ] && [ "$(checksum "$docs/$1")" = "$2" ]; }
 
 # from_npm PACKAGE@VERSION FILE NAME SHA256
 from_npm() {
@@ -52,7 +52,7 @@ add() {
   read -r p f <<<"${counts:-0 1}"
   passed=$((passed + p)) failed=$((failed + f))
 }
-log=$WEIR_CACHE/logs/apidoc-part.log
+log=$logs/apidoc-part.log
 
 say "reading public descriptions"
 APIDOC_DOCUMENTS=$docs cargo test --quiet --locked -p apidoc --test large -- public_documents >"$log" 2>&1 || true

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # The contract suite of every service again, through Weir: what a service promises must not change because a gateway is in front of it.
-source "$(dirname "$0")/../lib.sh"
+source "$(dirname "$0")/../suite.sh"
 suite=through-weir
 source "$root/scripts/lib-services.sh"
 need_program go "Go 1.26 or newer builds some of the services: https://go.dev/doc/install"
-need_apt redis-server
+need redis-server
 contract=$(need_venv contract services/contract/requirements.txt)/bin/python
 inference=$(need_venv inference-python services/inference-python/requirements-dev.txt)/bin/python
 need_npm services/inference-node
 need_npm services/messages-hono
 need_weir
-bin=$WEIR_CACHE/services-go
+bin=$WEIR_BUILD/services-go
 (cd services && go build -o "$bin/" ./calculator ./auction)
 # through CASES ARGUMENT...
 through() { local cases=$1; shift; (cd services/contract && exec "$contract" -m contract "cases/$cases.yaml" "$@"); }
@@ -26,12 +26,12 @@ another active; active=$url
 another descriptions; descriptions=$url
 
 # The environment-only mode with its cache: in front of the services, and of what it plays itself. The limits would refuse what the cases send at once.
-export RATE_LIMIT_ENABLED=false
+weir_env=(--env RATE_LIMIT_ENABLED=false)
 for service in python node; do
-  step "infer-$service" through inference --through "weir-$service" --start "$weir" --env "PY_SERVICE_URL=$python" --env "NODE_SERVICE_URL=$node"
-  step "demo-$service" through inference --through "weir-$service" --start "$weir"
+  step "infer-$service" through inference --through "weir-$service" --start "$weir" "${weir_env[@]}" --env "PY_SERVICE_URL=$python" --env "NODE_SERVICE_URL=$node"
+  step "demo-$service" through inference --through "weir-$service" --start "$weir" "${weir_env[@]}"
 done
-step inference-gateway through inference-gateway --start "$weir" --env "PY_SERVICE_URL=$python" --env "NODE_SERVICE_URL=$node"
+step inference-gateway through inference-gateway --start "$weir" "${weir_env[@]}" --env "PY_SERVICE_URL=$python" --env "NODE_SERVICE_URL=$node"
 
 # A file.
 for service in python node; do

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # The six event-ingestion services: unit tests of Go and Java (Rust's run with the workspace), then one contract suite for
 # all of them against a real PostgreSQL.
-source "$(dirname "$0")/../lib.sh"
-need_apt postgresql-15 openjdk-17-jdk-headless maven
+source "$(dirname "$0")/../suite.sh"
+need postgres jdk mvn
 need_program go "Go 1.26 or newer builds two of the services."
 need_program cargo "Rust builds two of the services."
 here=$root/services/producer
 venv=$(need_venv producers "$here/contract/requirements.txt")
 export PRODUCERS_PROFILE=dev
 export MAVEN_OPTS=${MAVEN_OPTS:--XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx512m}
-logs=$WEIR_CACHE/logs/producers; mkdir -p "$logs"
+logs=$logs/producers; mkdir -p "$logs"
 passed=0 failed=0 skipped=0
 
 # check NAME COMMAND...: one test that is a command.

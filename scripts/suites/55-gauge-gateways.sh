@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # What Gauge writes for each gateway, given to the gateway itself: its own check, then real requests through it to real upstreams. Kong, which
 # has no package here, is held against its own converter. Kong, KrakenD and Tyk are run too where their programs are found.
-source "$(dirname "$0")/../lib.sh"
-need_apt nginx-light haproxy openjdk-17-jdk-headless maven
+source "$(dirname "$0")/../suite.sh"
+need nginx haproxy jdk mvn
 need_program go "Go 1.26 or newer builds the Fiber gateway: https://go.dev/doc/install"
 need_program npm "It comes with Node.js 20 or newer, which runs Kong's converter."
 here=$root/crates/gauge/tests/gateways
-logs=$WEIR_CACHE/logs; mkdir -p "$logs" "$WEIR_CACHE/services-go"
+mkdir -p "$WEIR_BUILD/services-go"
 programs=$(need_venv gauge-gateways "$here/requirements.txt")/bin
 need_weir
-(cd services && go build -o "$WEIR_CACHE/services-go/" ./gateway-fiber) || die "gateway-fiber does not build"
+(cd services && go build -o "$WEIR_BUILD/services-go/" ./gateway-fiber) || die "gateway-fiber does not build"
 export MAVEN_OPTS=${MAVEN_OPTS:--XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx512m}
-jar=$WEIR_CACHE/gateway-spring/gateway-spring.jar
+jar=$WEIR_BUILD/gateway-spring/gateway-spring.jar
 mvn -q -B -f services/gateway-spring -Dbuild="$(dirname "$jar")" package >"$logs/gateway-spring.log" 2>&1 || { tail -n 30 "$logs/gateway-spring.log"; die "gateway-spring does not build"; }
 
 export GAUGE_GATEWAYS=weir,nginx,haproxy,envoy,traefik,caddy,fiber,spring
-export GAUGE_WEIR=$weir GAUGE_FIBER=$WEIR_CACHE/services-go/gateway-fiber GAUGE_SPRING=$jar
-for name in envoy traefik caddy; do export "GAUGE_${name^^}=$programs/$name"; done
+export GAUGE_WEIR=$weir GAUGE_FIBER=$WEIR_BUILD/services-go/gateway-fiber GAUGE_SPRING=$jar
+export GAUGE_ENVOY=$programs/envoy GAUGE_TRAEFIK=$programs/traefik GAUGE_CADDY=$programs/caddy
 passed=0 failed=0 skipped=0
 
 code=0

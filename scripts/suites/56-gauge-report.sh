@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The report of a made-up campaign in a real browser: it loads nothing, logs no error, shows its charts, in light and dark; and it is valid HTML.
-source "$(dirname "$0")/../lib.sh"
-need_apt chromium tidy fonts-dejavu-core
-shots=$WEIR_CACHE/screenshots; mkdir -p "$shots"
+source "$(dirname "$0")/../suite.sh"
+need chromium tidy fonts
+chromium=$(find_program chromium)
+shots=$WEIR_BUILD/screenshots; mkdir -p "$shots"
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0
 check() { # NAME COMMAND...
@@ -18,7 +19,7 @@ page=file://$tmp/campaign/report.html
 # browse LOG FLAG...: what the page says on its console goes to the log.
 browse() {
   local log=$1; shift
-  timeout 120 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --user-data-dir="$tmp/profile" \
+  timeout 120 "$chromium" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --user-data-dir="$tmp/profile" \
     --host-resolver-rules='MAP * ~NOTFOUND' --enable-logging=stderr --log-level=0 "$@" "$page" 2>"$log"
 }
 browse "$tmp/dom.log" --dump-dom >"$tmp/dom.html" || die "the browser does not start: $(tail -n 5 "$tmp/dom.log")"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # gauge run as its user runs it: Weir, nginx and the lane without a gateway end to end; killed and resumed; and a system on a machine that is
 # reached over OpenSSH, which is this one with a server and keys of the test's own.
-source "$(dirname "$0")/../lib.sh"
-suite=gauge-run
+source "$(dirname "$0")/../suite.sh"
+suite="gauge-run"
 source "$root/scripts/lib-services.sh"
-need_apt nginx-light openssh-server openssh-client procps
+need nginx sshd ssh ps
 need_weir
-# OpenSSH refuses to start without it.
-as_root mkdir -p /run/sshd
+# Started by root, OpenSSH wants the folder that its package's service makes; started by anyone else it does not look for it.
+[ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ] || mkdir -p /run/sshd
 gauge=$CARGO_TARGET_DIR/debug/gauge
 cargo build --quiet --locked -p gauge --bin gauge || die "gauge does not build"
 export GAUGE_WEIR=$weir XDG_RUNTIME_DIR=$tmp/runtime

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -20,14 +21,11 @@ from dataclasses import dataclass, field
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-CACHE = pathlib.Path(
-    os.environ.get("WEIR_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "weir"
-)
 # Tests take Rust's dev profile, whose dependencies the workspace's own tests have built already.
 PROFILE = os.environ.get("PRODUCERS_PROFILE") or "release"
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or CACHE / "target")
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 RUST = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
-BUILT = CACHE / "producers"
+BUILT = pathlib.Path(os.environ.get("WEIR_BUILD") or ROOT / "target" / "other") / "producers"
 DATABASE = "car_entities"
 
 
@@ -76,9 +74,31 @@ def kinds(names: list[str]) -> list[Kind]:
 
 
 def free_port() -> int:
+    """A port that nobody listens on now; another process may take it."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+class HeldPort:
+    """A free port that no other process is given for as long as this lives: bound with SO_REUSEADDR, not listening, so that a server
+    that sets SO_REUSEADDR too can listen on it, again and again."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("127.0.0.1", 0))
+        self.number = self.socket.getsockname()[1]
+
+
+def own_environment() -> dict[str, str]:
+    """What every program gets that is started here. Settings of whoever runs this (PGHOST, PGSSLMODE, http_proxy, LC_ALL) are not theirs."""
+    inherited = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "JAVA_HOME", "TMPDIR")}
+    return {**inherited, "LC_ALL": "C.UTF-8"}
+
+
+# Never through a proxy: what is asked runs on this machine.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 # --- building
@@ -130,11 +150,12 @@ def _program(name: str, hint: str) -> str:
 
 
 class Postgres:
-    """A PostgreSQL 15 of our own, on a free port of the loopback address, its data in `directory`."""
+    """A PostgreSQL of our own, of version 15 or newer, on a free port of the loopback address, its data in `directory`."""
 
     def __init__(self, directory: pathlib.Path, *, durable: bool = True):
         self.directory = directory
-        self.port = free_port()
+        self.held = HeldPort()
+        self.port = self.held.number
         self.durable = durable
         self.bin = self._find_programs()
         # PostgreSQL refuses to run as root. A program changes the user, not subprocess, which would have to fork for it:
@@ -143,14 +164,21 @@ class Postgres:
 
     @staticmethod
     def _find_programs() -> pathlib.Path:
-        for candidate in (
-            pathlib.Path("/usr/lib/postgresql/15/bin"),
-            *(pathlib.Path(p).parent for p in [shutil.which("pg_ctl")] if p),
-        ):
-            if (candidate / "pg_ctl").exists():
-                return candidate
+        candidates = [
+            path
+            for pattern in (
+                "/usr/lib/postgresql/*/bin",
+                "/opt/homebrew/opt/postgresql@*/bin",
+                "/usr/local/opt/postgresql@*/bin",
+            )
+            for path in pathlib.Path("/").glob(pattern[1:])
+        ]
+        candidates += [pathlib.Path(p).parent for p in [shutil.which("pg_ctl")] if p]
+        found = [(version, path) for path in candidates if (version := _postgres_version(path)) >= 15]
+        if found:
+            return max(found)[1]
         raise StackError(
-            "PostgreSQL 15 is not installed. On Debian: apt-get install postgresql-15; or set DATABASE_URL to one that runs."
+            "PostgreSQL 15 or newer is not installed. On Debian and Ubuntu: apt-get install postgresql; or set DATABASE_URL to one that runs."
         )
 
     @property
@@ -159,7 +187,15 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         command = [*self.become, str(self.bin / program), *arguments]
-        done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            cwd="/",
+            env=own_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if check and done.returncode:
             raise StackError(f"{program} failed: {done.stdout}{done.stderr}")
         return done
@@ -207,8 +243,9 @@ class Postgres:
         with said.open("w") as out:
             # A session of its own: Ctrl-C is for us, and we stop it in order.
             done = subprocess.run(
-                command, cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, check=False
-            )
+                command, cwd="/", env=own_environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                check=False,
+            )  # fmt: skip
         if done.returncode:
             tail = log.read_text()[-2000:] if log.exists() else ""
             raise StackError(f"PostgreSQL did not start in {data}: {said.read_text()}{tail}")
@@ -220,9 +257,18 @@ class Postgres:
         return self._run("pg_ctl", "-D", str(self.directory / "data"), "status", check=False).returncode == 0
 
 
+def _postgres_version(programs: pathlib.Path) -> int:
+    """The major version of the server in a folder; 0 when there is none."""
+    try:
+        said = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=False).stdout
+        return int(re.match(r"postgres \(PostgreSQL\) (\d+)", said)[1])
+    except (OSError, TypeError):
+        return 0
+
+
 def migrate(url: str) -> None:
     """Makes the database when it is missing and applies every migration; may be run again at any time, drops nothing."""
-    psql = _program("psql", "On Debian: apt-get install postgresql-client-15")
+    psql = _program("psql", "On Debian and Ubuntu: apt-get install postgresql-client")
     if not _psql(psql, url, "-c", "SELECT 1", check=False):
         server, _, name = url.split("?")[0].rpartition("/")
         _psql(psql, f"{server}/postgres", "-c", f'CREATE DATABASE "{name}" ENCODING UTF8 TEMPLATE template0')
@@ -232,7 +278,7 @@ def migrate(url: str) -> None:
 
 
 def _psql(psql: str, url: str, *arguments: str, check: bool = True) -> bool:
-    env = {**os.environ, "PGOPTIONS": "-c client_min_messages=warning"}
+    env = {**own_environment(), "PGOPTIONS": "-c client_min_messages=warning"}
     command = [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, *arguments]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if check and done.returncode:
@@ -255,8 +301,6 @@ class Service:
 
     @classmethod
     def start(cls, kind: Kind, database_url: str, *, port: int = 0, metrics_port: int = 0, **env: str) -> Service:
-        # Settings of whoever runs this are not the service's.
-        inherited = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")}
         variables = {
             kind.port_variable: str(port),
             "METRICS_PORT": str(metrics_port),
@@ -264,7 +308,7 @@ class Service:
             **env,
         }
         process = subprocess.Popen(
-            kind.command, env={**inherited, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            kind.command, env={**own_environment(), **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
         service = cls(kind, process)
@@ -313,13 +357,13 @@ class Service:
     def _is_healthy(self) -> bool:
         if self.kind.protocol == "rest":
             try:
-                with urllib.request.urlopen(f"http://{self.address}/api/v1/events/health", timeout=5) as response:
+                with DIRECT.open(f"http://{self.address}/api/v1/events/health", timeout=5) as response:
                     return response.status == 200
             except OSError:
                 return False
         # Without a gRPC library: its health check runs a statement, which leaves an open connection behind.
         try:
-            with urllib.request.urlopen(self.metrics_url, timeout=5) as response:
+            with DIRECT.open(self.metrics_url, timeout=5) as response:
                 text = response.read().decode()
         except OSError:
             return False

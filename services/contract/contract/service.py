@@ -14,6 +14,13 @@ from pathlib import Path
 LISTENING = re.compile(r"listening on (http://\S+)(?: \(([\w-]+)\))?")
 
 
+def base_environment() -> dict[str, str]:
+    """What every service gets. The other variables (DATABASE_URL, REDIS_URL, http_proxy, LC_ALL) are those of whoever runs the cases:
+    a service under test must not find a database with them. `--env` adds what it needs."""
+    names = ("PATH", "HOME", "TMPDIR", "JAVA_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    return {name: os.environ[name] for name in names if name in os.environ} | {"LC_ALL": "C.UTF-8"}
+
+
 class NotStarted(Exception):
     """The service did not say where it listens; the text says what it said instead."""
 
@@ -31,7 +38,7 @@ class Service:
         self.process = subprocess.Popen(
             shlex.split(command),
             cwd=cwd,
-            env={**os.environ, "PORT": "0", **env},
+            env={**base_environment(), "PORT": "0", **env},
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,

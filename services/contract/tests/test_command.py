@@ -1,5 +1,6 @@
 """The command line and pytest, with a service that they start."""
 
+import json
 import os
 import subprocess
 import sys
@@ -29,6 +30,33 @@ print("listening on http://127.0.0.1:%d" % server.server_port, flush=True)
 server.serve_forever()
 """
 CASES = "cases: [{name: good, request: GET /}, {name: bad, request: GET /, expect: {json: {a: 1}}}]"
+
+
+HOSTILE = {
+    "DATABASE_URL": "postgres://developer@127.0.0.1:9/work",
+    "PGHOST": "127.0.0.1",
+    "REDIS_URL": "redis://127.0.0.1:9",
+    "REDIS_ADDR": "127.0.0.1:9",
+    "http_proxy": "http://127.0.0.1:9",
+    "ALL_PROXY": "http://127.0.0.1:9",
+    "LC_ALL": "tr_TR.UTF-8",
+    "NODE_OPTIONS": "--require /nowhere",
+    "PYTHONPATH": "/nowhere",
+}
+
+
+def test_a_service_does_not_inherit_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: with DATABASE_URL set, a service under test wrote its tables into the developer's database."""
+    for name, value in HOSTILE.items():
+        monkeypatch.setenv(name, value)
+    print_it = 'import json, os; open("seen.json", "w").write(json.dumps(dict(os.environ)))\n'
+    (folder / "service.py").write_text(print_it + SERVICE)
+    service = Service(f"{sys.executable} service.py", folder, {"CHOSEN": "1"}, [])
+    service.kill()
+    seen = json.loads((folder / "seen.json").read_text())
+    assert seen["CHOSEN"] == "1"
+    assert seen["PATH"] == os.environ["PATH"]
+    assert {name: seen[name] for name in HOSTILE if name in seen} == {"LC_ALL": "C.UTF-8"}
 
 
 @pytest.fixture
