@@ -70,7 +70,9 @@ parse_errors! {
     BothFramings: 400, "Transfer-Encoding with Content-Length (6.3)";
     /// Transfer-Encoding that is not exactly `chunked`.
     TransferEncoding: 400, "invalid Transfer-Encoding (6.1)";
-    /// A coding other than chunked.
+    /// The last coding is not chunked: where the body ends cannot be known.
+    ChunkedNotLast: 400, "the last transfer coding is not chunked (6.3)";
+    /// A coding before a final chunked.
     UnknownCoding: 501, "unknown transfer coding (6.1)";
     /// Content-Length that is no number of 64 bits.
     ContentLength: 400, "invalid Content-Length (6.2)";

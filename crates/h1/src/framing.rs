@@ -97,10 +97,12 @@ fn content_length(value: &[u8]) -> Result<u64, ParseError> {
     Ok(length)
 }
 
-/// All Transfer-Encoding lines together must say `chunked`, once, and nothing else.
+/// All Transfer-Encoding lines together must say `chunked`, once, and nothing else. A last coding that is not `chunked` leaves the end of a
+/// request unknown (RFC 9112 section 6.3); one before it would be decoded by nobody here (6.1).
 fn transfer_encoding(fields: &Fields, buf: &[u8]) -> Result<(), ParseError> {
     let mut codings = 0;
     let mut is_unknown = false;
+    let mut last_is_chunked = false;
     for value in fields.values(Known::TransferEncoding, buf) {
         // Unlike `list_elements`, an empty element counts: a lenient parser might stop at it.
         for coding in value.split(|&byte| byte == b',').map(trim) {
@@ -108,11 +110,13 @@ fn transfer_encoding(fields: &Fields, buf: &[u8]) -> Result<(), ParseError> {
             if !is_token(coding) {
                 return Err(ParseError::TransferEncoding);
             }
-            is_unknown |= !coding.eq_ignore_ascii_case(b"chunked");
+            last_is_chunked = coding.eq_ignore_ascii_case(b"chunked");
+            is_unknown |= !last_is_chunked;
         }
     }
     match (codings, is_unknown) {
         (1, false) => Ok(()),
+        (_, true) if !last_is_chunked => Err(ParseError::ChunkedNotLast),
         (_, true) => Err(ParseError::UnknownCoding),
         (_, false) => Err(ParseError::TransferEncoding),
     }

@@ -88,23 +88,34 @@ fn a_coding_that_is_not_exactly_chunked_is_refused_rule_8_rfc9112_6_3() {
     }
 }
 
+/// Where the body ends cannot be known.
 #[test]
-fn an_unknown_coding_is_not_implemented_rule_8_rfc9112_6_1() {
+fn a_last_coding_other_than_chunked_is_a_bad_request_rule_26_rfc9112_6_3() {
     for lines in [
         "Transfer-Encoding: gzip",
         "Transfer-Encoding: identity",
-        "Transfer-Encoding: gzip, chunked",
         "Transfer-Encoding: chunked, gzip",
         "Transfer-Encoding: chunked, identity",
-        "Transfer-Encoding: identity, chunked",
         "Transfer-Encoding: xchunked",
         "Transfer-Encoding: chunkedx",
         "Transfer-Encoding: chunke",
         "Transfer-Encoding: x-chunked",
         "Transfer-Encoding: cow",
         "Transfer-Encoding: 'chunked'",
-        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+    ] {
+        refuse(lines, ChunkedNotLast);
+    }
+    assert_eq!(ChunkedNotLast.status(), 400);
+}
+
+#[test]
+fn an_unknown_coding_before_chunked_is_not_implemented_rule_26_rfc9112_6_1() {
+    for lines in [
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: identity, chunked",
+        "Transfer-Encoding: chunked, gzip, chunked",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
     ] {
         refuse(lines, UnknownCoding);
     }
