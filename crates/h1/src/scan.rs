@@ -48,7 +48,8 @@ impl HeadScanner {
     /// Returns the index one past the head's final empty line, or `None` while there is none.
     ///
     /// # Errors
-    /// A line feed without carriage return, an empty line too many before the start line, or a head beyond `limits`. Of several
+    /// A line feed without carriage return, a carriage return without line feed, an empty line too many before the start line, or a head
+    /// beyond `limits`. Of several
     /// faults the first in the message is named.
     pub fn scan(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, ParseError> {
         if self.scanned < 2 {
@@ -101,13 +102,17 @@ impl HeadScanner {
         let two_after_feed = feeds << 2 | before(1, b'\n') << 1 | before(2, b'\n');
         let bare = feeds & !after_return;
         let empty = feeds & after_return & two_after_feed;
+        // What lies behind `length` is not known yet.
+        let known = u64::MAX >> (BLOCK - length);
+        let no_feed = after_return & !feeds & known;
 
-        let stop = (bare | empty).trailing_zeros() as usize;
+        let stop = (bare | empty | no_feed).trailing_zeros() as usize;
         let end = if stop < BLOCK { start + stop + 1 } else { start + length };
         if !self.start_line_seen {
             let line =
                 if feeds == 0 { start + length } else { start + feeds.trailing_zeros() as usize + 1 } - self.skipped;
-            if line > limits.start_line.min(limits.head) {
+            // A fault before its end comes first.
+            if line.min(end - self.skipped) > limits.start_line.min(limits.head) {
                 return Err(if limits.start_line <= limits.head {
                     ParseError::StartLineTooLong
                 } else {
@@ -126,6 +131,11 @@ impl HeadScanner {
             self.scanned = start + length;
             return Ok(None);
         }
-        if bare >> stop & 1 == 1 { Err(ParseError::BareLf) } else { Ok(Some(end)) }
+        match (bare >> stop & 1, no_feed >> stop & 1) {
+            (1, _) => Err(ParseError::BareLf),
+            // A server waits in vain for the end of lines that end with a carriage return alone.
+            (_, 1) => Err(ParseError::BareCr),
+            _ => Ok(Some(end)),
+        }
     }
 }
