@@ -226,9 +226,11 @@ fn the_rate_that_an_slo_allows_is_searched_for() {
     let results = campaign.json("raw/campaign.json");
     let searches = results["searches"].as_array().expect("a list");
     assert_eq!(searches.len(), 3);
-    assert!(finished.text().contains("trying 400/s"), "{}", finished.text());
+    assert!(finished.text().contains("trying 200/s"), "{}", finished.text());
     for search in searches {
-        assert!(search["failed"].is_null() || search["highest"].is_null(), "{search}");
+        // On a machine that does not let the generator send in time, a search says so instead.
+        let ends = ["highest", "failed", "invalid"].iter().filter(|end| !search[**end].is_null()).count();
+        assert_eq!(ends, 1, "{search}");
         assert!(search["points"].as_array().is_some_and(|points| !points.is_empty()), "{search}");
     }
 }
