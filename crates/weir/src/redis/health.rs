@@ -1,6 +1,12 @@
 //! State of Redis as the whole process sees it: for `/healthz`, and for one line of log per change.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+/// After an error reply the state is degraded for so long, though other calls may succeed.
+const REFUSED_MS: u64 = 5_000;
+/// Error replies are logged so often at most.
+const LOG_MS: u64 = 60_000;
 
 /// What a connection is for. Limits and cache have connections of their own, so that a large body never delays a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,19 +62,44 @@ pub(super) struct Health {
     down: AtomicUsize,
     /// Whether the log says that it is degraded.
     announced: AtomicBool,
+    started: Instant,
+    /// Milliseconds since `started` of the last error reply, and of the last one that was logged; 0 for none.
+    refused_ms: AtomicU64,
+    logged_ms: AtomicU64,
 }
 
 impl Health {
     pub(super) fn new(purpose: Purpose, servers: String) -> Self {
-        let (links, down) = Default::default();
-        Health { purpose, servers, links, down, announced: AtomicBool::new(false) }
+        let (links, down, announced, refused_ms, logged_ms) = Default::default();
+        Health { purpose, servers, links, down, announced, started: Instant::now(), refused_ms, logged_ms }
     }
 
     pub(super) fn state(&self) -> State {
         match (self.links.load(Relaxed), self.down.load(Relaxed)) {
             (0, _) => State::Unused,
-            (_, 0) => State::Up,
+            (_, 0) if !self.is_refusing() => State::Up,
             _ => State::Degraded,
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX) + 1
+    }
+
+    fn is_refusing(&self) -> bool {
+        let last = self.refused_ms.load(Relaxed);
+        last != 0 && self.now_ms() < last + REFUSED_MS
+    }
+
+    /// Redis refused to execute a command, though it is there.
+    pub(super) fn refused(&self, error: &str) {
+        let now = self.now_ms();
+        self.refused_ms.store(now, Relaxed);
+        let last = self.logged_ms.load(Relaxed);
+        let is_due = last == 0 || now >= last + LOG_MS;
+        if is_due && self.logged_ms.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
+            let (purpose, servers) = (self.purpose.name(), &*self.servers);
+            tracing::warn!(purpose, servers, error, "Redis refuses commands; this is logged once a minute at most");
         }
     }
 

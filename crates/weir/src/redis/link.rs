@@ -7,6 +7,9 @@
 //!
 //! It goes down when the connection breaks and cannot be made again, and when [`TIMEOUTS`] requests one after the other, each begun after the one before had been
 //! given up, get no answer in time: one slow moment of Redis fails the requests that it meets and nothing else.
+//!
+//! It also goes down when Redis replies with errors that say that it executes no commands. Then a new connection is on trial: calls use it,
+//! health and metrics count it as down, and the first such error closes it again; the first success ends the trial.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -26,6 +29,11 @@ use crate::observe::RedisMetrics;
 
 /// So many in a row open the breaker.
 const TIMEOUTS: u32 = 3;
+/// Errors that open the breaker at once. `READONLY`: a primary that became a replica; a new connection, or a new look at Sentinels or the cluster, leads to the
+/// one that took over.
+const AT_ONCE: [&str; 4] = ["LOADING", "BUSY", "NOAUTH", "READONLY"];
+/// Errors that open it when they come repeatedly: they may concern some commands only.
+const REPEATED: [&str; 6] = ["OOM", "MISCONF", "NOPERM", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN"];
 /// First pause between two attempts to connect; it doubles.
 const PAUSE: Duration = Duration::from_millis(20);
 /// A connection that lasted so long was a good one: the pauses begin anew.
@@ -46,6 +54,12 @@ pub(super) struct Link {
     changed: Notify,
     /// Told when the keeper should give up the connection that it has.
     broken: Rc<Notify>,
+    /// Error replies in a row that say that commands are not executed.
+    refused: Cell<u32>,
+    /// Whether such replies opened the breaker and no command has succeeded since. The connection is used, but does not count as serving.
+    on_trial: Cell<bool>,
+    /// Whether health and metrics count this link as down.
+    is_counted_down: Cell<bool>,
     /// Timeouts in a row, and when the last of them was noticed.
     timeouts: Cell<(u32, Option<Instant>)>,
     keeper: RefCell<Option<AbortHandle>>,
@@ -77,6 +91,9 @@ impl Link {
             state: RefCell::new(State::Idle),
             changed: Notify::new(),
             broken: Rc::default(),
+            refused: Cell::default(),
+            on_trial: Cell::default(),
+            is_counted_down: Cell::default(),
             timeouts: Cell::default(),
             keeper: RefCell::default(),
         })
@@ -181,23 +198,36 @@ impl Link {
         }
     }
 
-    /// Looks for errors that say that this server serves nothing at the moment.
+    /// Looks for errors that say that this server does not execute commands. Some hold for every command and open the breaker at once; others
+    /// (full memory, a failed snapshot, missing permissions) do so when [`TIMEOUTS`] calls in a row meet them.
     fn check(&self, values: &[Value]) -> Result<(), Failure> {
         let errors = values.iter().filter_map(|value| match value {
-            Value::ServerError(error) => Some(error),
+            Value::ServerError(error) => Some((code(error), error)),
             _ => None,
         });
-        for error in errors {
-            let serves = match error.code() {
-                "LOADING" | "BUSY" | "NOAUTH" => false,
-                // A primary that was put down: the Sentinels know the new one.
-                "READONLY" => self.peer != Peer::Primary,
-                _ => true,
-            };
-            if !serves {
-                let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-                self.give_up(&text);
-                return Err(Failure::Refused(text));
+        let mut is_refused = false;
+        for (code, error) in errors {
+            let text = || format!("{} {}", error.code(), error.details().unwrap_or_default());
+            if AT_ONCE.contains(&code) {
+                self.on_trial.set(true);
+                self.give_up(&text());
+                return Err(Failure::Refused(text()));
+            }
+            if REPEATED.contains(&code) && !is_refused {
+                is_refused = true;
+                self.health.refused(&text());
+                self.refused.set(self.refused.get() + 1);
+                if self.on_trial.get() || self.refused.get() >= TIMEOUTS {
+                    self.on_trial.set(true);
+                    self.give_up(&text());
+                    return Err(Failure::Refused(text()));
+                }
+            }
+        }
+        if !is_refused {
+            self.refused.set(0);
+            if self.on_trial.replace(false) {
+                self.count_up();
             }
         }
         Ok(())
@@ -211,20 +241,23 @@ impl Link {
 
     fn set(&self, state: State, why: &str) {
         let is_down = matches!(state, State::Down);
-        let was_down = matches!(self.state.replace(state), State::Down);
-        match (was_down, is_down) {
-            (false, true) => {
-                self.health.went_down(why);
-                self.metrics.breaker_opened();
-            }
-            (true, false) => {
-                self.health.came_up();
-                self.metrics.breaker_closed();
-            }
-            _ => {}
+        self.state.replace(state);
+        if is_down && !self.is_counted_down.replace(true) {
+            self.health.went_down(why);
+            self.metrics.breaker_opened();
+        } else if !is_down && !self.on_trial.get() {
+            self.count_up();
         }
+        self.refused.set(0);
         self.timeouts.set((0, None));
         self.changed.notify_waiters();
+    }
+
+    fn count_up(&self) {
+        if self.is_counted_down.replace(false) {
+            self.health.came_up();
+            self.metrics.breaker_closed();
+        }
     }
 
     async fn dial(&self) -> Result<Live, Trouble> {
@@ -239,12 +272,18 @@ impl Drop for Link {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.get_mut() {
             keeper.abort();
-            if matches!(*self.state.get_mut(), State::Down) {
-                self.health.came_up();
-                self.metrics.breaker_closed();
-            }
+            self.count_up();
             self.health.link_gone();
         }
+    }
+}
+
+/// Code of an error. Redis 6 hides that of a command in a script behind `ERR`.
+fn code(error: &redis::ServerError) -> &str {
+    let known = AT_ONCE.iter().chain(&REPEATED);
+    match (error.code(), error.details()) {
+        ("ERR", Some(details)) => known.copied().find(|code| details.contains(&format!(": -{code} "))).unwrap_or("ERR"),
+        (code, _) => code,
     }
 }
 
