@@ -12,7 +12,8 @@ use super::{Decision, Now, State, Unfit};
 
 const COUNT_BITS: u32 = 26;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
-/// Windows are numbered since the process started, and the numbers start again after a million.
+/// Windows are numbered since the process started, and the numbers start again after a million (17 minutes with the shortest windows).
+/// Counts are over long before, and sweeping the memory every few seconds clears those that are over.
 const NUMBER_BITS: u32 = 20;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 /// A clock may be behind another's by so many windows; what is further away is an old window.

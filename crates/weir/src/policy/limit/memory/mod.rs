@@ -188,6 +188,7 @@ impl Memory {
             let mut writer = shard.lock();
             self.held.fetch_sub(shard.sweep(&mut writer, |state| self.algorithm.is_live(state, now)), Relaxed);
         }
+        shard::clear_dead(&self.overflow, |state| self.algorithm.is_live(state, now));
     }
 
     #[inline]

@@ -58,13 +58,14 @@ impl Shard {
         self.replace(writer, &old, new, is_live)
     }
 
-    /// Like [`rebuild`](Self::rebuild), but only when it is worth it; with nothing alive no array is left.
+    /// Clears what is dead, and rebuilds the array when that is worth it; with nothing alive no array is left. It has to be called more often
+    /// than window numbers come again (`sliding_window.rs`).
     pub(super) fn sweep(&self, writer: &mut Writer, is_live: impl Fn(State) -> bool) -> usize {
         if writer.occupied == 0 {
             return 0;
         }
         let old = self.slots.load_full();
-        let live = old.0.iter().filter(|slot| is_taken(slot, &is_live)).count();
+        let live = old.0.iter().filter(|slot| !clear_dead(slot, &is_live)).count();
         let is_sparse = old.0.len() > FEWEST && live * 8 < old.0.len();
         if live == 0 {
             self.replace(writer, &old, Slots::default(), is_live)
@@ -103,6 +104,22 @@ impl Shard {
         self.slots.store(Arc::new(new));
         before - writer.occupied
     }
+}
+
+/// Whether a word is empty or dead. A dead state is replaced by that of a key that was never used: windows are numbered with few bits, and
+/// a state that lay here until its number came again would be taken for a new one.
+pub(super) fn clear_dead(slot: &AtomicU128, is_live: impl Fn(State) -> bool) -> bool {
+    let mut value = slot.load(Relaxed);
+    while value & STATE_MASK != 0 {
+        if is_live(value & STATE_MASK) {
+            return false;
+        }
+        match slot.compare_exchange_weak(value, value & !STATE_MASK, Relaxed, Relaxed) {
+            Ok(_) => return true,
+            Err(actual) => value = actual,
+        }
+    }
+    true
 }
 
 /// Whether a word has a key that is alive.

@@ -181,3 +181,30 @@ fn rebuilding_under_load_neither_loses_nor_makes_up_charges() {
     memory.sweep(at(0));
     assert_eq!(memory.keys(), 0, "everything was given back");
 }
+
+/// Numbers of sliding windows come again after 2^20 windows. A count that was left in the table until then must not revive.
+#[test]
+fn an_old_count_does_not_revive_when_window_numbers_start_again() {
+    let memory = memory(LimitAlgorithm::SlidingWindow { quota: 3, window: Duration::from_secs(1) }, 8);
+    // All in one shard.
+    let same = |number: u64| Key(1_000 + u128::from(number));
+    let round = (1u64 << 20) * SECOND;
+    // Neighbours that live on keep the sweep from giving the memory back; one more key shares the overflow count.
+    assert!(memory.charge(same(1), 3, at(0)).0.allowed);
+    (10..17).for_each(|number| assert!(memory.charge(same(number), 1, at(0)).0.allowed));
+    assert!(memory.charge(same(2), 3, at(0)).0.allowed);
+    assert_eq!(memory.overflowed(), 1);
+    for second in 1..40 {
+        for number in 10..17 {
+            memory.charge(same(number), 1, at(second * SECOND / 2));
+        }
+        if second % 10 == 0 {
+            memory.sweep(at(second * SECOND / 2));
+        }
+    }
+    for ns in [round, round + SECOND, round - 1000 * SECOND] {
+        assert_eq!(memory.peek(same(1), 3, at(ns)).remaining, 0, "nothing is left of an old count at {ns}");
+        assert!(memory.peek(same(1), 3, at(ns)).allowed, "at {ns}");
+        assert!(memory.peek(same(2), 3, at(ns)).allowed, "at {ns}, in the shared count");
+    }
+}
