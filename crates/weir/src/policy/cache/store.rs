@@ -147,7 +147,7 @@ impl Memory {
 
     /// Bytes that count against the bound. Small entries count for more than they take, so that the bound of entries holds.
     pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|(key, slot)| Weigh { least: 0 }.weight(&key, &slot)).sum()
+        self.shards.weight()
     }
 
     /// Entries that had to leave since the process started.
