@@ -14,8 +14,8 @@ const COUNT_MASK: u128 = (1 << COUNT_BITS) - 1;
 const TIME_BITS: u32 = 40;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 const LONGEST_MS: u64 = TIME_MASK / 4;
-/// A clock may be behind another's by so many windows; what is further away is an old window.
-const LAG: u64 = 1 << 20;
+/// Clocks of two workers differ by at most so much. A window that begins later than that was opened before the system clock was set back.
+const LAG_NS: u64 = 1_000_000_000;
 
 /// `quota` in each `window`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +81,9 @@ impl FixedWindow {
             let (unix_ns, window_ns) = (now.unix_ns(), self.window_ns());
             let number = (unix_ns / window_ns) & TIME_MASK;
             let left_ns = window_ns - unix_ns % window_ns;
-            // A window that lies ahead was opened by a worker whose clock is ahead: it is the one to count in.
+            // The next window was opened by a worker whose clock is ahead: it is the one to count in.
             let ahead = mark.wrapping_sub(number) & TIME_MASK;
-            let is_same = count > 0 && ahead < LAG;
+            let is_same = count > 0 && ahead <= (LAG_NS / window_ns).max(1);
             if is_same {
                 Open { mark, count, left_ns: left_ns.saturating_add(ahead.saturating_mul(window_ns)) }
             } else {

@@ -353,12 +353,29 @@ fn numbers_out_of_reach_are_refused_and_those_in_reach_work() {
 }
 
 #[test]
-fn a_window_number_that_starts_again_is_no_trap() {
-    // A million windows later the number is the same; the control thread has swept the key long before, but even so nothing is admitted
-    // that should not be.
-    let mut account = Account::new(sliding(3, 1));
-    account.ask(0, 3);
-    assert!(account.ask(500_000 * 1_000_000, 3).allowed);
-    let far = (1u64 << 40) * 1_000_000;
-    assert!(account.ask(far, 1).remaining <= 3);
+fn an_aligned_window_survives_late_workers_and_no_clock_that_is_set_back() {
+    let origin = 1_800_000_000 * SECOND;
+    for ms in [1, 100, 1_000, 3_600_000] {
+        let (algorithm, window_ns) = (fixed(3, ms, true), ms * 1_000_000);
+        let moment =
+            |windows: i64| Now { ns: 0, started_unix_ns: origin.strict_add_signed(windows * window_ns as i64) };
+        let full = algorithm.charge(0, 3, moment(0)).0.unwrap();
+        let (next, late) = algorithm.charge(full, 1, moment(-1));
+        assert!(next.is_none() && late.retry_ns <= 2 * window_ns, "{late:?}");
+        // Set back further: a new window, not one that lasts until the clock is where it was.
+        let back = -((SECOND / window_ns).max(1) as i64) - 1;
+        for back in [back, 10 * back, -(1 << 18)] {
+            assert!(algorithm.charge(full, 3, moment(back)).1.allowed, "{back} windows of {ms} ms");
+        }
+    }
+}
+
+#[test]
+fn a_window_that_is_not_aligned_does_not_look_at_the_system_clock() {
+    let algorithm = fixed(3, 1_000, false);
+    let full = algorithm.charge(0, 3, Now { ns: 0, started_unix_ns: 1_800_000_000 * SECOND }).0.unwrap();
+    for started_unix_ns in [0, 1_700_000_000 * SECOND, 1_900_000_000 * SECOND] {
+        assert!(!algorithm.charge(full, 1, Now { ns: SECOND - 1, started_unix_ns }).1.allowed);
+        assert!(algorithm.charge(full, 3, Now { ns: SECOND, started_unix_ns }).1.allowed);
+    }
 }

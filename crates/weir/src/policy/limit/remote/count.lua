@@ -34,25 +34,32 @@ local function look(i, d)
   local kind, b = d[1], d[3]
   if kind == 1 then
     if s[1] <= now then s[1] = now + b; s[2] = 0 end
-    -- The clock was put back, or another server took over: no window is longer than its length.
-    if s[1] > now + b then s[1] = now + b end
+    -- The clock was set back, or another server took over: no window is longer than its length. `back`: what is corrected is stored even
+    -- if nothing is charged, or each later look would find the same.
+    if s[1] > now + b then s[1] = now + b; s.back = true end
   elseif kind == 2 then
     local number = floor(now / b)
     if s[1] < number then s[1] = number; s[2] = 0 end
+    if s[1] > number + 1 then s[1] = number + 1; s.back = true end
   elseif kind == 3 then
     local number = floor(now / b)
     if s[1] == number - 1 then
       s[1] = number; s[3] = s[2]; s[2] = 0
     elseif s[1] < number then
       s[1] = number; s[2] = 0; s[3] = 0
+    elseif s[1] > number + 1 then
+      s[1] = number + 1; s.back = true
     end
   else
     if s[1] < now then
       s[2] = s[2] - (now - s[1]) * d[4]
       if s[2] < 0 then s[2] = 0 end
+    elseif s[1] > now then
+      s.back = true
     end
     s[1] = now
   end
+  if s.back then changed[key] = s end
   return s
 end
 
@@ -168,11 +175,13 @@ for name, s in pairs(changed) do
   local kind, text, us = d[1]
   if kind == 3 then
     text = string.format('%.0f %.0f %.0f', s[1], s[2], s[3])
-    us = 2 * d[3] - elapsed(s, d)
+    us = (s[1] + 2) * d[3] - now
   else
     text = string.format('%.0f %.0f', s[1], s[2])
     if kind == 4 then us = s[2] / d[4] else us = reset(s, d) end
   end
-  redis.call('SET', name, text, 'PX', string.format('%.0f', ceil(us / 1000)))
+  us = ceil(us / 1000)
+  if us < 1 then us = 1 end
+  redis.call('SET', name, text, 'PX', string.format('%.0f', us))
 end
 return reply
