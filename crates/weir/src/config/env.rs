@@ -219,7 +219,8 @@ impl Variables<'_> {
         url.push('/');
         url.push_str(&database.to_string());
         let url = At::new(url, Origin::Variable("REDIS_ADDR"));
-        let redis = raw::Redis { url, timeout: Time(Duration::from_millis(5)) };
+        let namespace = "weir".to_owned().into();
+        let redis = raw::Redis { url, timeout: Time(Duration::from_millis(5)), namespace, secret: None };
         used.then(|| At::new(redis, Origin::Variable("REDIS_ADDR")))
     }
 

@@ -12,6 +12,7 @@ mod client;
 pub mod cluster;
 mod dial;
 mod health;
+mod keyed;
 mod link;
 mod script;
 
@@ -23,6 +24,7 @@ pub use ::redis::{Cmd, Pipeline, Value};
 pub use address::{Address, BadUrl};
 pub use client::Client;
 pub use health::{Purpose, State};
+pub use keyed::KeyedHash;
 pub use script::Script;
 
 use crate::config;

@@ -35,7 +35,9 @@ struct Rig {
 
 impl Rig {
     fn new(url: &str, timeout: Duration) -> Self {
-        let redis = Redis::new(&config::Redis { url: url.to_owned(), timeout }).unwrap();
+        let redis =
+            Redis::new(&config::Redis { url: url.to_owned(), timeout, namespace: "weir".to_owned(), secret: None })
+                .unwrap();
         let metrics = Metrics::new();
         let client = Client::new(redis.clone(), Purpose::Limits, metrics.shard(0).redis(Purpose::Limits));
         Rig { redis, metrics, client }

@@ -159,10 +159,21 @@ pub struct Redis {
     pub url: String,
     /// Hard deadline of one round trip of a limit.
     pub timeout: Duration,
+    /// First part of every name in Redis.
+    pub namespace: String,
+    /// Key of the hashes in names: never print it.
+    pub secret: Option<String>,
+}
+
+impl Redis {
+    /// The hash of what clients send, for names in Redis. Without a secret its key is the namespace, which keeps deployments apart and hides nothing.
+    pub fn keyed_hash(&self) -> crate::redis::KeyedHash {
+        crate::redis::KeyedHash::new(self.secret.as_ref().unwrap_or(&self.namespace).as_bytes())
+    }
 }
 
 impl fmt::Debug for Redis {
-    /// Leaves the URL out: it may hold a password.
+    /// Leaves URL and secret out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis").field("timeout", &self.timeout).finish_non_exhaustive()
     }

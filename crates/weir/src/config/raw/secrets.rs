@@ -24,6 +24,9 @@ impl File {
         if let Some(redis) = &mut file.redis {
             let url = &mut redis.value.url.value;
             *url = without_password(url);
+            if let Some(secret) = &mut redis.value.secret {
+                secret.value = BLANK.to_owned();
+            }
         }
         for route in &mut file.routes.value {
             let route = &mut route.value;

@@ -137,10 +137,17 @@ pub struct Redis {
     /// How long a limit waits for an answer.
     #[serde(default = "default_redis_timeout")]
     pub timeout: Time,
+    /// First part of every name in Redis: deployments with different namespaces share no counts. 1 to 32 letters, digits, `-`, `_` or `.`.
+    #[serde(default = "default_redis_namespace")]
+    pub namespace: At<String>,
+    /// Key of the hashes that stand for clients and their header fields in Redis; at least 16 bytes, the same in all gateways. Without it
+    /// whoever reads Redis can find addresses by trying all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<At<String>>,
 }
 
 impl fmt::Debug for Redis {
-    /// Leaves the URL out: it may hold a password.
+    /// Leaves URL and secret out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis").field("timeout", &self.timeout).finish_non_exhaustive()
     }
@@ -148,6 +155,10 @@ impl fmt::Debug for Redis {
 
 fn default_redis_url() -> At<String> {
     "redis://127.0.0.1:6379/0".to_owned().into()
+}
+
+fn default_redis_namespace() -> At<String> {
+    "weir".to_owned().into()
 }
 
 fn default_redis_timeout() -> Time {

@@ -146,6 +146,20 @@ impl Resolver<'_> {
         if let Err(bad) = Address::parse(&redis.url) {
             self.problem(redis.url.origin, format!("`url`: {bad}"));
         }
-        Some(Redis { url: redis.url.value.clone(), timeout: redis.timeout.0 })
+        let namespace = &redis.namespace;
+        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if !(1..=32).contains(&namespace.len()) || !namespace.bytes().all(is_fit) {
+            let message = "`namespace` is 1 to 32 letters, digits, `-`, `_` or `.`";
+            self.problem(namespace.origin, message);
+        }
+        if let Some(secret) = redis.secret.as_ref().filter(|secret| secret.len() < 16) {
+            self.problem(secret.origin, "`secret` has at least 16 bytes; `openssl rand -base64 32` makes one");
+        }
+        Some(Redis {
+            url: redis.url.value.clone(),
+            timeout: redis.timeout.0,
+            namespace: namespace.value.clone(),
+            secret: redis.secret.as_ref().map(|secret| secret.value.clone()),
+        })
     }
 }

@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::policy::form::decoded;
+use crate::redis::KeyedHash;
 
 /// A key of one limit, hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -40,10 +40,10 @@ impl Key {
         Key(hasher.finish128().as_u128())
     }
 
-    /// The key of `bytes` in all replicas (SHA-256, its first half). It is not secret, but a key of usual length is not to be found
-    /// from it.
-    pub fn shared(bytes: &KeyBytes) -> Key {
-        let digest = Sha256::digest(&bytes.0);
+    /// The key of `bytes` in all replicas: the first half of a keyed hash of the limit's identity and `bytes`, so that the counts that a client has of
+    /// several limits cannot be told to belong together.
+    pub fn shared(identity: u128, bytes: &KeyBytes, hash: &KeyedHash) -> Key {
+        let digest = hash.hash(&[&identity.to_be_bytes(), &bytes.0]);
         let mut half = [0; 16];
         half.copy_from_slice(&digest[..16]);
         Key(u128::from_be_bytes(half))

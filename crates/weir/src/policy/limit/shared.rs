@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use super::{Algorithm, Key, KeyBytes, KeySecret, Memory, Now};
-use crate::config::{self, Config, LimitAlgorithm, LimitStore};
+use crate::config::{self, Config, LimitAlgorithm, LimitKey, LimitStore};
+use crate::redis::KeyedHash;
 use crate::server::clock;
 
 /// One limit.
@@ -19,6 +20,8 @@ pub struct Limit {
     pub algorithm: Algorithm,
     /// Stands for name and definition in a shared store: the same in every replica, another one when what is counted changes.
     pub identity: u128,
+    /// First part of the names of its counts in a shared store: namespace, `:limit:`, half of `identity`, `:`.
+    pub store_prefix: Box<str>,
     /// Counts of this process. For a limit with a shared store this is what stands in for it, with the numbers divided by `replicas`.
     pub memory: Arc<Memory>,
 }
@@ -29,6 +32,8 @@ pub struct Limits {
     /// By [`LimitId`](crate::config::LimitId); `None` for those that are switched off.
     list: Vec<Option<Arc<Limit>>>,
     secret: KeySecret,
+    /// What keys in a shared store are hashed with.
+    shared_hash: KeyedHash,
     /// See [`Now::started_unix_ns`].
     started_unix_ns: AtomicU64,
 }
@@ -38,6 +43,8 @@ impl Limits {
     /// keys are held may change without that.
     pub fn new(config: &Config, before: Option<&Limits>) -> Self {
         let secret = before.map_or_else(KeySecret::random, |before| before.secret);
+        let namespace = config.redis.as_ref().map_or("", |redis| &redis.namespace);
+        let shared_hash = config.redis.as_ref().map_or_else(|| KeyedHash::new(b""), config::Redis::keyed_hash);
         let limit = |spec: &config::Limit| {
             // The configuration was checked: a limit that does not fit is none that was loaded.
             let algorithm = Algorithm::new(spec.algorithm).ok().flatten()?;
@@ -62,11 +69,17 @@ impl Limits {
                     Arc::new(Memory::new(own, spec.max_keys))
                 }
             };
-            Some(Arc::new(Limit { spec: spec.clone(), algorithm, identity, memory }))
+            let store_prefix = format!("{namespace}:limit:{:016x}:", (identity >> 64) as u64).into();
+            Some(Arc::new(Limit { spec: spec.clone(), algorithm, identity, store_prefix, memory }))
         };
-        let limits =
-            Limits { list: config.limits.iter().map(limit).collect(), secret, started_unix_ns: AtomicU64::new(0) };
+        let limits = Limits {
+            list: config.limits.iter().map(limit).collect(),
+            secret,
+            shared_hash,
+            started_unix_ns: AtomicU64::new(0),
+        };
         limits.follow_clock();
+        limits.warn_without_secret(config);
         limits
     }
 
@@ -96,7 +109,7 @@ impl Limits {
     pub fn key(&self, limit: &Limit, bytes: &KeyBytes) -> Key {
         match limit.spec.store {
             LimitStore::Memory => Key::local(bytes, &self.secret),
-            LimitStore::Redis => Key::shared(bytes),
+            LimitStore::Redis => Key::shared(limit.identity, bytes, &self.shared_hash),
         }
     }
 
@@ -107,6 +120,20 @@ impl Limits {
         self.iter().for_each(|(_, limit)| limit.memory.sweep(now));
     }
 
+    fn warn_without_secret(&self, config: &Config) {
+        let has_secret = config.redis.as_ref().is_none_or(|redis| redis.secret.is_some());
+        let is_personal =
+            |part: &LimitKey| matches!(part, LimitKey::ClientIp | LimitKey::Header(_) | LimitKey::Query(_));
+        let names = |limit: &Limit| limit.spec.store == LimitStore::Redis && limit.spec.key.iter().any(is_personal);
+        if let Some((_, limit)) = self.iter().find(|(_, limit)| !has_secret && names(limit)) {
+            let limit = &*limit.spec.name;
+            tracing::warn!(
+                limit,
+                "without `redis.secret`, whoever can read Redis can find client addresses and keys by trying: set it in all gateways"
+            );
+        }
+    }
+
     fn follow_clock(&self) {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_ns = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
@@ -114,14 +141,46 @@ impl Limits {
     }
 }
 
-/// A digest of all that decides what is counted.
+/// A digest of all that decides what is counted: the first half of the SHA-256 of [`definition_text`].
 fn identity(spec: &config::Limit) -> u128 {
-    // Debug output of these is plain data; it changes only when they do.
-    let text = format!("{}\n{:?}\n{:?}\n{:?}", spec.name, spec.algorithm, spec.key, spec.store);
-    let digest = Sha256::digest(text);
+    let digest = Sha256::digest(definition_text(spec));
     let mut half = [0; 16];
     half.copy_from_slice(&digest[..16]);
     u128::from_be_bytes(half)
+}
+
+/// The definition of a limit in a form that every version writes alike, because replicas of two versions share counts by it: lines of
+/// `name=value`, times in nanoseconds, the rate as the 16 hexadecimal digits of its IEEE 754 bits, texts with their length before them.
+fn definition_text(spec: &config::Limit) -> String {
+    let text = |text: &str| format!("{}:{text}", text.len());
+    let algorithm = match spec.algorithm {
+        LimitAlgorithm::TokenBucket { rate_per_second, burst } => {
+            format!("token_bucket rate={:016x} burst={burst}", rate_per_second.to_bits())
+        }
+        LimitAlgorithm::FixedWindow { quota, window, aligned } => {
+            format!("fixed_window quota={quota} window={} aligned={}", window.as_nanos(), u8::from(aligned))
+        }
+        LimitAlgorithm::SlidingWindow { quota, window } => {
+            format!("sliding_window quota={quota} window={}", window.as_nanos())
+        }
+        LimitAlgorithm::Concurrency { quota } => format!("concurrency quota={quota}"),
+    };
+    let store = match spec.store {
+        LimitStore::Memory => "memory",
+        LimitStore::Redis => "redis",
+    };
+    let mut lines = format!("weir-limit=1\nname={}\nalgorithm={algorithm}\nstore={store}\n", text(&spec.name));
+    for part in &spec.key {
+        let part = match part {
+            LimitKey::ClientIp => "client_ip".to_owned(),
+            LimitKey::Header(name) => format!("header {}", text(&name.to_ascii_lowercase())),
+            LimitKey::Query(name) => format!("query {}", text(name)),
+            LimitKey::Route => "route".to_owned(),
+            LimitKey::Global => "global".to_owned(),
+        };
+        lines.push_str(&format!("key={part}\n"));
+    }
+    lines
 }
 
 /// The part of one replica.

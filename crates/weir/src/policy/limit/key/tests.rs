@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn shared(bytes: &KeyBytes) -> Key {
+    Key::shared(1, bytes, &KeyedHash::new(b"a secret of some bytes"))
+}
+
 fn bytes(write: impl FnOnce(&mut KeyBytes)) -> KeyBytes {
     let mut bytes = KeyBytes::default();
     write(&mut bytes);
@@ -29,7 +33,7 @@ fn what_differs_has_another_key() {
     for (index, one) in keys.iter().enumerate() {
         for other in &keys[..index] {
             assert_ne!(Key::local(one, &secret), Key::local(other, &secret));
-            assert_ne!(Key::shared(one), Key::shared(other));
+            assert_ne!(shared(one), shared(other));
         }
     }
 }
@@ -45,7 +49,7 @@ fn addresses_of_one_subscriber_have_one_key() {
 fn a_key_of_this_process_is_of_no_use_elsewhere() {
     let key = bytes(|key| key.value(b"secret"));
     assert_ne!(Key::local(&key, &KeySecret::random()), Key::local(&key, &KeySecret::random()));
-    assert_eq!(Key::shared(&key), Key::shared(&key.clone()));
+    assert_eq!(shared(&key), shared(&key.clone()));
 }
 
 #[test]
@@ -60,4 +64,15 @@ fn a_query_has_one_reading() {
     }
     assert_eq!(find("key"), Some(bytes(|key| key.value(b""))));
     assert_eq!(find("key=%zz%4"), Some(bytes(|key| key.value(b"%zz%4"))));
+}
+
+#[test]
+fn a_key_in_redis_depends_on_limit_and_secret() {
+    let mut key = KeyBytes::default();
+    key.address("203.0.113.9".parse().unwrap());
+    let hash = |identity, secret: &str| Key::shared(identity, &key, &KeyedHash::new(secret.as_bytes()));
+    assert_ne!(hash(1, "one"), hash(2, "one"));
+    assert_ne!(hash(1, "one"), hash(1, "two"));
+    // Golden: what replicas of other versions have to find as well.
+    assert_eq!(format!("{:032x}", hash(1, "weir").0), "f0bec59eac1a7f8f4f2a6f9c703cc1b9");
 }

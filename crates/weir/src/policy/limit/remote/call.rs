@@ -15,26 +15,37 @@ pub(super) static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new("count"
 /// Takes charges back.
 pub(super) static REFUND: LazyLock<Script> = LazyLock::new(|| Script::new("refund", include_str!("refund.lua")));
 
-const PREFIX: &[u8] = b"weir:limit:";
-/// Prefix, half of the limit's identity, the key, in hexadecimal digits.
-const NAME: usize = PREFIX.len() + 16 + 1 + 32;
+/// The longest namespace.
+const NAMESPACE: usize = 32;
+/// Namespace, `:limit:`, half of the limit's identity, `:`, the key, both in hexadecimal digits.
+const NAME: usize = NAMESPACE + 7 + 16 + 1 + 32;
 
 /// Name of a count in Redis.
-pub(super) type Name = [u8; NAME];
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Name {
+    length: u8,
+    bytes: [u8; NAME],
+}
+
+impl std::ops::Deref for Name {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
 
 /// The name of a count: what is limited cannot be read from it.
 pub(super) fn name(limit: &Limit, key: Key) -> Name {
-    fn hex(out: &mut [u8], number: u128) {
-        let last = out.len() - 1;
-        for (index, digit) in out.iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(number >> (4 * (last - index))) as usize & 15];
-        }
+    // Configurations with a longer namespace are refused.
+    let prefix = limit.store_prefix.as_bytes();
+    let prefix = &prefix[..prefix.len().min(NAME - 32)];
+    let mut bytes = [0; NAME];
+    bytes[..prefix.len()].copy_from_slice(prefix);
+    for (index, digit) in bytes[prefix.len()..][..32].iter_mut().enumerate() {
+        *digit = b"0123456789abcdef"[(key.0 >> (4 * (31 - index))) as usize & 15];
     }
-    let mut name = [b':'; NAME];
-    name[..PREFIX.len()].copy_from_slice(PREFIX);
-    hex(&mut name[PREFIX.len()..PREFIX.len() + 16], limit.identity >> 64);
-    hex(&mut name[NAME - 32..], key.0);
-    name
+    Name { length: (prefix.len() + 32) as u8, bytes }
 }
 
 /// An algorithm as the scripts have it: kind, a, b, c.

@@ -45,3 +45,20 @@ fn a_key_is_the_same_before_and_after_a_reload() {
     bytes.value(b"x");
     assert_eq!(before.key(before.get(0).unwrap(), &bytes), after.key(after.get(0).unwrap(), &bytes));
 }
+
+/// Golden: another text would have replicas of two versions count apart.
+#[test]
+fn the_identity_of_a_limit_is_a_documented_text() {
+    let limits = "  a: {rate: 20/s, burst: 5, key: [client_ip, 'header:X-API-KEY', 'query:q']}\n  \
+                  b: {algorithm: fixed_window, quota: 3, window: 5s, key: global, aligned: true}\n";
+    let limits = Limits::new(&config(limits), None);
+    let text = |index: usize| definition_text(&limits.get(index).unwrap().spec);
+    assert_eq!(
+        text(0),
+        "weir-limit=1\nname=1:a\nalgorithm=token_bucket rate=4034000000000000 burst=5\nstore=memory\n\
+         key=client_ip\nkey=header 9:x-api-key\nkey=query 1:q\n"
+    );
+    let second = "weir-limit=1\nname=1:b\nalgorithm=fixed_window quota=3 window=5000000000 aligned=1\nstore=memory\nkey=global\n";
+    assert_eq!(text(1), second);
+    assert_eq!(format!("{:032x}", limits.get(1).unwrap().identity), "e469974ac605739d72a7842d408f5eb5");
+}
