@@ -321,6 +321,130 @@ fn a_lease_asks_less_and_keeps_its_bound() {
     assert!(evals <= 12, "{evals} calls for 150 requests");
 }
 
+/// How many of `each` requests pass that 64 clients send at once for one key, through two gateways.
+fn passed_by_concurrent_clients(gateways: &[Weir], key: &str, each: usize) -> usize {
+    let start = std::sync::Barrier::new(64);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..64)
+            .map(|number| {
+                let (weir, start) = (&gateways[number % gateways.len()], &start);
+                scope.spawn(move || {
+                    let mut client = weir.connect();
+                    start.wait();
+                    let statuses = statuses(&mut client, each, key);
+                    assert!(statuses.iter().all(|status| matches!(status, 200 | 429)), "{statuses:?}");
+                    statuses.iter().filter(|status| **status == 200).count()
+                })
+            })
+            .collect();
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    })
+}
+
+#[test]
+fn leases_of_two_gateways_use_the_whole_quota_and_keep_their_bound_under_concurrency() {
+    const LEASE: usize = 10;
+    let redis = Redis::start();
+    let lease = format!("key: 'header:X-API-KEY', store: redis, lease: {LEASE}, on_store_failure: closed");
+    let limits = format!(
+        "  window: {{algorithm: fixed_window, quota: 400, window: 1h, {lease}}}\n  \
+           aligned: {{algorithm: fixed_window, quota: 400, window: 8760h, aligned: true, {lease}}}\n  \
+           sliding: {{algorithm: sliding_window, quota: 400, window: 240h, {lease}}}\n  \
+           bucket: {{algorithm: token_bucket, rate: 1/h, burst: 400, {lease}}}"
+    );
+    for name in ["window", "aligned", "sliding", "bucket"] {
+        let text = yaml(&redis.url(), PATIENT, &limits, name);
+        let gateways: Vec<Weir> = (0..2).map(|_| builder().config(&text).start()).collect();
+        for key in ["one", "two"] {
+            // 64 x 20 requests; a few more, because the last tokens may lie in a worker whose clients have finished.
+            let mut passed = passed_by_concurrent_clients(&gateways, key, 20);
+            passed += passed_by_concurrent_clients(&gateways, key, 5);
+            // A fixed window admits its quota exactly. From the others tokens may be spent up to a window later, so in any one window
+            // (lease - 1) x workers x replicas more may pass; here nothing was prefetched in an earlier window.
+            assert_eq!(passed, 400, "{name}, key {key}");
+        }
+    }
+}
+
+#[test]
+fn limits_with_and_without_lease_are_charged_together_under_concurrency() {
+    let redis = Redis::start();
+    let limits = "  wide: {algorithm: fixed_window, quota: 300, window: 1h, key: global, store: redis, lease: 10, on_store_failure: closed}\n  \
+                  narrow: {algorithm: fixed_window, quota: 100, window: 1h, key: 'header:X-API-KEY', store: redis, on_store_failure: closed}";
+    let text = yaml(&redis.url(), PATIENT, limits, "wide, narrow");
+    let gateways: Vec<Weir> = (0..2).map(|_| builder().config(&text).start()).collect();
+    // What `narrow` refuses is given back to `wide`.
+    for key in ["one", "two", "three"] {
+        assert_eq!(passed_by_concurrent_clients(&gateways, key, 10), 100, "{key}");
+    }
+    assert_eq!(passed_by_concurrent_clients(&gateways, "four", 2), 0);
+}
+
+#[test]
+fn refunds_on_a_cluster_leave_the_whole_quota_to_concurrent_clients() {
+    let nodes = RedisCluster::start(3);
+    let limits = "  wide: {algorithm: fixed_window, quota: 60, window: 1h, key: global, store: redis, on_store_failure: closed}\n  \
+                  narrow: {algorithm: fixed_window, quota: 20, window: 1h, key: 'header:X-API-KEY', store: redis, on_store_failure: closed}";
+    let text = yaml(&nodes.url(), "2s", limits, "wide, narrow");
+    let gateways: Vec<Weir> = (0..2).map(|_| builder().config(&text).start()).collect();
+    let passed: Vec<usize> =
+        ["one", "two"].iter().map(|key| passed_by_concurrent_clients(&gateways, key, 10)).collect();
+    assert!(passed.iter().all(|passed| *passed <= 20), "{passed:?}");
+    // A refusal that was seen between a charge and its refund does not last: the rest passes soon.
+    let mut total: usize = passed.iter().sum();
+    let mut client = gateways[0].connect();
+    let mut number = 0;
+    wait::until(DEADLINE, "the rest of the quota", || {
+        number += 1;
+        total += statuses(&mut client, 1, &format!("rest-{number}")).iter().filter(|status| **status == 200).count();
+        total == 60
+    });
+    assert_eq!(statuses(&mut client, 5, "over"), [429; 5]);
+}
+
+#[test]
+fn a_redis_that_refuses_writes_degrades_visibly_and_serves_again() {
+    let redis = Redis::start();
+    let limits = "  few: {algorithm: fixed_window, quota: 2, window: 600s, key: 'header:X-API-KEY', store: redis}";
+    let weir = builder().config(yaml(&redis.url(), PATIENT, limits, "few")).start();
+    let mut clients: Vec<RawClient> = (0..4).map(|_| weir.connect()).collect();
+    assert_eq!(statuses(&mut clients[0], 3, "before"), [200, 200, 429]);
+    let health = |state: &str| weir.admin_get("/healthz").text().contains(&format!(r#""limits":"{state}""#));
+    assert!(health("up"));
+    let faults: [(&str, &[&str], &[&str]); 3] = [
+        ("OOM", &["CONFIG", "SET", "maxmemory", "1"], &["CONFIG", "SET", "maxmemory", "0"]),
+        ("READONLY", &["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"]),
+        (
+            "NOPERM",
+            &["ACL", "SETUSER", "default", "-evalsha", "-eval"],
+            &["ACL", "SETUSER", "default", "+evalsha", "+eval"],
+        ),
+    ];
+    for (code, fault, cure) in faults {
+        redis.cli(fault);
+        for round in 0..4 {
+            for (number, client) in clients.iter_mut().enumerate() {
+                let key = format!("{code}-{round}-{number}");
+                assert_eq!(statuses(client, 3, &key), [200, 200, 429], "{key}: the gateway counts by itself");
+            }
+        }
+        assert!(health("degraded"), "{code}");
+        let metrics = weir.admin_get("/metrics").text().to_owned();
+        let open = metrics.lines().find_map(|line| line.strip_prefix("redis_breakers_open{use=\"limits\"} "));
+        assert!(open.is_some_and(|open| open.parse::<f64>().unwrap() > 0.0), "{code}: {metrics}");
+        // Lines come once a minute at most: the first fault has one.
+        assert!(weir.stderr().contains("OOM"), "{}", weir.stderr());
+        redis.cli(cure);
+        let mut number = 0;
+        wait::until(DEADLINE, "Redis counts again", || {
+            number += 1;
+            clients.iter_mut().for_each(|client| drop(statuses(client, 1, &format!("{code}-after-{number}"))));
+            health("up")
+        });
+        assert!(client_sees_redis(&mut clients[0], &redis, 1_000 + code.len() as u32));
+    }
+}
+
 #[test]
 fn a_cluster_counts_each_limit_where_it_lies_and_gives_back_what_a_refused_request_took() {
     let nodes = RedisCluster::start(3);

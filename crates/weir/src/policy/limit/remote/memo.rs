@@ -47,7 +47,10 @@ impl<T: Lasting> Memo<T> {
 
 /// A count that has too little left, until it has more again.
 struct Over {
+    /// As long as Redis is not called.
     until_ns: u64,
+    /// When the same request would be allowed.
+    retry_at_ns: u64,
     reset_at_ns: u64,
     /// The least that was refused.
     cost: u64,
@@ -66,9 +69,18 @@ impl Lasting for Over {
 pub(super) struct Refusals(Memo<Over>);
 
 impl Refusals {
-    /// Remembers what Redis refused; the times of `decision` count from `since_ns`.
-    pub(super) fn remember(&self, name: Name, cost: u64, decision: &Decision, since_ns: u64, now_ns: u64) {
-        let until_ns = since_ns.saturating_add(decision.retry_ns);
+    /// Remembers what Redis refused; the times of `decision` count from `since_ns`. It is believed for `most_ns` at most.
+    pub(super) fn remember(
+        &self,
+        name: Name,
+        cost: u64,
+        decision: &Decision,
+        since_ns: u64,
+        now_ns: u64,
+        most_ns: u64,
+    ) {
+        let retry_at_ns = since_ns.saturating_add(decision.retry_ns);
+        let until_ns = retry_at_ns.min(since_ns.saturating_add(most_ns));
         let reset_at_ns = since_ns.saturating_add(decision.reset_ns);
         if until_ns <= now_ns {
             return;
@@ -77,7 +89,7 @@ impl Refusals {
         // Who asks for less is refused for a shorter time, but more often.
         if !known {
             let Decision { limit, remaining, .. } = *decision;
-            self.0.put(name, Over { until_ns, reset_at_ns, cost, limit, remaining }, now_ns);
+            self.0.put(name, Over { until_ns, retry_at_ns, reset_at_ns, cost, limit, remaining }, now_ns);
         }
     }
 
@@ -91,7 +103,7 @@ impl Refusals {
             limit: over.limit,
             remaining: over.remaining,
             reset_ns: over.reset_at_ns.saturating_sub(now_ns),
-            retry_ns: over.until_ns - now_ns,
+            retry_ns: over.retry_at_ns.saturating_sub(now_ns),
         })
     }
 
@@ -117,31 +129,35 @@ impl Lasting for Lease {
     }
 }
 
-/// What was spent of a lease.
+/// What was spent of a lease, and what it takes to put it back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spent {
     tokens: u64,
     until_ns: u64,
+    reset_at_ns: u64,
+    limit: u64,
+    left: u64,
 }
 
-/// Tokens in hand.
+/// Prefetched tokens of this worker, by count.
 #[derive(Default)]
 pub(super) struct Leases(Memo<Lease>);
 
 impl Leases {
-    /// Keeps tokens that may be spent until `until_ns`, and adds them to those that are there.
+    /// Adds tokens that may be spent until `until_ns` to those of the count.
     pub(super) fn keep(&self, name: Name, tokens: u64, until_ns: u64, decision: &Decision, since_ns: u64, now_ns: u64) {
-        if tokens == 0 || until_ns <= now_ns {
+        if until_ns <= now_ns {
             return;
         }
         let reset_at_ns = since_ns.saturating_add(decision.reset_ns);
-        let in_hand = match self.0.map.borrow().get(&name) {
-            Some(lease) if lease.until_ns > now_ns => lease.tokens,
-            _ => 0,
-        };
-        let left = decision.remaining.saturating_sub(tokens);
-        let lease = Lease { tokens: tokens + in_hand, until_ns, reset_at_ns, limit: decision.limit, left };
+        let tokens = tokens + self.tokens(&name, now_ns);
+        let lease = Lease { tokens, until_ns, reset_at_ns, limit: decision.limit, left: decision.remaining };
         self.0.put(name, lease, now_ns);
+    }
+
+    /// How many tokens there are to spend.
+    pub(super) fn tokens(&self, name: &Name, now_ns: u64) -> u64 {
+        self.0.map.borrow().get(name).filter(|lease| lease.until_ns > now_ns).map_or(0, |lease| lease.tokens)
     }
 
     /// Spends tokens, if there are enough.
@@ -149,21 +165,32 @@ impl Leases {
         let mut map = self.0.map.borrow_mut();
         let lease = map.get_mut(name).filter(|lease| lease.until_ns > now_ns && lease.tokens >= cost)?;
         lease.tokens -= cost;
+        let Lease { until_ns, reset_at_ns, limit, left, .. } = *lease;
         let decision = Decision {
             allowed: true,
-            limit: lease.limit,
-            remaining: lease.left.saturating_add(lease.tokens),
-            reset_ns: lease.reset_at_ns.saturating_sub(now_ns),
+            limit,
+            remaining: left.saturating_add(lease.tokens),
+            reset_ns: reset_at_ns.saturating_sub(now_ns),
             retry_ns: 0,
         };
-        Some((decision, Spent { tokens: cost, until_ns: lease.until_ns }))
+        Some((decision, Spent { tokens: cost, until_ns, reset_at_ns, limit, left }))
     }
 
-    /// Puts tokens back that were spent on a request which another limit refused; those of a lease that is over are lost.
-    pub(super) fn put_back(&self, name: &Name, spent: Spent) {
-        if let Some(lease) = self.0.map.borrow_mut().get_mut(name).filter(|lease| lease.until_ns == spent.until_ns) {
-            lease.tokens += spent.tokens;
+    /// Puts tokens back that were spent on a request which another limit refused. `most` is what may be there after that; tokens above
+    /// it, and those whose time is over, stay charged.
+    pub(super) fn put_back(&self, name: Name, spent: Spent, most: u64, now_ns: u64) {
+        if spent.until_ns <= now_ns {
+            return;
         }
+        let mut map = self.0.map.borrow_mut();
+        // Both are valid now, so a fixed window took them from the same window.
+        if let Some(lease) = map.get_mut(&name).filter(|lease| lease.until_ns > now_ns) {
+            lease.tokens = (lease.tokens + spent.tokens).min(most.max(lease.tokens));
+            return;
+        }
+        drop(map);
+        let Spent { tokens, until_ns, reset_at_ns, limit, left } = spent;
+        self.0.put(name, Lease { tokens: tokens.min(most), until_ns, reset_at_ns, limit, left }, now_ns);
     }
 
     /// Forgets all.

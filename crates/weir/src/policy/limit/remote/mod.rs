@@ -5,16 +5,17 @@
 //! All limits of a request are asked for at once, and requests that come in the same turn of a worker's event loop go in one call of one
 //! script (`count.lua`), which counts them in order by the clock of Redis. A request is charged to all of its limits or to none.
 //!
-//! Some requests need no call. A key that Redis has refused is refused here until it may have more again ([`memo::Refusals`]): this is exact, as what is left of a
-//! window only gets less, and what comes back into a bucket is known. With `lease: N` a worker takes up to N tokens at once and spends
-//! them here ([`memo::Leases`]). Tokens of a fixed window are spent within it or lost; tokens of a bucket or a sliding window may be spent up to one
+//! Some requests need no call. A key that Redis has refused is refused here until it may have more again ([`memo::Refusals`]). With `lease: N` a worker
+//! prefetches up to N tokens in one call (`flight.rs`) and spends them here ([`memo::Leases`]), before it refuses anything. Tokens of a fixed
+//! window are spent within it or lost; tokens of a bucket or a sliding window may be spent up to one
 //! window after they were charged, so in any one window at most `(N - 1) * workers * replicas` more pass than the limit says.
 //!
 //! # On a cluster
 //!
 //! The counts of a request lie in different slots: each is asked for by a call of its own, all at the same time. If one refuses, the
 //! others get back what they gave (`refund.lua`). Nothing more is admitted than the limits say; for one round trip, or until the window ends
-//! if the refund is lost with its node, a count may have up to one request's tokens too few.
+//! if the refund is lost with its node, a count may have up to one request's tokens too few. What was refused in between may be allowed after the refund, so a
+//! refusal is believed for two timeouts only.
 //!
 //! # When Redis does not answer
 //!
@@ -23,6 +24,7 @@
 //! replicas admit by themselves, at most twice its quota; after that the replicas together admit one quota a window (but each at least 1).
 
 mod call;
+mod flight;
 mod memo;
 mod operate;
 mod stand_in;
@@ -32,13 +34,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Instant;
 
 use tokio::task::{spawn_local, yield_now};
 
-use super::{Ask, WorkerLimit, WorkerLimits};
+use super::{Algorithm, Ask, WorkerLimit, WorkerLimits};
 use crate::redis::{Client, Failure, Redis};
 use crate::server::clock;
 use call::{Answer, Call, Name, Question, REFUND, Sent};
+use flight::{Flights, Prefetch};
 use memo::{Leases, Refusals, Spent};
 
 /// A limit cannot be asked and says that its requests must not pass then; nothing was charged.
@@ -55,15 +59,18 @@ pub struct Remote {
     open: RefCell<Option<(Call, Rc<Sent>)>>,
     refusals: Refusals,
     leases: Leases,
+    flights: Flights,
 }
 
 /// How one limit of a request was met.
 #[derive(Debug, Clone, Copy)]
 enum Met {
-    /// Tokens in hand.
-    Leased(Spent),
+    /// Prefetched tokens.
+    Leased(super::Decision, Spent),
     /// Redis said so; the times count from then.
     Asked(Answer, u64),
+    /// Another limit had refused before this one was asked.
+    NotAsked,
     /// Redis cannot be asked.
     Failed,
 }
@@ -72,8 +79,8 @@ impl Remote {
     /// For the thread that calls this. It begins to connect.
     pub fn new(client: Rc<Client>) -> Rc<Self> {
         client.warm_up();
-        let (open, refusals, leases) = Default::default();
-        Rc::new(Remote { client, open, refusals, leases })
+        let (open, refusals, leases, flights) = Default::default();
+        Rc::new(Remote { client, open, refusals, leases, flights })
     }
 
     /// Which Redis this is.
@@ -99,58 +106,85 @@ impl Remote {
             && let Some(limit) = limit(ask)
         {
             let question = question(limit, ask);
+            let prefetch = prefetch(limit, &question);
+            // Before anything is refused: tokens that this worker has are there to be spent, even if Redis has none left.
+            if let Some((decision, _)) = self.spend(prefetch.as_ref()) {
+                ask.decision = decision;
+                return Ok(());
+            }
             if self.refuse_here(limit, &question, ask) {
                 return Ok(());
             }
-            let met = match self.spend(limit, &question) {
-                Some((decision, _)) => {
-                    ask.decision = decision;
-                    return Ok(());
-                }
+            let met = match prefetch {
+                Some(prefetch) => self.acquire_counted(limit, prefetch).await,
                 None if !self.client.may_serve(&question.name) => Met::Failed,
                 None => self.call(&[question]).await.map_or(Met::Failed, |list| Met::Asked(list[0].0, list[0].1)),
             };
-            return self.settle(limits, asks, &[question], &[met]);
+            return self.settle(limits, asks, &[question], &[prefetch], &[met]);
         }
         self.ask_several(limits, asks).await
     }
 
     async fn ask_several(self: &Rc<Self>, limits: &WorkerLimits, asks: &mut [Ask]) -> Result<(), StoreFailed> {
-        let mut questions = Vec::with_capacity(asks.len());
+        let deadline = Instant::now() + self.client.timeout();
+        let questions: Vec<Question> = asks
+            .iter()
+            .map(|ask| limits.get(ask.limit).map(|limit| question(limit, ask)))
+            .collect::<Option<_>>()
+            .ok_or(StoreFailed)?;
+        let prefetches: Vec<Option<Prefetch>> = asks
+            .iter()
+            .zip(&questions)
+            .map(|(ask, question)| limits.get(ask.limit).and_then(|limit| prefetch(limit, question)))
+            .collect();
+        let mut met: Vec<Option<Met>> = Vec::with_capacity(asks.len());
         for index in 0..asks.len() {
-            let Some(limit) = limits.get(asks[index].limit) else { continue };
-            let question = question(limit, &asks[index]);
-            if self.refuse_here(limit, &question, &mut asks[index]) {
+            let spent = self.spend(prefetches[index].as_ref());
+            if let (None, Some(limit)) = (spent, limits.get(asks[index].limit))
+                && self.refuse_here(limit, &questions[index], &mut asks[index])
+            {
+                self.put_back(&prefetches, &met);
                 // The others were not asked.
                 let others = asks.iter_mut().enumerate().filter(|(other, _)| *other != index);
                 others.for_each(|(_, ask)| ask.decision = super::Decision::unlimited());
                 return Ok(());
             }
-            questions.push(question);
+            met.push(spent.map(|(decision, spent)| Met::Leased(decision, spent)));
         }
-        let mut met: Vec<Option<Met>> = Vec::with_capacity(asks.len());
-        for (ask, question) in asks.iter_mut().zip(&questions) {
-            let spent = limits.get(ask.limit).and_then(|limit| self.spend(limit, question));
-            met.push(spent.map(|(decision, spent)| {
-                ask.decision = decision;
-                Met::Leased(spent)
-            }));
+        // Tokens that are to be prefetched, all at the same time; then the counts that are asked for each request.
+        let missing = asks.iter().zip(&prefetches).zip(&met).filter(|(_, met)| met.is_none());
+        let missing = missing.filter_map(|((ask, prefetch), _)| Some((limits.get(ask.limit)?, (*prefetch)?)));
+        let acquired = all(missing.map(|(limit, prefetch)| self.acquire_counted(limit, prefetch))).await;
+        let mut acquired = acquired.into_iter();
+        for (met, _) in met.iter_mut().zip(&prefetches).filter(|(met, prefetch)| met.is_none() && prefetch.is_some()) {
+            *met = acquired.next();
         }
-        let open: Vec<Question> =
-            questions.iter().zip(&met).filter(|(_, met)| met.is_none()).map(|(q, _)| *q).collect();
-        let mut asked = if self.client.is_cluster() {
-            self.call_each(&open).await.into_iter()
-        } else if open.is_empty() || !self.client.may_serve(b"") {
-            vec![Met::Failed; open.len()].into_iter()
-        } else {
-            let list = self.call(&open).await;
-            let failed = || vec![Met::Failed; open.len()];
-            list.map_or_else(|_| failed(), |list| list.iter().map(|(answer, at)| Met::Asked(*answer, *at)).collect())
-                .into_iter()
+        let is_refused = |met: &Option<Met>| matches!(met, Some(Met::Asked(answer, _)) if answer.is_refusal());
+        if !met.iter().any(is_refused) {
+            let open = met.iter().zip(&questions).filter(|(met, _)| met.is_none());
+            let open: Vec<Question> = open.map(|(_, question)| *question).collect();
+            let mut asked = self.call_within(&open, deadline).await.into_iter();
+            met.iter_mut().filter(|met| met.is_none()).for_each(|met| *met = asked.next());
+        }
+        let met: Vec<Met> = met.into_iter().map(|met| met.unwrap_or(Met::NotAsked)).collect();
+        self.settle(limits, asks, &questions, &prefetches, &met)
+    }
+
+    /// Asks for the counts of one request.
+    async fn call_within(self: &Rc<Self>, questions: &[Question], deadline: Instant) -> Vec<Met> {
+        let calls = async {
+            if self.client.is_cluster() {
+                self.call_each(questions).await
+            } else if questions.is_empty() || !self.client.may_serve(b"") {
+                vec![Met::Failed; questions.len()]
+            } else {
+                match self.call(questions).await {
+                    Ok(list) => list.iter().map(|(answer, at)| Met::Asked(*answer, *at)).collect(),
+                    Err(_) => vec![Met::Failed; questions.len()],
+                }
+            }
         };
-        let met: Vec<Met> =
-            met.into_iter().map(|met| met.unwrap_or_else(|| asked.next().unwrap_or(Met::Failed))).collect();
-        self.settle(limits, asks, &questions, &met)
+        tokio::time::timeout_at(deadline.into(), calls).await.unwrap_or_else(|_| vec![Met::Failed; questions.len()])
     }
 
     /// Refuses without asking, if the count is known to be over.
@@ -165,9 +199,27 @@ impl Remote {
         }
     }
 
-    fn spend(&self, limit: &WorkerLimit, question: &Question) -> Option<(super::Decision, Spent)> {
-        let has_leases = limit.limit.spec.lease.get() > 1;
-        if has_leases { self.leases.spend(&question.name, question.cost, clock::now_ns()) } else { None }
+    fn spend(&self, prefetch: Option<&Prefetch>) -> Option<(super::Decision, Spent)> {
+        let question = &prefetch?.question;
+        self.leases.spend(&question.name, question.cost, clock::now_ns())
+    }
+
+    async fn acquire_counted(self: &Rc<Self>, limit: &WorkerLimit, prefetch: Prefetch) -> Met {
+        let since_ns = clock::now_ns();
+        let met = self.acquire(prefetch, self.client.timeout()).await;
+        if let Met::Leased(..) = met {
+            limit.metrics.store_answered(clock::now_ns().saturating_sub(since_ns));
+        }
+        met
+    }
+
+    /// How long a refusal holds without asking again. On a cluster a count may be charged for a request that another count refuses: what is missing then comes
+    /// back with the refund, at most a charge and a refund later.
+    fn believes_refusals_ns(&self) -> u64 {
+        if !self.client.is_cluster() {
+            return u64::MAX;
+        }
+        u64::try_from((2 * self.client.timeout()).as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Asks in one call, together with others of this turn; all or nothing is up to the script.
@@ -237,6 +289,7 @@ impl Remote {
         limits: &WorkerLimits,
         asks: &mut [Ask],
         questions: &[Question],
+        prefetches: &[Option<Prefetch>],
         met: &[Met],
     ) -> Result<(), StoreFailed> {
         let now_ns = clock::now_ns();
@@ -245,13 +298,15 @@ impl Remote {
             let Some(limit) = limits.get(ask.limit) else { continue };
             let most = limit.limit.algorithm.limit();
             match met {
-                Met::Leased(_) => {}
+                Met::Leased(decision, _) => ask.decision = *decision,
+                Met::NotAsked => ask.decision = super::Decision::unlimited(),
                 Met::Asked(answer, since_ns) => {
                     ask.decision = answer.decision(most, question.cost);
                     limit.metrics.store_answered(now_ns.saturating_sub(*since_ns));
                     if answer.is_refusal() {
                         passes = false;
-                        self.refusals.remember(question.name, question.cost, &ask.decision, *since_ns, now_ns);
+                        let most_ns = self.believes_refusals_ns();
+                        self.refusals.remember(question.name, question.cost, &ask.decision, *since_ns, now_ns, most_ns);
                     }
                 }
                 Met::Failed => limit.metrics.store_failed(),
@@ -260,16 +315,9 @@ impl Remote {
         let stood_in =
             if passes { stand_in::ask(limits, asks, |index| matches!(met[index], Met::Failed)) } else { Ok(false) };
         match stood_in {
-            Ok(true) => {
-                for ((ask, question), met) in asks.iter().zip(questions).zip(met) {
-                    if let (Met::Asked(answer, since_ns), Some(limit)) = (met, limits.get(ask.limit)) {
-                        self.keep(limit, question, answer, ask, *since_ns, now_ns);
-                    }
-                }
-                Ok(())
-            }
+            Ok(true) => Ok(()),
             refused => {
-                self.take_back(questions, met);
+                self.take_back(questions, prefetches, met);
                 for (ask, met) in asks.iter_mut().zip(met) {
                     if let (true, Met::Failed) = (!passes, met) {
                         ask.decision = super::Decision::unlimited();
@@ -280,26 +328,28 @@ impl Remote {
         }
     }
 
-    /// Keeps what was taken beyond the cost.
-    fn keep(&self, limit: &WorkerLimit, question: &Question, answer: &Answer, ask: &Ask, since_ns: u64, now_ns: u64) {
-        let spare = u64::try_from(answer.taken).unwrap_or(0).saturating_sub(question.cost);
-        let lasts_ns = match question.definition[0] {
-            // To the end of the window that they were taken from.
-            1 | 2 => ask.decision.reset_ns,
-            _ => limit.limit.algorithm.window_ns().unwrap_or(0),
-        };
-        let until_ns = since_ns.saturating_add(lasts_ns);
-        self.leases.keep(question.name, spare, until_ns, &ask.decision, since_ns, now_ns);
+    /// Gives back what was taken for a request that does not pass.
+    fn take_back(self: &Rc<Self>, questions: &[Question], prefetches: &[Option<Prefetch>], met: &[Met]) {
+        for ((question, prefetch), met) in questions.iter().zip(prefetches).zip(met) {
+            match met {
+                Met::Leased(_, spent) => self.put_back_one(prefetch.as_ref(), *spent),
+                Met::Asked(answer, _) if answer.taken > 0 => self.refund(*question, *answer),
+                Met::Asked(..) | Met::NotAsked | Met::Failed => {}
+            }
+        }
     }
 
-    /// Gives back what was taken for a request that does not pass.
-    fn take_back(self: &Rc<Self>, questions: &[Question], met: &[Met]) {
-        for (question, met) in questions.iter().zip(met) {
-            match met {
-                Met::Leased(spent) => self.leases.put_back(&question.name, *spent),
-                Met::Asked(answer, _) if answer.taken > 0 => self.refund(*question, *answer),
-                Met::Asked(..) | Met::Failed => {}
+    fn put_back(&self, prefetches: &[Option<Prefetch>], met: &[Option<Met>]) {
+        for (prefetch, met) in prefetches.iter().zip(met) {
+            if let Some(Met::Leased(_, spent)) = met {
+                self.put_back_one(prefetch.as_ref(), *spent);
             }
+        }
+    }
+
+    fn put_back_one(&self, prefetch: Option<&Prefetch>, spent: Spent) {
+        if let Some(prefetch) = prefetch {
+            self.leases.put_back(prefetch.question.name, spent, prefetch.most(), clock::now_ns());
         }
     }
 
@@ -321,8 +371,19 @@ impl Remote {
 
 fn question(limit: &WorkerLimit, ask: &Ask) -> Question {
     let name: Name = call::name(&limit.limit, ask.key);
-    let wanted = ask.cost.max(u64::from(limit.limit.spec.lease.get()));
-    Question { name, definition: call::definition(&limit.limit), cost: ask.cost, wanted }
+    Question { name, definition: call::definition(&limit.limit), cost: ask.cost, wanted: ask.cost }
+}
+
+/// What is prefetched for a request; none for a limit without leases, and for a request that costs more than a lease holds.
+fn prefetch(limit: &WorkerLimit, question: &Question) -> Option<Prefetch> {
+    let lease = u64::from(limit.limit.spec.lease.get());
+    let is_leased = lease > 1 && question.cost <= lease;
+    let algorithm = &limit.limit.algorithm;
+    let lasts_ns = match algorithm {
+        Algorithm::FixedWindow(_) => None,
+        _ => algorithm.window_ns(),
+    };
+    is_leased.then(|| Prefetch { question: *question, lease, limit: algorithm.limit(), lasts_ns })
 }
 
 /// Waits for all of some futures at the same time.
