@@ -1,0 +1,142 @@
+//! The static table (RFC 7541 appendix A), each entry as a field line, with its name recognised.
+
+use message::Known;
+
+use super::table::Kind;
+
+/// An entry: `name: value CRLF`.
+pub(crate) struct StaticEntry {
+    pub(crate) line: &'static str,
+    pub(crate) name_len: usize,
+    pub(crate) known: Known,
+    pub(crate) kind: Kind,
+}
+
+const fn entry(line: &'static str, name_len: usize, known: Known, kind: Kind) -> StaticEntry {
+    StaticEntry { line, name_len, known, kind }
+}
+
+/// Number of entries; the dynamic table begins behind them.
+pub(crate) const LEN: usize = 61;
+
+pub(crate) static ENTRIES: [StaticEntry; LEN] = [
+    entry(":authority: \r\n", 10, Known::Other, Kind::Authority),
+    entry(":method: GET\r\n", 7, Known::Other, Kind::Method),
+    entry(":method: POST\r\n", 7, Known::Other, Kind::Method),
+    entry(":path: /\r\n", 5, Known::Other, Kind::Path),
+    entry(":path: /index.html\r\n", 5, Known::Other, Kind::Path),
+    entry(":scheme: http\r\n", 7, Known::Other, Kind::Scheme),
+    entry(":scheme: https\r\n", 7, Known::Other, Kind::Scheme),
+    entry(":status: 200\r\n", 7, Known::Other, Kind::Status),
+    entry(":status: 204\r\n", 7, Known::Other, Kind::Status),
+    entry(":status: 206\r\n", 7, Known::Other, Kind::Status),
+    entry(":status: 304\r\n", 7, Known::Other, Kind::Status),
+    entry(":status: 400\r\n", 7, Known::Other, Kind::Status),
+    entry(":status: 404\r\n", 7, Known::Other, Kind::Status),
+    entry(":status: 500\r\n", 7, Known::Other, Kind::Status),
+    entry("accept-charset: \r\n", 14, Known::Other, Kind::Field),
+    entry("accept-encoding: gzip, deflate\r\n", 15, Known::AcceptEncoding, Kind::Field),
+    entry("accept-language: \r\n", 15, Known::Other, Kind::Field),
+    entry("accept-ranges: \r\n", 13, Known::Other, Kind::Field),
+    entry("accept: \r\n", 6, Known::Other, Kind::Field),
+    entry("access-control-allow-origin: \r\n", 27, Known::Other, Kind::Field),
+    entry("age: \r\n", 3, Known::Age, Kind::Field),
+    entry("allow: \r\n", 5, Known::Other, Kind::Field),
+    entry("authorization: \r\n", 13, Known::Authorization, Kind::Field),
+    entry("cache-control: \r\n", 13, Known::CacheControl, Kind::Field),
+    entry("content-disposition: \r\n", 19, Known::Other, Kind::Field),
+    entry("content-encoding: \r\n", 16, Known::ContentEncoding, Kind::Field),
+    entry("content-language: \r\n", 16, Known::Other, Kind::Field),
+    entry("content-length: \r\n", 14, Known::ContentLength, Kind::Field),
+    entry("content-location: \r\n", 16, Known::Other, Kind::Field),
+    entry("content-range: \r\n", 13, Known::ContentRange, Kind::Field),
+    entry("content-type: \r\n", 12, Known::ContentType, Kind::Field),
+    entry("cookie: \r\n", 6, Known::Cookie, Kind::Field),
+    entry("date: \r\n", 4, Known::Date, Kind::Field),
+    entry("etag: \r\n", 4, Known::Etag, Kind::Field),
+    entry("expect: \r\n", 6, Known::Expect, Kind::Field),
+    entry("expires: \r\n", 7, Known::Expires, Kind::Field),
+    entry("from: \r\n", 4, Known::Other, Kind::Field),
+    entry("host: \r\n", 4, Known::Host, Kind::Field),
+    entry("if-match: \r\n", 8, Known::IfMatch, Kind::Field),
+    entry("if-modified-since: \r\n", 17, Known::IfModifiedSince, Kind::Field),
+    entry("if-none-match: \r\n", 13, Known::IfNoneMatch, Kind::Field),
+    entry("if-range: \r\n", 8, Known::IfRange, Kind::Field),
+    entry("if-unmodified-since: \r\n", 19, Known::IfUnmodifiedSince, Kind::Field),
+    entry("last-modified: \r\n", 13, Known::LastModified, Kind::Field),
+    entry("link: \r\n", 4, Known::Other, Kind::Field),
+    entry("location: \r\n", 8, Known::Location, Kind::Field),
+    entry("max-forwards: \r\n", 12, Known::Other, Kind::Field),
+    entry("proxy-authenticate: \r\n", 18, Known::ProxyAuthenticate, Kind::Field),
+    entry("proxy-authorization: \r\n", 19, Known::ProxyAuthorization, Kind::Field),
+    entry("range: \r\n", 5, Known::Range, Kind::Field),
+    entry("referer: \r\n", 7, Known::Referer, Kind::Field),
+    entry("refresh: \r\n", 7, Known::Other, Kind::Field),
+    entry("retry-after: \r\n", 11, Known::RetryAfter, Kind::Field),
+    entry("server: \r\n", 6, Known::Server, Kind::Field),
+    entry("set-cookie: \r\n", 10, Known::SetCookie, Kind::Field),
+    entry("strict-transport-security: \r\n", 25, Known::Other, Kind::Field),
+    entry("transfer-encoding: \r\n", 17, Known::TransferEncoding, Kind::Field),
+    entry("user-agent: \r\n", 10, Known::UserAgent, Kind::Field),
+    entry("vary: \r\n", 4, Known::Vary, Kind::Field),
+    entry("via: \r\n", 3, Known::Via, Kind::Field),
+    entry("www-authenticate: \r\n", 16, Known::Other, Kind::Field),
+];
+
+/// Index of the first entry with this name, which is in lower case if it is not a known one; 0 where there is none.
+#[inline]
+pub(crate) fn name_index(known: Known, name: &[u8]) -> usize {
+    match known {
+        Known::AcceptEncoding => 16,
+        Known::Age => 21,
+        Known::Authorization => 23,
+        Known::CacheControl => 24,
+        Known::ContentEncoding => 26,
+        Known::ContentLength => 28,
+        Known::ContentRange => 30,
+        Known::ContentType => 31,
+        Known::Cookie => 32,
+        Known::Date => 33,
+        Known::Etag => 34,
+        Known::Expect => 35,
+        Known::Expires => 36,
+        Known::Host => 38,
+        Known::IfMatch => 39,
+        Known::IfModifiedSince => 40,
+        Known::IfNoneMatch => 41,
+        Known::IfRange => 42,
+        Known::IfUnmodifiedSince => 43,
+        Known::LastModified => 44,
+        Known::Location => 46,
+        Known::ProxyAuthenticate => 48,
+        Known::ProxyAuthorization => 49,
+        Known::Range => 50,
+        Known::Referer => 51,
+        Known::RetryAfter => 53,
+        Known::Server => 54,
+        Known::SetCookie => 55,
+        Known::TransferEncoding => 57,
+        Known::UserAgent => 58,
+        Known::Vary => 59,
+        Known::Via => 60,
+        Known::Other => match name {
+            b"accept-charset" => 15,
+            b"accept-language" => 17,
+            b"accept-ranges" => 18,
+            b"accept" => 19,
+            b"access-control-allow-origin" => 20,
+            b"allow" => 22,
+            b"content-disposition" => 25,
+            b"content-language" => 27,
+            b"content-location" => 29,
+            b"from" => 37,
+            b"link" => 45,
+            b"max-forwards" => 47,
+            b"refresh" => 52,
+            b"strict-transport-security" => 56,
+            b"www-authenticate" => 61,
+            _ => 0,
+        },
+        _ => 0,
+    }
+}

@@ -1,0 +1,5 @@
+//! The codec from outside: safety rules as raw frames, and against the `h2` crate.
+
+mod oracle;
+mod rules;
+mod support;
