@@ -325,11 +325,16 @@ impl Connection {
         self.write_reset(stream, code);
     }
 
-    fn write_reset(&mut self, stream: u32, code: ErrorCode) {
+    /// Frames of this stream may still come and mean nothing.
+    fn ignore(&mut self, stream: u32) {
         if self.resets.len() == RESETS {
             self.resets.pop_front();
         }
         self.resets.push_back(stream);
+    }
+
+    fn write_reset(&mut self, stream: u32, code: ErrorCode) {
+        self.ignore(stream);
         self.out.extend_from_slice(&frame::header(4, frame::RST_STREAM, 0, stream));
         self.out.extend_from_slice(&code.0.to_be_bytes());
     }
@@ -346,7 +351,7 @@ impl Connection {
 
     /// GOAWAY with the last stream that was accepted: no new one is.
     pub fn finish_drain(&mut self) {
-        if self.going_away != Some(self.last_peer) {
+        if self.going_away.is_none_or(|last| last == 0x7fff_ffff) {
             self.write_goaway(self.last_peer, ErrorCode::NO_ERROR);
             self.going_away = Some(self.last_peer);
         }

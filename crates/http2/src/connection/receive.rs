@@ -233,7 +233,7 @@ impl Connection {
     fn open(&mut self, stream: u32) -> Result<(), Error> {
         self.last_peer = stream;
         if self.going_away.is_some_and(|last| stream > last) {
-            self.resets.push_back(stream);
+            self.ignore(stream);
             return Ok(());
         }
         if self.streams.len() >= self.config.max_concurrent_streams as usize {

@@ -396,3 +396,20 @@ fn streams_above_the_last_of_a_goaway_were_not_processed() {
     assert_eq!(events, [Event::GoAway { last: 0, code: ErrorCode::NO_ERROR }, Event::Reset { stream: 1, reason }]);
     assert_eq!(peer.connection.available_streams(), 0);
 }
+
+#[test]
+fn after_the_last_goaway_new_streams_are_read_over_and_nothing_grows() {
+    let mut peer = Peer::server(Config::default());
+    peer.feed(&frame(1, END | END_HEADERS, 1, &block_of_get()));
+    peer.connection.finish_drain();
+    for id in (3..2003).step_by(2) {
+        assert_eq!(peer.feed(&frame(1, END_HEADERS, id, &block_of_get())), []);
+        assert_eq!(peer.feed(&frame(0, END, id, b"body")), []);
+    }
+    peer.drop_output();
+    peer.connection.finish_drain();
+    assert_eq!(peer.output().1, [], "a GOAWAY never names a larger stream than before");
+    assert_eq!((peer.error, peer.connection.streams()), (None, 1));
+    peer.connection.release(1);
+    assert!(peer.connection.is_finished());
+}
