@@ -29,6 +29,9 @@ const EVENTS_AT_ONCE: usize = 1024;
 /// Most that stalls postpone a deadline by.
 const MOST_POSTPONED_NS: u64 = 1_000_000_000;
 
+/// A new connection without a request is left alone for so long when room is needed.
+const FIRST_REQUEST_NS: u64 = 1_000_000_000;
+
 /// Resolution: deadlines are rounded up to it, so that many are handled in one wake-up.
 const TICK_NS: u64 = 10_000_000;
 const NEVER: u64 = u64::MAX;
@@ -46,6 +49,8 @@ struct Slot {
     fired: Cell<bool>,
     /// Since when its connection has been between two requests, where nothing is lost when it fires early; `NEVER` while it is not.
     idle_since: Cell<u64>,
+    /// Whether its connection has had a request.
+    has_served: Cell<bool>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
 }
@@ -60,6 +65,7 @@ impl Slot {
             armed: Cell::new(NEVER),
             fired: Cell::new(false),
             idle_since: Cell::new(NEVER),
+            has_served: Cell::new(false),
             waker: RefCell::new(None),
         }
     }
@@ -132,11 +138,16 @@ impl Deadlines {
         }
     }
 
-    /// Fires those of at most `count` connections that have been idle for the longest time; returns how many.
+    /// Fires those of at most `count` connections that have been idle for the longest time; returns how many. The first request of a new
+    /// connection is most likely on its way: for [`FIRST_REQUEST_NS`] it is not idle.
     pub fn fire_idlest(&self, count: usize) -> usize {
         let slots = self.slots.borrow();
-        let mut idle: Vec<&Rc<Slot>> =
-            slots.iter().filter(|slot| slot.idle_since.get() != NEVER && !slot.fired.get()).collect();
+        let long_ago = clock::turn_ns().saturating_sub(FIRST_REQUEST_NS);
+        let is_idle = |slot: &&Rc<Slot>| {
+            let since = slot.idle_since.get();
+            since != NEVER && (slot.has_served.get() || since < long_ago) && !slot.fired.get()
+        };
+        let mut idle: Vec<&Rc<Slot>> = slots.iter().filter(is_idle).collect();
         if idle.len() > count {
             idle.select_nth_unstable_by_key(count, |slot| slot.idle_since.get());
             idle.truncate(count);
@@ -212,6 +223,8 @@ impl Deadlines {
         loop {
             let next = self.collect_due(clock::refresh());
             if !self.expiring.borrow().is_empty() {
+                // Until then nobody may wake this task: it would run before the events are there.
+                self.sleeping_until.set(0);
                 // Two sockets a deadline, one batch of events at a time.
                 let batches = 1 + self.slots.borrow().len() * 2 / EVENTS_AT_ONCE;
                 for _ in 0..batches {
@@ -263,6 +276,9 @@ impl Deadline {
     /// Says whether the connection is between two requests, where it may be ended at any time.
     pub fn set_idle(&self, idle: bool) {
         self.slot.idle_since.set(if idle { clock::turn_ns() } else { NEVER });
+        if !idle {
+            self.slot.has_served.set(true);
+        }
     }
 
     /// Sets it to a time in nanoseconds since process start.
@@ -314,6 +330,7 @@ impl Drop for Deadline {
         self.slot.due.set(NEVER);
         self.slot.fired.set(false);
         self.slot.idle_since.set(NEVER);
+        self.slot.has_served.set(false);
         *self.slot.waker.borrow_mut() = None;
         self.deadlines.free.borrow_mut().push(self.index);
     }

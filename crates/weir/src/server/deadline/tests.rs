@@ -136,9 +136,12 @@ fn connections_that_have_been_idle_for_the_longest_time_are_closed_first() {
     for number in [3, 0, 4, 1] {
         clock::refresh();
         deadlines[number].set(None);
+        deadlines[number].set_idle(false);
         deadlines[number].set_idle(true);
     }
     deadlines[4].set_idle(false);
+    // Its first request is on its way.
+    deadlines[2].set_idle(true);
     let fired = || (0..5).filter(|number| deadlines[*number].poll_passed(&cx)).collect::<Vec<usize>>();
     assert_eq!(all.fire_idlest(2), 2);
     assert_eq!(fired(), [0, 3]);
