@@ -153,11 +153,14 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
                         beside = Some(entry);
                         (None, fwd, false)
                     }
-                    Reuse::Validate(fwd) => (Some(entry), fwd, false),
+                    Reuse::Validate(fwd) => {
+                        let alone = asked.has_credentials() && !entry.joins_credentials(clock::turn_ns());
+                        (Some(entry), fwd, alone)
+                    }
                     Reuse::NotForThisClient => return Step::Forward(Fwd::Miss),
                 }
             }
-            Found::Pass => (None, Fwd::Miss, true),
+            Found::HitForMiss => (None, Fwd::Miss, true),
             Found::Nothing if x.scratch.key.is_variant() => (None, Fwd::VaryMiss, false),
             Found::Nothing => (None, Fwd::UriMiss, false),
         };
@@ -427,7 +430,9 @@ async fn follow<C: ClientIo>(
     let now_ms = clock::unix_ms();
     let outcome = Outcome::Forwarded { why: Fwd::UriMiss, status: None, stored: false, collapsed: Some(true) };
     match progress {
-        Progress::Apart => Ok(Followed::Apart),
+        // One of those without credentials leads.
+        Progress::Apart { by_credentials: true } if !asked.has_credentials() => Ok(Followed::Broken(None)),
+        Progress::Apart { .. } => Ok(Followed::Apart),
         Progress::Broken(error) => Ok(Followed::Broken(error)),
         Progress::StandsIn(entry) => {
             let terms = cache.cache.terms(&entry);

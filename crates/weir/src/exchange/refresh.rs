@@ -18,7 +18,7 @@ use crate::config::{Action, RouteId};
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::Entry;
 use crate::policy::cache::lead::Lead;
-use crate::policy::cache::rules::{Asked, Class, Fwd, coalesce};
+use crate::policy::cache::rules::{Asked, Fwd, coalesce};
 use crate::route::Found;
 use crate::server::snapshot::Snapshot;
 use crate::server::worker::Worker;
@@ -74,8 +74,7 @@ pub(super) fn begin<C: ClientIo>(
     asked: &Asked,
     stale: &Entry,
 ) {
-    // The body of a POST is with its client.
-    if asked.class != Class::Get || !coalesce::may_lead(asked) || x.worker.draining.get() {
+    if !coalesce::may_refresh(asked) || x.worker.draining.get() {
         return;
     }
     let (Some(worker), Ok(mut lead)) = (x.worker.rc(), Lead::join(&cache.cache, &x.scratch.key, *asked, Fwd::Stale))

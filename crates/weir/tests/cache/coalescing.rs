@@ -353,7 +353,7 @@ fn who_waits_is_no_more_patient_than_who_asks() {
 }
 
 /// Waits until so many requests wait for the fetch of another.
-fn wait_for_followers(weir: &testkit::Weir, many: usize) {
+pub(crate) fn wait_for_followers(weir: &testkit::Weir, many: usize) {
     wait::until(DEADLINE, "followers", || {
         let metrics = weir.admin_get("/metrics");
         metrics.text().lines().any(|line| line == format!("cache_waiting{{cache=\"c\"}} {many}"))

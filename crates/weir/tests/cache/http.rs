@@ -321,16 +321,3 @@ fn cdn_cache_control_goes_before_cache_control() {
     ask(&weir, &[]);
     assert_eq!(x_cache(&ask(&weir, &[])), Some("HIT"));
 }
-
-#[test]
-fn many_who_find_a_stale_answer_confirm_it_once() {
-    let gate = Gate::new();
-    let origin = tagged("no-cache");
-    let weir = gateway(&origin.upstream, "{mode: http}");
-    ask(&weir, &[]);
-    drop(gate);
-    for _ in 0..3 {
-        assert_eq!(ask(&weir, &[]).text(), "body \"v1\"");
-    }
-    assert_eq!(origin.confirmed.load(Ordering::SeqCst), 3, "no-cache: each is confirmed");
-}

@@ -1,6 +1,7 @@
 //! The cache, end to end: a real gateway between raw clients and origins that count what they are asked.
 
 mod coalescing;
+mod expiry;
 mod http;
 mod keys;
 mod limits;

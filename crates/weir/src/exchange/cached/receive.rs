@@ -16,7 +16,7 @@ use crate::exchange::downstream::ClientIo;
 use crate::exchange::intake::Intake;
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head, has_tags};
-use crate::policy::cache::lead::Lead;
+use crate::policy::cache::lead::{Lead, NotShared};
 use crate::policy::cache::lookup::url;
 use crate::policy::cache::purge::{Event, Which};
 use crate::policy::cache::rules::key::{set_class, url_of};
@@ -94,7 +94,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         let terms = cache.cache.terms(&stored);
         if reply.status == 304 && lead.is_conditional {
             if !update::confirms(&terms, stored.head.fields(), lines) {
-                lead.stored = None;
+                lead.fetch_whole();
                 x.cache.must_fetch_whole = true;
                 x.cache.lead = Some(lead);
                 return Received::Again;
@@ -119,10 +119,15 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
             let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
             if kept {
                 cache.remember(lead.primary(), &entry);
+                lead.confirmed(entry.clone());
             } else {
-                replaced(cache, &stored);
+                // It is for this client only, like any other response that is not stored.
+                if storable::supersedes(&lead.asked, entry.head.terms.status) {
+                    replaced(cache, &stored);
+                }
+                let why = NotShared::uncacheable(&lead.asked);
+                lead.apart(why);
             }
-            lead.confirmed(entry.clone(), kept);
             x.cache.serve = Some(Serve { entry, outcome, is_whole: false });
             return Received::Replaced;
         }
@@ -141,21 +146,29 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         BodyKind::Length(length) => Some(length),
         BodyKind::Chunked | BodyKind::UntilClose => None,
     };
-    let has_room = lead.asked.class == Class::Head || lead.has_room(length.unwrap_or(0));
+    let length_to_keep = if lead.asked.class == Class::Head { 0 } else { length.unwrap_or(0) };
     let effective = Effective::read(lines);
     let considered = storable::consider(policy, &lead.asked, reply.status, lines, &effective, times);
     // A part that says it is the whole must have the length of the whole.
     let is_whole = reply.status != 206 || (length.is_some() && length == rules::range::whole_length(lines));
-    // What stands in for the first choice is not what the route wants to be known for.
+    // The response of a fallback is not what the route wants to be known for, and says nothing of the primary's.
+    let is_transient = x.log.slot > 1 || !lead.has_room(length_to_keep);
     let terms = match considered {
-        Ok(terms) if has_room && x.log.slot <= 1 && is_whole => terms,
+        Ok(terms) if !is_transient && is_whole && lead.fits(length_to_keep) => terms,
         _ => {
             cache.metrics.uncacheable();
-            // After an error the stored answer may still stand in; a 304 is about the client's copy.
-            if let (Some(stored), false) = (&lead.stored, is_error || reply.status == 304) {
+            if let Some(stored) = &lead.stored
+                && !is_transient
+                && storable::supersedes(&lead.asked, reply.status)
+            {
                 replaced(cache, stored);
             }
-            lead.apart(is_error);
+            let why = match () {
+                () if is_error => NotShared::Error,
+                () if is_transient => NotShared::Transient,
+                () => NotShared::uncacheable(&lead.asked),
+            };
+            lead.apart(why);
             return if x.cache.is_background { Received::Unwanted } else { Received::Forward };
         }
     };

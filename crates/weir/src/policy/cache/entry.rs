@@ -41,6 +41,9 @@ pub struct Head {
     body: OnceLock<Bytes>,
     /// When an operator called it stale, in milliseconds since the Unix epoch; 0: never.
     purged_ms: AtomicU64,
+    /// Until then (nanoseconds since process start) requests with credentials validate it each for itself: the origin's last response to one of
+    /// them was not for others.
+    credentials_alone_until_ns: AtomicU64,
 }
 
 impl Head {
@@ -73,6 +76,7 @@ impl Head {
             tags,
             body: OnceLock::new(),
             purged_ms: AtomicU64::new(0),
+            credentials_alone_until_ns: AtomicU64::new(0),
         }
     }
 
@@ -193,6 +197,16 @@ impl Entry {
     pub fn call_stale(&self, now_ms: u64) {
         // The first time counts.
         let _ = self.head.purged_ms.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Until then requests with credentials do not wait for one another to validate it.
+    pub fn separate_credentials(&self, until_ns: u64) {
+        self.head.credentials_alone_until_ns.fetch_max(until_ns, Ordering::Relaxed);
+    }
+
+    /// Whether requests with credentials wait for one another to validate it.
+    pub fn joins_credentials(&self, now_ns: u64) -> bool {
+        self.head.credentials_alone_until_ns.load(Ordering::Relaxed) <= now_ns
     }
 
     /// Bytes of memory.

@@ -96,7 +96,7 @@ enum Phase {
     Found(Entry),
     StandsIn(Entry),
     Ended,
-    Apart,
+    Apart { by_credentials: bool },
     Broken(Option<Error>),
 }
 
@@ -120,7 +120,10 @@ pub enum Progress {
     /// It failed, and this stale answer may stand in for it.
     StandsIn(Entry),
     /// It cannot be shared.
-    Apart,
+    Apart {
+        /// Because the leader's request had credentials: one without them may get a response that can be.
+        by_credentials: bool,
+    },
     /// It failed, before or after its head came.
     Broken(Option<Error>),
 }
@@ -172,6 +175,11 @@ impl Fill {
     /// Whether it will not be kept, and is only passed on.
     pub fn is_oversize(&self) -> bool {
         self.lock().oversize
+    }
+
+    /// Whether it is larger than what is ever kept; else there was no room for it now.
+    pub fn is_too_large(&self) -> bool {
+        self.lock().bytes > self.limit
     }
 
     /// How many readers there are.
@@ -275,8 +283,8 @@ impl Fill {
     }
 
     /// The answer cannot be shared.
-    pub fn apart(&self) {
-        self.settle(Phase::Apart);
+    pub fn apart(&self, by_credentials: bool) {
+        self.settle(Phase::Apart { by_credentials });
     }
 
     /// There is no answer, or no end of it. `error` is what the leader's client is told.
@@ -347,7 +355,7 @@ impl Reader {
             (Phase::Whole(entry), _) => Progress::Whole(entry.clone()),
             (Phase::Found(entry), _) => Progress::Found(entry.clone()),
             (Phase::StandsIn(entry), _) => Progress::StandsIn(entry.clone()),
-            (Phase::Apart, _) => Progress::Apart,
+            (Phase::Apart { by_credentials }, _) => Progress::Apart { by_credentials: *by_credentials },
             (Phase::Broken(error), _) => Progress::Broken(*error),
             (Phase::Open | Phase::Ended, Some(head)) => Progress::Begun(head.clone()),
             (Phase::Open | Phase::Ended, None) => return self.wait(&mut state, cx),
@@ -378,7 +386,7 @@ impl Reader {
         }
         match state.phase {
             Phase::Ended => Poll::Ready(Piece::End),
-            Phase::Apart | Phase::Broken(_) | Phase::StandsIn(_) | Phase::Found(_) => Poll::Ready(Piece::Broken),
+            Phase::Apart { .. } | Phase::Broken(_) | Phase::StandsIn(_) | Phase::Found(_) => Poll::Ready(Piece::Broken),
             Phase::Open | Phase::Whole(_) => self.wait(state, cx),
         }
     }

@@ -11,7 +11,7 @@ use super::flights::{Began, Joined};
 use super::key::Key;
 use super::lookup::{KeyScratch, Varies};
 use super::rules::{Asked, Class, Fwd, update};
-use super::store::Slot;
+use super::store::{HitForMiss, Slot};
 use super::{Cache, State};
 use crate::error::Error;
 use crate::server::clock;
@@ -20,6 +20,26 @@ use crate::server::clock;
 const PASS_NS: u64 = 10_000_000_000;
 /// The same after an error of the origin, which may be over soon.
 const PASS_AFTER_ERROR_NS: u64 = 1_000_000_000;
+
+/// Why a response is for its own client only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotShared {
+    /// The origin does not let it be stored: the next one will be no different.
+    Uncacheable,
+    /// It is an error of the origin.
+    Error,
+    /// Its request had credentials, and nothing says that it is for all. A request without them may get one that is.
+    Credentials,
+    /// There was no room, or a fallback sent it: the next one may well be kept.
+    Transient,
+}
+
+impl NotShared {
+    /// For a response to such a request that the rules do not let be stored.
+    pub fn uncacheable(asked: &Asked) -> Self {
+        if asked.has_credentials() { NotShared::Credentials } else { NotShared::Uncacheable }
+    }
+}
 
 /// A key, and what the answers beside it differ by.
 pub type Filed = (Key, Option<Arc<Varies>>);
@@ -53,6 +73,8 @@ pub struct Lead {
     began: Began,
     /// Milliseconds since the Unix epoch when the origin is asked.
     pub sent_ms: u64,
+    /// The client's own conditions and range are not sent, because the response is for others too.
+    fetches_whole: bool,
     is_settled: bool,
 }
 
@@ -69,6 +91,7 @@ impl Lead {
             Joined::Lead { fill, key, is_known } => {
                 let mut lead = Lead::new(cache, fill, now, key, keys, (asked, fwd));
                 lead.is_known = is_known;
+                lead.fetches_whole = is_known;
                 Ok(lead)
             }
         }
@@ -103,6 +126,7 @@ impl Lead {
             is_conditional: false,
             began,
             sent_ms: began.at_ms,
+            fetches_whole: false,
             is_settled: false,
         })
     }
@@ -121,15 +145,16 @@ impl Lead {
         &self.fill
     }
 
-    /// The origin is asked now: lines by which the stored answer is confirmed, if there is one that can be.
+    /// The origin is asked now: lines that take the place of the client's own conditions and range. They validate the stored response, if there is
+    /// one that can be; there are none where others wait for the whole. `None`: the client's own are sent.
     pub fn conditions(&mut self) -> Option<Vec<u8>> {
         self.sent_ms = clock::unix_ms();
         self.is_conditional = false;
         // To a POST a tag that matches means 412 (RFC 9110 section 13.1.2).
-        let stored = self.stored.as_ref().filter(|stored| stored.head.terms.has_validator)?;
-        if self.asked.class == Class::Post {
-            return None;
-        }
+        let stored = self.stored.as_ref().filter(|stored| stored.head.terms.has_validator);
+        let Some(stored) = stored.filter(|_| self.asked.class != Class::Post) else {
+            return self.fetches_whole.then(Vec::new);
+        };
         self.is_conditional = true;
         let mut lines = Vec::with_capacity(128);
         update::write_conditions(stored.head.fields(), &mut lines);
@@ -141,9 +166,14 @@ impl Lead {
         self.fill.readers() > 0
     }
 
-    /// Whether a body of this length can be kept now.
+    /// Whether a body of this length may be kept at all.
+    pub fn fits(&self, length: u64) -> bool {
+        length <= self.cache.settings.max_body_bytes
+    }
+
+    /// Whether fetches in progress leave room for a body of this length now.
     pub fn has_room(&self, length: u64) -> bool {
-        length <= self.cache.settings.max_body_bytes && self.state().budget.has_room(length)
+        !self.fits(length) || self.state().budget.has_room(length)
     }
 
     /// Files the answer under the key of its variant, if it differs by the request fields in `names`; those who ask for the same variant find
@@ -201,7 +231,7 @@ impl Lead {
 
     /// The whole body was passed on; it was too large to keep.
     pub fn end(mut self) {
-        self.pass(PASS_NS);
+        self.mark(if self.fill.is_too_large() { NotShared::Uncacheable } else { NotShared::Transient });
         self.settle();
         self.fill.end();
     }
@@ -222,13 +252,9 @@ impl Lead {
         self.asked_for.as_ref().unwrap_or(&self.key)
     }
 
-    /// The origin confirmed the stored answer: it goes on as `entry`, which is stored if it may be.
-    pub fn confirmed(mut self, entry: Entry, store: bool) {
-        if store {
-            self.store(&entry);
-        } else {
-            self.state().memory.remove(&entry.head.key);
-        }
+    /// The origin confirmed the stored response: it goes on as `entry`.
+    pub fn confirmed(mut self, entry: Entry) {
+        self.store(&entry);
         self.settle();
         self.fill.complete(entry);
     }
@@ -255,22 +281,39 @@ impl Lead {
         is_wanted
     }
 
-    /// The answer is for this client only, or cannot be kept: those who wait ask for themselves, and for a while nobody waits.
-    pub fn apart(mut self, is_error: bool) {
-        self.pass(if is_error { PASS_AFTER_ERROR_NS } else { PASS_NS });
+    /// The response is for this client only, or cannot be kept: those who wait fetch for themselves. Where the next one will be no different,
+    /// nobody waits for a while.
+    pub fn apart(mut self, why: NotShared) {
+        self.mark(why);
         self.settle();
-        self.fill.apart();
+        self.fill.apart(why == NotShared::Credentials);
     }
 
-    fn pass(&self, for_ns: u64) {
+    /// The stored response did not serve, and the whole must be fetched, whatever the client's own conditions are.
+    pub fn fetch_whole(&mut self) {
+        self.stored = None;
+        self.fetches_whole = true;
+    }
+
+    fn mark(&self, why: NotShared) {
+        let for_ns = match why {
+            NotShared::Transient => return,
+            NotShared::Error => PASS_AFTER_ERROR_NS,
+            NotShared::Uncacheable | NotShared::Credentials => PASS_NS,
+        };
         if !self.is_known {
             return;
+        }
+        let credentials_only = why == NotShared::Credentials;
+        let until_ns = clock::turn_ns() + for_ns;
+        if let (Some(stored), true) = (&self.stored, credentials_only) {
+            stored.separate_credentials(until_ns);
         }
         // An answer that differs by nothing is filed beside the variants, which stay: the mark is for who asks for this one.
         let key = if self.primary.is_none() { self.asked_for() } else { &self.key };
         // What is kept is worth more than the mark.
         if self.stored.is_none() && !matches!(self.state().memory.get(key), Some(Slot::Answer(_) | Slot::Varies(_))) {
-            self.state().memory.put(key.clone(), Slot::Pass(clock::turn_ns() + for_ns));
+            self.state().memory.put(key.clone(), Slot::HitForMiss(HitForMiss { until_ns, credentials_only }));
         }
     }
 

@@ -91,8 +91,8 @@ pub struct Varies {
 pub enum Found {
     /// An answer; whether it may be used is another question.
     Answer(Entry),
-    /// Nothing, and requests do not wait for one another.
-    Pass,
+    /// Nothing, and requests like this do not wait for one another.
+    HitForMiss,
     /// Nothing.
     Nothing,
 }
@@ -135,17 +135,17 @@ impl Cache {
         if asked.class == Class::Head {
             // RFC 9111 section 4: HEAD is served from answers to GET.
             scratch.set_class(Class::Get);
-            let found = find(memory, scratch, head, buf);
+            let found = find(memory, scratch, asked, head, buf);
             if let Found::Answer(_) = found {
                 return found;
             }
             scratch.set_class(Class::Head);
         }
-        find(memory, scratch, head, buf)
+        find(memory, scratch, asked, head, buf)
     }
 }
 
-fn find(memory: &Memory, scratch: &mut KeyScratch, head: &RequestHead, buf: &[u8]) -> Found {
+fn find(memory: &Memory, scratch: &mut KeyScratch, asked: &Asked, head: &RequestHead, buf: &[u8]) -> Found {
     let slot = match memory.get(scratch.whole()) {
         Some(Slot::Varies(varies)) => {
             scratch.select(&varies, head, buf);
@@ -155,7 +155,11 @@ fn find(memory: &Memory, scratch: &mut KeyScratch, head: &RequestHead, buf: &[u8
     };
     match slot {
         Some(Slot::Answer(entry)) => Found::Answer(entry),
-        Some(Slot::Pass(until_ns)) if clock::turn_ns() < until_ns => Found::Pass,
+        Some(Slot::HitForMiss(mark))
+            if clock::turn_ns() < mark.until_ns && (!mark.credentials_only || asked.has_credentials()) =>
+        {
+            Found::HitForMiss
+        }
         _ => Found::Nothing,
     }
 }

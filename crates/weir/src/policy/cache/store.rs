@@ -21,8 +21,17 @@ pub enum Slot {
     Answer(Entry),
     /// Answers that differ by request fields; each is filed under a key of its own.
     Varies(Arc<Varies>),
-    /// The last answer could not be kept: until this time (nanoseconds since process start) requests do not wait for one another.
-    Pass(u64),
+    /// The last response could not be kept: for a while requests do not wait for one another.
+    HitForMiss(HitForMiss),
+}
+
+/// Until when requests for a key do not wait for one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HitForMiss {
+    /// Nanoseconds since process start.
+    pub until_ns: u64,
+    /// It holds for requests with credentials only: the response was not stored because its request had some.
+    pub credentials_only: bool,
 }
 
 /// Bytes that an entry takes besides its key and content, roughly: its place in the map and the clock, reference counts.
@@ -44,7 +53,7 @@ impl Weighter<Key, Slot> for Weigh {
         let content = match slot {
             Slot::Answer(entry) => entry.size(),
             Slot::Varies(varies) => size_of::<Varies>() + varies.names.len(),
-            Slot::Pass(_) => 0,
+            Slot::HitForMiss(_) => 0,
         };
         (key.len() as u64 + content as u64 + OVERHEAD).max(self.least)
     }

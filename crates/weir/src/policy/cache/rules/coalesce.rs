@@ -1,15 +1,23 @@
 //! Which requests may wait for one another's fetch (RFC 9111 section 4: collapsed requests).
 //!
 //! The caller groups requests by primary key, so never across partitions. Before a fetch has an answer, [`may_lead`] and
-//! [`may_wait`] decide; when its head is there, [`may_share`] decides for each who waits, and who may not goes on alone.
+//! [`may_wait`] decide; when its head is there, [`may_share`] decides for each who waits, and who may not goes on alone: so a response that is
+//! not `public` never reaches a request with credentials, nor a response to credentials that is not `public` anyone else.
 
-use super::request::Asked;
+use super::request::{Asked, Class};
 use super::reuse::{Reuse, assess};
 use super::terms::Terms;
 
-/// Whether others may wait for this request's fetch: the upstream is asked for the whole, and not for this client.
+/// Whether others may wait for this request's fetch. The upstream is sent no condition of this client's own ([`super::update`]), so that it
+/// responds with the whole; a range is sent as it came. Whether a response to credentials may be shared is known with its head.
 pub fn may_lead(asked: &Asked) -> bool {
-    !asked.may_get_less() && !asked.is_authorized && !asked.is_guarded && !asked.must_not_forward()
+    !asked.has_range && !asked.must_not_forward()
+}
+
+/// Whether a stale response that this request was served may be fetched again with its head, in the background. The body of a POST stays with
+/// its client.
+pub fn may_refresh(asked: &Asked) -> bool {
+    asked.class == Class::Get && !asked.must_not_forward()
 }
 
 /// Whether this request may wait for the fetch of another. Not one that wants to hear of a state after it asked; not a range, whose answer
@@ -18,8 +26,6 @@ pub fn may_wait(asked: &Asked) -> bool {
     !asked.control.no_cache
         && asked.control.max_age != Some(0)
         && !asked.has_range
-        && !asked.is_authorized
-        && !asked.is_guarded
         && !asked.must_not_forward()
 }
 

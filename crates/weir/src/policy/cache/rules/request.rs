@@ -59,6 +59,11 @@ impl Asked {
         self.control.only_if_cached
     }
 
+    /// Whether it carries credentials that separate no tenants: it may be sent only what the origin says is for all.
+    pub fn has_credentials(&self) -> bool {
+        self.is_authorized || self.is_guarded
+    }
+
     /// Whether its own fields let the upstream answer with less than the whole: with a part, or with 304. Such an answer is never stored,
     /// except a 206 that holds everything.
     pub fn may_get_less(&self) -> bool {

@@ -50,6 +50,13 @@ fn is_never_stored(status: u16) -> bool {
     matches!(status, 0..=199 | 304 | 401 | 407 | 408 | 412 | 416 | 417 | 421 | 425 | 426 | 428 | 429 | 431 | 511 | 600..)
 }
 
+/// Whether a response that is not stored shows that the stored one is out of date, so that it must go. Not an error of the origin, which the stored
+/// response may replace, and not what may concern this client alone: a refusal (400, 403, 429, 431, ...), a part, a 304 to its own condition,
+/// anything that was sent to its credentials. Otherwise any client could evict any response by a request with `no-cache`.
+pub fn supersedes(asked: &Asked, status: u16) -> bool {
+    !asked.has_credentials() && matches!(status, 200..=205 | 207..=303 | 305..=399 | 404 | 410 | 451)
+}
+
 /// Decides whether the answer to a request is stored, by its head. `lines` are the upstream's, `effective` what they say to this cache.
 ///
 /// # Errors

@@ -130,14 +130,13 @@ fn terms_tell_the_most_recent() {
 #[test]
 fn only_who_may_reuse_it_shares_a_fetch() {
     use super::coalesce::{may_lead, may_share, may_wait};
-    assert!(may_lead(&asks("")) && may_wait(&asks("")));
-    for fields in
-        ["Authorization: a\r\n", "Cookie: a=b\r\n", "Range: bytes=0-1\r\n", "Cache-Control: only-if-cached\r\n"]
-    {
+    // What a condition or credentials mean is known when the response is there.
+    for fields in ["", "If-None-Match: \"a\"\r\n", "Authorization: a\r\n", "Cookie: a=b\r\n"] {
+        assert!(may_lead(&asks(fields)) && may_wait(&asks(fields)), "{fields}");
+    }
+    for fields in ["Range: bytes=0-1\r\n", "Cache-Control: only-if-cached\r\n"] {
         assert!(!may_lead(&asks(fields)) && !may_wait(&asks(fields)), "{fields}");
     }
-    // A condition of the leader's would get a 304 for all; one who waits has it evaluated against what came.
-    assert!(!may_lead(&asks("If-None-Match: \"a\"\r\n")) && may_wait(&asks("If-None-Match: \"a\"\r\n")));
     // Who wants validation wants an answer that is made after the question.
     for fields in ["Cache-Control: no-cache\r\n", "Cache-Control: max-age=0\r\n"] {
         assert!(may_lead(&asks(fields)) && !may_wait(&asks(fields)), "{fields}");
@@ -146,7 +145,32 @@ fn only_who_may_reuse_it_shares_a_fetch() {
     assert!(may_share(&terms, &asks(""), true, NOW));
     assert!(!may_share(&terms, &asks(""), false, NOW), "another variant");
     assert!(!may_share(&terms, &asks("Cache-Control: min-fresh=61\r\n"), true, NOW));
-    assert!(!may_share(&terms, &asks("Cookie: a=b\r\n"), true, NOW));
+    for credentials in ["Cookie: a=b\r\n", "Authorization: a\r\n"] {
+        for (control, is_shared) in [
+            ("max-age=60", false),
+            ("public, max-age=60", true),
+            ("s-maxage=60", true),
+            ("must-revalidate, max-age=60", credentials.starts_with('A')),
+        ] {
+            let terms = self::terms(&format!("Cache-Control: {control}\r\n"));
+            assert_eq!(may_share(&terms, &asks(credentials), true, NOW), is_shared, "{control} {credentials}");
+        }
+    }
+}
+
+/// RFC 9111 section 4.3.3 speaks of full responses; a client must not be able to evict by what concerns it alone.
+#[test]
+fn what_concerns_one_client_supersedes_nothing() {
+    use super::storable::supersedes;
+    for status in [200, 204, 301, 404, 410] {
+        assert!(supersedes(&asks(""), status), "{status}");
+        for credentials in ["Cookie: a=b\r\n", "Authorization: a\r\n"] {
+            assert!(!supersedes(&asks(credentials), status), "{status} {credentials}");
+        }
+    }
+    for status in [206, 304, 400, 401, 403, 406, 412, 416, 421, 429, 431, 500, 503] {
+        assert!(!supersedes(&asks(""), status), "{status}");
+    }
 }
 
 /// RFC 9111 section 4.1. White space, joined lines and what a field's definition makes equal do not matter.
