@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 pub use healthz::{Cachez, write_cachez, write_healthz};
 
 use crate::observe::Metrics;
-use crate::policy::cache::purge::Purge;
+use crate::policy::cache::purge::{Purge, PurgeError};
 use crate::policy::limit::{BadQuestion, Question};
 use crate::redis::Redis;
 use crate::upstream::UpstreamSnapshot;
@@ -42,7 +42,7 @@ pub trait Control: Send + Sync + 'static {
     /// The configuration in force as YAML, without secrets, for `/config`.
     fn config_yaml(&self) -> String;
     /// Takes answers out of the caches, or calls them stale; returns how many. An error says which name or URL is wrong (422).
-    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, String>> + Send + '_>>;
+    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, PurgeError>> + Send + '_>>;
     /// Counts of the cache, for `/cachez`; none when there is no cache.
     fn cachez(&self) -> Option<Cachez>;
     /// Whether load balancers should send requests here; `/healthz` says 503 if not.

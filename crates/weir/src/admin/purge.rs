@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::problem;
 use super::routes::{Shared, json};
-use crate::policy::cache::purge::{Purge, Which};
+use crate::policy::cache::purge::{Purge, PurgeError, Which};
 
 /// What may be asked for: exactly one of `url`, `prefix`, `tag` and `all`.
 #[derive(Debug, Default, Deserialize)]
@@ -44,6 +44,7 @@ pub(super) async fn purge(State(control): Shared, body: Bytes) -> Response {
     };
     match control.purge(purge).await {
         Ok(purged) => json(StatusCode::OK, serde_json::json!({ "purged": purged }).to_string()),
-        Err(detail) => problem::of(StatusCode::UNPROCESSABLE_ENTITY, detail).into_response(),
+        Err(PurgeError::Invalid(detail)) => problem::of(StatusCode::UNPROCESSABLE_ENTITY, detail).into_response(),
+        Err(PurgeError::NotShared(detail)) => problem::of(StatusCode::SERVICE_UNAVAILABLE, detail).into_response(),
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::observe::CacheTotals;
 use crate::observe::metrics::tests::targets;
-use crate::policy::cache::purge::Which;
+use crate::policy::cache::purge::{PurgeError, Which};
 use crate::upstream::{Clock, Upstreams};
 
 /// The rest of the process.
@@ -48,11 +48,13 @@ impl Control for Process {
         *self.cache.lock().unwrap()
     }
 
-    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, String>> + Send + '_>> {
+    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, PurgeError>> + Send + '_>> {
         let known = purge.cache.as_deref().is_none_or(|name| name == "answers");
         let text = format!("{:?}", purge.which);
         *self.purged.lock().unwrap() = Some(purge);
-        Box::pin(async move { if known { Ok(text.len() as u64) } else { Err("there is no such cache".into()) } })
+        Box::pin(async move {
+            if known { Ok(text.len() as u64) } else { Err(PurgeError::Invalid("there is no such cache".into())) }
+        })
     }
 
     fn limits(&self, question: Question) -> Pin<Box<dyn Future<Output = Result<Value, BadQuestion>> + Send + '_>> {

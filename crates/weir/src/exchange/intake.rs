@@ -69,8 +69,10 @@ impl Intake {
         }
     }
 
-    /// Hands on what `buffer` holds.
+    /// Hands on what `buffer` holds, in one piece, however small the chunks are in which it came.
     fn take(&mut self, buffer: &mut Buffer, fill: &Fill) -> Result<(), PumpError> {
+        let mut first: Option<Bytes> = None;
+        let mut more = Vec::new();
         while !self.ended {
             let (consumed, event) = self.decoder.decode(buffer.filled()).map_err(PumpError::Parse)?;
             match event {
@@ -81,12 +83,26 @@ impl Intake {
                 BodyEvent::End => self.ended = true,
                 BodyEvent::Data(range) => {
                     self.bytes += range.len() as u64;
-                    fill.push(Bytes::copy_from_slice(&buffer.filled()[range]));
+                    let data = &buffer.filled()[range];
+                    match &first {
+                        None => first = Some(Bytes::copy_from_slice(data)),
+                        Some(first) => {
+                            if more.is_empty() {
+                                more.extend_from_slice(first);
+                            }
+                            more.extend_from_slice(data);
+                        }
+                    }
                     // A plain body knows its end without another look.
                     self.ended = self.decoder.is_done();
                 }
             }
             buffer.consume(consumed);
+        }
+        match first {
+            _ if !more.is_empty() => fill.push(more.into()),
+            Some(first) => fill.push(first),
+            None => {}
         }
         Ok(())
     }

@@ -11,10 +11,12 @@ use crate::admin::{Cachez, Control, ReloadError, Reloaded};
 use crate::config::{self, CacheId, CacheStore, Config, LoadError, Loaded};
 use crate::observe::Metrics;
 use crate::policy::cache::Cache;
-use crate::policy::cache::purge::{Event, Purge};
+use crate::policy::cache::purge::{Purge, PurgeError, Target};
+use crate::policy::cache::remote;
 use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::redis::Redis;
 use crate::route::{Table, describe};
+use crate::server::worker::Worker;
 use crate::upstream::{Resolved, Resolver, UpstreamSnapshot, Upstreams};
 
 /// How long a start or a reload waits for names to be resolved; slower ones are resolved while requests are served.
@@ -56,6 +58,23 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// Has the first worker write a purge to Redis.
+    fn publish(&self, id: CacheId, target: Target) -> tokio::sync::oneshot::Receiver<Result<(), String>> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let job = move |worker: &Worker| {
+            let snapshot = worker.snapshot.borrow().clone();
+            tokio::task::spawn_local(async move {
+                let result = match (snapshot.remotes.get(id.0), snapshot.generation.caches.get(id.0)) {
+                    (Some(Some(remote)), Some(cache)) => remote::publish(remote, cache, &target).await,
+                    _ => Ok(()),
+                };
+                let _ = sender.send(result.map_err(|failure| failure.to_string()));
+            });
+        };
+        let _ = self.shared.workers()[0].tell(Message::Run(Box::new(job)));
+        receiver
+    }
+
     /// A controller for a process that just started.
     pub fn new(source: Source, file: config::raw::File, shared: Arc<Shared>, resolver: Resolver) -> Self {
         let (changed, _) = tokio::sync::watch::channel(shared.generation().upstreams.clone());
@@ -253,31 +272,44 @@ impl Control for Controller {
         self.shared.cachez()
     }
 
-    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, String>> + Send + '_>> {
+    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, PurgeError>> + Send + '_>> {
         Box::pin(async move {
             let generation = self.shared.generation();
             let is_named = |cache: &Arc<Cache>| purge.cache.as_deref().is_none_or(|name| *cache.settings.name == *name);
             let caches: Vec<_> = generation.caches.iter().enumerate().filter(|(_, cache)| is_named(cache)).collect();
             if caches.is_empty() {
                 let names: Vec<&str> = generation.caches.iter().map(|cache| &*cache.settings.name).collect();
-                return Err(match &purge.cache {
+                return Err(PurgeError::Invalid(match &purge.cache {
                     Some(name) => format!("there is no cache `{name}`; there is: {}", names.join(", ")),
                     None => "there is no cache".to_owned(),
-                });
+                }));
             }
-            let now_ms = super::clock::wall_ms();
+            let target = Target { which: purge.which, soft: purge.soft };
+            let chosen = caches.iter().map(|(_, cache)| cache.chosen(&target.which).map(Arc::new));
+            let chosen = chosen.collect::<Result<Vec<_>, _>>().map_err(PurgeError::Invalid)?;
             let mut purged = 0;
-            for (id, cache) in caches {
-                purged += cache.purge(&purge, now_ms)?;
+            let mut written = Vec::new();
+            for ((id, cache), chosen) in caches.into_iter().zip(chosen) {
                 if cache.settings.stores.contains(&CacheStore::Redis) {
-                    let which = purge.which.clone();
-                    let event = Event { which, soft: purge.soft, is_change: false, at_ms: now_ms };
-                    // What comes from Redis from now on is held against it; the others hear of it.
-                    cache.apply(event.clone());
-                    let _ = self.shared.workers()[0].tell(Message::Announce(CacheId(id), event));
+                    // Before memory is looked through: it is filled from there.
+                    cache.state.purges.note(&target, chosen.clone());
+                    written.push((cache, self.publish(CacheId(id), target.clone())));
+                }
+                purged += cache.take_out(&chosen, target.soft, None);
+            }
+            let mut failures = Vec::new();
+            for (cache, result) in written {
+                if let Err(why) = result.await.unwrap_or_else(|_| Err("the gateway is stopping".to_owned())) {
+                    failures.push(format!("cache `{}`: {why}", cache.settings.name));
                 }
             }
-            Ok(purged)
+            if failures.is_empty() {
+                return Ok(purged);
+            }
+            Err(PurgeError::NotShared(format!(
+                "{purged} responses were purged in this process, but Redis did not take the purge ({}): other gateways may go on serving them; this process tries again every second while it runs",
+                failures.join("; ")
+            )))
         })
     }
 

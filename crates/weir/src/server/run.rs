@@ -140,11 +140,6 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                         log.flush();
                     }
                 }
-                Some(Message::Announce(id, event)) => {
-                    if let Some(Some(remote)) = worker.snapshot.borrow().remotes.get(id.0) {
-                        spawn_local(remote::announce(remote.clone(), event));
-                    }
-                }
                 Some(Message::Drain) | None => return,
             },
             _ = housekeeping.tick() => {

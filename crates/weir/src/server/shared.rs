@@ -10,11 +10,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::snapshot::Generation;
 use super::worker::Worker;
 use crate::admin::{Cachez, write_healthz};
-use crate::config::{CacheId, CacheMode, CacheStore};
+use crate::config::{CacheMode, CacheStore};
 use crate::observe::metrics::CacheSnapshot;
 use crate::observe::{AccessLog, Metrics};
 use crate::policy::cache::Cache;
-use crate::policy::cache::purge::Event;
 use crate::policy::cache::store::Memory;
 
 /// What a worker is told.
@@ -29,8 +28,6 @@ pub enum Message {
     Run(Box<dyn FnOnce(&Worker) + Send>),
     /// Accept no more, end what is under way, then end.
     Drain,
-    /// Tell the other gateways that share a store of a purge.
-    Announce(CacheId, Event),
     /// Close connections that have been idle for the longest time: the process needs room for others.
     MakeRoom,
     /// Flush what is buffered for the log.

@@ -6,6 +6,7 @@ mod http;
 mod keys;
 mod limits;
 mod operate;
+mod purges;
 mod redis;
 mod rfc;
 mod ttl;

@@ -4,12 +4,12 @@ use testkit::{RawClient, Redis, Upstream, Weir, answer, wait};
 
 use crate::{DEADLINE, count, counting, x_cache};
 
-fn gateway(origin: &Upstream, redis: &Redis, cache: &str) -> Weir {
+pub(crate) fn gateway(origin: &Upstream, redis: &Redis, cache: &str) -> Weir {
     // No machine is too slow for this timeout: a slow moment must not look like a failure.
     gateway_with(origin, &format!("url: '{}', timeout: 10s", redis.url()), cache)
 }
 
-fn gateway_with(origin: &Upstream, redis: &str, cache: &str) -> Weir {
+pub(crate) fn gateway_with(origin: &Upstream, redis: &str, cache: &str) -> Weir {
     let yaml = format!(
         "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 2\nredis: {{{redis}}}\n\
          upstreams: {{u: {{targets: [{}], retry: {{extra_attempts: 0}}}}}}\ncaches:\n  c: {cache}\n\
@@ -19,21 +19,21 @@ fn gateway_with(origin: &Upstream, redis: &str, cache: &str) -> Weir {
     Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
 }
 
-fn keys(redis: &Redis) -> Vec<String> {
+pub(crate) fn keys(redis: &Redis) -> Vec<String> {
     redis.cli(["--raw", "KEYS", "*"]).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 /// Waits until an answer was written, which happens behind the client's back.
-fn wait_for_keys(redis: &Redis, many: usize) {
+pub(crate) fn wait_for_keys(redis: &Redis, many: usize) {
     wait::until(DEADLINE, "the answer in Redis", || keys(redis).len() >= many);
 }
 
-fn text(weir: &Weir, target: &str) -> (String, Option<String>) {
+pub(crate) fn text(weir: &Weir, target: &str) -> (String, Option<String>) {
     let reply = weir.get(target);
     (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
 }
 
-fn hit(body: &str) -> (String, Option<String>) {
+pub(crate) fn hit(body: &str) -> (String, Option<String>) {
     (body.to_owned(), Some("HIT".to_owned()))
 }
 
@@ -47,7 +47,7 @@ fn answers_survive_a_restart_and_are_shared_by_gateways() {
         assert_eq!(text(&first, "/a").0, "answer 1");
         wait_for_keys(&redis, 1);
         let name = keys(&redis).remove(0);
-        assert!(name.starts_with("gw:v1:c:"), "{name}");
+        assert!(name.starts_with("weir:cache:c:"), "{name}");
         let ttl: i64 = redis.cli(["TTL", &name]).trim().parse().unwrap();
         assert!((1..=300).contains(&ttl), "{ttl}");
         assert_eq!(text(&first, "/a"), hit("answer 1"));
@@ -165,7 +165,7 @@ fn garbage_in_redis_is_nothing() {
     text(&weir, "/a");
     wait_for_keys(&redis, 1);
     let name = keys(&redis).remove(0);
-    for garbage in ["", "x", "\u{1}A", "\u{1}Vxxxxxxxxxxxxxxxxxxxx", "\u{2}A0000000000000000000000000000000"] {
+    for garbage in ["", "x", "\u{2}A", "\u{2}Vxxxxxxxxxxxxxxxxxxxx", "\u{3}A0000000000000000000000000000000"] {
         redis.cli(["SET", &name, garbage]);
         let reply = weir.get("/a");
         assert_eq!((reply.status(), x_cache(&reply)), (200, Some("MISS")), "{garbage:?}");

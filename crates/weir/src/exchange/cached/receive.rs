@@ -18,7 +18,7 @@ use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head, has_tags};
 use crate::policy::cache::lead::{Lead, NotShared};
 use crate::policy::cache::lookup::url;
-use crate::policy::cache::purge::{Event, Which};
+use crate::policy::cache::purge::Change;
 use crate::policy::cache::rules::key::{set_class, url_of};
 use crate::policy::cache::rules::reuse::{self, may_replace_error};
 use crate::policy::cache::rules::status::Outcome;
@@ -113,7 +113,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
                 lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole())
             });
             let tags = &cache.cache.settings.tags;
-            let entry = stored.renewed(terms, &fields, filed, lead.sent_ms, &cache.edits, tags);
+            let entry = stored.renewed(terms, &fields, filed, lead.began(), &cache.edits, tags);
             cache.metrics.revalidated();
             x.log.cache = Some("revalidated");
             let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
@@ -186,7 +186,7 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         (fields, body.unwrap_or_default()),
         length,
         (key, varies),
-        lead.sent_ms,
+        lead.began(),
         &cache.edits,
         if has_tags(lines, tag_fields) { tag_fields } else { &[] },
     );
@@ -250,7 +250,7 @@ fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, ge
                 return replaced(cache, get);
             }
             let tags = &cache.cache.settings.tags;
-            let entry = get.renewed(terms, &fields, None, lead.sent_ms, &cache.edits, tags);
+            let entry = get.renewed(terms, &fields, None, lead.began(), &cache.edits, tags);
             cache.metrics.revalidated();
             if lead.store(&entry) {
                 let mut primary = lead.primary().to_vec();
@@ -284,8 +284,7 @@ fn replaced(cache: &RouteCache, stored: &Entry) {
 fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
     cache.cache.state.invalidated.note(url, until_ms);
     if cache.remote.is_some() {
-        let which = Which::Url(String::from_utf8_lossy(url).into_owned());
-        cache.announce(&Event { which, soft: false, is_change: true, at_ms: until_ms });
+        cache.announce(&Change { url: String::from_utf8_lossy(url).into_owned(), at_ms: until_ms });
     }
 }
 

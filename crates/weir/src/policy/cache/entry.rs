@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use h1::encode;
 
+use super::flights::Began;
 use super::key::Key;
 use super::lead::Filed;
 use super::lookup::Varies;
@@ -35,6 +36,8 @@ pub struct Head {
     pub varies: Option<Arc<Varies>>,
     /// When the origin was asked for it, in milliseconds since the Unix epoch.
     pub asked_ms: u64,
+    /// The generation of purges that was known when its fetch began.
+    pub generation: u64,
     /// Tags to purge it by.
     pub tags: Box<[Box<[u8]>]>,
     /// The body, once it is whole, if it came after the head.
@@ -54,7 +57,7 @@ impl Head {
         (fields, body): (&[u8], &[u8]),
         length: Option<u64>,
         (key, varies): Filed,
-        asked_ms: u64,
+        began: Began,
         edits: &Edits,
         tag_fields: &[Arc<str>],
     ) -> Self {
@@ -72,7 +75,8 @@ impl Head {
             length,
             key,
             varies,
-            asked_ms,
+            asked_ms: began.at_ms,
+            generation: began.generation,
             tags,
             body: OnceLock::new(),
             purged_ms: AtomicU64::new(0),
@@ -149,14 +153,13 @@ impl Entry {
         terms: Terms,
         fields: &[u8],
         filed: Option<Filed>,
-        asked_ms: u64,
+        began: Began,
         edits: &Edits,
         tag_fields: &[Arc<str>],
     ) -> Self {
         let head = &self.head;
         let filed = filed.unwrap_or_else(|| (head.key.clone(), head.varies.clone()));
-        let renew =
-            |body| Head::new((terms, head.class), (fields, body), head.length, filed, asked_ms, edits, tag_fields);
+        let renew = |body| Head::new((terms, head.class), (fields, body), head.length, filed, began, edits, tag_fields);
         match head.body.get() {
             Some(shared) => Entry::new(Arc::new(renew(&[])), shared.clone()),
             None => Entry::at_once(renew(self.body())),
@@ -197,6 +200,13 @@ impl Entry {
     pub fn call_stale(&self, now_ms: u64) {
         // The first time counts.
         let _ = self.head.purged_ms.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether it replaces another one of its key: not where that was requested later, and is no older by its date. A fetch that took an hour is a clock
+    /// that was wrong.
+    pub fn replaces(&self, other: &Entry) -> bool {
+        let ahead_ms = other.head.asked_ms.saturating_sub(self.head.asked_ms);
+        !(1..3_600_000).contains(&ahead_ms) || other.head.terms.date_ms < self.head.terms.date_ms
     }
 
     /// Until then requests with credentials do not wait for one another to validate it.
@@ -249,11 +259,12 @@ pub(crate) mod tests {
             for_authorized: false,
             for_all: false,
             has_validator: false,
+            has_age: false,
         };
         let filed: Filed = (Key::from(&b"key"[..]), None);
         let fields = b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nCache-Tag: a, b\r\nX-Old: 1\r\n";
         let text = (&fields[..], body.as_bytes());
-        Head::new((terms, Class::Get), text, None, filed, 0, &Edits::default(), &["cache-tag".into()])
+        Head::new((terms, Class::Get), text, None, filed, Began::default(), &Edits::default(), &["cache-tag".into()])
     }
 
     /// The same as a whole answer.
@@ -271,7 +282,7 @@ pub(crate) mod tests {
             remove: vec!["x-old".into(), "date".into()],
             ..Edits::default()
         };
-        let edited = plain.renewed(plain.head.terms, plain.head.fields().0, None, 0, &edits, &[]);
+        let edited = plain.renewed(plain.head.terms, plain.head.fields().0, None, Began::default(), &edits, &[]);
         assert_eq!(edited.head.lines(), b"Cache-Tag: a, b\r\nX-New: 2\r\n");
         assert!(edited.head.tags.is_empty());
     }
@@ -285,7 +296,7 @@ pub(crate) mod tests {
                 (entry.body(), &*entry.rest(1), entry.head.lines()),
                 (&b"0123"[..], &b"123"[..], with.head.lines())
             );
-            let renewed = entry.renewed(entry.head.terms, b"A: 1\r\n", None, 5, &Edits::default(), &[]);
+            let renewed = entry.renewed(entry.head.terms, b"A: 1\r\n", None, Began::default(), &Edits::default(), &[]);
             assert_eq!(
                 (renewed.body(), &*renewed.rest(4), renewed.head.lines()),
                 (&b"0123"[..], &b""[..], &b"A: 1\r\n"[..])

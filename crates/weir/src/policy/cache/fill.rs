@@ -96,7 +96,9 @@ enum Phase {
     Found(Entry),
     StandsIn(Entry),
     Ended,
-    Apart { by_credentials: bool },
+    Apart {
+        by_credentials: bool,
+    },
     Broken(Option<Error>),
 }
 

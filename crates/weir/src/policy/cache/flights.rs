@@ -16,10 +16,12 @@ const SHARDS: usize = 32;
 type Map = HashMap<u64, Flight, Hashed>;
 
 /// When a fetch began, as far as it matters to those who would join it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Began {
     /// How often the cache had been purged.
     pub purges: u64,
+    /// The generation of purges in Redis that was known.
+    pub generation: u64,
     /// Milliseconds since the Unix epoch.
     pub at_ms: u64,
 }

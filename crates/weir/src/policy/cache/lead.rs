@@ -265,20 +265,32 @@ impl Lead {
         self.fill.stand_in(entry);
     }
 
-    /// Keeps an answer, if nothing was purged since the origin was asked. Returns whether it did, or would if there were a memory store.
+    /// Keeps a response, unless it was purged or replaced by a newer one since the origin was asked. Returns whether it did, or would if there were a
+    /// memory store.
     pub fn store(&self, entry: &Entry) -> bool {
-        // What was purged meanwhile must not come back.
-        let is_wanted = self.state().purges() == self.began.purges;
-        if is_wanted && self.cache.has_memory() {
-            self.state().memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
+        let is_purged = || self.state().purges.covers_since(self.began.purges, entry);
+        if is_purged() {
+            return false;
+        }
+        if self.cache.has_memory() {
+            let memory = &self.state().memory;
+            if matches!(memory.get(&entry.head.key), Some(Slot::Answer(stored)) if !entry.replaces(&stored)) {
+                return false;
+            }
+            memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
             // A purge that ran between the question and the answer above looked through a store without it.
-            if self.state().purges() != self.began.purges {
-                self.state().memory.remove_answer(&entry.head.key, entry);
+            if is_purged() {
+                memory.remove_answer(&entry.head.key, entry);
                 return false;
             }
             self.state().stores.fetch_add(1, Ordering::Release);
         }
-        is_wanted
+        true
+    }
+
+    /// When the origin was asked, and what was known then.
+    pub fn began(&self) -> Began {
+        Began { at_ms: self.sent_ms, ..self.began }
     }
 
     /// The response is for this client only, or cannot be kept: those who wait fetch for themselves. Where the next one will be no different,

@@ -10,7 +10,7 @@
 //! | `lookup.rs` | what a request finds: an answer, a fetch to lead or to follow, or nothing |
 //! | `lead.rs` | what the exchange that asks the origin does for the cache |
 //! | `invalid.rs` | URLs that unsafe methods changed |
-//! | `purge.rs` | what operators take out |
+//! | `purge.rs`, `purges.rs` | what operators take out, and what is known of it |
 //! | `remote.rs`, `wire.rs` | the level in Redis, and the form of answers there |
 //!
 //! A [`Cache`] belongs to the process and survives reloads; a [`RouteCache`] is one worker's way from one route to it. What an exchange does
@@ -24,13 +24,14 @@ pub mod key;
 pub mod lead;
 pub mod lookup;
 pub mod purge;
+pub mod purges;
 pub mod remote;
 pub mod rules;
 pub mod store;
 pub mod wire;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use crate::config::{Cache as Settings, CacheStore, Config, Edits, Route};
 use crate::observe::{CacheMetrics, Shard};
@@ -39,7 +40,8 @@ use entry::Entry;
 use fill::Budget;
 use flights::{Began, Flights};
 use invalid::Invalidated;
-use remote::{Events, Remote};
+use purges::Purges;
+use remote::{Position, Remote};
 use rules::key::url_of;
 use rules::{Policy, Terms};
 use store::Memory;
@@ -64,10 +66,10 @@ pub struct State {
     pub budget: Arc<Budget>,
     /// URLs that were changed.
     pub invalidated: Invalidated,
-    /// What was purged by anybody who shares a store.
-    pub events: Events,
-    /// How often something was purged. A fetch that began before a purge must not bring back what was purged.
-    purges: AtomicU64,
+    /// What was purged, here and by anybody who shares a store.
+    pub purges: Purges,
+    /// How far changes by those who share a store were read.
+    pub position: Position,
     /// How often something was stored: who finds that nothing was need not look twice.
     pub stores: AtomicU64,
 }
@@ -118,20 +120,15 @@ impl State {
             flights: Flights::default(),
             budget: Budget::new((settings.max_bytes / FETCHING).max(settings.max_body_bytes)),
             invalidated: Invalidated::default(),
-            events: Events::default(),
-            purges: AtomicU64::new(0),
+            purges: Purges::default(),
+            position: Position::default(),
             stores: AtomicU64::new(0),
         }
     }
 
-    /// How often something was purged.
-    pub fn purges(&self) -> u64 {
-        self.purges.load(Ordering::Acquire)
-    }
-
     /// The moment of a fetch that begins.
     fn now(&self) -> Began {
-        Began { purges: self.purges(), at_ms: clock::unix_ms() }
+        Began { purges: self.purges.count(), generation: self.purges.generation(), at_ms: clock::unix_ms() }
     }
 }
 

@@ -1,7 +1,5 @@
 //! What operators take out of a cache.
 
-use std::sync::atomic::Ordering;
-
 use serde::{Deserialize, Serialize};
 
 use super::Cache;
@@ -35,20 +33,37 @@ pub struct Purge {
     pub soft: bool,
 }
 
-/// Something that concerns every gateway that shares a store.
+/// What a purge concerns; every gateway that shares a store hears of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct Target {
     /// Which answers.
     pub which: Which,
     /// They are stale rather than gone.
     pub soft: bool,
-    /// An unsafe method changed them: they must be confirmed.
-    pub is_change: bool,
-    /// When, in milliseconds since the Unix epoch; what was asked for later is not concerned.
+}
+
+impl Target {
+    /// As text, for a store: the same for equal targets.
+    pub fn to_text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads [`to_text`](Self::to_text); `None` for anything else.
+    pub fn from_text(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+}
+
+/// An unsafe method changed what is behind a URL: what was requested until then must be confirmed, by every gateway that shares a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The URL, as keys begin with it.
+    pub url: String,
+    /// When, in milliseconds since the Unix epoch.
     pub at_ms: u64,
 }
 
-impl Event {
+impl Change {
     /// As text, for a store.
     pub fn to_text(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
@@ -58,6 +73,15 @@ impl Event {
     pub fn from_text(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
     }
+}
+
+/// Why a purge did not do all that it should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PurgeError {
+    /// It is not a purge of this gateway's caches: nothing was done.
+    Invalid(String),
+    /// It was done here, but Redis was not told.
+    NotShared(String),
 }
 
 /// What to look for in a key.
@@ -86,15 +110,6 @@ impl Chosen {
 }
 
 impl Cache {
-    /// Purges what this process keeps; returns how many answers. A fetch that is under way is not kept when it ends.
-    ///
-    /// # Errors
-    /// What is wrong with the URL or prefix.
-    pub fn purge(&self, purge: &Purge, now_ms: u64) -> Result<u64, String> {
-        let chosen = self.chosen(&purge.which)?;
-        Ok(self.take_out(&chosen, purge.soft, now_ms))
-    }
-
     /// What to look for.
     ///
     /// # Errors
@@ -106,14 +121,6 @@ impl Cache {
             Which::Tag(tag) => Chosen::Tag(tag.clone().into_bytes()),
             Which::All => Chosen::All,
         })
-    }
-
-    /// Takes out, or calls stale, what was asked for until then.
-    pub fn take_out(&self, chosen: &Chosen, soft: bool, at_ms: u64) -> u64 {
-        // First, so that what is stored after this was looked through knows.
-        self.state.purges.fetch_add(1, Ordering::AcqRel);
-        let is_chosen = |key: &[u8], entry: &Entry| entry.head.asked_ms <= at_ms && chosen.holds(key, entry);
-        self.state.memory.purge(soft.then_some(at_ms), is_chosen)
     }
 
     /// A URL as keys of this cache begin with it.

@@ -1,27 +1,29 @@
 //! Answers as bytes, for a store outside of this process.
 //!
 //! ```text
-//! 01            version; anything else is not there for this program
+//! 02            version; anything else is not there for this program
 //! 41 | 56       A: an answer, V: what the answers of the key differ by
-//! u32 + bytes   the whole key: two keys with one digest must not be taken for each other
-//! A: class, terms (packed), u64 asked at (ms), u64 length + 1 (0: not known), u64 born (0: does not vary), u32 + names, u32 + fields, body
-//! V: u64 born, names
+//! u64, u64      when the origin was asked, and the date of the response (ms): of two, the newer one stays (`store.lua`)
+//! 32 bytes      keyed digest of the key, which itself holds credentials that partitions are made of
+//! A: class, terms (packed), u64 generation, u64 length + 1 (0: not known), u64 born (0: does not vary), u32 + names, u32 + fields, u64 + body
+//! V: u64 born, u32 + names
 //! ```
 //!
-//! Numbers are big-endian. What does not fit is taken for nothing: the origin is asked then.
+//! Numbers are big-endian. What does not fit, to the last byte, is taken for nothing: the origin is asked then.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::entry::{Entry, Head};
+use super::flights::Began;
 use super::key::Key;
 use super::lookup::Varies;
 use super::rules::key::sized;
 use super::rules::{Class, Terms, head};
 use crate::config::Edits;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What a value holds.
 #[derive(Debug)]
@@ -33,61 +35,77 @@ pub enum Stored {
 }
 
 /// An answer as a value.
-pub fn answer(entry: &Entry) -> Vec<u8> {
+pub fn answer(digest: &[u8; 32], entry: &Entry) -> Vec<u8> {
     let head = &entry.head;
-    let mut out = Vec::with_capacity(head.fields().0.len() + head.key.len() + entry.body().len() + 160);
-    out.extend_from_slice(&[VERSION, b'A']);
-    sized(&mut out, &head.key);
+    let mut out = Vec::with_capacity(head.fields().0.len() + entry.body().len() + 200);
+    begin(&mut out, b'A', digest, entry);
     out.push(head.class.byte());
     out.extend_from_slice(&entry.terms().pack());
-    out.extend_from_slice(&head.asked_ms.to_be_bytes());
+    out.extend_from_slice(&head.generation.to_be_bytes());
     out.extend_from_slice(&head.length.map_or(0, |length| length.saturating_add(1)).to_be_bytes());
     let (born, names) = head.varies.as_ref().map_or((0, &[][..]), |varies| (varies.born, &varies.names));
     out.extend_from_slice(&born.to_be_bytes());
     sized(&mut out, names);
     sized(&mut out, head.fields().0);
+    out.extend_from_slice(&(entry.body().len() as u64).to_be_bytes());
     out.extend_from_slice(entry.body());
     out
 }
 
-/// What the answers of a key differ by, as a value.
-pub fn varies(key: &[u8], varies: &Varies) -> Vec<u8> {
-    let mut out = Vec::with_capacity(key.len() + varies.names.len() + 16);
-    out.extend_from_slice(&[VERSION, b'V']);
-    sized(&mut out, key);
+fn begin(out: &mut Vec<u8>, kind: u8, digest: &[u8; 32], entry: &Entry) {
+    out.extend_from_slice(&[VERSION, kind]);
+    out.extend_from_slice(&entry.head.asked_ms.to_be_bytes());
+    out.extend_from_slice(&entry.head.terms.date_ms.to_be_bytes());
+    out.extend_from_slice(digest);
+}
+
+/// What the answers of a key differ by, as a value; `entry` is the one that says so.
+pub fn varies(digest: &[u8; 32], varies: &Varies, entry: &Entry) -> Vec<u8> {
+    let mut out = Vec::with_capacity(varies.names.len() + 64);
+    begin(&mut out, b'V', digest, entry);
     out.extend_from_slice(&varies.born.to_be_bytes());
-    out.extend_from_slice(&varies.names);
+    sized(&mut out, &varies.names);
     out
 }
 
-/// Reads the value of a key; `None` for anything that this program did not write for this key.
-pub fn read(value: Vec<u8>, key: &[u8], edits: &Edits, tag_fields: &[Arc<str>]) -> Option<Stored> {
+/// Reads the value of a key with this digest; `None` for anything that this program did not write for this key.
+pub fn read(value: Vec<u8>, key: &[u8], digest: &[u8; 32], edits: &Edits, tag_fields: &[Arc<str>]) -> Option<Stored> {
     let mut rest = &value[..];
     let [version, kind] = *rest.split_off(..2)? else { return None };
-    if version != VERSION || take_sized(&mut rest)? != key {
+    if version != VERSION {
+        return None;
+    }
+    let at_ms = take_u64(&mut rest)?;
+    take_u64(&mut rest)?;
+    if rest.split_off(..digest.len())? != digest {
         return None;
     }
     if kind == b'V' {
         let born = take_u64(&mut rest)?;
-        return Some(Stored::Varies(Arc::new(Varies { names: rest.into(), born })));
+        let names = take_sized(&mut rest)?;
+        return rest.is_empty().then(|| Stored::Varies(Arc::new(Varies { names: names.into(), born })));
     }
     if kind != b'A' {
         return None;
     }
     let class = Class::of_byte(*rest.split_off_first()?)?;
     let terms = Terms::unpack(rest.split_off(..Terms::PACKED)?)?;
-    let asked_ms = take_u64(&mut rest)?;
+    let generation = take_u64(&mut rest)?;
     let length = take_u64(&mut rest)?.checked_sub(1);
     let born = take_u64(&mut rest)?;
     let names = take_sized(&mut rest)?;
     let varies = (born != 0).then(|| Arc::new(Varies { names: names.into(), born }));
     let fields = take_sized(&mut rest)?;
+    if take_u64(&mut rest)? != rest.len() as u64 {
+        return None;
+    }
     // What is written out as it is must be an answer, whoever wrote to the store.
     if !(200..600).contains(&terms.status) || !head::is_sound(fields) {
         return None;
     }
     let at = value.len() - rest.len();
-    let head = Head::new((terms, class), (fields, &[]), length, (Key::from(key), varies), asked_ms, edits, tag_fields);
+    let began = Began { at_ms, generation, ..Began::default() };
+    let head = Head::new((terms, class), (fields, &[]), length, (Key::from(key), varies), began, edits, tag_fields);
     // The body stays where it is.
     Some(Stored::Answer(Entry::new(Arc::new(head), Bytes::from(value).slice(at..))))
 }

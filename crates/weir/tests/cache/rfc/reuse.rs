@@ -6,11 +6,14 @@ use super::{Rig, age, cache_status};
 use crate::{DEADLINE, x_cache};
 
 #[test]
-fn s4_a_hit_has_one_age_of_its_own_and_a_fetched_answer_none() {
+fn s4_a_hit_has_one_age_and_a_fetched_response_the_one_that_it_came_with() {
     let rig = Rig::http();
     let path = rig.path();
     let reply = "200|Cache-Control: max-age=100|Age: 7";
-    assert_eq!(rig.get(&path, reply, &[]).head.all("age").len(), 0, "RFC 9111 section 5.1");
+    let fetched = rig.get(&path, reply, &[]);
+    assert_eq!(fetched.head.all("age").len(), 1);
+    assert!(age(&fetched) >= Some(7), "RFC 9111 section 5.1: it is part of the response");
+    assert_eq!(age(&rig.get(&rig.path(), "200|Cache-Control: max-age=100", &[])), None);
     let hit = rig.get(&path, reply, &[]);
     assert_eq!(hit.head.all("age").len(), 1);
     assert!(age(&hit) >= Some(7));

@@ -23,10 +23,7 @@ pub fn may_refresh(asked: &Asked) -> bool {
 /// Whether this request may wait for the fetch of another. Not one that wants to hear of a state after it asked; not a range, whose answer
 /// has a length that is known when the whole is.
 pub fn may_wait(asked: &Asked) -> bool {
-    !asked.control.no_cache
-        && asked.control.max_age != Some(0)
-        && !asked.has_range
-        && !asked.must_not_forward()
+    !asked.control.no_cache && asked.control.max_age != Some(0) && !asked.has_range && !asked.must_not_forward()
 }
 
 /// Whether one who waits may have the answer that came. `terms` as [`consider`](super::storable::consider) gave them (what is not stored is not

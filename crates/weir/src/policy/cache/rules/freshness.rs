@@ -73,17 +73,19 @@ pub fn initial_age_ms<'a>(lines: impl Lines<'a>, times: Times) -> u64 {
     // `Date` knows whole seconds. Compared with a finer clock every answer would seem up to a second old.
     let apparent_s = u64::try_from(seconds(times.received_ms).saturating_sub(date_s(lines, times))).unwrap_or(0);
     let delay_ms = times.received_ms.saturating_sub(times.sent_ms);
-    let corrected_ms = age_value(lines).saturating_mul(1000).saturating_add(delay_ms);
+    let corrected_ms = age_of(lines).unwrap_or(0).saturating_mul(1000).saturating_add(delay_ms);
     apparent_s.saturating_mul(1000).max(corrected_ms)
 }
 
+/// Whether it came with an `Age` that can be read.
+pub fn has_age<'a>(lines: impl Lines<'a>) -> bool {
+    age_of(lines).is_some()
+}
+
 /// `Age` in seconds: the first member of the first line; anything but a number is ignored (RFC 9111 section 5.1).
-fn age_value<'a>(lines: impl Lines<'a>) -> u64 {
-    lines
-        .first(Known::Age)
-        .and_then(|value| list::elements(value).next())
-        .and_then(list::delta_seconds)
-        .map_or(0, u64::from)
+fn age_of<'a>(lines: impl Lines<'a>) -> Option<u64> {
+    let first = lines.first(Known::Age).and_then(|value| list::elements(value).next());
+    first.and_then(list::delta_seconds).map(u64::from)
 }
 
 fn seconds(ms: u64) -> i64 {

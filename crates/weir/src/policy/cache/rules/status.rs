@@ -77,8 +77,10 @@ pub fn write(
     name: &[u8],
     out: &mut Vec<u8>,
 ) {
-    // RFC 9111 section 4: an answer that was not made or validated for this request has an age. One that was has none.
-    let is_aged = !matches!(outcome, Outcome::Forwarded { collapsed: None | Some(false), .. });
+    // RFC 9111 section 4: an answer that was not made or validated for this request has an age. One that was has none, unless a cache between here
+    // and the origin had it: then what that said goes on, grown (section 5.1).
+    let is_aged = !matches!(outcome, Outcome::Forwarded { collapsed: None | Some(false), .. })
+        || terms.is_some_and(|terms| terms.has_age);
     if headers.age
         && is_aged
         && let Some(terms) = terms

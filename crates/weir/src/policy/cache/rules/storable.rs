@@ -23,7 +23,7 @@ pub enum NotStored {
     Authorized,
     /// The request had a cookie, or a field or query parameter that a limit keys on, and nothing says that the answer is for all.
     Guarded,
-    /// `Set-Cookie`, and nothing says that the answer is for all.
+    /// `Set-Cookie`, which no `no-cache` or `private` withholds.
     SetCookie,
     /// `must-understand` with a status that is not understood.
     NotUnderstood,
@@ -89,9 +89,9 @@ pub fn consider<'a>(
     if asked.is_guarded && !for_all {
         return Err(NotStored::Guarded);
     }
-    // RFC 9111 section 7.3 leaves it to the origin. One that sets a cookie and says nothing else rarely means it for everybody.
-    let is_open = for_all && policy.is_http();
-    if !is_open && lines.first(Known::SetCookie).is_some() && !effective.withholds(lines, b"set-cookie") {
+    // RFC 9111 section 7.3 leaves it to the origin. A cookie is nearly always meant for one client, also where a framework or a proxy in between adds
+    // `public` to everything; nginx and Varnish store no such response either.
+    if lines.first(Known::SetCookie).is_some() && !effective.withholds(lines, b"set-cookie") {
         return Err(NotStored::SetCookie);
     }
     vary::check(lines).map_err(|_| NotStored::Vary)?;
@@ -147,5 +147,6 @@ pub(super) fn terms<'a>(
         for_authorized: control.allows_authorized(),
         for_all: control.is_for_all(),
         has_validator: freshness::has_validator(lines),
+        has_age: freshness::has_age(lines),
     }
 }

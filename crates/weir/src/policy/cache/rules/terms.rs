@@ -56,6 +56,8 @@ pub struct Terms {
     pub for_all: bool,
     /// Has an `ETag` or a `Last-Modified` to validate it by.
     pub has_validator: bool,
+    /// Came with an `Age`: another cache had it before (RFC 9111 section 5.1).
+    pub has_age: bool,
 }
 
 impl Terms {
@@ -130,7 +132,14 @@ impl Terms {
         let mut bytes = [0; Self::PACKED];
         bytes[..2].copy_from_slice(&self.status.to_be_bytes());
         bytes[2] = self.source as u8;
-        let flags = [self.always_validate, self.never_stale, self.for_authorized, self.for_all, self.has_validator];
+        let flags = [
+            self.always_validate,
+            self.never_stale,
+            self.for_authorized,
+            self.for_all,
+            self.has_validator,
+            self.has_age,
+        ];
         bytes[3] = flags.iter().enumerate().fold(0, |byte, (bit, &flag)| byte | u8::from(flag) << bit);
         for (number, slot) in self.numbers().into_iter().zip(bytes[4..].chunks_exact_mut(8)) {
             slot.copy_from_slice(&number.to_be_bytes());
@@ -179,6 +188,7 @@ impl Terms {
             for_authorized: flag(2),
             for_all: flag(3),
             has_validator: flag(4),
+            has_age: flag(5),
         })
     }
 }

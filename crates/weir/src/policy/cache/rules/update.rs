@@ -75,12 +75,12 @@ pub fn freshen<'a>(
     let effective = Effective::read(merged);
     let considered = storable::consider(policy, asked, terms.status, merged, &effective, times);
     // Of the merged lines, `Age` is not one.
-    let initial_age_ms = freshness::initial_age_ms(new, times);
+    let (initial_age_ms, has_age) = (freshness::initial_age_ms(new, times), freshness::has_age(new));
     match considered {
-        Ok(terms) => Freshened::Stored(Terms { initial_age_ms, ..terms }),
+        Ok(terms) => Freshened::Stored(Terms { initial_age_ms, has_age, ..terms }),
         Err(reason) => {
             let terms = storable::terms(policy, &effective, terms.status, merged, times);
-            Freshened::NotStored(Terms { initial_age_ms, ..terms }, reason)
+            Freshened::NotStored(Terms { initial_age_ms, has_age, ..terms }, reason)
         }
     }
 }

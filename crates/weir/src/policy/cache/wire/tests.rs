@@ -3,8 +3,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::policy::cache::entry::tests::entry;
 
-fn read_back(value: &[u8], key: &[u8]) -> Option<Stored> {
-    read(value.to_vec(), key, &Edits::default(), &["cache-tag".into()])
+const DIGEST: [u8; 32] = [7; 32];
+
+fn read_back(value: &[u8], digest: &[u8; 32]) -> Option<Stored> {
+    read(value.to_vec(), b"key", digest, &Edits::default(), &["cache-tag".into()])
 }
 
 #[test]
@@ -13,21 +15,23 @@ fn an_answer_comes_back_as_it_was() {
     let head = Arc::get_mut(&mut kept.head).unwrap();
     head.length = Some(4);
     head.asked_ms = 77;
+    head.generation = 5;
     head.varies = Some(Arc::new(Varies { names: (*b"accept,x-v").into(), born: 9 }));
-    let value = answer(&kept);
-    let Some(Stored::Answer(back)) = read_back(&value, b"key") else { panic!("nothing came back") };
+    let value = answer(&DIGEST, &kept);
+    let Some(Stored::Answer(back)) = read_back(&value, &DIGEST) else { panic!("nothing came back") };
     assert_eq!((back.terms(), back.head.class), (kept.terms(), kept.head.class));
     assert_eq!((back.head.fields().0, back.body(), back.head.length), (kept.head.fields().0, kept.body(), Some(4)));
+    assert_eq!(back.head.generation, 5);
     assert_eq!((back.head.asked_ms, &*back.head.tags[1]), (77, &b"b"[..]));
     let varies = back.head.varies.as_ref().unwrap();
     assert_eq!((&*varies.names, varies.born), (&b"accept,x-v"[..], 9));
-    assert_eq!(answer(&back), value);
+    assert_eq!(answer(&DIGEST, &back), value);
 }
 
 #[test]
 fn what_answers_differ_by_comes_back() {
-    let value = varies(b"key", &Varies { names: (*b"accept").into(), born: 3 });
-    let Some(Stored::Varies(back)) = read_back(&value, b"key") else { panic!("nothing came back") };
+    let value = varies(&DIGEST, &Varies { names: (*b"accept").into(), born: 3 }, &entry(""));
+    let Some(Stored::Varies(back)) = read_back(&value, &DIGEST) else { panic!("nothing came back") };
     assert_eq!((&*back.names, back.born), (&b"accept"[..], 3));
 }
 
@@ -35,31 +39,35 @@ fn what_answers_differ_by_comes_back() {
 fn a_soft_purge_is_written_with_it() {
     let kept = entry("");
     kept.call_stale(4_000);
-    let Some(Stored::Answer(back)) = read_back(&answer(&kept), b"key") else { panic!("nothing came back") };
+    let Some(Stored::Answer(back)) = read_back(&answer(&DIGEST, &kept), &DIGEST) else { panic!("nothing came back") };
     assert_eq!(back.terms().staleness_ms(5_000), 1_000);
 }
 
 #[test]
 fn another_key_another_version_and_a_cut_value_are_nothing() {
-    let value = answer(&entry(""));
-    assert!(read_back(&value, b"other").is_none());
-    let mut next = value.clone();
-    next[0] += 1;
-    assert!(read_back(&next, b"key").is_none());
-    for length in 0..value.len() {
-        assert!(read_back(&value[..length], b"key").is_none(), "{length}");
+    let varying = varies(&DIGEST, &Varies { names: (*b"accept").into(), born: 3 }, &entry(""));
+    for value in [answer(&DIGEST, &entry("body")), answer(&DIGEST, &entry("")), varying] {
+        assert!(read_back(&value, &DIGEST).is_some());
+        assert!(read_back(&value, &[8; 32]).is_none());
+        let mut next = value.clone();
+        next[0] += 1;
+        assert!(read_back(&next, &DIGEST).is_none());
+        for length in 0..value.len() {
+            assert!(read_back(&value[..length], &DIGEST).is_none(), "{length}");
+        }
+        assert!(read_back(&[&value[..], b"x"].concat(), &DIGEST).is_none(), "more than there was");
     }
 }
 
 #[test]
 fn fields_that_would_split_or_frame_a_message_are_nothing() {
     let kept = entry("body");
-    let (value, fields) = (answer(&kept), kept.head.fields().0);
+    let (value, fields) = (answer(&DIGEST, &kept), kept.head.fields().0);
     let at = memchr::memmem::find(&value, fields).expect("the fields are in it");
     for place in (0..fields.len()).filter(|place| fields[*place] != b'\n') {
         let mut split = value.clone();
         split[at + place] = b'\n';
-        assert!(read_back(&split, b"key").is_none(), "{place}");
+        assert!(read_back(&split, &DIGEST).is_none(), "{place}");
     }
     for lines in [
         "\r\n",
@@ -73,36 +81,38 @@ fn fields_that_would_split_or_frame_a_message_are_nothing() {
     ] {
         let mut value = value[..at - 4].to_vec();
         sized(&mut value, lines.as_bytes());
-        assert!(read_back(&value, b"key").is_none(), "{lines:?}");
+        value.extend_from_slice(&[0; 8]);
+        assert!(read_back(&value, &DIGEST).is_none(), "{lines:?}");
     }
     let mut plain = value[..at - 4].to_vec();
     sized(&mut plain, b"a: b\tc \xff\r\nX-Y:\r\n");
-    assert!(read_back(&plain, b"key").is_some());
+    plain.extend_from_slice(&[0; 8]);
+    assert!(read_back(&plain, &DIGEST).is_some());
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_read_without_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), form in 0..3) {
-        let mut value = vec![VERSION, if form == 0 { b'A' } else { b'V' }, 0, 0, 0, 3, b'k', b'e', b'y'];
+        let mut value = [&[VERSION, if form == 0 { b'A' } else { b'V' }][..], &[0; 16], &DIGEST].concat();
         if form < 2 {
             value.append(&mut bytes);
         } else {
             value = bytes;
         }
-        if let Some(Stored::Answer(back)) = read_back(&value, b"key") {
+        if let Some(Stored::Answer(back)) = read_back(&value, &DIGEST) {
             prop_assert!((200..600).contains(&back.head.terms.status));
         }
     }
 
     #[test]
     fn a_changed_byte_gives_nothing_or_an_answer_like_any_other(at in 0..100usize, byte in any::<u8>()) {
-        let mut value = answer(&entry("body"));
+        let mut value = answer(&DIGEST, &entry("body"));
         let at = at % value.len();
         value[at] = byte;
-        if let Some(Stored::Answer(back)) = read_back(&value, b"key") {
-            let written = answer(&back);
-            let Some(Stored::Answer(again)) = read_back(&written, b"key") else { panic!("it is not read back") };
-            prop_assert_eq!(answer(&again), written);
+        if let Some(Stored::Answer(back)) = read_back(&value, &DIGEST) {
+            let written = answer(&DIGEST, &back);
+            let Some(Stored::Answer(again)) = read_back(&written, &DIGEST) else { panic!("it is not read back") };
+            prop_assert_eq!(answer(&DIGEST, &again), written);
         }
     }
 }

@@ -158,7 +158,7 @@ fn only_who_may_reuse_it_shares_a_fetch() {
     }
 }
 
-/// RFC 9111 section 4.3.3 speaks of full responses; a client must not be able to evict by what concerns it alone.
+/// RFC 9111 section 4.3.3. Only a response that speaks of the resource, and not of one client, shows that what is stored is out of date.
 #[test]
 fn what_concerns_one_client_supersedes_nothing() {
     use super::storable::supersedes;

@@ -53,6 +53,19 @@ fn age_is_not_written_on_what_was_fetched_for_the_request() {
     }
 }
 
+/// RFC 9111 section 5.1. The Age of a cache between here and the origin is passed on, grown by what the response took since.
+#[test]
+fn the_age_of_another_cache_is_passed_on() {
+    use super::status::Outcome;
+    let terms = terms("Cache-Control: max-age=60\r\nAge: 7\r\n");
+    let outcome = Outcome::Forwarded { why: Fwd::Stale, status: None, stored: true, collapsed: None };
+    for (now_ms, age) in [(NOW, "Age: 7\r\n"), (NOW + 2_000, "Age: 9\r\n")] {
+        let mut out = Vec::new();
+        status::write(http().headers, outcome, Some(&terms), now_ms, b"weir", &mut out);
+        assert!(text(&out).contains(age), "{}", text(&out));
+    }
+}
+
 /// RFC 9111 section 5.2. MUST pass directives on, also those that this cache has obeyed.
 #[test]
 fn directives_are_passed_on() {

@@ -46,7 +46,7 @@ proptest! {
         status in any::<u16>(),
         numbers in any::<[u64; 6]>(),
         source in 0..6usize,
-        flags in any::<[bool; 5]>(),
+        flags in any::<[bool; 6]>(),
     ) {
         let sources = [LifetimeSource::Fixed, LifetimeSource::SharedMaxAge, LifetimeSource::MaxAge, LifetimeSource::Expires,
             LifetimeSource::Heuristic, LifetimeSource::None];
@@ -64,6 +64,7 @@ proptest! {
             for_authorized: flags[2],
             for_all: flags[3],
             has_validator: flags[4],
+            has_age: flags[5],
         };
         prop_assert_eq!(Terms::unpack(&terms.pack()), Some(terms));
         // Nothing overflows, however odd what another program wrote.

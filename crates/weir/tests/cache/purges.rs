@@ -1,0 +1,203 @@
+//! Purges and credentials in a Redis that gateways share, whatever becomes of it.
+
+use testkit::http::Message;
+use testkit::{Gate, RawClient, Redis, RedisSentinel, Upstream, Weir, wait};
+
+use crate::redis::{gateway, gateway_with, hit, keys, text, wait_for_keys};
+use crate::{DEADLINE, count, counting};
+
+const BOTH: &str = "{mode: ttl, store: [memory, redis]}";
+const REDIS: &str = "{mode: ttl, store: redis}";
+
+fn purge(weir: &Weir, body: &str) -> Message {
+    let mut admin = RawClient::connect(weir.admin_addr());
+    admin.set_deadline(DEADLINE);
+    admin.request("POST", "/cache/purge", &[("Host", &weir.admin_addr().to_string())], body);
+    admin.read_response()
+}
+
+/// What a gateway that has never served anything gets.
+fn fresh(origin: &Upstream, redis: &str) -> String {
+    text(&gateway_with(origin, redis, REDIS), "/x").0
+}
+
+fn setting(redis: &Redis) -> String {
+    format!("url: '{}', timeout: 10s", redis.url())
+}
+
+#[test]
+fn a_purge_outlives_any_number_of_writes_and_a_trimmed_stream() {
+    for (target, soft) in
+        [(r#"{"url": "http://test/x"}"#, false), (r#"{"prefix": "http://test/"}"#, false), (r#"{"all": true}"#, true)]
+    {
+        let redis = Redis::start();
+        let origin = Upstream::start(counting(&[]));
+        let (a, b) = (gateway(&origin, &redis, BOTH), gateway(&origin, &redis, BOTH));
+        assert_eq!(text(&a, "/x").0, "answer 1");
+        wait_for_keys(&redis, 1);
+        assert_eq!(text(&b, "/x"), hit("answer 1"));
+        let target = if soft { target.replace('}', r#", "soft": true}"#) } else { target.to_owned() };
+        assert_eq!(purge(&a, &target).status(), 200);
+        // What a gateway writes for each change.
+        let flood = "for i = 1, 20000 do redis.call('XADD', KEYS[1], 'MAXLEN', '~', 10000, '*', 'e', \
+                     '{\"url\":\"http://test/other/' .. i .. '\",\"at_ms\":1}') end";
+        redis.cli(["EVAL", flood, "1", "weir:cache:{c}:changes"]);
+        redis.cli(["XTRIM", "weir:cache:{c}:changes", "MAXLEN", "0"]);
+        // The response is there as before; nobody uses it.
+        assert!(keys(&redis).iter().any(|key| key.starts_with("weir:cache:c:")));
+        assert_ne!(fresh(&origin, &setting(&redis)), "answer 1", "{target}");
+        wait::until(DEADLINE, "the other to hear of it", || text(&b, "/x").0 != "answer 1");
+        drop((a, b));
+        assert_ne!(fresh(&origin, &setting(&redis)), "answer 1", "{target}");
+    }
+}
+
+/// A replica that lagged, an eviction, an operator: whoever knows the purge writes it again, with its number, so that what was fetched since stays.
+#[test]
+fn a_purge_that_redis_lost_is_written_again() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    let a = gateway(&origin, &redis, BOTH);
+    text(&a, "/x");
+    wait_for_keys(&redis, 1);
+    let old = keys(&redis).remove(0);
+    let dump = redis.cli(["EVAL", "return redis.call('COPY', KEYS[1], KEYS[2])", "2", &old, "kept"]);
+    assert_eq!(dump.trim(), "1");
+    assert_eq!(purge(&a, r#"{"url": "http://test/x"}"#).status(), 200);
+    redis.cli(["DEL", "weir:cache:{c}:purges"]);
+    wait::until(DEADLINE, "the purge to be there again", || {
+        redis.cli(["EXISTS", "weir:cache:{c}:purges"]).trim() == "1"
+    });
+    assert_ne!(fresh(&origin, &setting(&redis)), "answer 1");
+    let current = text(&a, "/x");
+    assert_ne!(current.0, "answer 1");
+    // The old response comes back from somewhere: it is purged all the same.
+    redis.cli(["COPY", "kept", &old, "REPLACE"]);
+    assert_ne!(fresh(&origin, &setting(&redis)), "answer 1");
+}
+
+#[test]
+fn a_purge_survives_a_fail_over_to_a_replica() {
+    let servers = RedisSentinel::start();
+    let origin = Upstream::start(counting(&[]));
+    let redis = format!("url: '{}', timeout: 10s", servers.url());
+    let a = gateway_with(&origin, &redis, BOTH);
+    assert_eq!(text(&a, "/x").0, "answer 1");
+    wait::until(DEADLINE, "the response at the replica", || keys(servers.replica()).len() == 1);
+    assert_eq!(purge(&a, r#"{"tag": "none"}"#).status(), 200);
+    assert_eq!(purge(&a, r#"{"url": "http://test/x"}"#).status(), 200);
+    // The replica never hears of the last one.
+    servers.primary().cli(["HDEL", "weir:cache:{c}:purges", r#"{"which":{"url":"http://test/x"},"soft":false}"#]);
+    servers.fail_over();
+    wait::until(DEADLINE, "the purge at the new primary", || {
+        servers.primary().cli(["HGETALL", "weir:cache:{c}:purges"]).contains("http://test/x")
+    });
+    assert_ne!(fresh(&origin, &redis), "answer 1");
+    assert_ne!(text(&a, "/x").0, "answer 1");
+}
+
+#[test]
+fn a_purge_that_redis_does_not_take_is_reported_and_made_up_for() {
+    let redis = Redis::builder().set("appendonly", "yes").set("appendfsync", "always").start();
+    let origin = Upstream::start(counting(&[]));
+    let a = gateway_with(&origin, &setting(&redis), BOTH);
+    assert_eq!(text(&a, "/x").0, "answer 1");
+    wait_for_keys(&redis, 1);
+    redis.cli(["SHUTDOWN", "NOSAVE"]);
+    let failed = purge(&a, r#"{"url": "http://test/x"}"#);
+    assert_eq!(failed.status(), 503, "{failed:?}");
+    assert!(failed.text().contains("1 responses were purged in this process, but Redis did not take"), "{failed:?}");
+    redis.restart();
+    assert_eq!(keys(&redis).len(), 1, "the response is there again");
+    wait::until(DEADLINE, "the purge in Redis", || keys(&redis).iter().any(|key| key.ends_with(":purges")));
+    assert_ne!(fresh(&origin, &setting(&redis)), "answer 1");
+    assert_eq!(purge(&a, r#"{"url": "http://test/x"}"#).status(), 200);
+}
+
+/// A purge of one URL leaves the fetch of another alone.
+#[test]
+fn a_purge_discards_only_the_fetches_that_it_concerns() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Upstream::start(move |conn, _| {
+            conn.pass(&gate)?;
+            conn.respond(200, &[], "body")
+        })
+    };
+    let redis = Redis::start();
+    let weir = gateway(&origin, &redis, BOTH);
+    let mut clients: Vec<RawClient> = ["/x", "/y"]
+        .map(|target| {
+            let mut client = weir.connect();
+            client.request("GET", target, &[], "");
+            client
+        })
+        .into();
+    origin.wait_for_requests(2);
+    assert_eq!(purge(&weir, r#"{"url": "http://test/x"}"#).status(), 200);
+    gate.open();
+    clients.iter_mut().for_each(|client| assert_eq!(client.read_response().text(), "body"));
+    assert_eq!(text(&weir, "/y"), hit("body"));
+    assert_eq!(text(&weir, "/x").1.as_deref(), Some("MISS"));
+    assert_eq!(count(&weir, "store_errors"), 0);
+}
+
+#[test]
+fn a_slow_older_fetch_does_not_replace_a_newer_response() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Upstream::start(move |conn, request| {
+            if request.head.field("x-slow").is_some() {
+                conn.pass(&gate)?;
+                return conn.respond(200, &[("Cache-Control", "max-age=1000")], "old");
+            }
+            conn.respond(200, &[("Cache-Control", "max-age=1000")], "new")
+        })
+    };
+    let redis = Redis::start();
+    let cache = "{mode: http, store: [memory, redis]}";
+    let (a, b) = (gateway(&origin, &redis, cache), gateway(&origin, &redis, cache));
+    let mut slow = a.connect();
+    slow.set_deadline(DEADLINE);
+    slow.request("GET", "/x", &[("X-Slow", "1")], "");
+    origin.wait_for_requests(1);
+    // A newer one in this gateway's memory, and by another gateway in Redis.
+    assert_eq!(a.request("GET", "/x", &[("Cache-Control", "no-cache")], "").text(), "new");
+    assert_eq!(b.request("GET", "/x", &[("Cache-Control", "no-cache")], "").text(), "new");
+    wait_for_keys(&redis, 1);
+    gate.open();
+    assert_eq!(slow.read_response().text(), "old");
+    // One more write behind it: when it is there, the old one is no longer on its way.
+    text(&a, "/y");
+    wait_for_keys(&redis, 2);
+    assert_eq!(text(&a, "/x"), hit("new"));
+    assert_eq!(text(&gateway(&origin, &redis, cache), "/x"), hit("new"));
+}
+
+#[test]
+fn credentials_are_in_no_key_and_no_value() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[("Vary", "Accept-Language")]));
+    let cache = "{mode: ttl, store: redis, partition_by: ['header:Authorization', 'header:X-API-Key']}";
+    let with = |secret: &str| {
+        let redis = format!("url: '{}', timeout: 10s, secret: '{secret}'", redis.url());
+        gateway_with(&origin, &redis, cache)
+    };
+    let ask = |weir: &Weir| {
+        let fields = [("Authorization", "Bearer t0ken"), ("X-API-Key", "k3y"), ("Accept-Language", "de")];
+        let reply = weir.request("GET", "/", &fields, "");
+        (reply.text().to_owned(), reply.field("x-cache").map(str::to_owned))
+    };
+    let weir = with("0123456789abcdef");
+    ask(&weir);
+    wait_for_keys(&redis, 2);
+    for name in keys(&redis) {
+        let value = redis.cli(["EVAL", "return redis.sha1hex(redis.call('GET', KEYS[1])) .. tostring(string.find(redis.call('GET', KEYS[1]), 't0ken', 1, true)) .. tostring(string.find(redis.call('GET', KEYS[1]), 'k3y', 1, true))", "1", &name]);
+        assert!(value.trim().ends_with("nilnil"), "{value}");
+        assert!(!name.contains("t0ken") && !name.contains("k3y"), "{name}");
+    }
+    assert_eq!(ask(&with("0123456789abcdef")), hit("answer 1"));
+    assert_eq!(ask(&with("fedcba9876543210")).0, "answer 2", "another secret, other keys");
+}
