@@ -13,6 +13,9 @@ use crate::route::rewrite::location as location_of;
 use crate::route::{Found, Lookup};
 use crate::server::worker::{Scratch, Worker};
 
+/// Methods that routes may take by their own names; others pass too where a route names them, or none.
+const METHODS: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
+
 /// Serves the request whose head is in `scratch`, and says what becomes of the connection.
 pub async fn run<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, scratch: &mut Scratch) -> Next {
     let mut x = Exchange::begin(worker, down, scratch);
@@ -25,6 +28,14 @@ pub async fn run<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, scratch
 async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
     // Who asks decides who is limited, and what is logged even if all else fails.
     x.identify_client();
+    // About the gateway itself, not about a resource (RFC 9110 section 9.3.7): no route can match it.
+    if x.is_about_the_gateway() {
+        let snapshot = x.snapshot.clone();
+        return match x.check_limits(&snapshot).await? {
+            Some(refusal) => x.refuse(&refusal).await,
+            None => x.answer(&reply::Prepared::new(204, None, METHODS, b"")).await,
+        };
+    }
     // One form of the path: routes, limits, cache and upstream must all see the same (rule 23 of the safety rules).
     x.normalise_path()?;
 
@@ -58,9 +69,9 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
             let mut location = Vec::new();
             let target = Target { path: &x.scratch.path, query: x.query() };
             location_of(&mut location, redirect, x.found, target);
-            let mut fields = Vec::with_capacity(location.len() + 16);
-            h1::encode::field(&mut fields, b"Location", &location);
-            x.answer(&reply::Prepared::new(redirect.status, None, &fields, b"")).await
+            let edits = &snapshot.config().routes[route.0].headers.response;
+            let fields = [("Location", &*location)];
+            x.answer(&reply::Prepared::edited(redirect.status, None, &fields, b"", edits)).await
         }
         Action::Builtin(builtin) => {
             let shared = &x.worker.shared;
@@ -71,7 +82,8 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
                     None => return Err(Error::new(Reason::NotFound, "no cache is configured")),
                 },
             };
-            x.answer(&reply::Prepared::new(status, Some("application/json"), b"", &body)).await
+            let edits = &snapshot.config().routes[route.0].headers.response;
+            x.answer(&reply::Prepared::edited(status, Some("application/json"), &[], &body, edits)).await
         }
     }
 }

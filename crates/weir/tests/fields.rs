@@ -67,3 +67,71 @@ fn what_the_operator_keeps_passes_from_everyone() {
     assert_eq!(send(&mut weir.connect(), &request), 200);
     assert_eq!(seen(&upstream).len(), FORGED.lines().count());
 }
+
+/// Browsers refuse a response with two `Access-Control-Allow-Origin`; also when it comes from the cache.
+#[test]
+fn the_upstream_s_cross_origin_fields_give_way_to_the_gateway_s() {
+    let upstream = Upstream::start(answer::raw(
+        "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: https://other.example\r\naccess-control-allow-credentials: true\r\n\
+         Access-Control-Expose-Headers: X-A\r\nContent-Length: 2\r\n\r\nok",
+    ));
+    for cache in ["", CACHE] {
+        let weir = gateway(&upstream, cache, "    cors: {origins: [\"https://a.example\"]}\n");
+        let mut client = weir.connect();
+        for _ in 0..2 {
+            client.send("GET /a HTTP/1.1\r\nHost: a\r\nOrigin: https://a.example\r\n\r\n");
+            let response = client.read_response();
+            assert_eq!(response.head.all("access-control-allow-origin"), ["https://a.example"], "{cache:?}");
+            assert_eq!(response.field("access-control-allow-credentials"), None);
+            assert_eq!(response.field("access-control-expose-headers"), Some("X-A"));
+        }
+    }
+}
+
+/// RFC 9110 section 9.3.7; under the gateway's own limits as every request without a route.
+#[test]
+fn options_about_the_gateway_itself_are_answered_by_it() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let weir = gateway(
+        &upstream,
+        "limits: {l: {algorithm: fixed_window, quota: 2, window: 1h}}\ndefaults: {limits: [l]}\n",
+        "",
+    );
+    let mut client = weir.connect();
+    for target in ["*", "http://a"] {
+        client.send(format!("OPTIONS {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let response = client.read_response();
+        assert_eq!((response.status(), response.field("allow").is_some()), (204, true), "{target}");
+    }
+    assert_eq!(send(&mut client, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), 429);
+    assert_eq!(upstream.request_count(), 0);
+}
+
+#[test]
+fn paths_that_are_not_utf8_are_refused_unless_configured() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let request = "GET /%c0%ae%c0%ae/ HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(send(&mut gateway(&upstream, "", "").connect(), request), 400);
+    assert_eq!(upstream.request_count(), 0);
+    assert_eq!(send(&mut gateway(&upstream, "server: {path: {invalid_utf8: keep}}\n", "").connect(), request), 200);
+    assert_eq!(upstream.requests()[0].head.start, "GET /%C0%AE%C0%AE/ HTTP/1.1");
+}
+
+#[test]
+fn edits_of_responses_hold_for_those_of_the_gateway_too() {
+    let edits = "headers: {response: {set: {X-Frame-Options: DENY}, add: {X-B: c}}}";
+    let yaml = format!(
+        "listen: [127.0.0.1:0]\nworkers: 1\nroutes:\n  - {{match: {{path: /r}}, redirect: {{to: /s}}, {edits}}}\n  - {{match: {{path: /s}}, respond: {{body: hi}}, {edits}}}\n  - {{match: {{path: /h}}, respond: {{builtin: healthz}}, {edits}}}\n"
+    );
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+    let mut client = weir.connect();
+    for (path, status) in [("/r", 308), ("/s", 200), ("/h", 200)] {
+        let response = client.get(path);
+        assert_eq!(
+            (response.status(), response.field("x-frame-options"), response.field("x-b")),
+            (status, Some("DENY"), Some("c")),
+            "{path}"
+        );
+        assert_eq!(response.field("location").is_some(), status == 308);
+    }
+}

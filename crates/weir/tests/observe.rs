@@ -174,3 +174,40 @@ fn a_full_disk_costs_lines_and_no_requests() {
     let said = weir.stderr();
     assert_eq!(said.matches("access log").count(), 1, "once a minute: {said}");
 }
+
+/// Requests that cannot be understood have a line too, with the id that their response names.
+#[test]
+fn the_access_log_has_a_line_for_what_is_no_request() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+    let log = builder.dir().join("access.log");
+    let more = format!("server: {{head_timeout: 100ms, fields: 5}}\naccess_log: {{path: {}}}\n", log.display());
+    let weir = builder.config(yaml(&upstream, &dead, &more)).start();
+    let many = "A: b\r\n".repeat(6);
+    let mut ids = Vec::new();
+    let cases = [
+        ("GET /p/a?b=c HTTP/1.1\r\nBad Name: x\r\n\r\n".to_owned(), 400, "bad_request"),
+        (format!("GET /p/a?b=c HTTP/1.1\r\nHost: a\r\n{many}\r\n"), 431, "head_too_large"),
+        ("GET /p/a?b=c HTTP/1.1\r\nHost: a\r\nX: y".to_owned(), 408, "head_timeout"),
+    ];
+    for (request, status, _) in &cases {
+        let mut client = weir.connect();
+        client.send(request);
+        let response = client.read_response();
+        assert_eq!(response.status(), *status);
+        ids.push(response.field("x-request-id").unwrap().to_owned());
+    }
+    for (line, ((_, status, reason), id)) in lines(&log, cases.len()).iter().zip(cases.iter().zip(&ids)) {
+        assert_eq!((line["status"].as_u64(), line["reason"].as_str()), (Some(u64::from(*status)), Some(*reason)));
+        assert_eq!(
+            (line["method"].as_str(), line["path"].as_str(), line["query"].as_str()),
+            (Some("GET"), Some("/p/a"), Some("b=c"))
+        );
+        assert_eq!((line["request_id"].as_str(), line["client"].as_str()), (Some(&**id), Some("127.0.0.1")));
+    }
+    let metrics = weir.admin_get("/metrics").text().to_owned();
+    for (_, status, _) in cases {
+        let name = format!(r#"http_requests_total{{route="-",upstream="-",status="{status}"}}"#);
+        assert_eq!(sample(&metrics, &name), Some(1.0), "{name}");
+    }
+}

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use h1::{HeadScanner, ParseError};
 
-use super::Next;
 use super::buffer::Buffer;
 use super::downstream::{ClientIo, Downstream, Waited};
 use super::identity::Client;
 use super::pump::Pump;
 use super::reply::{self, Framing};
 use super::stream::Outgoing;
+use super::{Next, new_request_id};
 use crate::error::{Error, Reason};
-use crate::observe::Record;
+use crate::observe::{Line, Record};
 use crate::pipeline;
+use crate::server::clock;
 use crate::server::wakeups::UnderWay;
 use crate::server::worker::Worker;
 
@@ -151,17 +152,62 @@ fn refusal(error: ParseError) -> Error {
 /// Answers something that is no request, and ends the connection: where the next request would begin cannot be known.
 async fn refuse<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, error: Error) -> Next {
     let framing = Framing { head_only: false, version: h1::Version::Http11, close: true };
-    reply::problem(&mut down.out.bytes, error, b"", b"", None, framing);
-    worker.metrics.not_served(error.reason);
     let snapshot = worker.snapshot.borrow().clone();
-    snapshot.unmatched.record(&Record {
+    let mut id = Vec::new();
+    new_request_id(worker, &mut id);
+    let mut fields = Vec::new();
+    h1::encode::field(&mut fields, snapshot.config().request_id.as_bytes(), &id);
+    reply::problem(&mut down.out.bytes, error, &id, &fields, None, framing);
+    worker.metrics.not_served(error.reason);
+    let record = Record {
         status: error.reason.status(),
         request_bytes: down.buffer.filled().len() as u64,
         response_bytes: down.out.bytes.len() as u64,
         ..Record::default()
-    });
+    };
+    snapshot.unmatched.record(&record);
+    if let Some(writer) = &mut *worker.log.borrow_mut()
+        && writer.sampled()
+    {
+        let (method, path, query) = request_line(down.buffer.filled());
+        writer.line(&Line {
+            time_ms: clock::unix_ms(),
+            client: down.client.address,
+            method,
+            host: None,
+            path,
+            query,
+            status: record.status,
+            route: None,
+            upstream: None,
+            target: None,
+            request_bytes: record.request_bytes,
+            response_bytes: record.response_bytes,
+            duration_ns: 0,
+            upstream_ns: None,
+            request_id: &id,
+            user_agent: None,
+            referer: None,
+            error: Some(error),
+            attempts: 0,
+            fallback: false,
+            cache: None,
+        });
+    }
     down.deadline.set(Some(LINGER));
     if down.flush().await.is_ok() { Next::Linger } else { Next::Abort }
+}
+
+/// Method, path and query of something that is no request, as far as they can be told: for the log, which escapes and cuts them.
+fn request_line(bytes: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
+    let bytes = bytes.trim_ascii_start();
+    let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let mut words = line.split(|&byte| byte == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    match target.iter().position(|&byte| byte == b'?') {
+        Some(mark) => (method, &target[..mark], Some(&target[mark + 1..])),
+        None => (method, target, None),
+    }
 }
 
 /// Reads the rest of a body that nobody wants. False when it does not come, or breaks a rule.

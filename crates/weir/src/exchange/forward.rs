@@ -260,12 +260,13 @@ fn is_set_by_gateway(known: Known) -> bool {
 }
 
 /// Fields that the route sets or removes, also under names that a careless server would take for theirs.
-fn is_edited(edits: &Edits, name: &[u8]) -> bool {
+pub fn is_edited(edits: &Edits, name: &[u8]) -> bool {
     edits.remove.iter().any(|removed| Known::is_alias(name, removed.as_bytes()))
         || edits.set.iter().any(|(set, _)| Known::is_alias(name, set.as_bytes()))
 }
 
-fn write_edits(out: &mut Vec<u8>, edits: &Edits) {
+/// Appends the fields that the route sets or adds.
+pub fn write_edits(out: &mut Vec<u8>, edits: &Edits) {
     for (name, value) in edits.set.iter().chain(&edits.add) {
         encode::field(out, name.as_bytes(), value.as_bytes());
     }

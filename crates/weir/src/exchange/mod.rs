@@ -30,7 +30,7 @@ use crate::observe::{Line, Record};
 use crate::policy::cors;
 use crate::policy::limit::{self, Asked, Refusal, Verdict};
 use crate::route::Found;
-use crate::route::path::normalise;
+use crate::route::path;
 use crate::server::clock;
 use crate::server::snapshot::Snapshot;
 use crate::server::worker::{Scratch, Worker};
@@ -155,6 +155,20 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         }
     }
 
+    /// Whether it is `OPTIONS *`, or its form for a proxy: a URL without path and query (RFC 9112 section 3.2.4).
+    pub fn is_about_the_gateway(&self) -> bool {
+        let request = &self.scratch.request;
+        match request.form {
+            TargetForm::Asterisk => true,
+            TargetForm::Absolute => {
+                request.method == Method::Options
+                    && request.query.is_none()
+                    && request.path.of_buf(self.down.buffer.whole()).is_empty()
+            }
+            _ => false,
+        }
+    }
+
     /// Puts the path into its one form.
     ///
     /// # Errors
@@ -164,10 +178,11 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         let path = match (request.form, request.path.of_buf(self.down.buffer.whole())) {
             // RFC 9112 section 3.2.1: no path in an absolute form means the root.
             (TargetForm::Absolute, b"") => b"/",
-            (TargetForm::Asterisk, _) => return Err(Reason::NotFound.into()),
             (_, path) => path,
         };
         self.scratch.path.clear();
+        let strict = self.snapshot.config().server.refuses_invalid_utf8;
+        let normalise = if strict { path::normalise } else { path::normalise_bytes };
         match normalise(path, &mut self.scratch.target) {
             Ok(target) => {
                 self.scratch.path.extend_from_slice(target.path);
@@ -200,10 +215,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         };
         match given.filter(|id| is_request_id(id)) {
             Some(id) => self.scratch.request_id.extend_from_slice(id),
-            None => {
-                let id = (u128::from(self.worker.random()) << 64) | u128::from(self.worker.random());
-                write_hex(&mut self.scratch.request_id, id);
-            }
+            None => new_request_id(self.worker, &mut self.scratch.request_id),
         }
     }
 
@@ -447,6 +459,12 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
 /// An id from a trusted peer is kept if it can stand in a field, a log line and a problem document as it is.
 fn is_request_id(id: &[u8]) -> bool {
     !id.is_empty() && id.len() <= 128 && id.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
+}
+
+/// Appends a new id: 128 random bits.
+fn new_request_id(worker: &Worker, out: &mut Vec<u8>) {
+    let id = (u128::from(worker.random()) << 64) | u128::from(worker.random());
+    write_hex(out, id);
 }
 
 fn write_hex(out: &mut Vec<u8>, number: u128) {

@@ -2,7 +2,8 @@
 
 use h1::{Version, encode};
 
-use super::forward::write_connection;
+use super::forward::{is_edited, write_connection, write_edits};
+use crate::config::Edits;
 use crate::error::{Error, Reason};
 use crate::server::clock;
 
@@ -40,6 +41,23 @@ impl Prepared {
             encode::content_length(&mut head, body.len() as u64);
         }
         Prepared { status, head, body: body.to_vec() }
+    }
+
+    /// The same with a route's edits of responses.
+    pub fn edited(
+        status: u16,
+        content_type: Option<&str>,
+        fields: &[(&str, &[u8])],
+        body: &[u8],
+        edits: &Edits,
+    ) -> Self {
+        let mut lines = Vec::new();
+        for (name, value) in fields.iter().filter(|(name, _)| !is_edited(edits, name.as_bytes())) {
+            encode::field(&mut lines, name.as_bytes(), value);
+        }
+        write_edits(&mut lines, edits);
+        let content_type = content_type.filter(|_| !is_edited(edits, b"content-type"));
+        Prepared::new(status, content_type, &lines, body)
     }
 
     /// Appends the answer.

@@ -6,7 +6,7 @@
 //! - escapes of unreserved characters (letters, digits, `-._~`) are decoded, which is never a change of meaning; every other escape is
 //!   kept, with its digits in upper case;
 //! - refused, with a reason: `//`, `\`, `;`, `#`, `%2f`, `%5c`, escaped control characters, an escape that is not two hexadecimal digits,
-//!   and bytes that are not printable ASCII;
+//!   escaped bytes that are not valid UTF-8 (overlong sequences too), and bytes that are not printable ASCII;
 //! - the query is left as it came, but holds printable ASCII only.
 //!
 //! The result is never longer than the input, and normalising it again changes nothing.
@@ -45,6 +45,8 @@ pub enum Refusal {
     EscapedControl,
     /// `%` without two hexadecimal digits.
     BadEscape,
+    /// Escapes that are not UTF-8: `%c0%ae` is a dot to some servers, which do not look at how long a sequence has to be.
+    NotUtf8,
     /// A byte that is a control character, a space, or not ASCII.
     NotPrintable,
 }
@@ -63,6 +65,7 @@ impl Refusal {
             Refusal::EscapedBackslash => "path_escaped_backslash",
             Refusal::EscapedControl => "path_escaped_control",
             Refusal::BadEscape => "path_bad_escape",
+            Refusal::NotUtf8 => "path_not_utf8",
             Refusal::NotPrintable => "target_not_printable",
         }
     }
@@ -84,6 +87,7 @@ impl Refusal {
             Refusal::EscapedBackslash => "the path holds an escaped backslash",
             Refusal::EscapedControl => "the path holds an escaped control character",
             Refusal::BadEscape => "the path holds `%` without two hexadecimal digits",
+            Refusal::NotUtf8 => "the path holds escaped bytes that are not valid UTF-8",
             Refusal::NotPrintable => "the target holds a byte that is not printable ASCII",
         }
     }
@@ -144,6 +148,18 @@ enum Escape {
 /// # Errors
 /// The first thing from the left that has two readings.
 pub fn normalise<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Target<'a>, Refusal> {
+    let target = normalise_bytes(target, scratch)?;
+    if target.path.contains(&b'%') && !is_utf8(target.path) {
+        return Err(Refusal::NotUtf8);
+    }
+    Ok(target)
+}
+
+/// The same for paths whose escapes may stand for any bytes.
+///
+/// # Errors
+/// As [`normalise`], but for [`Refusal::NotUtf8`].
+pub fn normalise_bytes<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Target<'a>, Refusal> {
     if target.first() != Some(&b'/') {
         return Err(Refusal::NotAPath);
     }
@@ -245,6 +261,41 @@ fn escape(target: &[u8], at: usize) -> Result<Escape, Refusal> {
         byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => Ok(Escape::Decoded(byte)),
         _ => Ok(Escape::Kept([high_digit, low_digit])),
     }
+}
+
+/// Whether the escapes of a path in the one form stand for valid UTF-8 (RFC 3629).
+fn is_utf8(path: &[u8]) -> bool {
+    let escaped = |at: usize| match path.get(at..at + 3) {
+        Some(&[b'%', high, low]) => {
+            let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
+            Some(digit(high) << 4 | digit(low))
+        }
+        _ => None,
+    };
+    let mut at = 0;
+    while at < path.len() {
+        let Some(first) = escaped(at) else {
+            at += 1;
+            continue;
+        };
+        let length = match first {
+            0..=0x7f => 1,
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => return false,
+        };
+        let mut character = [0; 4];
+        for (index, byte) in character[..length].iter_mut().enumerate() {
+            let Some(escaped) = escaped(at + 3 * index) else { return false };
+            *byte = escaped;
+        }
+        if std::str::from_utf8(&character[..length]).is_err() {
+            return false;
+        }
+        at += 3 * length;
+    }
+    true
 }
 
 fn check_query(query: &[u8]) -> Result<&[u8], Refusal> {

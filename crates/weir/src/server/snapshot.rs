@@ -177,12 +177,10 @@ impl RouteState {
         };
         let names: Vec<&str> = choices.iter().map(|choice| &*config.upstreams[choice.upstream.0].name).collect();
         let prepared = match &route.action {
-            Action::Respond(respond) => Some(Prepared::new(
-                respond.status,
-                respond.content_type.as_deref(),
-                &edits(&route.headers.response),
-                &respond.body,
-            )),
+            Action::Respond(respond) => {
+                let content_type = respond.content_type.as_deref();
+                Some(Prepared::edited(respond.status, content_type, &[], &respond.body, &route.headers.response))
+            }
             _ => None,
         };
         let cache = match &route.action {
@@ -215,13 +213,4 @@ fn merge(own: Timeouts, route: TimeoutOverrides) -> Timeouts {
         total: route.total.unwrap_or(own.total),
         tunnel_idle: route.tunnel_idle.unwrap_or(own.tunnel_idle),
     }
-}
-
-/// The lines that a route sets or adds on every answer of its own.
-fn edits(edits: &crate::config::Edits) -> Vec<u8> {
-    let mut lines = Vec::new();
-    for (name, value) in edits.set.iter().chain(&edits.add) {
-        h1::encode::field(&mut lines, name.as_bytes(), value.as_bytes());
-    }
-    lines
 }

@@ -72,6 +72,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
             keep_alive: None,
             drain: None,
             drain_delay: Duration::ZERO,
+            refuses_invalid_utf8: true,
             coalesce: false,
         },
         redis: None,

@@ -148,6 +148,8 @@ pub struct Server {
     pub drain: Option<Duration>,
     /// How long the process goes on serving after SIGTERM, while its health endpoints say 503.
     pub drain_delay: Duration,
+    /// Whether escapes in paths that are not valid UTF-8 are refused (400).
+    pub refuses_invalid_utf8: bool,
     /// Whether workers under load rest before they wait for events (`server::wakeups`).
     pub coalesce: bool,
 }

@@ -103,8 +103,34 @@ pub struct Server {
     pub drain: OrNone<Time>,
     /// How long a process that was told to end goes on serving, while its health endpoints say 503, before it drains.
     pub drain_delay: OrNone<Time>,
+    /// What becomes of paths that servers read in different ways.
+    pub path: PathPolicy,
     /// Whether a worker under load lets events gather for a moment and handles them together.
     pub coalesce: bool,
+}
+
+/// What becomes of paths that servers read in different ways.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping with `invalid_utf8`")]
+pub struct PathPolicy {
+    /// Percent-encoded bytes that are not valid UTF-8.
+    pub invalid_utf8: Ambiguous,
+}
+
+impl Default for PathPolicy {
+    fn default() -> Self {
+        PathPolicy { invalid_utf8: Ambiguous::Refuse }
+    }
+}
+
+/// What becomes of one form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ambiguous {
+    /// The response is 400.
+    Refuse,
+    /// It is forwarded as it came.
+    Keep,
 }
 
 impl Default for Server {
@@ -122,6 +148,7 @@ impl Default for Server {
             keep_alive: seconds(75),
             drain: seconds(30),
             drain_delay: OrNone::None,
+            path: PathPolicy::default(),
             coalesce: true,
         }
     }

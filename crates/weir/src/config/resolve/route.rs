@@ -9,13 +9,22 @@ use crate::config::raw;
 use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::target::{check_path, parse_authority};
 use crate::config::{
-    Action, Builtin, CacheId, Cors, HostPattern, LimitId, Matcher, PathPattern, Proxy, Redirect, Respond, Rewrite,
-    Route, TimeoutOverrides,
+    Action, Builtin, CacheId, Cors, HeaderEdits, HostPattern, LimitId, Matcher, PathPattern, Proxy, Redirect, Respond,
+    Rewrite, Route, TimeoutOverrides,
 };
 use crate::route::MAX_METHODS;
 
 const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+
+/// Fields that a route with `cors` writes itself.
+const CORS_FIELDS: [&str; 5] = [
+    "access-control-allow-origin",
+    "access-control-allow-credentials",
+    "access-control-allow-methods",
+    "access-control-allow-headers",
+    "access-control-max-age",
+];
 
 impl Resolver<'_> {
     pub(super) fn routes(&mut self) -> Vec<Route> {
@@ -69,7 +78,7 @@ impl Resolver<'_> {
                 None => self.file.server.body.as_option().map(|size| size.0),
                 Some(body) => body.as_option().map(|size| size.0),
             },
-            headers: self.header_edits(&raw.headers),
+            headers: self.route_headers(raw),
             cors: raw.cors.as_option().map(|cors| self.cors(cors, &matcher)),
             matcher,
         }
@@ -271,6 +280,22 @@ impl Resolver<'_> {
             },
             body: body.as_bytes().into(),
         })
+    }
+
+    /// The edits of a route. With `cors` the upstream's own fields give way to the gateway's: browsers refuse a response that has two.
+    fn route_headers(&mut self, raw: &raw::Route) -> HeaderEdits {
+        let mut edits = self.header_edits(&raw.headers);
+        if raw.cors.as_option().is_some() {
+            let response = &raw.headers.response;
+            let written = response.set.iter().chain(response.add.iter());
+            let twice = written.filter(|(name, _)| CORS_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)));
+            for (name, _) in twice.collect::<Vec<_>>() {
+                let message = format!("`{}` is written by `cors`; one of the two", name.value);
+                self.problem(name.origin, message);
+            }
+            edits.response.remove.extend(CORS_FIELDS.map(Into::into));
+        }
+        edits
     }
 
     fn cors(&mut self, raw: &At<raw::Cors>, matcher: &Matcher) -> Cors {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Resolver, headers, time};
+use crate::config::raw::Ambiguous;
 use crate::config::raw::shape::At;
 use crate::config::raw::units::Size;
 use crate::config::{AccessLog, AccessLogTarget, Redis, Server, UntrustedHeaders};
@@ -17,7 +18,7 @@ const REQUEST_LINE_BYTES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
 /// Bytes of a head.
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 256..=16 << 20;
 /// Fields of a head.
-const FIELDS: std::ops::RangeInclusive<usize> = 1..=1024;
+const FIELDS: std::ops::RangeInclusive<usize> = 1..=h1::Limits::MAX_FIELDS;
 /// `sun_path` holds 108 bytes, the last of them NUL.
 const SOCKET_PATH_BYTES: usize = 107;
 
@@ -128,6 +129,7 @@ impl Resolver<'_> {
             keep_alive: time(&server.keep_alive),
             drain: time(&server.drain),
             drain_delay: time(&server.drain_delay).unwrap_or_default(),
+            refuses_invalid_utf8: server.path.invalid_utf8 == Ambiguous::Refuse,
             coalesce: server.coalesce,
         }
     }

@@ -68,6 +68,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
             keep_alive: seconds(75),
             drain: seconds(30),
             drain_delay: Duration::ZERO,
+            refuses_invalid_utf8: true,
             coalesce: true,
         },
         redis: None,

@@ -202,7 +202,7 @@ fn model(target: &str) -> Option<(String, Option<String>)> {
 /// Targets made of pieces that matter, and of any text.
 fn targets() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
-        "/", "/", "/", "/", "a", "b", ".", ".", "..", "%2e", "%2E", "%41", "%c3", "%C3%A9", "%3b", "%25", "~", ".a",
+        "/", "/", "/", "/", "a", "b", ".", ".", "..", "%2e", "%2E", "%41", "%c3%a9", "%C3%A9", "%3b", "%25", "~", ".a",
         "?", "%2f", "%5c", "%00", "%0a", "%7f", "%", "%z1", "\\", ";", "#", " ", "\u{e9}", "\u{1}",
     ]);
     // Most of the time without what is refused, so that the long ways are walked too.
@@ -241,5 +241,30 @@ proptest! {
     #[test]
     fn no_bytes_do_harm(target in prop::collection::vec(any::<u8>(), 0..40)) {
         let _ = normalise(&target, &mut Vec::new());
+    }
+}
+
+#[test]
+fn escapes_that_are_not_utf8_are_refused() {
+    for target in [
+        "/%c0%ae%c0%ae/",
+        "/%C0%AF",
+        "/a%ff",
+        "/%80",
+        "/%c3",
+        "/%c3/%a9",
+        "/%c3a%a9",
+        "/%e2%82",
+        "/%ed%a0%80",
+        "/%f5%80%80%80",
+        "/%f0%80%80%af",
+        "/%e0%80%ae",
+        "/a%61%c0%ae",
+    ] {
+        assert_eq!(path(target), Err(Refusal::NotUtf8), "{target}");
+        assert!(normalise_bytes(target.as_bytes(), &mut Vec::new()).is_ok(), "{target}");
+    }
+    for target in ["/%C3%A9", "/%E2%82%AC", "/%F0%9F%98%80/%25", "/%C3%A9%C3%A9?%ff"] {
+        assert!(path(target).is_ok(), "{target}");
     }
 }

@@ -140,7 +140,9 @@ fn header_edits_and_cors_are_resolved() {
     assert_eq!(edits.request.set, [("X-A".into(), "1".into())]);
     assert_eq!(edits.request.add, [("X-B".into(), "c d".into())]);
     assert_eq!(edits.request.remove, [Arc::<str>::from("x-old")]);
-    assert_eq!(edits.response.remove, [Arc::<str>::from("server")]);
+    // `cors` adds the fields that it writes itself.
+    assert_eq!((&*edits.response.remove[0], edits.response.remove.len()), ("server", 6));
+    assert!(edits.response.remove.iter().any(|name| &**name == "access-control-allow-origin"));
     let cors = |index: usize| config.routes[index].cors.clone().unwrap();
     assert_eq!(cors(0).methods, [Arc::<str>::from("GET"), "PUT".into(), "HEAD".into()]);
     assert_eq!((cors(0).max_age, cors(0).credentials), (Duration::from_secs(600), false));
