@@ -54,6 +54,7 @@ def test_content_types(rest: System, path: str) -> None:
         "application/json; charset=utf-8",
         "APPLICATION/JSON",
         "application/vnd.event+json",
+        "",
     ):
         assert rest.client.post(path, body, kind).status_code == 200, kind
     assert rest.client.http.send(rest.client.http.build_request("POST", path, content=body)).status_code == 200

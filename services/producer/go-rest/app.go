@@ -163,10 +163,17 @@ func (a *app) bulk(c *gin.Context) (bulkAnswer, error) {
 }
 
 // applyAll applies events one after the other, so that a later one wins where two name the same attribute. Once the
-// database is away the rest is not tried: each would only wait for the same answer.
+// database is away the rest is not tried: each would only wait for the same answer. Once the client has disconnected nothing more is
+// applied; what was not tried counts as failed.
 func (a *app) applyAll(ctx context.Context, items []item, scanAttributes bool) (failures []bulkError, databaseAway bool) {
 	failures = []bulkError{}
 	for index := range items {
+		if ctx.Err() != nil {
+			for range items[index:] {
+				a.metrics.Event(core.Failed, 0)
+			}
+			break
+		}
 		err := core.ErrUnavailable
 		if databaseAway {
 			a.metrics.Event(core.Failed, 0)

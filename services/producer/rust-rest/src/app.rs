@@ -272,13 +272,15 @@ async fn read(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// `application/json`, `application/*+json`, with or without parameters, or no type at all.
+/// `application/json`, `application/*+json`, with or without parameters, an empty type, or none.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
         return true;
     };
     let essence = value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    essence.is_empty()
+        || essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
 async fn health(State(app): State<Arc<App>>) -> Response {
