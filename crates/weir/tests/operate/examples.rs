@@ -1,16 +1,42 @@
 //! Every example under load: started, reloaded, taken over, reloaded, drained.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use testkit::{Redis, Signal, Upstream, answer};
+use testkit::tls::TlsRelay;
+use testkit::{Certificates, Redis, Signal, Upstream, answer};
+use tls::names::Entry;
+use tls::server::{Listener, Options, Tickets};
+use tls::{Certificate, Names};
 use weir::config::load_file;
 
 use super::load::{Load, Request};
 use super::{DEADLINE, File, reload, take_over};
 
-/// What changes of an example so that it runs here: addresses of this test, and the sockets of operators.
-fn here(example: &mut Value, directory: &Path, upstreams: &[Upstream], redis: &str) {
+/// What stands in for the targets of examples.
+struct Servers {
+    upstreams: Vec<Upstream>,
+    /// The same upstreams over TLS, with a certificate for every host that an example names.
+    relays: Vec<TlsRelay>,
+    certificates: Certificates,
+}
+
+impl Servers {
+    fn start() -> Self {
+        let certificates = Certificates::for_names("IP:127.0.0.1,DNS:orders.internal");
+        let certificate = Certificate::load(&certificates.certificate(), &certificates.key()).unwrap();
+        let entry = Entry { certificate, names: Vec::new(), is_default: true };
+        let options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
+        let listener = Listener::new(&options, &Tickets::default()).unwrap();
+        let upstreams: Vec<Upstream> = (0..3).map(|_| Upstream::start(answer::ok("hello"))).collect();
+        let relay = |upstream: &Upstream| TlsRelay::terminate(listener.clone(), upstream.socket_addr());
+        Servers { relays: upstreams.iter().map(relay).collect(), upstreams, certificates }
+    }
+}
+
+/// What changes of an example so that it runs here: addresses of this test, and the sockets of operators. No example reaches another machine.
+fn here(example: &mut Value, directory: &Path, servers: &Servers, redis: &str) {
     let listeners = example["listen"].as_array().map_or(1, Vec::len);
     example["listen"] = (1..=listeners).map(|number| format!("127.0.0.{number}:0")).collect();
     example["admin"] = json!("127.0.0.1:0");
@@ -21,16 +47,26 @@ fn here(example: &mut Value, directory: &Path, upstreams: &[Upstream], redis: &s
     }
     for target in example["upstreams"].as_object_mut().unwrap().values_mut() {
         // Two targets of one upstream are two servers.
-        for (target, upstream) in target["targets"].as_array_mut().unwrap().iter_mut().zip(upstreams) {
-            let upstream = upstream.url();
+        let mut over_tls = false;
+        for (index, target) in target["targets"].as_array_mut().unwrap().iter_mut().enumerate() {
             let url = if target.is_object() { &mut target["url"] } else { target };
             let text = url.as_str().unwrap();
-            if let Some(rest) = text.strip_prefix("http://") {
-                let path = rest.find('/').map_or("", |slash| &rest[slash..]);
-                *url = json!(format!("{upstream}{path}"));
+            let path = |rest: &str| rest.find('/').map_or(String::new(), |slash| rest[slash..].to_owned());
+            let server = &servers.upstreams[index];
+            *url = if let Some(rest) = text.strip_prefix("http://") {
+                json!(format!("{}{}", server.url(), path(rest)))
+            } else if let Some(rest) = text.strip_prefix("https://") {
+                over_tls = true;
+                json!(format!("{}{}", servers.relays[index].url(), path(rest)))
             } else if text.starts_with("unix:") {
-                *url = json!(upstream);
-            }
+                json!(server.url())
+            } else {
+                assert!(text.starts_with("demo:"), "{text} would be reached for real");
+                continue;
+            };
+        }
+        if over_tls {
+            target["tls"]["roots"] = json!(servers.certificates.authority());
         }
     }
 }
@@ -62,7 +98,7 @@ fn requests(example: &Value) -> Vec<Request> {
 #[test]
 fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
     let redis = Redis::start();
-    let upstreams: Vec<Upstream> = (0..3).map(|_| Upstream::start(answer::ok("hello"))).collect();
+    let servers = Servers::start();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/weir");
     let mut tried = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -74,7 +110,7 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
         let loaded = load_file(&path, &|_| None).unwrap_or_else(|error| panic!("{error}"));
         let mut example = serde_json::to_value(&loaded.file).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        here(&mut example, folder.path(), &upstreams, &redis.url());
+        here(&mut example, folder.path(), &servers, &redis.url());
         // JSON is YAML.
         let file = File::new(folder.path(), &example.to_string());
 
