@@ -27,10 +27,6 @@ impl Gateway for Weir {
             place.cpus
         );
         for upstream in &model.upstreams {
-            if upstream.https {
-                let why = format!("the upstream {} speaks TLS, which Weir does not yet", upstream.url());
-                return Err(Unsupported { gateway: self.name(), why });
-            }
             let _ = writeln!(text, "  {}:\n    targets: [{}]", upstream.name, quoted(&upstream.url()));
         }
         text.push_str("\nroutes:\n");
