@@ -83,12 +83,19 @@ def main() -> None:
         for seen in dearer
     ]
     row("CPU per request, dearer Weir against Weir", told, "declared", all(seen["declared"] for seen in dearer))
-    controls = [next(one for one in judgement["controls"] if one["criterion"] == "cpu-per-request") for judgement in twice]
+    controls = [
+        next(one for one in judgement["controls"] if one["criterion"] == "cpu-per-request") for judgement in twice
+    ]
     told = [
         f"{'declared' if seen['declared'] else 'not declared'}, ratio {seen['ratio']['value']:.3f}, p {seen['p']:.3f}"
         for seen in controls
     ]
-    row("CPU per request, Weir against its A/A control", told, "not declared", not any(seen["declared"] for seen in controls))
+    row(
+        "CPU per request, Weir against its A/A control",
+        told,
+        "not declared",
+        not any(seen["declared"] for seen in controls),
+    )
     orders = [declared_order(judgement) for judgement in twice]
     both = orders[0].keys() & orders[1].keys()
     same = all(orders[0][pair] == orders[1][pair] for pair in both)
