@@ -68,8 +68,11 @@ impl Options {
                 }
             }
         }
-        // A certificate stands for its key too.
-        hash.update(self.certificate.as_ref().map_or([0; 32], |certificate| certificate.facts.sha256));
+        // A certificate stands for its key too; the rest of its chain may change by itself.
+        for der in self.certificate.iter().flat_map(|certificate| &certificate.key.cert) {
+            hash.update((der.len() as u64).to_be_bytes());
+            hash.update(der);
+        }
         hash.update([u8::from(self.min_version == Version::Tls13), u8::from(self.verify)]);
         for alpn in &self.alpn {
             hash.update(alpn.id());

@@ -148,16 +148,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     }
 }
 
-/// Gives `ciphertext` to rustls, all of it; none at all is the end of the stream.
+/// Gives `ciphertext` to rustls, all of it; none at all is the end of the stream. What follows a `close_notify` is not read
+/// (RFC 8446 section 6.1): rustls takes none of it, and it is dropped.
 fn decrypt(tls: &mut Connection, mut ciphertext: &[u8], plain: &mut ReadBuf<'_>) -> io::Result<()> {
     loop {
-        tls.read_tls(&mut ciphertext)?;
+        let is_end = ciphertext.is_empty();
+        let taken = tls.read_tls(&mut ciphertext)?;
         let state = tls.process_new_packets().map_err(io_error)?;
         if state.plaintext_bytes_to_read() > 0 && plain.remaining() > 0 {
             let count = tls.reader().read(plain.initialize_unfilled())?;
             plain.advance(count);
         }
-        if ciphertext.is_empty() {
+        if is_end || taken == 0 || ciphertext.is_empty() {
             return Ok(());
         }
     }
@@ -176,9 +178,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
                 return Poll::Ready(Ok(()));
             }
             ready!(this.poll_receive(cx, buf.remaining(), buf))?;
-            // What rustls wants to say to what it read, the reply to a key update say. It is sent on the way; a full socket is for the
-            // next write to wait for.
-            let _ = this.poll_send(cx)?;
+            // What rustls wants to say to what it read, such as the response to a key update. A full socket is for the next write to
+            // wait for, and a broken one for it to report: what was read, an early response perhaps, must not be lost with it.
+            let _ = this.poll_send(cx);
             if buf.filled().len() > before {
                 return Poll::Ready(Ok(()));
             }

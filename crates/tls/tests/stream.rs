@@ -76,6 +76,54 @@ fn an_end_without_close_notify_is_an_error() {
     });
 }
 
+/// A socket whose first read after `close_notify` came holds more than the alert.
+#[test]
+fn bytes_behind_a_close_notify_are_dropped_and_end_the_stream() {
+    block_on(async {
+        let (mut client, mut server) = pair(Version::Tls13, 1 << 20, 1, 0).await;
+        server.write_all(b"the end").await.unwrap();
+        // The alert, and junk of which no key is needed, wait in the socket together.
+        server.get_ref().junk.store(10_000, Ordering::Relaxed);
+        server.shutdown().await.unwrap();
+        // Room for all of it in one read of the socket.
+        let mut buffer = vec![0; 64 * 1024];
+        assert_eq!(client.read(&mut buffer).await.unwrap(), 7);
+        assert_eq!(&buffer[..7], b"the end");
+        for _ in 0..2 {
+            assert_eq!(client.read(&mut buffer).await.unwrap(), 0, "the end of the stream, again and again");
+        }
+    });
+}
+
+#[test]
+fn what_was_received_is_not_lost_with_the_sending_side() {
+    block_on(async {
+        let (mut client, mut server) = pair(Version::Tls13, 4_096, 1, 0).await;
+        server.write_all(b"413").await.unwrap();
+        server.flush().await.unwrap();
+        // More than the socket takes: ciphertext waits on the client's side when the server closes.
+        let upload = vec![7; 60_000];
+        let mut sent = 0;
+        std::future::poll_fn(|cx| {
+            use std::pin::Pin;
+            use std::task::Poll;
+            use tokio::io::AsyncWrite;
+            while let Poll::Ready(count) = Pin::new(&mut client).poll_write(cx, &upload) {
+                sent += count.unwrap();
+                if sent >= upload.len() {
+                    break;
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
+        drop(server);
+        let mut response = [0; 3];
+        client.read_exact(&mut response).await.unwrap();
+        assert_eq!(&response, b"413");
+    });
+}
+
 #[test]
 fn a_record_takes_one_read_and_a_head_with_its_body_one_write() {
     block_on(async {

@@ -114,12 +114,21 @@ pub struct Rough {
     roughness: usize,
     pub reads: Arc<AtomicUsize>,
     pub writes: Arc<AtomicUsize>,
+    /// Bytes of junk that follow what was written before the end.
+    pub junk: Arc<AtomicUsize>,
 }
 
 impl Rough {
     /// `roughness` 0: none. Else pieces are at most that long.
     pub fn new(io: DuplexStream, seed: u64, roughness: usize) -> Self {
-        Rough { io, random: fastrand::Rng::with_seed(seed), roughness, reads: Arc::default(), writes: Arc::default() }
+        Rough {
+            io,
+            random: fastrand::Rng::with_seed(seed),
+            roughness,
+            reads: Arc::default(),
+            writes: Arc::default(),
+            junk: Arc::default(),
+        }
     }
 
     /// How much of `room` is used this time.
@@ -169,6 +178,11 @@ impl AsyncWrite for Rough {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let junk = vec![0x17; self.junk.swap(0, Ordering::Relaxed)];
+        if !junk.is_empty() {
+            let poll = Pin::new(&mut self.io).poll_write(cx, &junk);
+            assert!(matches!(poll, Poll::Ready(Ok(count)) if count == junk.len()), "the socket has room");
+        }
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
