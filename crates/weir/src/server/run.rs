@@ -124,13 +124,7 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                         return;
                     }
                 }
-                Some(Message::Serve(stream, peer)) => match TcpStream::from_std(stream) {
-                    Ok(stream) => serve(worker, stream, peer),
-                    Err(error) => {
-                        worker.handle().connections.fetch_sub(1, Ordering::Relaxed);
-                        tracing::warn!(%error, "a connection handed over was lost");
-                    }
-                },
+                Some(Message::Serve(stream, peer)) => serve_handed_over(worker, stream, peer),
                 Some(Message::Run(job)) => job(worker),
                 Some(Message::MakeRoom) => {
                     worker.deadlines.fire_idlest(CLOSED_FOR_ROOM);
@@ -140,7 +134,17 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                         log.flush();
                     }
                 }
-                Some(Message::Drain) | None => return,
+                Some(Message::Drain) | None => {
+                    // Another worker may have handed a connection over while this message was on its way. From here on it is told that
+                    // nobody listens, and serves its connections itself.
+                    mailbox.close();
+                    while let Ok(message) = mailbox.try_recv() {
+                        if let Message::Serve(stream, peer) = message {
+                            serve_handed_over(worker, stream, peer);
+                        }
+                    }
+                    return;
+                }
             },
             _ = housekeeping.tick() => {
                 worker.pool.sweep(clock::turn_ns());
@@ -251,6 +255,17 @@ fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
         None => {
             own.connections.fetch_sub(1, Ordering::Relaxed);
             worker.metrics.connection_handed_over();
+        }
+    }
+}
+
+/// Serves a connection that another worker handed over and counted for this one.
+fn serve_handed_over(worker: &Rc<Worker>, stream: std::net::TcpStream, peer: SocketAddr) {
+    match TcpStream::from_std(stream) {
+        Ok(stream) => serve(worker, stream, peer),
+        Err(error) => {
+            worker.handle().connections.fetch_sub(1, Ordering::Relaxed);
+            tracing::warn!(%error, "a connection handed over was lost");
         }
     }
 }
