@@ -35,6 +35,16 @@ impl std::ops::Deref for Name {
     }
 }
 
+#[cfg(test)]
+impl Name {
+    /// A name that no limit has.
+    pub(super) fn numbered(number: u64) -> Self {
+        let mut bytes = [0; NAME];
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+        Name { length: 8, bytes }
+    }
+}
+
 /// The name of a count: what is limited cannot be read from it.
 pub(super) fn name(limit: &Limit, key: Key) -> Name {
     // Configurations with a longer namespace are refused.

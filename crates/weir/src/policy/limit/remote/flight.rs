@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::call::{Name, Question};
+use super::memo::Lease;
 use super::{Met, Remote};
 use crate::server::clock;
 
@@ -117,6 +118,18 @@ impl Remote {
     }
 }
 
+impl Remote {
+    /// Gives tokens of a lease to waiting requests in their order.
+    fn grant_from(&self, name: &Name, lease: &mut Lease) {
+        while let Some(cost) = self.flights.first_cost(name) {
+            let Some((decision, spent)) = lease.spend(cost, clock::now_ns()) else { return };
+            if let Some(waiter) = self.flights.take_first(name) {
+                let _ = waiter.done.send(Met::Leased(decision, spent));
+            }
+        }
+    }
+}
+
 /// Calls Redis until nobody waits for tokens of this count.
 async fn fly(remote: Rc<Remote>, prefetch: Prefetch) {
     let name = prefetch.question.name;
@@ -126,7 +139,9 @@ async fn fly(remote: Rc<Remote>, prefetch: Prefetch) {
             remote.grant(&name);
             continue;
         }
-        let question = Question { cost: first - here, wanted: all.max(prefetch.lease) - here, ..prefetch.question };
+        // What could not be kept is not taken: it would be missing from the quota.
+        let lease = if remote.leases.has_room(&name) { prefetch.lease } else { 0 };
+        let question = Question { cost: first - here, wanted: all.max(lease).max(first) - here, ..prefetch.question };
         let Ok(list) = remote.call(&[question]).await else {
             remote.flights.tell(&name, 0, Met::Failed);
             continue;
@@ -139,7 +154,11 @@ async fn fly(remote: Rc<Remote>, prefetch: Prefetch) {
         let (taken, now_ns) = (u64::try_from(answer.taken).unwrap_or(0), clock::now_ns());
         let decision = answer.decision(prefetch.limit, taken);
         let lasts_ns = prefetch.lasts_ns.unwrap_or(decision.reset_ns);
-        remote.leases.keep(name, taken, since_ns.saturating_add(lasts_ns), &decision, since_ns, now_ns);
-        remote.grant(&name);
+        let until_ns = since_ns.saturating_add(lasts_ns);
+        let mut lease = remote.leases.collect(&name, taken, until_ns, &decision, since_ns, now_ns);
+        // Those who wait are served from the response itself: the tokens are theirs, however short they last and whether or not the rest
+        // can be kept.
+        remote.grant_from(&name, &mut lease);
+        remote.leases.keep(name, lease, now_ns);
     }
 }

@@ -114,7 +114,7 @@ impl Refusals {
 }
 
 /// Tokens that were taken from a count for later.
-struct Lease {
+pub(super) struct Lease {
     tokens: u64,
     until_ns: u64,
     reset_at_ns: u64,
@@ -124,8 +124,25 @@ struct Lease {
 }
 
 impl Lasting for Lease {
+    /// One that is spent is worth nothing.
     fn until_ns(&self) -> u64 {
-        self.until_ns
+        if self.tokens == 0 { 0 } else { self.until_ns }
+    }
+}
+
+impl Lease {
+    /// Spends tokens, if there are enough.
+    pub(super) fn spend(&mut self, cost: u64, now_ns: u64) -> Option<(Decision, Spent)> {
+        self.tokens = self.tokens.checked_sub(cost)?;
+        let Lease { until_ns, reset_at_ns, limit, left, .. } = *self;
+        let decision = Decision {
+            allowed: true,
+            limit,
+            remaining: left.saturating_add(self.tokens),
+            reset_ns: reset_at_ns.saturating_sub(now_ns),
+            retry_ns: 0,
+        };
+        Some((decision, Spent { tokens: cost, until_ns, reset_at_ns, limit, left }))
     }
 }
 
@@ -144,15 +161,33 @@ pub(super) struct Spent {
 pub(super) struct Leases(Memo<Lease>);
 
 impl Leases {
-    /// Adds tokens that may be spent until `until_ns` to those of the count.
-    pub(super) fn keep(&self, name: Name, tokens: u64, until_ns: u64, decision: &Decision, since_ns: u64, now_ns: u64) {
-        if until_ns <= now_ns {
-            return;
-        }
+    /// Tokens that were just taken, which may be spent until `until_ns`, with those that the count has here: they are no longer here.
+    pub(super) fn collect(
+        &self,
+        name: &Name,
+        taken: u64,
+        until_ns: u64,
+        decision: &Decision,
+        since_ns: u64,
+        now_ns: u64,
+    ) -> Lease {
+        let here = self.tokens(name, now_ns);
+        self.0.map.borrow_mut().remove(name);
         let reset_at_ns = since_ns.saturating_add(decision.reset_ns);
-        let tokens = tokens + self.tokens(&name, now_ns);
-        let lease = Lease { tokens, until_ns, reset_at_ns, limit: decision.limit, left: decision.remaining };
-        self.0.put(name, lease, now_ns);
+        Lease { tokens: taken + here, until_ns, reset_at_ns, limit: decision.limit, left: decision.remaining }
+    }
+
+    /// Keeps what is left of a lease for later requests.
+    pub(super) fn keep(&self, name: Name, lease: Lease, now_ns: u64) {
+        if lease.until_ns() > now_ns {
+            self.0.put(name, lease, now_ns);
+        }
+    }
+
+    /// Whether tokens of the count could be kept.
+    pub(super) fn has_room(&self, name: &Name) -> bool {
+        let map = self.0.map.borrow();
+        map.len() < MOST || map.contains_key(name)
     }
 
     /// How many tokens there are to spend.
@@ -163,17 +198,7 @@ impl Leases {
     /// Spends tokens, if there are enough.
     pub(super) fn spend(&self, name: &Name, cost: u64, now_ns: u64) -> Option<(Decision, Spent)> {
         let mut map = self.0.map.borrow_mut();
-        let lease = map.get_mut(name).filter(|lease| lease.until_ns > now_ns && lease.tokens >= cost)?;
-        lease.tokens -= cost;
-        let Lease { until_ns, reset_at_ns, limit, left, .. } = *lease;
-        let decision = Decision {
-            allowed: true,
-            limit,
-            remaining: left.saturating_add(lease.tokens),
-            reset_ns: reset_at_ns.saturating_sub(now_ns),
-            retry_ns: 0,
-        };
-        Some((decision, Spent { tokens: cost, until_ns, reset_at_ns, limit, left }))
+        map.get_mut(name).filter(|lease| lease.until_ns > now_ns)?.spend(cost, now_ns)
     }
 
     /// Puts tokens back that were spent on a request which another limit refused. `most` is what may be there after that; tokens above
@@ -196,5 +221,42 @@ impl Leases {
     /// Forgets all.
     pub(super) fn clear(&self) {
         self.0.map.borrow_mut().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision() -> Decision {
+        Decision { allowed: true, limit: 100, remaining: 90, reset_ns: 1_000, retry_ns: 0 }
+    }
+
+    fn name(number: u64) -> Name {
+        Name::numbered(number)
+    }
+
+    #[test]
+    fn tokens_are_spent_from_the_response_even_if_they_cannot_be_kept() {
+        let leases = Leases::default();
+        // Too late to be kept, in time for those who wait.
+        let mut lease = leases.collect(&name(1), 10, 50, &decision(), 0, 100);
+        assert!(lease.spend(4, 100).is_some());
+        leases.keep(name(1), lease, 100);
+        assert_eq!(leases.tokens(&name(1), 100), 0);
+    }
+
+    #[test]
+    fn a_full_memo_takes_no_lease_and_spent_leases_make_room() {
+        let leases = Leases::default();
+        for number in 0..MOST as u64 {
+            let lease = leases.collect(&name(number), 1, u64::MAX, &decision(), 0, 1);
+            leases.keep(name(number), lease, 1);
+        }
+        assert!(!leases.has_room(&name(u64::MAX)) && leases.has_room(&name(1)));
+        assert!(leases.spend(&name(1), 1, 1).is_some());
+        let lease = leases.collect(&name(2), 1, u64::MAX, &decision(), 0, 1 + CLEAN_NS);
+        leases.keep(name(2), lease, 1 + CLEAN_NS);
+        assert!(leases.has_room(&name(u64::MAX)), "the spent one is gone");
     }
 }
