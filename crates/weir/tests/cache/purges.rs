@@ -76,6 +76,26 @@ fn a_purge_that_redis_lost_is_written_again() {
     assert_ne!(fresh(&origin, &setting(&redis)), "answer 1");
 }
 
+/// A Redis that begins anew, empty: numbers go on above what stored responses carry, so that a purge made before the old ones are written
+/// again concerns them.
+#[test]
+fn a_purge_right_after_redis_lost_everything_reaches_all() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    let (a, b) = (gateway(&origin, &redis, BOTH), gateway(&origin, &redis, BOTH));
+    for _ in 0..3 {
+        assert_eq!(purge(&a, r#"{"tag": "none"}"#).status(), 200);
+        assert_eq!(purge(&a, r#"{"tag": "another"}"#).status(), 200);
+    }
+    assert_eq!(text(&a, "/x").0, "answer 1");
+    wait_for_keys(&redis, 1);
+    assert_eq!(text(&b, "/x"), hit("answer 1"));
+    redis.cli(["FLUSHALL"]);
+    assert_eq!(purge(&a, r#"{"url": "http://test/x"}"#).status(), 200);
+    assert_ne!(text(&a, "/x").0, "answer 1");
+    wait::until(DEADLINE, "the other to hear of it", || text(&b, "/x").0 != "answer 1");
+}
+
 #[test]
 fn a_purge_survives_a_fail_over_to_a_replica() {
     let servers = RedisSentinel::start();

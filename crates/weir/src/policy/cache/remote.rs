@@ -101,15 +101,15 @@ impl Remote {
         Ok((value?, version))
     }
 
-    /// Writes purges, and returns the highest number.
-    async fn write_purges(&self, purges: &[Untold]) -> Result<u64, Failure> {
+    /// Writes purges, and returns the highest number; new ones get numbers above `seen`.
+    async fn write_purges(&self, purges: &[Untold], seen: u64) -> Result<u64, Failure> {
         let key = self.purges();
         let word = format!("{:016x}", rand_word());
         let all = Target { which: Which::All, soft: false }.to_text();
         let value = self
             .client
             .script_with(&PURGE, &[&key], |cmd| {
-                cmd.arg(&word).arg(MOST_PURGES).arg(FORGOTTEN_MS.to_string()).arg(&all);
+                cmd.arg(&word).arg(MOST_PURGES).arg(FORGOTTEN_MS.to_string()).arg(&all).arg(seen);
                 for (text, number) in purges {
                     cmd.arg(text).arg(number.unwrap_or(0));
                 }
@@ -194,7 +194,7 @@ pub async fn publish(remote: &Remote, cache: &Cache, target: &Target) -> Result<
     let mut attempt = 0;
     loop {
         attempt += 1;
-        match remote.write_purges(&[(text.clone(), None)]).await {
+        match remote.write_purges(&[(text.clone(), None)], cache.state.purges.generation()).await {
             Ok(number) => {
                 cache.state.purges.told(&text, number);
                 return Ok(());
@@ -221,11 +221,11 @@ async fn sync(remote: &Remote, cache: &Cache) -> Result<(), Failure> {
         }
         let (lost, new): (Vec<_>, Vec<_>) = untold.into_iter().partition(|(_, number)| number.is_some());
         if !lost.is_empty() {
-            remote.write_purges(&lost).await?;
+            remote.write_purges(&lost, 0).await?;
         }
         // One by one, because each gets a number.
         for purge in new {
-            let number = remote.write_purges(std::slice::from_ref(&purge)).await?;
+            let number = remote.write_purges(std::slice::from_ref(&purge), cache.state.purges.generation()).await?;
             cache.state.purges.told(&purge.0, number);
         }
     }
