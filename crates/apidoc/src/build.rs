@@ -16,6 +16,13 @@ pub(crate) enum Origin<'a> {
 }
 
 impl Origin<'_> {
+    fn place(&self) -> Option<(u32, u32)> {
+        match self {
+            Origin::Node(node) => Some(node.place()),
+            Origin::Line(..) => None,
+        }
+    }
+
     pub(crate) fn diagnostic(&self, code: Code, message: impl Into<String>) -> Diagnostic {
         match self {
             Origin::Node(node) => node.diagnostic(code, message),
@@ -203,6 +210,7 @@ impl<'a, 'r> Builder<'a, 'r> {
     /// The model: identifiers made and made unique, base paths filled in, operations that clash reported.
     pub(crate) fn finish(mut self) -> Api {
         self.identify();
+        self.report.places = self.origins.iter().map(Origin::place).collect();
         let mut seen: HashMap<(Method, String, String), usize> = HashMap::new();
         let mut clashes = Vec::new();
         let mut urls = HashSet::new();

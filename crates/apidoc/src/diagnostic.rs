@@ -140,6 +140,8 @@ pub(crate) struct Report {
     warnings: Vec<Diagnostic>,
     errors_dropped: usize,
     warnings_dropped: usize,
+    /// Document and value of each operation of the model, in its order, where it stands in a tree.
+    pub(crate) places: Vec<Option<(u32, u32)>>,
 }
 
 impl Report {

@@ -21,6 +21,7 @@
 
 mod blueprint;
 mod build;
+mod description;
 mod diagnostic;
 mod jsonschema;
 mod model;
@@ -37,6 +38,7 @@ mod template;
 mod tree;
 mod write;
 
+pub use description::{Description, View};
 pub use diagnostic::{Code, Diagnostic, Problems};
 pub use model::{
     Api, Body, Grant, KeyLocation, ListFormat, Method, OauthFlow, Operation, Parameter, Requirement, Security,
@@ -93,12 +95,23 @@ pub fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Read, Pr
         return conclude(api, Kind::Blueprint, report);
     }
     let set = tree::Set::load(source, name, &bytes, limits, &mut report)?;
+    let (api, kind) = model(&set, by_text, limits, &mut report)?;
+    conclude(api, kind, report)
+}
+
+/// Makes the model of a tree.
+fn model(
+    set: &tree::Set,
+    by_text: Option<Kind>,
+    limits: &Limits,
+    report: &mut Report,
+) -> Result<(Api, Kind), Problems> {
     let root = set.root();
     let kind = match by_text {
         Some(kind) => kind,
         None => sniff::by_tree(root)?,
     };
-    let builder = build::Builder::new(limits, &mut report);
+    let builder = build::Builder::new(limits, report);
     let api = match kind {
         Kind::OpenApi => openapi::read(root, builder),
         Kind::Swagger2 => swagger2::read(root, builder),
@@ -106,7 +119,7 @@ pub fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Read, Pr
         Kind::Shorthand => shorthand::read(root, builder),
         Kind::Records | Kind::Blueprint => records::read(root, builder),
     };
-    conclude(api, kind, report)
+    Ok((api, kind))
 }
 
 fn conclude(api: Api, kind: Kind, report: Report) -> Result<Read, Problems> {

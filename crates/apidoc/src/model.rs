@@ -327,6 +327,9 @@ pub struct Parameter {
     /// How an array is written; `None` for what is no array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<ListFormat>,
+    /// Whether the value of a path parameter may hold slashes (`x-multi-segment: true`, as GitHub's description has it).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub multi_segment: bool,
 }
 
 impl Parameter {

@@ -195,6 +195,7 @@ impl<K: Clone> Shape<K> {
             pattern: self.pattern.clone(),
             items: items.filter(|items| self.kind == Type::Array && *items != Type::Any),
             list: None,
+            multi_segment: false,
         }
     }
 }

@@ -273,6 +273,7 @@ fn field<'a>(
             }
         });
     }
+    parameter.multi_segment = place == "path" && node.get("x-multi-segment").and_then(Node::bool) == Some(true);
     parameter
 }
 

@@ -181,6 +181,11 @@ impl<'a> Node<'a> {
         self.doc
     }
 
+    /// Document and value, by which [`Node::new`] finds it again.
+    pub(crate) fn place(self) -> (u32, Id) {
+        (self.doc, self.id)
+    }
+
     /// Name of the document.
     pub(crate) fn file(self) -> &'a str {
         &self.document().name

@@ -59,10 +59,9 @@ const PUBLIC: [(&str, Kind, usize); 5] = [
 ];
 
 #[test]
+#[ignore = "needs a folder of public descriptions, which scripts/suites/36-apidoc.sh fetches and names in APIDOC_DOCUMENTS"]
 fn public_documents_are_read_and_survive_the_records() {
-    let Some(folder) = std::env::var_os("APIDOC_DOCUMENTS") else {
-        return;
-    };
+    let folder = std::env::var_os("APIDOC_DOCUMENTS").expect("APIDOC_DOCUMENTS names the folder");
     for (name, kind, operations) in PUBLIC {
         let path = std::path::Path::new(&folder).join(name);
         let read = apidoc::read_file(&path).unwrap_or_else(|problems| panic!("{problems}"));

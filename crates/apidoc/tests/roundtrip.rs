@@ -165,6 +165,7 @@ fn parameter(place: Place, path: bool) -> impl Strategy<Value = Parameter> {
                 pattern,
                 items: if place == Place::Field { items } else { items.or(Some(Type::String)) }.filter(|_| is_array),
                 list: Some(list).filter(|_| is_array && place != Place::Field),
+                multi_segment: false,
             }
         },
     )

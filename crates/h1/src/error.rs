@@ -79,7 +79,7 @@ parse_errors! {
     /// Content-Length given twice, even if equal.
     ContentLengthRepeated: 400, "repeated Content-Length (6.3)";
     /// A framing field in an interim answer or an answer that switches protocols.
-    FramingForbidden: 400, "framing field in a 1xx answer (6.1, RFC 9110 8.6)";
+    FramingForbidden: 400, "framing field in a 1xx response (6.1, RFC 9110 8.6)";
     /// A chunk size that is no hexadecimal number of 64 bits.
     ChunkSize: 400, "invalid chunk size (7.1)";
     /// A chunk extension that is not `;name`, `;name=token` or `;name="text"`.

@@ -43,3 +43,13 @@ pub enum Version {
     /// HTTP/1.1.
     Http11,
 }
+
+impl Version {
+    /// As it stands in a message.
+    pub fn text(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
+}

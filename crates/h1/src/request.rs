@@ -96,6 +96,18 @@ impl RequestHead {
         self.read_host(target.authority, buf)
     }
 
+    /// Whether `Content-Length`, if there is one, is written as nearly everybody writes it: without leading zeros, behind one blank or none. The
+    /// grammar allows more (RFC 9110 sections 5.5 and 8.6), of which some servers take only a part.
+    pub fn has_plain_length(&self, buf: &[u8]) -> bool {
+        self.fields.iter().filter(|field| field.known == Known::ContentLength).all(|field| {
+            let value = field.value.of_buf(buf);
+            let line = field.line().of_buf(buf).strip_suffix(b"\r\n").unwrap_or_default();
+            let behind_colon = line.get(field.name.range().len() + 1..).unwrap_or_default();
+            let has_zero = value.len() > 1 && value.starts_with(b"0");
+            behind_colon.strip_prefix(b" ").unwrap_or(behind_colon) == value && !has_zero
+        })
+    }
+
     /// `method SP request-target SP HTTP-version CRLF` (RFC 9112 section 3). Returns where the target is and where the line ends.
     fn read_request_line(&mut self, head: &[u8], start: usize) -> Result<(RawTarget, usize), ParseError> {
         let line = head.get(start..).unwrap_or_default();

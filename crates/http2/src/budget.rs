@@ -28,6 +28,34 @@ impl Kind {
     /// Number of kinds.
     pub const COUNT: usize = 9;
 
+    /// All kinds.
+    pub const ALL: [Kind; Self::COUNT] = [
+        Kind::Refused,
+        Kind::ClientReset,
+        Kind::ForcedReset,
+        Kind::Settings,
+        Kind::Ping,
+        Kind::Priority,
+        Kind::EmptyData,
+        Kind::UnknownFrame,
+        Kind::WindowUpdate,
+    ];
+
+    /// Name in metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::Refused => "refused_stream",
+            Kind::ClientReset => "client_reset",
+            Kind::ForcedReset => "forced_reset",
+            Kind::Settings => "settings",
+            Kind::Ping => "ping",
+            Kind::Priority => "priority",
+            Kind::EmptyData => "empty_data",
+            Kind::UnknownFrame => "unknown_frame",
+            Kind::WindowUpdate => "window_update",
+        }
+    }
+
     fn cost(self) -> i64 {
         match self {
             Kind::Refused | Kind::ForcedReset => 2,

@@ -357,6 +357,19 @@ impl Connection {
         }
     }
 
+    /// Whether a graceful end has begun, for whatever reason, and waits for [`Connection::finish_drain`].
+    pub fn is_draining(&self) -> bool {
+        self.going_away == Some(0x7fff_ffff)
+    }
+
+    /// Gives memory back that an idle connection has no use for.
+    pub fn shrink(&mut self) {
+        if self.out.is_empty() {
+            self.out = Vec::new();
+        }
+        self.spare = Vec::new();
+    }
+
     fn write_goaway(&mut self, last: u32, code: ErrorCode) {
         self.out.extend_from_slice(&frame::header(8, frame::GOAWAY, 0, 0));
         self.out.extend_from_slice(&last.to_be_bytes());
@@ -386,10 +399,10 @@ impl Connection {
         let is_over = |from: u64, limit: u64| now_ms.saturating_sub(from) >= limit;
         let limit = self.config.head_timeout_ms;
         if self.settings_received == 0 && is_over(self.started_ms, limit) {
-            return self.fail(ErrorCode::SETTINGS_TIMEOUT, "no preface and SETTINGS in time (3.4)");
+            return self.fail(ErrorCode::SETTINGS_TIMEOUT, "no preface and SETTINGS before the deadline (3.4)");
         }
         if self.block.as_ref().is_some_and(|block| is_over(block.started_ms, limit)) {
-            return self.fail(ErrorCode::ENHANCE_YOUR_CALM, "no END_HEADERS in time (10.5)");
+            return self.fail(ErrorCode::ENHANCE_YOUR_CALM, "no END_HEADERS before the deadline (10.5)");
         }
         if self.idle_since_ms.is_some_and(|at| is_over(at, self.config.idle_timeout_ms)) {
             self.drain();

@@ -117,6 +117,20 @@ impl Fields {
         self.list.push(field);
     }
 
+    /// Takes out the fields for which `keep` says so; the others stay in order.
+    #[inline]
+    pub fn retain(&mut self, mut keep: impl FnMut(&Field) -> bool) {
+        let before = self.list.len();
+        self.list.retain(|field| keep(field));
+        if self.list.len() < before {
+            (self.seen, self.repeated) = (0, 0);
+            for field in &self.list {
+                self.repeated |= self.seen & field.known.bit();
+                self.seen |= field.known.bit();
+            }
+        }
+    }
+
     /// All fields, for marking those that end at this hop.
     #[inline]
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Field> {

@@ -26,6 +26,7 @@ mod command;
 mod dirs;
 mod gate;
 pub mod http;
+pub mod manual;
 mod nginx;
 pub mod pattern;
 pub mod ports;

@@ -22,6 +22,7 @@ pub struct Weir {
 #[derive(Debug)]
 enum Config {
     Environment,
+    Nothing,
     Text(String),
     File(PathBuf),
 }
@@ -94,12 +95,20 @@ impl WeirBuilder {
         Finished { code: status.code(), stdout: process.stdout(), stderr: process.stderr() }
     }
 
+    /// Runs a subcommand to its end: no configuration, no address.
+    #[track_caller]
+    pub fn command(mut self) -> Finished {
+        self.config = Config::Nothing;
+        self.run()
+    }
+
     #[track_caller]
     fn launch(self) -> (Process, TempDir) {
         let mut builder: ProcessBuilder = Process::builder(self.program).hint(
             "The tests of crates/weir pass env!(\"CARGO_BIN_EXE_weir\"); others build it first: cargo build -p weir",
         );
         builder = match self.config {
+            Config::Nothing => builder,
             Config::Environment => builder.env("HOST", "127.0.0.1").env("PORT", "0"),
             Config::File(path) => builder.arg("--config").arg(path),
             Config::Text(yaml) => {
@@ -116,8 +125,8 @@ impl WeirBuilder {
 }
 
 const CONFIG_FILE: &str = "weir.yaml";
-const LISTENING: &str = "listening on http://";
-const ADMIN: &str = "admin on http://";
+const LISTENING: &str = "listening on http";
+const ADMIN: &str = "admin on http";
 
 impl Weir {
     /// A builder for the program at this path: in crates/weir `env!("CARGO_BIN_EXE_weir")`.
@@ -210,7 +219,7 @@ impl Deref for Weir {
 
 /// The address in a line such as `listening on http://127.0.0.1:43121`.
 fn address(line: &str, announcement: &str) -> Option<SocketAddr> {
-    let rest = line.split_once(announcement)?.1;
+    let rest = line.split_once(announcement)?.1.trim_start_matches('s').strip_prefix("://")?;
     rest.split(|c: char| c == '/' || c.is_whitespace()).next()?.parse().ok()
 }
 

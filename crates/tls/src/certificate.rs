@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls::SignatureAlgorithm;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
@@ -60,6 +60,12 @@ pub enum CertificateError {
     /// The file holds no certificate.
     #[error("{} holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", path.display())]
     NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file holds no revocation list.
+    #[error("{} holds no revocation list in PEM form (-----BEGIN X509 CRL-----)", path.display())]
+    NoRevocationList {
         /// The file.
         path: PathBuf,
     },
@@ -227,6 +233,22 @@ pub fn certificates_from_pem(pem: &[u8], path: &Path) -> Result<Vec<CertificateD
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if found.is_empty() => Err(CertificateError::NoCertificate { path: path.to_owned() }),
+        Ok(found) => Ok(found),
+        Err(error) => Err(CertificateError::Pem { path: path.to_owned(), reason: error.to_string() }),
+    }
+}
+
+/// The revocation lists in the contents of a file; the path is for messages.
+///
+/// # Errors
+/// When it holds none, or no valid PEM.
+pub fn revocations_from_pem(
+    pem: &[u8],
+    path: &Path,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(CertificateError::NoRevocationList { path: path.to_owned() }),
         Ok(found) => Ok(found),
         Err(error) => Err(CertificateError::Pem { path: path.to_owned(), reason: error.to_string() }),
     }

@@ -147,19 +147,28 @@ fn roots(roots: &Roots) -> Result<Arc<RootCertStore>, ClientError> {
         }
         Roots::System => {
             // A hundred and more certificates: parsed once.
-            static SYSTEM: OnceLock<Result<Arc<RootCertStore>, String>> = OnceLock::new();
-            let loaded = SYSTEM.get_or_init(|| {
-                let found = rustls_native_certs::load_native_certs();
-                let mut store = RootCertStore::empty();
-                let (usable, _) = store.add_parsable_certificates(found.certs);
-                if usable > 0 {
-                    return Ok(Arc::new(store));
-                }
-                Err(found.errors.first().map_or_else(|| "none is installed".to_owned(), ToString::to_string))
-            });
-            loaded.clone().map_err(ClientError::NoRoots)
+            static SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+            get_or_load(&SYSTEM, system_roots).map_err(ClientError::NoRoots)
         }
     }
+}
+
+/// What was loaded once. A failure is not kept: the next call loads again.
+fn get_or_load<T: Clone, E>(loaded: &OnceLock<T>, load: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    match loaded.get() {
+        Some(value) => Ok(value.clone()),
+        None => load().map(|value| loaded.get_or_init(|| value).clone()),
+    }
+}
+
+fn system_roots() -> Result<Arc<RootCertStore>, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut store = RootCertStore::empty();
+    let (usable, _) = store.add_parsable_certificates(found.certs);
+    if usable > 0 {
+        return Ok(Arc::new(store));
+    }
+    Err(found.errors.first().map_or_else(|| "none is installed".to_owned(), ToString::to_string))
 }
 
 /// Takes any certificate; the handshake's signature must still be made with its key.
@@ -207,5 +216,18 @@ impl fmt::Display for Roots {
             Roots::System => f.write_str("system"),
             Roots::These(authorities) => write!(f, "{} authorities", authorities.len()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_to_load_is_not_kept_and_a_success_is() {
+        let loaded = OnceLock::new();
+        assert_eq!(get_or_load(&loaded, || Err("no descriptor left")), Err("no descriptor left"));
+        assert_eq!(get_or_load(&loaded, || Ok::<_, &str>(1)), Ok(1));
+        assert_eq!(get_or_load(&loaded, || Err("not called")), Ok(1));
     }
 }

@@ -77,7 +77,7 @@ impl Failure {
             Failure::Revoked => "the certificate is revoked",
             Failure::NoCertificate => "the peer sent no certificate",
             Failure::Alert => "the peer refused the handshake with an alert",
-            Failure::UnknownName => "no certificate is configured for the name that the client asked for",
+            Failure::UnknownName => "no certificate is configured for the name that the client sent",
             Failure::NothingInCommon => "no version, cipher suite, group or protocol in common",
             Failure::NotTls => "the peer does not speak TLS",
             Failure::Protocol => "the peer violated the protocol",
@@ -116,6 +116,9 @@ impl Failure {
         if inner.is_some_and(|inner| inner.is::<UnknownName>()) {
             return Failure::UnknownName;
         }
+        if inner.is_some_and(|inner| inner.is::<NotTls>()) {
+            return Failure::NotTls;
+        }
         match inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(error) => Failure::of(error),
             None => match error.kind() {
@@ -129,11 +132,22 @@ impl Failure {
 
 /// A client asked for a name that no certificate is configured for.
 #[derive(Debug, thiserror::Error)]
-#[error("no certificate is configured for the name that the client asked for, and there is no default")]
+#[error("no certificate is configured for the name that the client sent, and there is no default")]
 pub(crate) struct UnknownName;
 
 impl From<UnknownName> for io::Error {
     fn from(error: UnknownName) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// A client does not speak TLS.
+#[derive(Debug, thiserror::Error)]
+#[error("the client does not speak TLS")]
+pub(crate) struct NotTls;
+
+impl From<NotTls> for io::Error {
+    fn from(error: NotTls) -> Self {
         io::Error::new(io::ErrorKind::InvalidData, error)
     }
 }

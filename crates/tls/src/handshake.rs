@@ -11,7 +11,7 @@ use rustls::server::{Accepted, Acceptor};
 use rustls::{ClientConfig, ClientConnection, Connection};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use crate::failure::{UnknownName, io_error};
+use crate::failure::{NotTls, UnknownName, io_error};
 use crate::server::Listener;
 use crate::stream::TlsStream;
 
@@ -28,11 +28,11 @@ pub struct Hello<S> {
     rest: Vec<u8>,
 }
 
-/// Reads a ClientHello.
+/// Reads a ClientHello. A client whose first byte is a letter speaks another protocol, HTTP without TLS most likely: it is sent `not_tls`.
 ///
 /// # Errors
 /// Bytes that are none; [`crate::Failure::of_io`] says what they were.
-pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S) -> io::Result<Hello<S>> {
+pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S, not_tls: &[u8]) -> io::Result<Hello<S>> {
     let mut acceptor = Acceptor::default();
     let mut memory = [0; 4096];
     let mut total = 0;
@@ -42,6 +42,10 @@ pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S) -> io::Result<H
         let mut ciphertext = space.filled();
         if ciphertext.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if total == 0 && ciphertext[0].is_ascii_alphabetic() && !not_tls.is_empty() {
+            send_last(&mut io, not_tls).await;
+            return Err(NotTls.into());
         }
         total += ciphertext.len();
         while !ciphertext.is_empty() {
@@ -74,11 +78,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Hello<S> {
     /// # Errors
     /// Why there is no connection. The client has been sent the alert for it.
     pub async fn finish(mut self, listener: &Listener) -> io::Result<TlsStream<S>> {
-        if !listener.knows(self.accepted.client_hello().server_name()) {
+        let Some(config) = listener.config_for(self.accepted.client_hello().server_name()) else {
             send_last(&mut self.io, &UNRECOGNIZED_NAME).await;
             return Err(UnknownName.into());
-        }
-        let server = match self.accepted.into_connection(listener.config.clone()) {
+        };
+        let server = match self.accepted.into_connection(config) {
             Ok(server) => server,
             Err((error, mut alert)) => {
                 let mut bytes = Vec::new();
@@ -105,7 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Hello<S> {
 /// # Errors
 /// Why there is none.
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(io: S, listener: &Listener) -> io::Result<TlsStream<S>> {
-    hello(io).await?.finish(listener).await
+    hello(io, b"").await?.finish(listener).await
 }
 
 /// Connects as a client: the peer's certificate must be valid for `name`.

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use sha2::{Digest, Sha256};
 
 use crate::certificate::Certificate;
 
@@ -18,12 +20,16 @@ pub struct Entry {
     pub names: Vec<String>,
     /// Whether clients that ask for no name, or for an unknown one, get it.
     pub is_default: bool,
+    /// Index of the policy that its hosts have, in [`Options::policies`](crate::server::Options::policies).
+    pub policy: usize,
 }
 
 /// The certificates of a listener by name.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     certificates: Vec<Certificate>,
+    /// By certificate.
+    policies: Vec<usize>,
     exact: HashMap<String, Vec<usize>>,
     /// By what follows `*.`.
     wildcard: HashMap<String, Vec<usize>>,
@@ -49,6 +55,11 @@ pub enum NameError {
     /// A certificate has no name and is not the default: it could never be chosen.
     #[error("the certificate for {0} has no DNS name and is not the default, so no client would get it")]
     Unreachable(String),
+    /// Certificates of one name have different policies: which of them a client gets must not decide what it has to show.
+    #[error(
+        "the certificates for `{0}` have different policies; write the same `client_auth` and `min_version` for both"
+    )]
+    Policies(String),
 }
 
 impl Names {
@@ -85,8 +96,10 @@ impl Names {
                 table.default.push(position);
             }
             table.certificates.push(entry.certificate);
+            table.policies.push(entry.policy);
         }
-        let Names { certificates, exact, wildcard, default } = &mut table;
+        table.check_policies()?;
+        let Names { certificates, exact, wildcard, default, .. } = &mut table;
         for positions in exact.values_mut().chain(wildcard.values_mut()).chain([default]) {
             // Stable: among equals the order of the file decides.
             positions.sort_by_key(|&position| !certificates[position].facts.has_elliptic_key);
@@ -95,9 +108,30 @@ impl Names {
         Ok(table)
     }
 
+    fn check_policies(&self) -> Result<(), NameError> {
+        let differ =
+            |positions: &[usize]| positions.windows(2).any(|two| self.policies[two[0]] != self.policies[two[1]]);
+        let exact = self.exact.iter().map(|(name, positions)| (name.clone(), positions));
+        let wildcard = self.wildcard.iter().map(|(suffix, positions)| (format!("*.{suffix}"), positions));
+        let default = [("the default".to_owned(), &self.default)];
+        let mut all = exact.chain(wildcard).chain(default);
+        all.find(|(_, positions)| differ(positions)).map_or(Ok(()), |(name, _)| Err(NameError::Policies(name)))
+    }
+
     /// All certificates, in the order of the configuration.
     pub fn certificates(&self) -> &[Certificate] {
         &self.certificates
+    }
+
+    /// Every name with the end of validity of the certificate that ends first of those it has.
+    pub fn hosts(&self) -> Vec<(String, SystemTime)> {
+        let exact = self.exact.iter().map(|(name, positions)| (name.clone(), positions));
+        let wildcard = self.wildcard.iter().map(|(suffix, positions)| (format!("*.{suffix}"), positions));
+        let ends = |position: &usize| self.certificates[*position].facts.not_after;
+        let all = exact.chain(wildcard).filter_map(|(name, of)| Some((name, of.iter().map(ends).min()?)));
+        let mut all: Vec<_> = all.collect();
+        all.sort();
+        all
     }
 
     /// Candidates for a name: those of the exact name, else of the wildcard over it, else the default. None: the handshake is refused with
@@ -114,9 +148,9 @@ impl Names {
         self.exact.get(name).or_else(of_wildcard).map(Vec::as_slice)
     }
 
-    /// Whether a handshake for this name, or for none, finds a certificate.
-    pub(crate) fn has_certificate_for(&self, name: Option<&str>) -> bool {
-        !self.candidates(name).is_empty()
+    /// The policy of a handshake for this name, or for none. `None`: there is no certificate for it.
+    pub fn policy_for(&self, name: Option<&str>) -> Option<usize> {
+        self.candidates(name).first().map(|&position| self.policies[position])
     }
 
     /// Whether a host name is one of the table's names; the default certificate does not count.
@@ -124,17 +158,16 @@ impl Names {
         self.of_name(name).is_some()
     }
 
-    /// Whether a request for `authority` (a host without port) may come over a connection whose handshake asked for `sni`: the certificate
-    /// that the client saw must cover it (RFC 9110 section 7.4), else 421. Without SNI, or with an unknown name, the client saw a default
-    /// certificate.
+    /// Whether a request for `authority` (a host without port) may come over a connection whose handshake asked for `sni`: it must be a
+    /// host of the same policy, and the certificate that the client saw must cover it (RFC 9110 section 7.4), else 421. Without SNI, or with
+    /// an unknown name, the client saw a default certificate.
     pub fn may_carry(&self, sni: Option<&str>, authority: &str) -> bool {
         let authority = normalised(authority);
-        if sni.is_some_and(|sni| normalised(sni) == authority) {
-            return true;
-        }
-        let ip = authority.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+        let bare = authority.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&authority);
+        let ip = bare.parse::<std::net::IpAddr>();
         let seen = self.candidates(sni);
         !seen.is_empty()
+            && self.policy_for(sni) == self.policy_for(Some(&authority))
             && seen.iter().all(|&position| {
                 let facts = &self.certificates[position].facts;
                 match ip {
@@ -142,6 +175,25 @@ impl Names {
                     Err(_) => covers(&facts.dns_names, &authority),
                 }
             })
+    }
+}
+
+impl Names {
+    /// Adds all that decides about handshakes. A certificate stands for its key too.
+    pub(crate) fn hash(&self, hash: &mut Sha256) {
+        for (certificate, policy) in self.certificates.iter().zip(&self.policies) {
+            hash.update((*policy as u64).to_be_bytes());
+            hash.update((certificate.key.cert.len() as u64).to_be_bytes());
+            for der in &certificate.key.cert {
+                hash.update((der.len() as u64).to_be_bytes());
+                hash.update(der);
+            }
+        }
+        let exact = self.exact.iter().map(|(name, positions)| (name.clone(), positions));
+        let wildcard = self.wildcard.iter().map(|(suffix, positions)| (format!("*.{suffix}"), positions));
+        let mut all: Vec<_> = exact.chain(wildcard).chain([(String::new(), &self.default)]).collect();
+        all.sort();
+        hash.update(format!("{all:?}"));
     }
 }
 

@@ -20,10 +20,8 @@ use crate::provider::{Alpn, Version, ids, provider};
 pub struct Options {
     /// Certificates by name.
     pub names: Arc<Names>,
-    /// Whether and how clients show certificates.
-    pub client_auth: Option<ClientAuth>,
-    /// Oldest version spoken.
-    pub min_version: Version,
+    /// What clients have to show, by [`Entry::policy`](crate::names::Entry::policy).
+    pub policies: Vec<Policy>,
     /// Application protocols in order of preference; empty: none is negotiated.
     pub alpn: Vec<Alpn>,
     /// Session tickets sent after a TLS 1.3 handshake; 0: sessions are not resumed.
@@ -37,13 +35,21 @@ impl Options {
     pub fn new(names: Arc<Names>) -> Self {
         Options {
             names,
-            client_auth: None,
-            min_version: Version::default(),
+            policies: vec![Policy::default()],
             alpn: vec![Alpn::Http2, Alpn::Http11],
             tickets: 1,
             rotate: MAX_ROTATE,
         }
     }
+}
+
+/// What a host demands of its clients.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Whether and how clients show certificates.
+    pub client_auth: Option<ClientAuth>,
+    /// Oldest version spoken.
+    pub min_version: Version,
 }
 
 /// Longest life of a ticket key: rustls' own.
@@ -74,7 +80,8 @@ pub enum ServerError {
 /// What accepts connections: immutable, shared by all workers, replaced whole on reload.
 #[derive(Clone)]
 pub struct Listener {
-    pub(crate) config: Arc<ServerConfig>,
+    /// By policy.
+    configs: Vec<Arc<ServerConfig>>,
     /// Certificates by name.
     pub names: Arc<Names>,
 }
@@ -91,43 +98,49 @@ impl Listener {
     /// # Errors
     /// What cannot be used.
     pub fn new(options: &Options, tickets: &Tickets) -> Result<Self, ServerError> {
-        let builder =
-            ServerConfig::builder_with_provider(provider()).with_protocol_versions(options.min_version.and_newer())?;
-        let builder = match &options.client_auth {
-            None => builder.with_no_client_auth(),
-            Some(auth) => {
-                let fail = |error: &dyn fmt::Display| ServerError::ClientAuth(error.to_string());
-                let mut roots = RootCertStore::empty();
-                for authority in &auth.authorities {
-                    roots.add(authority.clone()).map_err(|error| fail(&error))?;
-                }
-                let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-                if !auth.revocations.is_empty() {
-                    verifier = verifier.with_crls(auth.revocations.iter().cloned()).allow_unknown_revocation_status();
-                }
-                if !auth.is_required {
-                    verifier = verifier.allow_unauthenticated();
-                }
-                builder.with_client_cert_verifier(verifier.build().map_err(|error| fail(&error))?)
-            }
-        };
-        let mut config = builder.with_cert_resolver(Arc::new(Resolver(options.names.clone())));
-        config.alpn_protocols = ids(&options.alpn);
-        // Sessions lie with the client, sealed: nothing is stored here for a client that never comes back.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = options.tickets;
-        if options.tickets > 0 {
-            config.ticketer = tickets.for_policy(options)?;
-        }
-        // Early data can be replayed (RFC 8446 section 8).
-        config.max_early_data_size = 0;
-        Ok(Listener { config: Arc::new(config), names: options.names.clone() })
+        let configs =
+            options.policies.iter().map(|policy| config(options, policy, tickets)).collect::<Result<_, _>>()?;
+        Ok(Listener { configs, names: options.names.clone() })
     }
 
-    /// Whether there is a certificate for a client that asks for this name, or for none.
-    pub(crate) fn knows(&self, name: Option<&str>) -> bool {
-        self.names.has_certificate_for(name)
+    /// What a client gets that asks for this name, or for none. `None`: there is no certificate for it.
+    pub(crate) fn config_for(&self, name: Option<&str>) -> Option<Arc<ServerConfig>> {
+        self.configs.get(self.names.policy_for(name)?).cloned()
     }
+}
+
+fn config(options: &Options, policy: &Policy, tickets: &Tickets) -> Result<Arc<ServerConfig>, ServerError> {
+    let builder =
+        ServerConfig::builder_with_provider(provider()).with_protocol_versions(policy.min_version.and_newer())?;
+    let builder = match &policy.client_auth {
+        None => builder.with_no_client_auth(),
+        Some(auth) => {
+            let fail = |error: &dyn fmt::Display| ServerError::ClientAuth(error.to_string());
+            let mut roots = RootCertStore::empty();
+            for authority in &auth.authorities {
+                roots.add(authority.clone()).map_err(|error| fail(&error))?;
+            }
+            let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+            if !auth.revocations.is_empty() {
+                verifier = verifier.with_crls(auth.revocations.iter().cloned()).allow_unknown_revocation_status();
+            }
+            if !auth.is_required {
+                verifier = verifier.allow_unauthenticated();
+            }
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| fail(&error))?)
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(Resolver(options.names.clone())));
+    config.alpn_protocols = ids(&options.alpn);
+    // Sessions lie with the client, sealed: nothing is stored here for a client that never comes back.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = options.tickets;
+    if options.tickets > 0 {
+        config.ticketer = tickets.for_policy(policy, options.rotate)?;
+    }
+    // Early data can be replayed (RFC 8446 section 8).
+    config.max_early_data_size = 0;
+    Ok(Arc::new(config))
 }
 
 /// Ticket keys of a process, which outlive reloads. There is one set for each client-authentication policy: if two policies shared one,
@@ -142,13 +155,13 @@ impl fmt::Debug for Tickets {
 }
 
 impl Tickets {
-    fn for_policy(&self, options: &Options) -> Result<Arc<dyn ProducesTickets>, rustls::Error> {
+    fn for_policy(&self, policy: &Policy, rotate: Duration) -> Result<Arc<dyn ProducesTickets>, rustls::Error> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let policy = fingerprint(options);
+        let policy = policy.fingerprint(rotate);
         if let Some(ticketer) = known.get(&policy) {
             return Ok(ticketer.clone());
         }
-        let lifetime = options.rotate.min(MAX_ROTATE).as_secs().max(1);
+        let lifetime = rotate.min(MAX_ROTATE).as_secs().max(1);
         let ticketer = TicketRotator::new(u32::try_from(lifetime).unwrap_or(u32::MAX), || {
             Ok(Box::new(Shared(Ticketer::new().map_err(|_| rustls::crypto::GetRandomFailed)?)))
         })?;
@@ -159,23 +172,55 @@ impl Tickets {
 
     /// Forgets the keys of policies that none of `listeners` has.
     pub fn retain<'a>(&self, listeners: impl IntoIterator<Item = &'a Options>) {
-        let used: Vec<_> = listeners.into_iter().map(fingerprint).collect();
+        let of = |options: &'a Options| options.policies.iter().map(|policy| policy.fingerprint(options.rotate));
+        let used: Vec<_> = listeners.into_iter().flat_map(of).collect();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|policy, _| used.contains(policy));
     }
 }
 
-/// What tells client-authentication policies apart.
-fn fingerprint(options: &Options) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    hash.update(options.rotate.as_nanos().to_be_bytes());
-    if let Some(auth) = &options.client_auth {
-        hash.update([1, u8::from(auth.is_required)]);
-        for part in auth.authorities.iter().map(|der| der.as_ref()).chain(auth.revocations.iter().map(AsRef::as_ref)) {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
+impl Policy {
+    /// What tells client-authentication policies apart.
+    fn fingerprint(&self, rotate: Duration) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(rotate.as_nanos().to_be_bytes());
+        self.hash_client_auth(&mut hash);
+        hash.finalize().into()
+    }
+
+    fn hash_client_auth(&self, hash: &mut Sha256) {
+        if let Some(auth) = &self.client_auth {
+            hash.update([1, u8::from(auth.is_required)]);
+            for list in [
+                &auth.authorities.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>(),
+                &auth.revocations.iter().map(AsRef::as_ref).collect(),
+            ] {
+                hash.update((list.len() as u64).to_be_bytes());
+                for part in list {
+                    hash.update((part.len() as u64).to_be_bytes());
+                    hash.update(part);
+                }
+            }
         }
     }
-    hash.finalize().into()
+}
+
+impl Options {
+    /// What tells listeners apart: the same for options that lead to the same handshakes.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        for policy in &self.policies {
+            hash.update([u8::from(policy.min_version == Version::Tls13), u8::from(policy.client_auth.is_some())]);
+            policy.hash_client_auth(&mut hash);
+        }
+        self.names.hash(&mut hash);
+        for alpn in &self.alpn {
+            hash.update(alpn.id());
+            hash.update([0]);
+        }
+        hash.update((self.tickets as u64).to_be_bytes());
+        hash.update(self.rotate.as_nanos().to_be_bytes());
+        hash.finalize().into()
+    }
 }
 
 /// One generation of ticket keys.

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rustls::pki_types::CertificateDer;
 use rustls::{Connection, HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -42,6 +43,8 @@ pub struct Session {
     pub is_resumed: bool,
     /// The peer's certificate, verified.
     pub peer: Option<Arc<Facts>>,
+    /// A client's certificate and those that lead to its authority, as it sent them.
+    pub client_chain: Vec<CertificateDer<'static>>,
 }
 
 /// A TLS connection over `S`. A read at its end is `Ok` only after the peer's `close_notify`; an end without one is
@@ -53,11 +56,13 @@ pub struct TlsStream<S> {
     io: S,
     tls: Connection,
     sent_close: bool,
+    /// Bytes of ciphertext that the stream beneath took.
+    sent: u64,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
     pub(crate) fn new(io: S, tls: Connection) -> Self {
-        TlsStream { io, tls, sent_close: false }
+        TlsStream { io, tls, sent_close: false, sent: 0 }
     }
 
     /// The stream beneath.
@@ -83,7 +88,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
             alpn: self.tls.alpn_protocol().and_then(Alpn::of_id),
             is_resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
             peer: peer.and_then(|der| Facts::of_der(der).ok()).map(Arc::new),
+            client_chain: match &self.tls {
+                Connection::Server(server) => server.peer_certificates().unwrap_or_default().to_vec(),
+                Connection::Client(_) => Vec::new(),
+            },
         }
+    }
+
+    /// Bytes of ciphertext that left so far: the only sign of progress while rustls holds what it took.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Hands ciphertext that waits to `write`, which writes to the stream beneath in a way of its own. Returns how much it took.
+    ///
+    /// # Errors
+    /// Those of `write`; none when nothing waits.
+    pub fn send_by(&mut self, write: impl FnMut(&S, &[u8]) -> io::Result<usize>) -> io::Result<usize> {
+        if !self.tls.wants_write() {
+            return Ok(0);
+        }
+        let count = self.tls.write_tls(&mut By { io: &self.io, write })?;
+        self.sent += count as u64;
+        Ok(count)
     }
 
     /// Drives the handshake to its end, the last flight included.
@@ -111,7 +138,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut Socket { io: &mut self.io, cx }) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(_) => {}
+                Ok(count) => self.sent += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -244,6 +271,22 @@ impl<S: AsyncWrite + Unpin> Write for Socket<'_, '_, S> {
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         ready_or_block(Pin::new(&mut *self.io).poll_write_vectored(self.cx, bufs))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A stream that is written to by a function.
+struct By<'a, S, W> {
+    io: &'a S,
+    write: W,
+}
+
+impl<S, W: FnMut(&S, &[u8]) -> io::Result<usize>> Write for By<'_, S, W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (self.write)(self.io, buf)
     }
 
     fn flush(&mut self) -> io::Result<()> {

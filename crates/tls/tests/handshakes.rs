@@ -7,7 +7,8 @@ use std::sync::Arc;
 use common::{Authority, block_on, entry, expired, listener, names, sockets, spiffe};
 use rustls::ClientConfig;
 use tls::client::{self, Roots, server_name};
-use tls::server::{ClientAuth, Listener, Options, Tickets};
+use tls::names::NameError;
+use tls::server::{ClientAuth, Listener, Options, Policy, Tickets};
 use tls::{Alpn, Failure, Names, Session, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -145,7 +146,7 @@ fn clients_show_certificates_where_they_must() {
     let clients = Authority::new();
     let auth = |is_required| ClientAuth { authorities: vec![clients.der()], revocations: vec![], is_required };
     let options = |is_required| Options {
-        client_auth: Some(auth(is_required)),
+        policies: vec![Policy { client_auth: Some(auth(is_required)), ..Policy::default() }],
         ..Options::new(names(vec![authority.certificate(&["a.test"])]))
     };
     let with = |certificate| client::config(&client::Options { certificate, ..trusting(&authority) }).unwrap();
@@ -177,7 +178,7 @@ fn sessions_resume_within_a_policy_and_never_across_policies() {
     let tickets = Tickets::default();
     let open = Options::new(table);
     let auth = ClientAuth { authorities: vec![clients.der()], revocations: vec![], is_required: true };
-    let guarded = Options { client_auth: Some(auth), ..open.clone() };
+    let guarded = Options { policies: vec![Policy { client_auth: Some(auth), ..Policy::default() }], ..open.clone() };
     for min_version in [Version::Tls12, Version::Tls13] {
         let config = client::config(&client::Options { min_version, ..trusting(&authority) }).unwrap();
         let first = Listener::new(&open, &tickets).unwrap();
@@ -198,6 +199,39 @@ fn sessions_resume_within_a_policy_and_never_across_policies() {
     tickets.retain([]);
     let (server, _) = block_on(meet(&Listener::new(&open, &tickets).unwrap(), &config, "a.test"));
     assert!(!server.unwrap().is_resumed, "keys of a policy that went are forgotten");
+}
+
+/// Two hosts of one listener, of which one demands certificates of its clients.
+#[test]
+fn each_host_has_its_policy() {
+    let authority = Authority::new();
+    let clients = Authority::new();
+    let auth = ClientAuth { authorities: vec![clients.der()], revocations: vec![], is_required: true };
+    let mut guarded = entry(authority.certificate(&["b.test"]));
+    guarded.policy = 1;
+    let table = Names::new(vec![entry(authority.certificate(&["a.test", "b.test"])), guarded.clone()]);
+    assert!(matches!(table, Err(NameError::Policies(name)) if name == "b.test"), "one name, two policies");
+    let mut open = entry(authority.certificate(&["a.test", "b.test"]));
+    open.names = vec!["a.test".to_owned()];
+    let table = Arc::new(Names::new(vec![open, guarded]).unwrap());
+    // The certificate that the client saw covers both.
+    assert!(table.may_carry(Some("a.test"), "a.test") && !table.may_carry(Some("a.test"), "b.test"));
+    let policies = vec![Policy::default(), Policy { client_auth: Some(auth), min_version: Version::Tls13 }];
+    let options = Options { policies, ..Options::new(table) };
+    let listener = listener(&options);
+    let known = clients.certificate(&["client.test"]);
+    let without = client::config(&trusting(&authority)).unwrap();
+    let with = client::config(&client::Options { certificate: Some(known.clone()), ..trusting(&authority) }).unwrap();
+    for _ in 0..2 {
+        let (server, _) = block_on(meet(&listener, &without, "a.test"));
+        assert_eq!(server.unwrap().peer, None);
+        let (server, _) = block_on(meet(&listener, &without, "b.test"));
+        assert_eq!(server.unwrap_err(), Failure::NoCertificate);
+        let (server, _) = block_on(meet(&listener, &with, "b.test"));
+        let server = server.unwrap();
+        assert_eq!(server.peer.unwrap().sha256, known.facts.sha256);
+        assert_eq!(server.client_chain.len(), 1);
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn line() -> Line<'static> {
     Line {
         time_ms: 1_735_689_599_123,
         client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77)),
+        protocol: "HTTP/1.1",
         method: b"POST",
         host: Some(b"api.example.com"),
         path: b"/infer/python",
@@ -61,9 +62,16 @@ fn line() -> Line<'static> {
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
         referer: None,
         error: None,
+        consumer: None,
         attempts: 1,
         fallback: false,
         cache: None,
+        auth: None,
+        would_refuse: None,
+        trace: None,
+        violations: b"",
+        ai: None,
+        tls: None,
     }
 }
 

@@ -64,54 +64,91 @@ reasons! {
     BodyTimeout: Client, 408, "body_timeout", "The request body took too long";
     /// The body is larger than the route takes.
     BodyTooLarge: Client, 413, "body_too_large", "The request body is too large";
+    /// The media type of the body is not described, or its coding cannot be checked.
+    UnsupportedMediaType: Client, 415, "unsupported_media_type", "The media type of the body is not accepted";
+    /// The request is not what the description of the API says.
+    InvalidRequest: Client, 400, "invalid_request", "The request does not match the description of the API";
     /// The request line is too long.
     RequestLineTooLong: Client, 414, "request_line_too_long", "The request line is too long";
     /// An `Expect` other than `100-continue`.
     ExpectationFailed: Client, 417, "expectation_failed", "The expectation cannot be met";
+    /// The host is not one that this connection's TLS handshake was made for.
+    Misdirected: Client, 421, "misdirected", "This connection may not carry requests for this host";
     /// A limit is counted by something that the request does not have, and says to refuse such requests.
     MissingKey: Client, 400, "missing_key", "The request lacks the key that it is limited by";
+    /// The request does not show who sends it, or what it shows does not hold; the log says why.
+    Unauthenticated: Client, 401, "unauthenticated", "The request needs valid credentials";
+    /// The sender is known and may not do this.
+    Forbidden: Client, 403, "forbidden", "The sender may not do this";
+    /// An authorizer does not let the request pass; the client gets its response.
+    AuthDenied: Client, 403, "auth_denied", "The authorizer does not allow this request";
+    /// The sender's address is not allowed.
+    IpDenied: Client, 403, "ip_denied", "Requests from this address are not allowed";
+    /// Credentials that occur twice, or have bytes that none has.
+    BadCredentials: Client, 400, "bad_credentials", "The credentials cannot be read";
     /// A limit refused it.
     RateLimited: Client, 429, "rate_limited", "Too many requests";
     /// The head has too many bytes or fields.
     HeadTooLarge: Client, 431, "head_too_large", "The request head is too large";
     /// The client closed or reset its connection before the answer was complete.
-    ClientGone: Client, 499, "client_gone", "The client went away";
+    ClientGone: Client, 499, "client_gone", "The client disconnected";
     /// A transfer coding that is not implemented.
     UnknownCoding: Client, 501, "unknown_coding", "The transfer coding is not implemented";
     /// A version other than HTTP/1.0 and HTTP/1.1.
     UnsupportedVersion: Client, 505, "unsupported_version", "The HTTP version is not supported";
 
+    /// A request of an AI API that cannot be read, or not be served as it is.
+    AiRequest: Client, 400, "ai_request", "The request of the AI API cannot be served";
+    /// No model of the route has the name that is asked for.
+    ModelNotFound: Client, 404, "model_not_found", "There is no such model";
+
+    /// No provider of the model gave a usable response.
+    AiUpstream: Upstream, 502, "ai_upstream", "No provider of the model gave a usable response";
+    /// No provider of the model gave content in time.
+    AiTimeout: Upstream, 504, "ai_timeout", "No provider of the model responded in time";
+    /// The providers of the model, or the keys for them, take no more requests for now.
+    AiLimited: Upstream, 429, "ai_limited", "The providers of the model take no more requests for now";
+    /// The provider's response broke off after content was sent; the client got an error event.
+    AiCut: Upstream, 502, "ai_cut", "The provider's response broke off";
     /// No connection could be made.
     ConnectFailed: Upstream, 502, "connect_failed", "The upstream cannot be reached";
     /// The TLS handshake failed; the detail says how.
     UpstreamTls: Upstream, 502, "upstream_tls", "The upstream's TLS handshake failed";
     /// Making a connection took too long.
-    ConnectTimeout: Upstream, 504, "connect_timeout", "The upstream cannot be reached in time";
+    ConnectTimeout: Upstream, 504, "connect_timeout", "Connecting to the upstream timed out";
     /// One attempt took too long (`timeouts.try`).
-    TryTimeout: Upstream, 504, "try_timeout", "The upstream did not answer in time";
+    TryTimeout: Upstream, 504, "try_timeout", "The upstream did not respond within the timeout";
     /// No first byte in time.
-    FirstByteTimeout: Upstream, 504, "first_byte_timeout", "The upstream did not answer in time";
+    FirstByteTimeout: Upstream, 504, "first_byte_timeout", "The upstream did not respond within the timeout";
     /// The connection broke before the first byte of a reply.
-    UpstreamReset: Upstream, 502, "upstream_reset", "The upstream closed the connection without an answer";
+    UpstreamReset: Upstream, 502, "upstream_reset", "The upstream closed the connection without a response";
     /// The reply breaks a rule of RFC 9112.
-    BadResponse: Upstream, 502, "bad_response", "The upstream's answer cannot be understood";
+    BadResponse: Upstream, 502, "bad_response", "The upstream's response is invalid";
     /// The reply's body broke off; the client's connection is aborted too.
-    BodyTruncated: Upstream, 502, "body_truncated", "The upstream's answer broke off";
+    BodyTruncated: Upstream, 502, "body_truncated", "The upstream's response was cut short";
     /// The reply's body stalled.
-    IdleTimeout: Upstream, 504, "idle_timeout", "The upstream's answer stalled";
+    IdleTimeout: Upstream, 504, "idle_timeout", "The upstream's response stalled";
     /// The client wants an answer from the cache or none (RFC 9111 section 5.2.1.7).
-    NotCached: Client, 504, "not_cached", "The cache has no answer to this request";
+    NotCached: Client, 504, "not_cached", "The cache has no response to this request";
     /// The whole exchange took too long.
     TotalTimeout: Upstream, 504, "total_timeout", "The exchange took too long";
     /// Every target is unhealthy, ejected or behind an open breaker.
     Unavailable: Upstream, 503, "unavailable", "No upstream target is available";
     /// Every target is at its limit of requests in flight and the queue is full or absent.
     QueueFull: Upstream, 503, "queue_full", "The upstream is at its limit";
+    /// The request waited for others' fetches of the same response, and the upstream responded to two of them with an error.
+    SharedFetchFailed: Upstream, 503, "shared_fetch_failed", "The upstream responded with an error to the requests before this one";
     /// Waited in the queue for too long.
     QueueTimeout: Upstream, 503, "queue_timeout", "The upstream is at its limit";
 
     /// The store of a limit failed and the limit says `closed`.
     LimitStore: Gateway, 503, "limit_store", "The rate limit cannot be checked";
+    /// An authorizer with `mode: nginx` responded with a status that is no verdict.
+    AuthorizerFailed: Gateway, 500, "authorizer_failed", "The authorizer failed";
+    /// Whether the credentials hold cannot be decided now.
+    AuthUnavailable: Gateway, 503, "auth_unavailable", "The credentials cannot be checked";
+    /// Request bodies of AI traffic take up all the memory that they may.
+    AiHeld: Gateway, 503, "ai_held", "The gateway holds too many request bodies";
     /// More connections than `max_connections`.
     TooManyConnections: Gateway, 503, "too_many_connections", "The gateway has too many connections";
     /// No file descriptor, memory or port is left.
@@ -132,9 +169,13 @@ impl Reason {
             self,
             Reason::RateLimited
                 | Reason::Unavailable
+                | Reason::SharedFetchFailed
                 | Reason::QueueFull
                 | Reason::QueueTimeout
                 | Reason::LimitStore
+                | Reason::AuthUnavailable
+                | Reason::AiHeld
+                | Reason::AiLimited
                 | Reason::TooManyConnections
                 | Reason::Resources
         )

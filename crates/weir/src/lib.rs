@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod config;
 pub mod demo;
+pub mod downstream;
 pub mod error;
 pub mod exchange;
 pub mod observe;

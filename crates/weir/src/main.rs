@@ -5,7 +5,7 @@ mod cli;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use weir::server::{self, ServeError, Source};
+use weir::server::{self, Options, ServeError, Source};
 
 fn main() -> ExitCode {
     match cli::parse() {
@@ -15,9 +15,9 @@ fn main() -> ExitCode {
 }
 
 /// Runs the gateway, configured by a file or by the environment alone.
-fn serve(config: Option<PathBuf>) -> ExitCode {
+fn serve(config: Option<PathBuf>, options: Options) -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    match server::serve(config.map_or(Source::Environment, Source::File)) {
+    match server::serve(config.map_or(Source::Environment, Source::File), options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             match &error {

@@ -5,9 +5,10 @@
 use crate::admin::{Cachez, write_cachez};
 use crate::config::{Action, Builtin, RouteId};
 use crate::error::{Error, Reason};
-use crate::exchange::downstream::{ClientIo, Downstream};
-use crate::exchange::{Exchange, Next, cached, proxy, reply};
+use crate::exchange::downstream::Downstream;
+use crate::exchange::{Exchange, Next, ai, cached, contract, proxy, reply};
 use crate::policy::cors;
+use crate::policy::limit::Stage;
 use crate::route::path::Target;
 use crate::route::rewrite::location as location_of;
 use crate::route::{Found, Lookup};
@@ -17,7 +18,7 @@ use crate::server::worker::{Scratch, Worker};
 const METHODS: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
 
 /// Serves the request whose head is in `scratch`, and says what becomes of the connection.
-pub async fn run<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, scratch: &mut Scratch) -> Next {
+pub async fn run(worker: &Worker, down: &mut Downstream, scratch: &mut Scratch) -> Next {
     let mut x = Exchange::begin(worker, down, scratch);
     if let Err(error) = steps(&mut x).await {
         x.fail(error).await;
@@ -25,19 +26,28 @@ pub async fn run<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, scratch
     x.finish()
 }
 
-async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
+async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
     // Who asks decides who is limited, and what is logged even if all else fails.
     x.identify_client();
+    x.begin_trace();
+    // Also on what is refused: whoever reports an error can name the request.
+    x.begin_answer_lines();
+    // Before anything is said about what is behind a host: its clients may have to show a certificate.
+    x.check_host()?;
     // About the gateway itself, not about a resource (RFC 9110 section 9.3.7): no route can match it.
     if x.is_about_the_gateway() {
         let snapshot = x.snapshot.clone();
-        return match x.check_limits(&snapshot).await? {
+        return match x.check_limits(&snapshot, Stage::All).await? {
             Some(refusal) => x.refuse(&refusal).await,
             None => x.answer(&reply::Prepared::new(204, None, METHODS, b"")).await,
         };
     }
     // One form of the path: routes, limits, cache and upstream must all see the same (rule 23 of the safety rules).
     x.normalise_path()?;
+    // A listener that only redirects knows no routes.
+    if let Some(hosts) = x.down.origin.redirects() {
+        return x.redirect_to_https(&hosts).await;
+    }
 
     // The route says which policies apply, so it comes before all of them. A preflight belongs to the route that it asks about
     // and ends here: browsers send it without credentials, so it must not reach authentication.
@@ -49,14 +59,32 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
     // Before anything is spent on the request. A request without a route is limited by the gateway's own limits, so that guessing
     // paths is no way around them.
     let snapshot = x.snapshot.clone();
-    if let Some(refusal) = x.check_limits(&snapshot).await? {
+    x.check_address(&snapshot)?;
+    let demanded = x.demanded(&snapshot);
+    let stage = if demanded.is_open() { Stage::All } else { Stage::Early };
+    if let Some(refusal) = x.check_limits(&snapshot, stage).await? {
         return x.refuse(&refusal).await;
     }
+    // Before it is said whether there is such a route: paths cannot be mapped by who is not known.
+    if !demanded.is_open() {
+        let known = x.authenticate(&snapshot, demanded).await;
+        // Limits by identity, and those in a shared store: all of them in one call. Failed attempts count too.
+        let stage = if known.is_ok() { Stage::Late } else { Stage::Refused };
+        if let Some(refusal) = x.check_limits(&snapshot, stage).await? {
+            return x.refuse(&refusal).await;
+        }
+        known?;
+    }
     let route = found?;
+    x.check_trace(route)?;
 
     // What can be refused without reading the body is refused before anything is spent on it.
     x.check_expectation()?;
     x.check_body_length()?;
+    // Behind the limits: a request that is refused here has cost more than most. Boxed, so that routes without a description pay nothing.
+    if let Some(rules) = &snapshot.config().routes[route.0].contract {
+        Box::pin(contract::check(x, &snapshot, route, rules)).await?;
+    }
 
     match &snapshot.config().routes[route.0].action {
         // Behind the limits, which count every request; before the upstream, which a stored answer spares.
@@ -64,6 +92,8 @@ async fn steps<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
             Some(cache) => cached::run(x, &snapshot, route, action, cache).await,
             None => proxy::run(x, &snapshot, route, action).await,
         },
+        // Boxed, so that only calls of models carry its state.
+        Action::Ai(action) => Box::pin(ai::run(x, &snapshot, route, action)).await,
         Action::Respond(_) => respond(x, route).await,
         Action::Redirect(redirect) => {
             let mut location = Vec::new();
@@ -94,7 +124,7 @@ fn cachez(counts: &Cachez) -> Vec<u8> {
     document
 }
 
-fn find_route<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<Found, Reason> {
+fn find_route(x: &mut Exchange<'_>) -> Result<Found, Reason> {
     let buf = x.down.buffer.whole();
     let head = &x.scratch.request;
     let host = head.authority.map_or(&b""[..], |authority| authority.of_buf(buf));
@@ -123,17 +153,18 @@ fn find_route<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<Found, Reason> {
     }
 }
 
-async fn answer_preflight<C: ClientIo>(x: &mut Exchange<'_, C>, route: RouteId) -> Result<(), Error> {
+async fn answer_preflight(x: &mut Exchange<'_>, route: RouteId) -> Result<(), Error> {
     let snapshot = x.snapshot.clone();
     let fields = match &snapshot.config().routes[route.0].cors {
         Some(cors) => cors::preflight_fields(cors, &x.scratch.request, x.down.buffer.whole()),
         None => Vec::new(),
     };
-    x.scratch.answer_lines.clear();
+    // A preflight has nothing of what the responses of its route have, but for the id.
+    x.begin_answer_lines();
     x.answer(&reply::Prepared::new(204, None, &fields, b"")).await
 }
 
-async fn respond<C: ClientIo>(x: &mut Exchange<'_, C>, route: RouteId) -> Result<(), Error> {
+async fn respond(x: &mut Exchange<'_>, route: RouteId) -> Result<(), Error> {
     let snapshot = x.snapshot.clone();
     match &snapshot.routes[route.0].prepared {
         Some(prepared) => x.answer(prepared).await,

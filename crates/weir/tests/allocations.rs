@@ -99,7 +99,9 @@ fn no_proxied_refused_or_cached_request_allocates_in_steady_state() {
         "listen: [127.0.0.1:{port}]\nworkers: 1\nupstreams: {{u: {{targets: [http://{upstream}]}}}}\n{LIMITS}caches: {{kept: {{mode: ttl, query: sorted, partition_by: ['header:User-Agent']}}, around: {{mode: ttl}}}}\ndefaults: {{limits: [client, agent, flight]}}\nroutes:\n  - {{match: {{path: /*}}, upstream: u}}\n  - {{match: {{path: /refused}}, upstream: u, limits: [once]}}\n  - {{match: {{path: /kept}}, upstream: u, cache: kept}}\n  - {{match: {{path: /around}}, upstream: u, cache: around}}\n"
     );
     std::fs::write(&path, yaml).unwrap();
-    std::thread::spawn(move || weir::server::serve(weir::server::Source::File(path)).unwrap());
+    std::thread::spawn(move || {
+        weir::server::serve(weir::server::Source::File(path), weir::server::Options::default()).unwrap();
+    });
 
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     let mut stream = loop {

@@ -244,3 +244,17 @@ fn a_reader_that_goes_away_is_no_failure() {
     let status = Command::new("bash").args(["-c", &script]).status().unwrap();
     assert_eq!(status.code(), Some(0));
 }
+
+#[test]
+fn probe_tells_a_good_status_from_all_else() {
+    let server = testkit::Upstream::start(testkit::answer::ok("fine"));
+    let port = server.address().to_string().rsplit(':').next().unwrap().to_owned();
+    let probe = |arguments: &[&str]| weir(&[("HEALTH_PORT", &port)], &[&["probe"], arguments].concat());
+    assert_eq!(code(&probe(&[])), 0);
+    assert_eq!(code(&probe(&[&format!("http://127.0.0.1:{port}/any")])), 0);
+    server.set_answer(testkit::answer::status(503));
+    assert_eq!((code(&probe(&[])), stderr(&probe(&[])).contains("status 503")), (1, true));
+    server.stop();
+    assert_eq!(code(&probe(&["--timeout", "1"])), 1);
+    assert!(stderr(&probe(&["https://127.0.0.1/"])).contains("invalid URL"));
+}

@@ -292,3 +292,76 @@ fn a_port_that_is_taken_by_another_program_is_refused_too() {
     let config = yaml("", "x").replace("127.0.0.1:0", &taken.local_addr().unwrap().to_string());
     assert_eq!(Weir::builder(program()).config(config).run().code, Some(69));
 }
+
+#[test]
+fn a_standard_output_that_cannot_be_written_ends_nothing() {
+    let port = testkit::ports::Port::free().hand_over();
+    let weir = Weir::builder("/bin/sh");
+    let path = weir.dir().join("weir.yaml");
+    let text = format!(
+        "listen: [127.0.0.1:{port}]\nadmin: 127.0.0.1:0\nroutes: [{{match: {{path: /*}}, respond: {{body: one}}}}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let command = format!("exec {} --config {} >/dev/full", program(), path.display());
+    let running = testkit::Process::builder("/bin/sh").args(["-c", &command]).start();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    testkit::wait::until(DEADLINE, "the listener", || {
+        assert_eq!(running.exit_status(), None, "{}", running.stderr());
+        testkit::RawClient::try_connect(address, None).is_ok()
+    });
+    assert_eq!(testkit::RawClient::connect(address).get("/").text(), "one");
+    assert_eq!(running.stop(DEADLINE).code(), Some(0), "{}", running.stderr());
+}
+
+/// Waits until the process announces a listener after `mark`; returns its address.
+fn announced(weir: &Weir, mark: testkit::Mark) -> std::net::SocketAddr {
+    weir.wait_for_line_after(mark, "the listener", DEADLINE, |line| {
+        line.strip_prefix("listening on http://")?.parse().ok()
+    })
+}
+
+#[test]
+fn a_reload_opens_new_listeners_and_closes_removed_ones() {
+    let text = |listen: &str, body: &str| yaml("workers: 2", body).replace("127.0.0.1:0", listen);
+    let weir = Weir::builder(program()).config(text("127.0.0.1:0", "one")).start();
+    let first = weir.addr();
+    let mut old = weir.connect();
+    assert_eq!(old.get("/").text(), "one");
+
+    let mark = weir.mark();
+    weir.rewrite_config(&text("127.0.0.1:0, 127.0.0.2:0", "two"));
+    weir.signal(Signal::HUP);
+    let second = announced(&weir, mark);
+    for _ in 0..20 {
+        assert_eq!(
+            testkit::RawClient::connect(second).get("/").text(),
+            "two",
+            "a new listener has the new configuration"
+        );
+        assert_eq!(testkit::RawClient::connect(first).get("/").text(), "two");
+    }
+
+    // One of two cannot be opened: nothing changes, the routes neither.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mark = weir.mark();
+    let wanted = format!("127.0.0.3:0, {}", taken.local_addr().unwrap());
+    weir.rewrite_config(&text(&wanted, "three"));
+    weir.signal(Signal::HUP);
+    weir.wait_for_line_after(mark, "the refusal", DEADLINE, |line| {
+        line.contains("another process listens").then_some(())
+    });
+    assert!(!weir.lines_after(mark).iter().any(|line| line.starts_with("listening on")));
+    assert_eq!(testkit::RawClient::connect(first).get("/").text(), "two");
+
+    // Connections that wait in the queues of the removed listener are served, those that are open get one more response.
+    let mut idle: Vec<_> = (0..20).map(|_| testkit::RawClient::connect(first)).collect();
+    weir.rewrite_config(&text("127.0.0.2:0", "four"));
+    weir.signal(Signal::HUP);
+    wait::until(DEADLINE, "the listener to close", || testkit::RawClient::try_connect(first, None).is_err());
+    for client in idle.iter_mut().chain([&mut old]) {
+        let response = client.get("/");
+        assert_eq!((response.text(), response.field("connection")), ("four", Some("close")));
+    }
+    let response = testkit::RawClient::connect(second).get("/");
+    assert_eq!((response.text(), response.field("connection")), ("four", None));
+}

@@ -414,7 +414,7 @@ fn an_operator_asks_about_a_key_and_resets_it() {
     for (wrong, why) in [
         ("/limits?key=x&limit=ip", "client address"),
         ("/limits?limit=nobody", "no limit `nobody`"),
-        ("/limits?kee=1", "means nothing here"),
+        ("/limits?kee=1", "not a parameter of this page"),
         ("/limits?limit=key&key=1", "`key` 2 times"),
     ] {
         let reply = weir.admin_get(wrong);

@@ -47,6 +47,10 @@ fn metrics_tell_what_was_served_by_whom_and_what_was_not() {
     assert_eq!(client.get("/l").status(), 200);
     assert_eq!(client.get("/b").status(), 502);
     assert_eq!(client.get("/nothing").status(), 404);
+    // A request is counted when its response was written, so the last one may not be yet.
+    wait::until(DEADLINE, "all requests are counted", || {
+        sample(weir.admin_get("/metrics").text(), r#"worker_requests_total{worker="0"}"#) == Some(8.0)
+    });
     let metrics = weir.admin_get("/metrics").text().to_owned();
     let target = upstream.address();
     for (name, value) in [

@@ -71,6 +71,7 @@ fn requests_after_the_first_allocate_nothing() {
                 writer.line(&Line {
                     time_ms: 1_735_689_599_123 + n,
                     client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    protocol: "HTTP/1.1",
                     method: b"POST",
                     host: Some(b"api.example.com"),
                     path: "/infer/\"\u{1f30a}\"".as_bytes(),
@@ -87,9 +88,16 @@ fn requests_after_the_first_allocate_nothing() {
                     user_agent: Some(b"test"),
                     referer: None,
                     error: (status == 502).then(|| Reason::UpstreamReset.into()),
+                    consumer: Some("shop"),
                     attempts: 1,
                     fallback: false,
                     cache: None,
+                    auth: None,
+                    would_refuse: None,
+                    trace: None,
+                    violations: b"",
+                    ai: None,
+                    tls: None,
                 });
             }
             shard.connection_closed();

@@ -132,3 +132,71 @@ fn listeners_close_when_the_delay_is_over() {
     assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
     assert!(testkit::RawClient::try_connect(weir.addr(), None).is_err());
 }
+
+/// Two processes with one configuration: the running one, and another that begins to take over.
+struct Pair {
+    directory: tempfile::TempDir,
+    running: Weir,
+    text: String,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("takeover.sock");
+        let running = Weir::builder(program()).config(config(&socket, "workers: 2", "one")).start();
+        Pair { text: config(&socket, "workers: 2", "two"), directory, running }
+    }
+
+    /// Another process, which need not come to serve.
+    fn next(&self) -> (tempfile::TempDir, testkit::Process) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("weir.yaml");
+        std::fs::write(&path, &self.text).unwrap();
+        (directory, testkit::Process::builder(program()).arg("--config").arg(&path).start())
+    }
+}
+
+#[test]
+fn a_stalled_predecessor_goes_on_and_its_successor_ends_with_75() {
+    let pair = Pair::start();
+    let mut client = pair.running.connect();
+    assert_eq!(client.get("/").text(), "one");
+    pair.running.pause();
+    let (_directory, next) = pair.next();
+    assert_eq!(next.wait_for_exit(DEADLINE).code(), Some(75), "{}", next.stderr());
+    assert!(next.stderr().contains("cannot take over from the process at"), "{}", next.stderr());
+    assert!(!next.stdout().contains("listening"), "{}", next.stdout());
+    pair.running.resume();
+    assert_eq!(client.get("/").text(), "one", "on the connection from before");
+    for _ in 0..20 {
+        assert_eq!(pair.running.get("/").text(), "one");
+    }
+    // The next one that comes takes over.
+    let next = Weir::builder(program()).config(&pair.text).start();
+    assert_eq!(pair.running.wait_for_exit(DEADLINE).code(), Some(0));
+    assert_eq!(next.get("/").text(), "two");
+}
+
+#[test]
+fn a_stalled_successor_ends_with_75_and_its_predecessor_goes_on() {
+    let pair = Pair::start();
+    // A successor that has the sockets and stalls.
+    let mut silent = UnixStream::connect(pair.directory.path().join("takeover.sock")).unwrap();
+    silent.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut lines = String::new();
+    while !lines.ends_with("end\n") {
+        let mut byte = [0];
+        silent.read_exact(&mut byte).unwrap();
+        lines.push(char::from(byte[0]));
+    }
+    pair.running.wait_for_line("the end of the attempt", |line| line.contains("begun and not finished").then_some(()));
+    let mut said = String::new();
+    silent.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "withdrawn\n");
+    assert_eq!(pair.running.get("/").text(), "one");
+    // The next one that comes takes over.
+    let next = Weir::builder(program()).config(&pair.text).start();
+    assert_eq!(pair.running.wait_for_exit(DEADLINE).code(), Some(0));
+    assert_eq!(next.get("/").text(), "two");
+}

@@ -13,7 +13,7 @@ use tls::{Certificate, Failure, Names};
 /// A TLS listener that shows a certificate to everybody.
 fn listener(certificates: &Certificates, edit: impl FnOnce(&mut Options)) -> Listener {
     let certificate = Certificate::load(&certificates.certificate(), &certificates.key()).unwrap();
-    let entry = Entry { certificate, names: Vec::new(), is_default: true };
+    let entry = Entry { certificate, names: Vec::new(), is_default: true, policy: 0 };
     let mut options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
     edit(&mut options);
     Listener::new(&options, &Tickets::default()).unwrap()
@@ -110,8 +110,10 @@ fn the_gateway_shows_its_certificate_and_a_reload_changes_identity_at_once() {
     let mut authorities = read_certificates(&clients.authority()).unwrap();
     authorities.extend(read_certificates(&others.authority()).unwrap());
     let auth = ClientAuth { authorities, revocations: Vec::new(), is_required: true };
-    let relay =
-        TlsRelay::terminate(listener(&servers, |options| options.client_auth = Some(auth)), upstream.socket_addr());
+    let relay = TlsRelay::terminate(
+        listener(&servers, |options| options.policies[0].client_auth = Some(auth)),
+        upstream.socket_addr(),
+    );
     let tls = |shown: Option<&Certificates>| {
         let shown = shown.map_or_else(String::new, |shown| {
             let (cert, key) = (shown.certificate(), shown.key());

@@ -30,11 +30,18 @@ fn one_server(node: Node<'_>, report: &mut Report) -> Option<Server> {
         return None;
     };
     let variables = node.given("variables");
+    let mut replaced = Vec::new();
     let (url, open) = build::substitute(url, |name| {
         let variable = variables?.get(name)?;
         let default = variable.given("default").or_else(|| variable.given("enum").and_then(|e| e.items().next()));
-        default.and_then(Node::text).map(str::to_owned)
+        let value = default.and_then(Node::text).map(str::to_owned)?;
+        replaced.push(format!("'{name}' by '{}'", crate::tree::parse::short(&value)));
+        Some(value)
     });
+    if !replaced.is_empty() {
+        let text = format!("variables of the server's URL are replaced by their defaults: {}", replaced.join(", "));
+        report.warn(node.diagnostic(Code::Assumed, text));
+    }
     for name in open {
         let text = format!("the variable '{name}' of the server's URL has no default; it stays as it is written");
         report.warn(node.diagnostic(Code::Assumed, text));
@@ -164,6 +171,7 @@ fn parameter<'a>(
         );
         builder.report.warn(node.diagnostic(Code::Assumed, text));
     }
+    read.multi_segment = place == "path" && node.get("x-multi-segment").and_then(Node::bool) == Some(true);
     if read.kind == Type::Array {
         read.list = Some(list_format(node, place, name, builder.report));
     } else if read.kind == Type::Object {

@@ -68,6 +68,9 @@ fn parameter(place: &'static str, name: &str, parameter: &Parameter) -> Out {
         out.push(("required", true.into()));
     }
     out.extend(list_style(parameter.list, matches!(place, "query" | "cookie")));
+    if parameter.multi_segment {
+        out.push(("x-multi-segment", true.into()));
+    }
     out.push(("schema", map(schema_keywords(parameter))));
     out.extend(parameter.example.as_ref().map(|e| ("example", example(e))));
     map(out)

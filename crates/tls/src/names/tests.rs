@@ -6,7 +6,7 @@ fn certificate(names: &[&str]) -> Certificate {
 }
 
 fn entry(names: &[&str], is_default: bool) -> Entry {
-    Entry { certificate: certificate(names), names: Vec::new(), is_default }
+    Entry { certificate: certificate(names), names: Vec::new(), is_default, policy: 0 }
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn an_exact_name_comes_before_a_wildcard_and_both_before_the_default() {
 fn names_that_no_client_would_accept_are_refused() {
     let with = |of: &[&str], names: &[&str]| {
         let names = names.iter().map(|&name| name.to_owned()).collect();
-        Names::new(vec![Entry { certificate: certificate(of), names, is_default: false }]).map(|_| ())
+        Names::new(vec![Entry { certificate: certificate(of), names, is_default: false, policy: 0 }]).map(|_| ())
     };
     assert_eq!(with(&["a.test", "*.b.test"], &["a.test", "x.b.test", "*.b.test"]), Ok(()));
     for name in ["", "*", "a..test", "-a.test", "1.2.3.4", "a.*.test", "*.*.test"] {
@@ -53,7 +53,7 @@ fn a_connection_carries_requests_for_what_its_certificate_covers() {
         (Some("a.test"), "d.test", false),
         (Some("d.test"), "a.test", false),
         (Some("unknown.test"), "e.test", true),
-        (Some("unknown.test"), "unknown.test", true),
+        (Some("unknown.test"), "unknown.test", false),
         (Some("unknown.test"), "a.test", false),
         (None, "e.test", true),
         (None, "127.0.0.1", true),

@@ -96,7 +96,7 @@ pub fn spiffe(params: &mut CertificateParams) {
 }
 
 pub fn entry(certificate: Certificate) -> Entry {
-    Entry { certificate, names: Vec::new(), is_default: false }
+    Entry { certificate, names: Vec::new(), is_default: false, policy: 0 }
 }
 
 pub fn names(certificates: Vec<Certificate>) -> Arc<Names> {

@@ -1,5 +1,7 @@
 //! What the targets do with their bytes, and what must hold whatever they are.
 
+pub mod exchange;
+
 use std::time::Duration;
 
 use h1::Method;
@@ -126,15 +128,19 @@ pub fn heads(bytes: &[u8]) {
 
 /// A value of the level in Redis: what is read is what would be written.
 pub fn wire(bytes: &[u8]) {
-    let mut value = vec![1];
+    const DIGEST: [u8; 32] = *b"0123456789abcdef0123456789abcdef";
+    // What any reader checks first, so that the rest is reached: version, kind, two times, the digest of the key.
+    let mut value = vec![2];
     value.extend_from_slice(&bytes[..bytes.len().min(1)]);
-    value.extend_from_slice(&[0, 0, 0, 3, b'k', b'e', b'y']);
+    value.extend_from_slice(&[0; 16]);
+    value.extend_from_slice(&DIGEST);
     value.extend_from_slice(bytes.get(1..).unwrap_or_default());
-    if let Some(Stored::Answer(entry)) = wire::read(value, b"key", &Edits::default(), &["cache-tag".into()]) {
+    let tags = ["cache-tag".into()];
+    if let Some(Stored::Answer(entry)) = wire::read(value, b"key", &DIGEST, &Edits::default(), &tags) {
         let mut out = Vec::new();
         head::write_fields(entry.head.lines(), Delivery::NotModified, 0, &mut out);
-        let again = wire::answer(&entry);
-        assert!(matches!(wire::read(again, b"key", &Edits::default(), &[]), Some(Stored::Answer(_))));
+        let again = wire::answer(&DIGEST, &entry);
+        assert!(matches!(wire::read(again, b"key", &DIGEST, &Edits::default(), &[]), Some(Stored::Answer(_))));
     }
 }
 
@@ -152,7 +158,9 @@ fn policy(selector: u8) -> Policy {
         max_body_bytes: 1 << 20,
         query: CacheQuery::Sorted,
         partition_by: vec!["x-tenant".into()],
+        by_consumer: false,
         post_json: true,
+        strips_set_cookie: selector & 4 == 4,
         stale_if_error: Some(Duration::from_secs(60)),
         stale_while_revalidate: Some(Duration::from_secs(30)),
         tags: Vec::new(),

@@ -39,7 +39,7 @@ fn refusal(request: &Request, local: Option<SocketAddr>) -> Option<(StatusCode, 
         if !host.is_some_and(|host| is_ours(&host, local)) {
             return Some((
                 StatusCode::MISDIRECTED_REQUEST,
-                "This listener answers to an IP address or localhost, not to that name (a protection against DNS rebinding).",
+                "This listener accepts an IP address or localhost as Host, not this name (a protection against DNS rebinding).",
             ));
         }
     }
@@ -49,7 +49,7 @@ fn refusal(request: &Request, local: Option<SocketAddr>) -> Option<(StatusCode, 
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     (changes && is_cross_site(request.headers())).then_some((
         StatusCode::FORBIDDEN,
-        "A page of another site asked for this; only this site or a program that is no browser may.",
+        "The request came from a page of another site. Only this site and programs other than browsers may send it.",
     ))
 }
 

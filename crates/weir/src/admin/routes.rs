@@ -18,12 +18,13 @@ pub(super) type Shared = State<Arc<dyn Control>>;
 const INDEX: &str = "\
 weir, admin listener
 
-GET  /metrics    counts for Prometheus; OpenMetrics when Accept asks for it
+GET  /metrics    counts for Prometheus; OpenMetrics when Accept names it
 GET  /upstreams  state of every target, as JSON
 GET  /routes     routes in the order of the file, as JSON
 GET  /config     the configuration in force, as YAML, secrets blanked
 GET  /limits     rate limits; with ?key=VALUE (and &limit=NAME) what that key has left. DELETE forgets what it was charged
 GET  /healthz    whether this process takes requests, and the health of its targets
+GET  /readyz     200 while load balancers should send requests here, 503 once this process was told to end
 GET  /cachez     counts of the cache
 POST /cache/purge  take answers out of the caches, by url, prefix, tag or all, as a JSON body says
 POST /reload     read the configuration again; the one in force stays when it is wrong
@@ -38,6 +39,7 @@ pub(super) fn router(control: Arc<dyn Control>) -> Router {
         .route("/config", get(config))
         .route("/limits", get(limits).delete(reset_limits))
         .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
         .route("/cachez", get(cachez))
         .route("/cache/purge", post(purge::purge))
         .route("/reload", post(reload))
@@ -109,6 +111,13 @@ async fn healthz(State(control): Shared) -> Response {
     let mut body = Vec::with_capacity(256);
     write_healthz(&mut body, ok, control.metrics().uptime_ms(), &control.upstreams(), control.redis().as_deref());
     json(if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body)
+}
+
+async fn readyz(State(control): Shared) -> Response {
+    match control.is_ready() {
+        true => json(StatusCode::OK, r#"{"ready":true}"#),
+        false => json(StatusCode::SERVICE_UNAVAILABLE, r#"{"ready":false}"#),
+    }
 }
 
 async fn cachez(State(control): Shared) -> Response {

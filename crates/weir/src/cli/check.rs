@@ -1,10 +1,12 @@
 //! `weir check`
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use weir::config::{LoadError, Loaded, load_environment, load_file, process_environment};
+use weir::config::{Config, LoadError, Loaded, load_environment, load_file, process_environment};
 
 use super::{print, refuse};
 
@@ -23,6 +25,7 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(self) -> ExitCode {
+        let (start, resident) = (Instant::now(), resident_kib());
         let loaded = match &self.file {
             Some(file) => load_file(file, &process_environment),
             None => load_environment(&process_environment).map_err(LoadError::Invalid),
@@ -32,7 +35,10 @@ impl Check {
             Err(error) => return refuse(&error),
         };
         match (self.print, self.show_secrets) {
-            (false, _) => print(&summary(self.file, &loaded)),
+            (false, _) => {
+                let cost = Cost { took: start.elapsed(), kib: resident_kib().saturating_sub(resident) };
+                print(&(summary(self.file, &loaded) + &apis(&loaded.config, &cost)))
+            }
             (true, false) => print(&loaded.file.to_yaml_without_secrets()),
             (true, true) => print(&loaded.file.to_yaml()),
         }
@@ -50,4 +56,54 @@ fn summary(file: Option<PathBuf>, loaded: &Loaded) -> String {
         count(config.upstreams.len(), "upstream"),
         count(targets, "target"),
     )
+}
+
+/// What loading took.
+struct Cost {
+    took: Duration,
+    kib: u64,
+}
+
+/// Routes and notes that are shown of one API.
+const SHOWN: usize = 20;
+
+/// What descriptions made, what is not checked of it, and which routes no longer stream.
+fn apis(config: &Config, cost: &Cost) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    for api in &config.apis {
+        let _ = writeln!(text, "api {}: {} operations of {}", api.name, api.operations, api.spec.display());
+        let routes = config.routes.iter().filter(|route| {
+            let rules = route.contract.as_ref();
+            rules.is_some_and(|rules| rules.api == api.name && rules.contract.checks_bodies())
+        });
+        let held: Vec<&str> = routes.map(|route| &*route.name).collect();
+        if !held.is_empty() {
+            let more = held.len().saturating_sub(SHOWN);
+            let names = held[..held.len() - more].join(", ");
+            let _ = write!(
+                text,
+                "  checked bodies are held in memory, and not streamed, on {} routes: {names}",
+                held.len()
+            );
+            text.push_str(&if more > 0 { format!(", and {more} more\n") } else { "\n".to_owned() });
+        }
+        for note in api.notes.iter().take(SHOWN) {
+            let _ = writeln!(text, "  {note}");
+        }
+        if api.notes.len() > SHOWN {
+            let _ = writeln!(text, "  and {} more notes", api.notes.len() - SHOWN);
+        }
+    }
+    if !config.apis.is_empty() {
+        let _ = writeln!(text, "loading took {} ms and {} KiB of memory", cost.took.as_millis(), cost.kib);
+    }
+    text
+}
+
+/// Resident memory of this process in KiB; 0 where the system does not say.
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }

@@ -1,6 +1,10 @@
 //! The command line.
 
 mod check;
+mod import;
+mod keys;
+mod openapi;
+mod probe;
 mod routes;
 
 use std::path::PathBuf;
@@ -9,6 +13,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use weir::config::{LoadError, schema};
+use weir::server::Options;
 
 /// Wrong configuration or command line (EX_USAGE of sysexits.h).
 pub(crate) const BAD_CONFIGURATION: u8 = 64;
@@ -25,12 +30,18 @@ Examples:
   weir check --print > weir.yaml          turn the variables into a file to go on from
   weir routes weir.yaml 'GET api.example.com/users/7'
                                           say which route would take a request, and why
+  weir keys create shop --file keys.yaml  make an API key
+  weir import nginx nginx.conf -o weir.yaml
+                                          write a configuration of nginx as one of Weir
+  weir openapi diff old.yaml new.yaml     say what changed in an API, and what breaks clients
 
-Exit codes: 64 wrong configuration or command line, 66 unreadable file, 69 address in use.";
+Exit codes: 64 wrong configuration or command line, 66 unreadable file, 69 address in use,
+3 something that a pipeline should stop at (import, openapi).";
 
 /// API gateway for inference traffic and ordinary APIs.
 #[derive(Parser)]
-#[command(name = "weir", version, about, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+// Lines are broken where the text breaks them, whatever the terminal and the features of the build.
+#[command(name = "weir", version, about, after_help = EXAMPLES, term_width = 0, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -43,7 +54,19 @@ struct Serve {
     /// Configuration file; without it the environment alone says what to do.
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// For development: listeners without `tls` speak TLS with a certificate for localhost that is made now.
+    #[arg(long)]
+    tls_self_signed: bool,
 }
+
+impl Serve {
+    fn run(self, serve: ServeFn) -> ExitCode {
+        serve(self.config, Options { tls_self_signed: self.tls_self_signed })
+    }
+}
+
+/// Runs the gateway from a file, or from the environment alone.
+type ServeFn = fn(Option<PathBuf>, Options) -> ExitCode;
 
 #[derive(Subcommand)]
 enum Command {
@@ -53,6 +76,12 @@ enum Command {
     Check(check::Check),
     /// List the routes of a file, or say which of them would take a request, and why.
     Routes(routes::Routes),
+    /// Compare descriptions of APIs with each other, or with what is routed.
+    Openapi(openapi::Openapi),
+    /// Make, list, rotate and revoke API keys.
+    Keys(keys::Keys),
+    /// Write a configuration of another gateway as one of Weir, and say what differs.
+    Import(import::Import),
     /// Print the JSON Schema of a configuration file, for editors.
     Schema,
     /// Print completions for a shell.
@@ -60,22 +89,40 @@ enum Command {
         /// Shell to complete for.
         shell: Shell,
     },
+    /// Send one GET and exit with 0 when the status is 2xx: a health check for containers.
+    Probe(probe::Probe),
+    /// Write the manual pages (man 1) into a directory.
+    Man {
+        /// Directory that exists.
+        directory: PathBuf,
+    },
 }
 
 impl Cli {
     /// Does what the command line says; `serve` runs the gateway from a file, or from the environment alone.
-    pub(crate) fn run(self, serve: fn(Option<PathBuf>) -> ExitCode) -> ExitCode {
+    pub(crate) fn run(self, serve: ServeFn) -> ExitCode {
         match self.command {
-            None => serve(self.serve.config),
-            Some(Command::Serve(args)) => serve(args.config),
+            None => self.serve.run(serve),
+            Some(Command::Serve(args)) => args.run(serve),
             Some(Command::Check(check)) => check.run(),
             Some(Command::Routes(routes)) => routes.run(),
+            Some(Command::Openapi(openapi)) => openapi.run(),
+            Some(Command::Keys(keys)) => keys.run(),
+            Some(Command::Import(import)) => import.run(),
             Some(Command::Schema) => print(&schema::json_schema()),
             Some(Command::Completions { shell }) => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Cli::command(), "weir", &mut script);
                 print(&String::from_utf8_lossy(&script))
             }
+            Some(Command::Probe(probe)) => probe.run(),
+            Some(Command::Man { directory }) => match clap_mangen::generate_to(Cli::command(), &directory) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("weir: cannot write manual pages to {}: {error}", directory.display());
+                    ExitCode::FAILURE
+                }
+            },
         }
     }
 }

@@ -53,7 +53,11 @@ fn list(config: &Config) -> String {
         let told = Described::of(config, route);
         let headers =
             Some(route.matcher.headers_text()).filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
-        rows.push([told.name, any(told.methods.join(",")), any(told.host), told.path, headers, told.to]);
+        let to = match told.checked {
+            Some(checked) => format!("{} ({checked})", told.to),
+            None => told.to,
+        };
+        rows.push([told.name, any(told.methods.join(",")), any(told.host), told.path, headers, to]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
@@ -115,7 +119,7 @@ impl Request {
 /// What would become of a request, and whether a route takes it.
 fn explain(config: &Config, request: &Request) -> (String, bool) {
     let mut scratch = Vec::new();
-    let target = match path::normalise(request.target.as_bytes(), &mut scratch) {
+    let target = match path::normalise_by(config.server.path, request.target.as_bytes(), &mut scratch) {
         Ok(target) => target,
         Err(refusal) => return (format!("400: {refusal} ({})\n", refusal.reason()), false),
     };
@@ -168,6 +172,9 @@ fn taken(config: &Config, route: &Route, found: Found, target: path::Target<'_>)
         text.push_str(&format!(", {name}: {value}"));
     }
     text.push('\n');
+    if let Some(checked) = Described::of(config, route).checked {
+        text.push_str(&format!("  checked by the description of {checked}\n"));
+    }
     match &route.action {
         Action::Proxy(proxy) => {
             let upstream = &config.upstreams[proxy.upstream.0];
@@ -180,7 +187,7 @@ fn taken(config: &Config, route: &Route, found: Found, target: path::Target<'_>)
             rewrite::location(&mut out, redirect, found, target);
             text.push_str(&format!("  sends the client to {}\n", String::from_utf8_lossy(&out)));
         }
-        Action::Respond(_) | Action::Builtin(_) => {}
+        Action::Ai(_) | Action::Respond(_) | Action::Builtin(_) => {}
     }
     text
 }

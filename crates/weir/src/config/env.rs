@@ -34,9 +34,9 @@ weir: an API gateway
 
 POST /infer/python   to the Python inference service, or to Node while that is down
 POST /infer/node     to the Node inference service
-GET  /slow           an answer after 120 ms
-GET  /limited        an answer at once
-GET  /gates          answered by the gateway itself
+GET  /slow           a response after 120 ms
+GET  /limited        a response at once
+GET  /gates          a response of the gateway itself
 GET  /healthz        health of the gateway and its targets
 GET  /cachez         counts of the cache
 ";
@@ -85,7 +85,7 @@ impl Variables<'_> {
         file
     }
 
-    fn listen(&mut self) -> At<Address> {
+    fn listen(&mut self) -> At<raw::Listen> {
         let host = self.parse("HOST", IpAddr::from([127, 0, 0, 1]), |text| {
             let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
             address
@@ -95,7 +95,7 @@ impl Variables<'_> {
         });
         let port = self
             .parse("PORT", 8080, |text| text.parse().map_err(|_| format!("`{text}` is not a port; write 0 to 65535")));
-        At::new(Address(SocketAddr::new(host, port)), Origin::Variable("PORT"))
+        At::new(Address(SocketAddr::new(host, port)).into(), Origin::Variable("PORT"))
     }
 
     fn admin(&mut self) -> OrNone<At<Address>> {

@@ -62,14 +62,15 @@ pub fn load_file(path: &Path, environment: Environment<'_>) -> Result<Loaded, Lo
     load_text(&path.display().to_string(), &text, environment).map_err(LoadError::Invalid)
 }
 
-/// Loads the text of a file named `source`.
+/// Loads the text of a file named `source`; descriptions that it names lie beside it.
 ///
 /// # Errors
 /// Everything that is wrong with it.
 pub fn load_text(source: &str, text: &str, environment: Environment<'_>) -> Result<Loaded, Problems> {
+    let folder = Path::new(source).parent().unwrap_or(Path::new(""));
     let loaded = || {
         let file: raw::File = yaml::parse(text, environment)?;
-        let config = resolve::resolve(&file, Mode::File, &|path| std::fs::read(path))?;
+        let config = resolve::resolve(&file, Mode::File, folder, &|path| std::fs::read(path))?;
         Ok(Loaded { file, config })
     };
     loaded().map_err(|problems| Problems::in_file(source, text, problems))
@@ -82,7 +83,7 @@ pub fn load_text(source: &str, text: &str, environment: Environment<'_>) -> Resu
 pub fn load_environment(environment: Environment<'_>) -> Result<Loaded, Problems> {
     let loaded = || {
         let file = env::file(environment)?;
-        let config = resolve::resolve(&file, Mode::Environment, &|path| std::fs::read(path))?;
+        let config = resolve::resolve(&file, Mode::Environment, Path::new(""), &|path| std::fs::read(path))?;
         Ok(Loaded { file, config })
     };
     loaded().map_err(Problems::in_environment)

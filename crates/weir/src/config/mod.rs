@@ -18,3 +18,4 @@ pub mod yaml;
 
 pub use load::*;
 pub use model::*;
+pub use resolve::api::{load as load_description, pattern as described_path};

@@ -7,7 +7,7 @@ use std::fmt;
 const SHOWN: usize = 20;
 
 /// Where a value was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Origin {
     /// A place in a file; both count from 1, columns in characters.
     File {
@@ -24,7 +24,7 @@ pub enum Origin {
 }
 
 /// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Where.
     pub origin: Origin,
@@ -92,6 +92,7 @@ impl fmt::Display for Problems {
                         let gutter = line.to_string();
                         let blank = " ".repeat(gutter.len());
                         let mark = indent_like(text, column);
+                        let text = without_secrets(text);
                         write!(f, "\n  {gutter} | {text}\n  {blank} | {mark}^")?;
                     }
                 }
@@ -112,8 +113,41 @@ fn excerpt(text: &str, line: u32) -> Option<&str> {
     (!line.trim().is_empty() && line.len() <= 200).then_some(line)
 }
 
+/// Keys whose values are not shown: errors of a reload end up in logs.
+const SECRETS: [&str; 3] = ["secret:", "pepper:", "password:"];
+
+/// The line with a blank of the same length in place of each secret, so that marks stay right.
+fn without_secrets(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((at, key)) = SECRETS.iter().filter_map(|key| Some((rest.find(key)?, key))).min() {
+        let value = at + key.len();
+        let end = rest[value..].find([',', '}']).map_or(rest.len(), |end| value + end);
+        out.push_str(&rest[..value]);
+        out.extend(rest[value..end].chars().map(|letter| if letter == ' ' { ' ' } else { '*' }));
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Blanks that reach as far as column `column` of `text`; tabs stay tabs, so that the mark stands right on any terminal.
 fn indent_like(text: &str, column: u32) -> String {
     let before = (column as usize).saturating_sub(1);
     text.chars().take(before).map(|c| if c == '\t' { '\t' } else { ' ' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn an_excerpt_shows_no_secret() {
+        assert_eq!(
+            without_secrets("  a: {jwt: {secret: hunter2, issuer: me}}"),
+            "  a: {jwt: {secret: *******, issuer: me}}"
+        );
+        assert_eq!(without_secrets("pepper: x y"), "pepper: * *");
+        assert_eq!(without_secrets("limits: {a: 1}"), "limits: {a: 1}");
+    }
 }

@@ -12,6 +12,9 @@ pub fn json_schema() -> String {
     let settings = SchemaSettings::draft2020_12().with_transform(RefuseNull).with_transform(AllowVariables);
     let mut schema = settings.into_generator().into_root_schema_for::<File>();
     schema.insert("title".to_owned(), "Configuration of Weir".into());
+    // The keys of a minor version: a name, not an address.
+    let minor = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+    schema.insert("$id".to_owned(), format!("urn:weir:configuration:{minor}").into());
     let variable = json!({
         "description": "A value in which `${VAR}` or `${VAR:-default}` is replaced by an environment variable.",
         "type": "string",

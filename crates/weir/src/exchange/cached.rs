@@ -24,7 +24,6 @@ use std::task::Poll;
 use h1::BodyKind;
 
 use super::delivery::Delivery;
-use super::downstream::ClientIo;
 use super::{Answer, Exchange, proxy};
 use crate::config::{Proxy, RouteId};
 use crate::error::{Error, Reason};
@@ -33,6 +32,7 @@ use crate::policy::cache::entry::{Entry, Head};
 use crate::policy::cache::fill::{Progress, Reader};
 use crate::policy::cache::lead::Lead;
 use crate::policy::cache::lookup::Found;
+use crate::policy::cache::remote::Remote;
 use crate::policy::cache::rules::request::{Incoming, admit};
 use crate::policy::cache::rules::reuse::{Reuse, assess, may_replace_error};
 use crate::policy::cache::rules::status::Outcome;
@@ -91,8 +91,8 @@ enum Step {
 ///
 /// # Errors
 /// Why there is no complete answer.
-pub async fn run<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+pub async fn run(
+    x: &mut Exchange<'_>,
     snapshot: &Rc<Snapshot>,
     route: RouteId,
     action: &Proxy,
@@ -114,6 +114,10 @@ pub async fn run<C: ClientIo>(
         Admission::Use(asked) => Ok((asked, None)),
         Admission::Bypass(why) => Err(why),
     };
+    let consumer = x.identity.as_deref().and_then(|who| who.consumer.as_deref());
+    // Senders whom nobody names cannot be told apart.
+    let is_nameless = cache.policy.by_consumer && consumer.is_none() && !x.demanded(snapshot).is_open();
+    let admission = if is_nameless { Err(Bypass::Credentials) } else { admission };
     let (asked, digest) = match admission {
         Ok(admitted) => admitted,
         Err(why) => {
@@ -123,8 +127,8 @@ pub async fn run<C: ClientIo>(
         }
     };
     let head = (&x.scratch.request, x.down.buffer.whole());
-    let trusted = x.down.client.peer_is_trusted;
-    cache.write_key(&mut x.scratch.key, &asked, head, &x.scratch.path, trusted, digest.as_ref());
+    let (trusted, scheme) = (x.down.client.peer_is_trusted, x.down.client.scheme());
+    cache.write_key(&mut x.scratch.key, &asked, head, &x.scratch.path, (trusted, scheme), (digest.as_ref(), consumer));
     match next_step(x, cache, &asked) {
         Step::Serve(entry, terms) => {
             count_hit(x, cache, &terms);
@@ -135,12 +139,13 @@ pub async fn run<C: ClientIo>(
 }
 
 /// Looks what there is for the request, and decides.
-fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Step {
+fn next_step(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Step {
     let now_ms = clock::unix_ms();
     let stores = &cache.cache.state.stores;
     loop {
         let seen = stores.load(Ordering::Acquire);
         let mut beside = None;
+        let mut is_marked = false;
         let (stored, fwd, alone) = match look_up(x, cache, asked) {
             Found::Answer(entry) => {
                 let terms = cache.cache.terms(&entry);
@@ -160,7 +165,10 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
                     Reuse::NotForThisClient => return Step::Forward(Fwd::Miss),
                 }
             }
-            Found::HitForMiss => (None, Fwd::Miss, true),
+            Found::HitForMiss => {
+                is_marked = true;
+                (None, Fwd::Miss, true)
+            }
             Found::Nothing if x.scratch.key.is_variant() => (None, Fwd::VaryMiss, false),
             Found::Nothing => (None, Fwd::UriMiss, false),
         };
@@ -184,6 +192,7 @@ fn next_step<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &A
         };
         lead.stored = stored;
         lead.beside = beside;
+        lead.skips_remote = is_marked && !asked.must_not_forward();
         return Step::Lead(lead);
     }
 }
@@ -193,13 +202,13 @@ fn is_known(found: &Entry, stored: Option<&Entry>, asked: &Asked) -> bool {
     stored.is_some_and(|stored| stored.is(found)) || (asked.class == Class::Head && found.head.class == Class::Get)
 }
 
-fn look_up<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Found {
+fn look_up(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Found {
     cache.cache.look_up(&mut x.scratch.key, asked, &x.scratch.request, x.down.buffer.whole())
 }
 
 /// Everything but a plain hit.
-async fn fetch<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+async fn fetch(
+    x: &mut Exchange<'_>,
     snapshot: &Rc<Snapshot>,
     route: RouteId,
     action: &Proxy,
@@ -258,7 +267,7 @@ async fn fetch<C: ClientIo>(
     }
 }
 
-fn count_hit<C>(x: &mut Exchange<'_, C>, cache: &RouteCache, terms: &Terms) {
+fn count_hit(x: &mut Exchange<'_>, cache: &RouteCache, terms: &Terms) {
     cache.metrics.hit();
     x.log.cache = Some("hit");
     if !terms.is_fresh(clock::unix_ms()) {
@@ -267,20 +276,20 @@ fn count_hit<C>(x: &mut Exchange<'_, C>, cache: &RouteCache, terms: &Terms) {
     }
 }
 
-fn count_miss<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
+fn count_miss(x: &mut Exchange<'_>, cache: &RouteCache) {
     cache.metrics.miss();
     x.log.cache = Some("miss");
 }
 
 /// The origin was asked, and a stale answer stands in for its error: a miss that was answered all the same.
-fn count_stand_in<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
+fn count_stand_in(x: &mut Exchange<'_>, cache: &RouteCache) {
     cache.metrics.stale();
     x.log.cache = Some("stale");
 }
 
 /// The request goes to the origin as without a cache; what it changes is no longer answered from the cache.
-async fn forward<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+async fn forward(
+    x: &mut Exchange<'_>,
     snapshot: &Rc<Snapshot>,
     route: RouteId,
     action: &Proxy,
@@ -292,8 +301,8 @@ async fn forward<C: ClientIo>(
 }
 
 /// Asks the origin, for the client and for the cache.
-async fn lead<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+async fn lead(
+    x: &mut Exchange<'_>,
     snapshot: &Rc<Snapshot>,
     route: RouteId,
     action: &Proxy,
@@ -301,8 +310,9 @@ async fn lead<C: ClientIo>(
     mut lead: Box<Lead>,
 ) -> Result<(), Error> {
     let asked = lead.asked;
-    if cache.remote.is_some()
-        && let Some(entry) = Box::pin(recall(x, cache, &asked)).await
+    if let Some(remote) = &cache.remote
+        && !lead.skips_remote
+        && let Some(entry) = Box::pin(recall_in_time(x, cache, remote, &asked)).await
     {
         let terms = cache.cache.terms(&entry);
         match assess(&terms, &asked, clock::unix_ms()) {
@@ -362,8 +372,18 @@ async fn lead<C: ClientIo>(
     }
 }
 
-/// Asks the farther level of the cache.
-async fn recall<C: ClientIo>(x: &mut Exchange<'_, C>, cache: &RouteCache, asked: &Asked) -> Option<Entry> {
+/// Looks in Redis, for no longer than one call may take, however many it needs.
+async fn recall_in_time(x: &mut Exchange<'_>, cache: &RouteCache, remote: &Remote, asked: &Asked) -> Option<Entry> {
+    let result = tokio::time::timeout(remote.timeout(), recall(x, cache, asked)).await;
+    result.unwrap_or_else(|_| {
+        cache.metrics.store_error();
+        x.scratch.key.set_class(asked.class);
+        None
+    })
+}
+
+/// Looks in Redis.
+async fn recall(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Option<Entry> {
     // RFC 9111 section 4: HEAD is served from answers to GET.
     let first = if asked.class == Class::Head { Class::Get } else { asked.class };
     let second = (first != asked.class).then_some(asked.class);
@@ -399,8 +419,8 @@ enum Followed {
     Differs,
 }
 
-async fn follow<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+async fn follow(
+    x: &mut Exchange<'_>,
     snapshot: &Snapshot,
     route: RouteId,
     cache: &RouteCache,
@@ -477,14 +497,14 @@ async fn follow<C: ClientIo>(
     }
 }
 
-fn count_collapsed<C>(x: &mut Exchange<'_, C>, cache: &RouteCache) {
+fn count_collapsed(x: &mut Exchange<'_>, cache: &RouteCache) {
     cache.metrics.miss();
     cache.metrics.coalesced();
     x.log.cache = Some("coalesced");
 }
 
 /// Whether the request selects this answer among those of its URL.
-fn is_same_variant<C: ClientIo>(x: &mut Exchange<'_, C>, head: &Head) -> bool {
+fn is_same_variant(x: &mut Exchange<'_>, head: &Head) -> bool {
     let Some(varies) = &head.varies else { return true };
     x.scratch.key.select(varies, &x.scratch.request, x.down.buffer.whole());
     *x.scratch.key.whole() == *head.key

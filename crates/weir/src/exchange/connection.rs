@@ -1,22 +1,26 @@
 //! The life of a client connection: wait for a head, hand it to the pipeline, see what becomes of the connection, again.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::http2::PREFACE;
 use h1::{HeadScanner, ParseError};
+use tls::Alpn;
 
 use super::buffer::Buffer;
-use super::downstream::{ClientIo, Downstream, Waited};
+use super::downstream::{Downstream, Waited};
 use super::identity::Client;
 use super::pump::Pump;
-use super::reply::{self, Framing};
-use super::stream::Outgoing;
+use super::reply::{self, Framing, Members};
+use super::stream::{Outgoing, Stream};
 use super::{Next, new_request_id};
+use crate::downstream::http2;
 use crate::error::{Error, Reason};
 use crate::observe::{Line, Record};
 use crate::pipeline;
 use crate::server::clock;
-use crate::server::wakeups::UnderWay;
+use crate::server::listeners::Origin;
 use crate::server::worker::Worker;
 
 /// How long a connection that is being closed is read from, so that the last answer arrives.
@@ -27,15 +31,27 @@ const LINGER_BYTES: usize = 1 << 20;
 const ROOM: usize = 4 * 1024;
 
 /// Serves one client connection to its end.
-pub async fn serve<C: ClientIo>(worker: Rc<Worker>, stream: C, client: Client) {
+pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: Arc<Origin>) {
     let deadline = worker.deadlines.add();
-    let mut down = Downstream { stream, buffer: Buffer::default(), out: Outgoing::default(), deadline, client };
+    let mut down = Downstream { stream, buffer: Buffer::default(), out: Outgoing::default(), deadline, client, origin };
+    // What the handshake agreed on, or in clear text the preface.
+    if let Some(tls) = &down.client.tls {
+        if tls.session.alpn == Some(Alpn::Http2) {
+            return http2::serve(worker, down).await;
+        }
+    } else if down.origin.takes_prior_knowledge() {
+        match read_preface(&worker, &mut down).await {
+            Preface::Http2 => return http2::serve(worker, down).await,
+            Preface::Http1 => {}
+            Preface::Nothing => return give_back(&worker, down),
+        }
+    }
     let mut scanner = HeadScanner::new();
     let mut is_first = true;
     loop {
         let next = match read_head(&worker, &mut down, &mut scanner, is_first).await {
             Arrived::Head { end } => exchange(&worker, &mut down, &mut scanner, end).await,
-            Arrived::Nothing => return give_back(&worker, down),
+            Arrived::Nothing => return close(&worker, down),
             Arrived::Refused(error) => refuse(&worker, &mut down, error).await,
         };
         is_first = false;
@@ -46,8 +62,8 @@ pub async fn serve<C: ClientIo>(worker: Rc<Worker>, stream: C, client: Client) {
                     return give_back(&worker, down);
                 }
             }
-            Next::Close => return give_back(&worker, down),
-            Next::Linger => {
+            Next::Close if !down.has_unread() => return close(&worker, down),
+            Next::Close | Next::Linger => {
                 down.deadline.set(Some(LINGER));
                 down.linger(&worker.buffers, LINGER_BYTES).await;
                 return give_back(&worker, down);
@@ -63,6 +79,51 @@ pub async fn serve<C: ClientIo>(worker: Rc<Worker>, stream: C, client: Client) {
     }
 }
 
+/// Serves the one request that `stream` holds: a stream of an HTTP/2 connection.
+pub async fn serve_one(worker: Rc<Worker>, stream: Stream, client: Client, origin: Arc<Origin>) {
+    let deadline = worker.deadlines.add();
+    let mut down = Downstream { stream, buffer: Buffer::default(), out: Outgoing::default(), deadline, client, origin };
+    let mut scanner = HeadScanner::new();
+    // What becomes of the stream is the connection's business: it knows whether the response is complete.
+    let _ = match read_head(&worker, &mut down, &mut scanner, true).await {
+        Arrived::Head { end } => exchange(&worker, &mut down, &mut scanner, end).await,
+        Arrived::Nothing => Next::Abort,
+        Arrived::Refused(error) => refuse(&worker, &mut down, error).await,
+    };
+    give_back(&worker, down);
+}
+
+/// What a connection begins with.
+enum Preface {
+    /// The preface of HTTP/2 (RFC 9113 section 3.4); it lies at the front of the buffer.
+    Http2,
+    /// Something else.
+    Http1,
+    /// The client disconnected, or was too late.
+    Nothing,
+}
+
+/// Reads until it is known whether a connection begins as one of HTTP/2 does.
+async fn read_preface(worker: &Worker, down: &mut Downstream) -> Preface {
+    let head_timeout = worker.snapshot.borrow().config().server.head_timeout;
+    down.deadline.set(head_timeout);
+    down.deadline.set_idle(true);
+    loop {
+        let bytes = down.buffer.filled();
+        let length = bytes.len().min(PREFACE.len());
+        match bytes.get(..length) {
+            start if start != PREFACE.get(..length) => return Preface::Http1,
+            _ if length == PREFACE.len() => return Preface::Http2,
+            _ => {}
+        }
+        match std::future::poll_fn(|cx| down.poll_fill(cx, &worker.buffers)).await {
+            Waited::Bytes => {}
+            // A part of a preface is the beginning of no request.
+            Waited::Closed | Waited::Late => return Preface::Nothing,
+        }
+    }
+}
+
 /// What came of waiting for a request.
 enum Arrived {
     /// A whole head lies at the front of the buffer.
@@ -73,12 +134,7 @@ enum Arrived {
     Refused(Error),
 }
 
-async fn read_head<C: ClientIo>(
-    worker: &Worker,
-    down: &mut Downstream<C>,
-    scanner: &mut HeadScanner,
-    is_first: bool,
-) -> Arrived {
+async fn read_head(worker: &Worker, down: &mut Downstream, scanner: &mut HeadScanner, is_first: bool) -> Arrived {
     scanner.reset();
     let (limits, head_timeout, keep_alive) = {
         let snapshot = worker.snapshot.borrow();
@@ -114,17 +170,15 @@ async fn read_head<C: ClientIo>(
     }
 }
 
-async fn exchange<C: ClientIo>(
-    worker: &Worker,
-    down: &mut Downstream<C>,
-    scanner: &mut HeadScanner,
-    end: usize,
-) -> Next {
-    let _under_way = UnderWay::begin();
+async fn exchange(worker: &Worker, down: &mut Downstream, scanner: &mut HeadScanner, end: usize) -> Next {
     let mut scratch = worker.lend_scratch();
     let limits = worker.snapshot.borrow().head_limits;
     let start = down.buffer.start() + scanner.skipped();
     let next = match scratch.request.parse(down.buffer.whole(), start, end, &limits) {
+        Ok(()) if is_strict(worker) && !scratch.request.has_plain_length(down.buffer.whole()) => {
+            let error = Error::new(Reason::BadRequest, "Content-Length with leading zeros or blanks (6.2)");
+            refuse(worker, down, error).await
+        }
         Ok(()) => {
             down.buffer.seek(end);
             down.out = Outgoing::with(std::mem::take(&mut scratch.to_client));
@@ -136,6 +190,10 @@ async fn exchange<C: ClientIo>(
     };
     worker.take_scratch(scratch);
     next
+}
+
+fn is_strict(worker: &Worker) -> bool {
+    worker.snapshot.borrow().config().server.is_content_length_strict
 }
 
 fn refusal(error: ParseError) -> Error {
@@ -150,29 +208,55 @@ fn refusal(error: ParseError) -> Error {
 }
 
 /// Answers something that is no request, and ends the connection: where the next request would begin cannot be known.
-async fn refuse<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, error: Error) -> Next {
+async fn refuse(worker: &Worker, down: &mut Downstream, error: Error) -> Next {
     let framing = Framing { head_only: false, version: h1::Version::Http11, close: true };
     let snapshot = worker.snapshot.borrow().clone();
     let mut id = Vec::new();
     new_request_id(worker, &mut id);
     let mut fields = Vec::new();
-    h1::encode::field(&mut fields, snapshot.config().request_id.as_bytes(), &id);
-    reply::problem(&mut down.out.bytes, error, &id, &fields, None, framing);
-    worker.metrics.not_served(error.reason);
+    if snapshot.config().server.returns_request_id {
+        h1::encode::field(&mut fields, snapshot.config().request_id.as_bytes(), &id);
+    }
+    reply::problem(&mut down.out.bytes, error, Members::of(&id), &fields, None, framing);
     let record = Record {
         status: error.reason.status(),
         request_bytes: down.buffer.filled().len() as u64,
         response_bytes: down.out.bytes.len() as u64,
         ..Record::default()
     };
-    snapshot.unmatched.record(&record);
+    let protocol = down.stream.protocol().unwrap_or("HTTP/1.1");
+    let line = request_line(down.buffer.filled());
+    record_refusal(worker, &down.client, error, &record, protocol, line, &id);
+    down.deadline.set(Some(LINGER));
+    if down.flush().await.is_ok() { Next::Linger } else { Next::Abort }
+}
+
+/// Records a request of HTTP/2 that no exchange saw.
+pub fn note_refusal(worker: &Worker, client: &Client, error: Error) {
+    let mut id = Vec::new();
+    new_request_id(worker, &mut id);
+    let record = Record { status: error.reason.status(), ..Record::default() };
+    record_refusal(worker, client, error, &record, "HTTP/2", (b"", b"", None), &id);
+}
+
+fn record_refusal(
+    worker: &Worker,
+    client: &Client,
+    error: Error,
+    record: &Record,
+    protocol: &'static str,
+    (method, path, query): (&[u8], &[u8], Option<&[u8]>),
+    id: &[u8],
+) {
+    worker.metrics.not_served(error.reason);
+    worker.snapshot.borrow().unmatched.record(record);
     if let Some(writer) = &mut *worker.log.borrow_mut()
         && writer.sampled()
     {
-        let (method, path, query) = request_line(down.buffer.filled());
         writer.line(&Line {
             time_ms: clock::unix_ms(),
-            client: down.client.address,
+            client: client.address,
+            protocol,
             method,
             host: None,
             path,
@@ -185,17 +269,22 @@ async fn refuse<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, error: E
             response_bytes: record.response_bytes,
             duration_ns: 0,
             upstream_ns: None,
-            request_id: &id,
+            request_id: id,
             user_agent: None,
             referer: None,
             error: Some(error),
+            consumer: None,
             attempts: 0,
             fallback: false,
             cache: None,
+            auth: None,
+            would_refuse: None,
+            trace: None,
+            violations: b"",
+            ai: None,
+            tls: client.tls.as_deref().map(|tls| &tls.session),
         });
     }
-    down.deadline.set(Some(LINGER));
-    if down.flush().await.is_ok() { Next::Linger } else { Next::Abort }
 }
 
 /// Method, path and query of something that is no request, as far as they can be told: for the log, which escapes and cuts them.
@@ -211,7 +300,7 @@ fn request_line(bytes: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
 }
 
 /// Reads the rest of a body that nobody wants. False when it does not come, or breaks a rule.
-async fn drain<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, mut body: Pump) -> bool {
+async fn drain(worker: &Worker, down: &mut Downstream, mut body: Pump) -> bool {
     down.deadline.set(Some(LINGER));
     loop {
         match body.skip(&mut down.buffer) {
@@ -225,6 +314,12 @@ async fn drain<C: ClientIo>(worker: &Worker, down: &mut Downstream<C>, mut body:
     }
 }
 
-fn give_back<C>(worker: &Worker, down: Downstream<C>) {
+/// The end of a connection that ends in order.
+fn close(worker: &Worker, mut down: Downstream) {
+    down.stream.say_end();
+    give_back(worker, down);
+}
+
+fn give_back(worker: &Worker, down: Downstream) {
     worker.buffers.put_back(down.buffer);
 }

@@ -3,7 +3,6 @@
 //! Both phases poll the same three things: the request's body on its way up, the reply on its way down, and the client, which may
 //! go away. Nothing here decides what happens next; the pipeline does.
 
-use std::os::fd::AsFd;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,8 +11,7 @@ use rustix::event::PollFlags;
 
 use super::buffer::{Buffer, Buffers};
 use super::cached::Keeping;
-use super::delivery::Stopped;
-use super::downstream::{ClientIo, Downstream};
+use super::downstream::Downstream;
 use super::pump::{Pump, PumpError};
 use super::stall::{Stall, Stalls};
 use super::stream::{Outgoing, Stream, poll_read};
@@ -49,9 +47,9 @@ pub struct Timing {
 }
 
 /// One attempt under way.
-pub struct Conversation<'a, C> {
+pub struct Conversation<'a> {
     /// The client.
-    pub down: &'a mut Downstream<C>,
+    pub down: &'a mut Downstream,
     /// The upstream.
     pub up: &'a mut UpstreamSide,
     /// The request's body on its way.
@@ -71,10 +69,10 @@ pub struct Conversation<'a, C> {
     stalls: &'a mut Stalls,
 }
 
-impl<'a, C: ClientIo> Conversation<'a, C> {
+impl<'a> Conversation<'a> {
     /// An attempt whose head is already in `up.out`.
     pub fn new(
-        down: &'a mut Downstream<C>,
+        down: &'a mut Downstream,
         up: &'a mut UpstreamSide,
         request: &'a mut Pump,
         keep: usize,
@@ -163,6 +161,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
     pub fn poll_body(&mut self, cx: &mut Context<'_>, response: &mut Pump) -> Poll<Result<(), Error>> {
         self.poll_request(cx)?;
         let mut progress = false;
+        let sent = self.down.stream.sent_later();
         let poll = response.poll(
             cx,
             self.buffers,
@@ -170,6 +169,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
             (&mut self.down.stream, &mut self.down.out),
             &mut progress,
         );
+        progress |= self.down.stream.sent_later() > sent;
         if progress {
             self.stalls.change(Stall::None);
         }
@@ -212,9 +212,10 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         let now = clock::turn_ns();
         let after = |idle: Option<Duration>| idle.map_or(u64::MAX, |idle| now.saturating_add(nanos(idle)));
         if keeping.intake.waits_for_room {
-            // Whoever reads holds the upstream up.
-            keeping.upstream_due = u64::MAX;
-        } else if fetched || matches!(keeping.upstream_due, 0 | u64::MAX) {
+            // Readers delay the upstream, and perhaps one of them the others.
+            keeping.upstream_due = keeping.lead.fill().cut_due_ns().unwrap_or(u64::MAX);
+            keeping.waited_for_room = true;
+        } else if fetched || keeping.upstream_due == 0 || std::mem::take(&mut keeping.waited_for_room) {
             keeping.upstream_due = after(self.timing.idle);
         }
         self.stalls.change(if keeping.intake.waits_for_room { Stall::ClientReceives } else { Stall::UpstreamBody });
@@ -230,7 +231,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
 
         let is_late = self.down.deadline.poll_passed(cx);
         let is_gone = keeping.delivery.is_some()
-            && (served == Poll::Ready(Err(Stopped::Gone))
+            && (matches!(served, Poll::Ready(Err(_)))
                 || self.down.poll_gone(cx).is_ready()
                 || (is_late && client_due == due));
         if is_gone {
@@ -244,6 +245,8 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         }
         match (is_late, due == self.timing.total_due) {
             (false, _) => Poll::Pending,
+            // Another reader is cut off.
+            (true, false) if keeping.intake.waits_for_room => self.poll_keep(cx, keeping),
             (true, true) => Poll::Ready(Err(total_timeout(self.stalls, true))),
             (true, false) => Poll::Ready(Err(Reason::IdleTimeout.into())),
         }
@@ -255,6 +258,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
             return Ok(());
         }
         let mut progress = false;
+        let sent = self.up.stream.sent_later();
         let poll = self.request.poll(
             cx,
             self.buffers,
@@ -262,6 +266,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
             (&mut self.up.stream, &mut self.up.out),
             &mut progress,
         );
+        progress |= self.up.stream.sent_later() > sent;
         if progress {
             self.stalls.change(Stall::None);
             self.sent_at = clock::refresh();
@@ -303,7 +308,7 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
         }
         let passed = match stall {
             Stall::UpstreamHead | Stall::UpstreamBody => {
-                self.down.deadline.poll_passed_without(cx, Some(self.up.stream.as_fd()), PollFlags::IN)
+                self.down.deadline.poll_passed_without(cx, self.up.stream.socket(), PollFlags::IN)
             }
             _ => self.down.deadline.poll_passed(cx),
         };
@@ -337,7 +342,8 @@ impl<'a, C: ClientIo> Conversation<'a, C> {
 
     /// While the request's body is on its way the pump reads the client and sees it disconnect.
     fn is_client_gone(&mut self, cx: &mut Context<'_>) -> bool {
-        (self.request_sent || self.request_broken) && self.down.poll_gone(cx).is_ready()
+        self.down.stream.is_reset()
+            || ((self.request_sent || self.request_broken) && self.down.poll_gone(cx).is_ready())
     }
 
     fn due(&mut self, stall: Stall) -> u64 {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use h1::{BodyKind, encode};
 
-use super::downstream::{ClientIo, Downstream};
+use super::downstream::Downstream;
 use super::stream::{COPIED, Outgoing};
 use crate::policy::cache::fill::{Piece, Reader};
 
@@ -48,23 +48,28 @@ impl Delivery {
         !self.piece.is_empty() || !out.is_empty()
     }
 
+    /// Whether it was cut off because other clients waited for this one.
+    pub fn is_cut(&self) -> bool {
+        self.reader.is_cut()
+    }
+
     /// Writes what is there and can be written. Ready when all is written. `is_leader`: this task fetches too and need not be woken.
     ///
     /// # Errors
     /// Why there will be no end.
-    pub fn poll<C: ClientIo>(
+    pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut Downstream<C>,
+        down: &mut Downstream,
         is_leader: bool,
         progress: &mut bool,
     ) -> Poll<Result<(), Stopped>> {
         loop {
             let broken = self.gather(cx, is_leader, &mut down.out.bytes);
             if !self.piece.is_empty() || !down.out.is_empty() {
-                let before = down.out.written();
+                let before = (down.out.written(), down.stream.sent_later());
                 let poll = down.out.poll_write(cx, &mut down.stream, &self.piece);
-                *progress |= poll.is_ready() || down.out.written() > before;
+                *progress |= poll.is_ready() || down.out.written() > before.0 || down.stream.sent_later() > before.1;
                 ready!(poll).map_err(|_| Stopped::Gone)?;
                 self.piece.clear();
                 continue;

@@ -4,56 +4,25 @@
 mod tests;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tokio::io::AsyncWrite;
+
 use rustix::event::PollFlags;
-use tokio::net::TcpStream;
+use rustix::net::{RecvFlags, recv};
 
 use super::buffer::{Buffer, Buffers};
 use super::identity::Client;
-use super::stream::{COPIED, Io, Outgoing, poll_read};
+use super::stream::{COPIED, Outgoing, Stream, poll_read};
 use crate::server::deadline::Deadline;
-
-/// A byte stream from a client.
-pub trait ClientIo: Io {
-    /// From now on closing means a reset, so that a reply that broke off cannot pass for a complete one.
-    fn abort(&self);
-
-    /// The socket behind it, if there is one.
-    fn socket(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Writes what the kernel takes at once, whether or not it has announced that there is space: it does so only when a third of
-    /// its buffer is free, which a slow reader may take minutes to read.
-    ///
-    /// # Errors
-    /// `WouldBlock` when it takes nothing, or where this cannot be done.
-    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = bytes;
-        Err(io::ErrorKind::WouldBlock.into())
-    }
-}
-
-impl ClientIo for TcpStream {
-    fn abort(&self) {
-        // Failure leaves an ordinary close, which all framings but "until close" reveal too.
-        let _ = socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO));
-    }
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.as_fd())
-    }
-
-    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        socket2::SockRef::from(self).send(bytes)
-    }
-}
+use crate::server::listeners::Origin;
 
 /// A client connection.
-pub struct Downstream<C> {
+pub struct Downstream {
     /// The byte stream.
-    pub stream: C,
+    pub stream: Stream,
     /// What was read and not used up; the head of the current request lies at its front.
     pub buffer: Buffer,
     /// What is on its way to the client.
@@ -62,6 +31,8 @@ pub struct Downstream<C> {
     pub deadline: Deadline,
     /// Who is at the other end.
     pub client: Client,
+    /// The listener that it came by.
+    pub origin: Arc<Origin>,
 }
 
 /// What came of waiting for bytes.
@@ -75,7 +46,7 @@ pub enum Waited {
     Late,
 }
 
-impl<C: ClientIo> Downstream<C> {
+impl Downstream {
     /// Reads more into the buffer. Between requests it borrows a buffer for the attempt only.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Poll<Waited> {
         let was_idle = !self.buffer.is_held();
@@ -109,6 +80,13 @@ impl<C: ClientIo> Downstream<C> {
         Poll::Pending
     }
 
+    /// Whether the client sent more than was used up: closing now would reset the connection.
+    pub fn has_unread(&self) -> bool {
+        let waits =
+            |socket| recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT).is_ok_and(|(_, count)| count > 0);
+        !self.buffer.is_empty() || self.stream.socket().is_some_and(waits)
+    }
+
     /// Whether the deadline has passed and the client took nothing before it, of `out` and then `piece`. If it did take something,
     /// the task is woken, and the caller sets the deadline anew.
     pub fn poll_stalled(&mut self, cx: &Context<'_>, piece: &[u8]) -> Option<bool> {
@@ -116,8 +94,8 @@ impl<C: ClientIo> Downstream<C> {
             return None;
         }
         match self.stream.write_now(self.out.next(piece)) {
-            Ok(count @ 1..) => {
-                self.out.advance(count);
+            Ok(written) => {
+                self.out.advance(written.taken);
                 cx.waker().wake_by_ref();
                 Some(false)
             }
@@ -147,11 +125,11 @@ impl<C: ClientIo> Downstream<C> {
             body = &[];
         }
         self.deadline.set(idle);
-        let mut written = 0;
+        let (mut written, mut sent) = (0, self.stream.sent_later());
         std::future::poll_fn(|cx| match self.out.poll_write(cx, &mut self.stream, body) {
             Poll::Pending => {
-                if self.out.written() > written {
-                    written = self.out.written();
+                if self.out.written() > written || self.stream.sent_later() > sent {
+                    (written, sent) = (self.out.written(), self.stream.sent_later());
                     self.deadline.set(idle);
                 }
                 match self.poll_stalled(cx, body) {

@@ -8,6 +8,7 @@ use h1::{BodyKind, Field, Known, RequestHead, ResponseHead, Version, encode};
 
 use super::identity::Client;
 use crate::config::{Edits, UntrustedHeaders};
+use crate::policy::auth::{ForgedNames, RouteEdits};
 use crate::policy::cache::rules::update::is_replaced;
 
 /// What the upstream's request is made of.
@@ -24,8 +25,14 @@ pub struct ToUpstream<'a> {
     pub client: &'a Client,
     /// Request id to write, with the name of its field.
     pub request_id: (&'a str, &'a [u8]),
+    /// Lines that carry the trace's context.
+    pub trace: &'a [u8],
     /// Which fields of untrusted peers are removed.
     pub untrusted: &'a UntrustedHeaders,
+    /// What authentication removes: credentials that the upstream must not see, and fields that only the gateway may write.
+    pub auth: (&'a RouteEdits, &'a ForgedNames),
+    /// Lines that tell the upstream who sends the request.
+    pub identity: &'a [u8],
     /// The route's edits.
     pub edits: &'a Edits,
     /// Protocol to ask an upgrade to.
@@ -49,6 +56,7 @@ impl ToUpstream<'_> {
 
         let own_id = !self.request_id.0.eq_ignore_ascii_case(Known::XRequestId.name());
         let has_edits = *edits != Edits::default();
+        let has_auth = !self.auth.0.is_empty() || !self.auth.1.is_empty();
         let mut has_forwarded_for = false;
         let mut keeps_proto = false;
         let mut keeps_host = false;
@@ -81,6 +89,8 @@ impl ToUpstream<'_> {
                 }
                 _ => true,
             };
+            let keep = keep
+                && !(has_auth && (self.auth.0.removes(field, buf) || self.auth.1.contains(field.name.of_buf(buf))));
             let keep = keep && !(self.conditions.is_some() && is_replaced(field.known));
             keep && !(has_edits && is_edited(edits, field.name.of_buf(buf)))
         });
@@ -95,7 +105,8 @@ impl ToUpstream<'_> {
         }
         out.extend_from_slice(client.peer_text());
         if !keeps_proto {
-            out.extend_from_slice(b"\r\nX-Forwarded-Proto: http");
+            out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+            out.extend_from_slice(client.scheme().as_bytes());
         }
         if !keeps_host && let Some(authority) = head.authority {
             out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
@@ -107,6 +118,8 @@ impl ToUpstream<'_> {
         out.extend_from_slice(self.request_id.1);
         out.extend_from_slice(b"\r\n");
 
+        out.extend_from_slice(self.trace);
+        out.extend_from_slice(self.identity);
         if has_edits {
             write_edits(out, edits);
         }
@@ -135,6 +148,8 @@ pub struct ToClient<'a> {
     pub head: &'a ResponseHead,
     /// The route's edits.
     pub edits: &'a Edits,
+    /// Name of a field that the gateway writes itself: the upstream's is left out.
+    pub own_field: Option<&'a str>,
     /// Version of the client.
     pub version: Version,
     /// Whether this is the connection's last answer.
@@ -153,7 +168,7 @@ impl ToClient<'_> {
 
     /// Appends the head without its final empty line, so that policies can add fields; [`end`](Self::end) closes it.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let ToClient { buf, head, edits, .. } = *self;
+        let ToClient { buf, head, edits, own_field, .. } = *self;
         encode::status_line(out, head.status, head.reason.of_buf(buf));
         let has_edits = *edits != Edits::default();
         let mut has_date = false;
@@ -165,6 +180,9 @@ impl ToClient<'_> {
                 Known::ContentLength => return false,
                 Known::Date => has_date = true,
                 _ => {}
+            }
+            if is_own(own_field, field, buf) {
+                return false;
             }
             !(has_edits && is_edited(edits, field.name.of_buf(buf)))
         });
@@ -195,19 +213,43 @@ impl ToClient<'_> {
 }
 
 /// Appends an interim head (RFC 9110 section 15.2): status and fields, no framing.
-pub fn write_interim_head(out: &mut Vec<u8>, buf: &[u8], head: &ResponseHead) {
+pub fn write_interim_head(out: &mut Vec<u8>, buf: &[u8], head: &ResponseHead, own_field: Option<&str>) {
     encode::status_line(out, head.status, head.reason.of_buf(buf));
-    copy_lines(out, buf, head.fields.iter(), |field| !field.is_hop_by_hop() && field.known != Known::ContentLength);
+    copy_lines(out, buf, head.fields.iter(), |field| {
+        !field.is_hop_by_hop() && field.known != Known::ContentLength && !is_own(own_field, field, buf)
+    });
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the head of a 101: the one answer that names a protocol.
-pub fn write_upgrade_head(out: &mut Vec<u8>, buf: &[u8], head: &ResponseHead, protocol: &[u8]) {
+/// Appends the head of a 101: the one answer that names a protocol. `own` is the field that the gateway writes, with its value.
+pub fn write_upgrade_head(
+    out: &mut Vec<u8>,
+    buf: &[u8],
+    head: &ResponseHead,
+    protocol: &[u8],
+    own: Option<(&str, &[u8])>,
+) {
     encode::status_line(out, head.status, head.reason.of_buf(buf));
-    copy_lines(out, buf, head.fields.iter(), |field| !field.is_hop_by_hop() && field.known != Known::ContentLength);
+    let own_field = own.map(|(name, _)| name);
+    copy_lines(out, buf, head.fields.iter(), |field| {
+        !field.is_hop_by_hop() && field.known != Known::ContentLength && !is_own(own_field, field, buf)
+    });
+    if let Some((name, value)) = own {
+        encode::field(out, name.as_bytes(), value);
+    }
     encode::field(out, b"Connection", b"upgrade");
     encode::field(out, b"Upgrade", protocol);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Whether a field of the upstream is one that the gateway writes itself.
+#[inline]
+fn is_own(own: Option<&str>, field: &Field, buf: &[u8]) -> bool {
+    let Some(own) = own else { return false };
+    match field.known {
+        Known::XRequestId | Known::Other => field.name.of_buf(buf).eq_ignore_ascii_case(own.as_bytes()),
+        _ => false,
+    }
 }
 
 /// Appends what the client must know about the connection's life.
@@ -222,7 +264,7 @@ pub fn write_connection(out: &mut Vec<u8>, version: Version, close: bool) {
 
 /// Appends the lines of the fields that stay; lines that lie side by side are copied at once.
 #[inline]
-fn copy_lines<'a>(
+pub(super) fn copy_lines<'a>(
     out: &mut Vec<u8>,
     buf: &[u8],
     fields: impl Iterator<Item = &'a Field>,
@@ -245,7 +287,7 @@ fn copy_lines<'a>(
 }
 
 /// Fields that upstreams trust because the gateway wrote them, or that frame the message.
-fn is_set_by_gateway(known: Known) -> bool {
+pub(super) fn is_set_by_gateway(known: Known) -> bool {
     known.is_hop_by_hop()
         || matches!(
             known,

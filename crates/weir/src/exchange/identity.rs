@@ -2,9 +2,12 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
+use std::rc::Rc;
 
 use h1::{Fields, Known};
 use ipnet::IpNet;
+
+use super::client_tls::ClientTls;
 
 /// A client of the gateway. The part about the peer lasts as long as its connection, the rest for one request.
 #[derive(Debug, Clone)]
@@ -13,6 +16,8 @@ pub struct Client {
     pub peer: IpAddr,
     /// Whether its forwarding fields are believed: by the configuration at the accept, then by that of each request.
     pub peer_is_trusted: bool,
+    /// TLS of its connection; none in clear text.
+    pub tls: Option<Rc<ClientTls>>,
     /// Address that limits and logs use.
     pub address: IpAddr,
     /// `peer` as text, rendered once.
@@ -29,7 +34,13 @@ impl Client {
         // The longest address has 45 characters.
         let _ = write!(rest, "{peer}");
         let text_length = (46 - rest.len()) as u8;
-        Client { peer, peer_is_trusted: contains(trusted, peer), address: peer, text, text_length }
+        Client { peer, peer_is_trusted: contains(trusted, peer), address: peer, tls: None, text, text_length }
+    }
+
+    /// Scheme of the URLs that this connection's requests are for.
+    #[inline]
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 
     /// The peer's address as text.

@@ -10,6 +10,7 @@ use super::buffer::{Buffer, Buffers, LARGE};
 use super::pump::PumpError;
 use super::stream::poll_read;
 use crate::policy::cache::fill::Fill;
+use crate::server::clock;
 
 /// Reads one body to its end.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Intake {
             if self.ended {
                 return Poll::Ready(Ok(()));
             }
-            self.waits_for_room = fill.poll_room(cx).is_pending();
+            self.waits_for_room = fill.poll_room(cx, clock::turn_ns()).is_pending();
             if self.waits_for_room {
                 return Poll::Pending;
             }
@@ -100,7 +101,8 @@ impl Intake {
             buffer.consume(consumed);
         }
         match first {
-            _ if !more.is_empty() => fill.push(more.into()),
+            // Of the exact length: that is what is counted.
+            _ if !more.is_empty() => fill.push(more.into_boxed_slice().into()),
             Some(first) => fill.push(first),
             None => {}
         }

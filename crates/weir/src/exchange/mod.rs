@@ -1,12 +1,18 @@
 //! One HTTP/1.1 exchange: both sides, their bodies and their timeouts. The life of a connection is told in `LIFECYCLE.md` beside
 //! this file.
 
+pub mod ahead;
+pub mod ai;
+mod authenticate;
 pub mod buffer;
 pub mod cached;
+pub mod client_tls;
 pub mod connection;
+pub mod contract;
 pub mod conversation;
 pub mod delivery;
 pub mod downstream;
+pub mod forged;
 pub mod forward;
 pub mod identity;
 pub mod intake;
@@ -16,28 +22,36 @@ pub mod refresh;
 pub mod reply;
 pub mod stall;
 pub mod stream;
+mod subrequest;
 pub mod tunnel;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ::auth::Identity;
 use h1::{BodyKind, Expect, Known, Method, TargetForm};
 
-use crate::config::RouteId;
+use crate::config::{RouteAuth, RouteId};
 use crate::error::{Error, Reason};
 use crate::observe::metrics::NONE;
+use crate::observe::traces::Finished;
 use crate::observe::{Line, Record};
+use crate::policy::auth::Denied;
 use crate::policy::cors;
-use crate::policy::limit::{self, Asked, Refusal, Verdict};
+use crate::policy::limit::{self, Asked, Refusal, Stage, Verdict};
 use crate::route::Found;
-use crate::route::path;
+use crate::route::{host, path};
 use crate::server::clock;
+use crate::server::listeners::HttpsHosts;
 use crate::server::snapshot::Snapshot;
+use crate::server::wakeups::Waiting;
 use crate::server::worker::{Scratch, Worker};
 use cached::CacheSide;
-use downstream::{ClientIo, Downstream};
+use downstream::Downstream;
+use forged::strip_forged_headers;
 use pump::Pump;
-use reply::{Framing, Prepared};
+use reply::{Framing, Members, Prepared};
 use stall::Stalls;
 
 /// What becomes of a client connection after an exchange.
@@ -47,7 +61,7 @@ pub enum Next {
     KeepAlive,
     /// The next request may come after the rest of this one's body, which nobody wants.
     Drain(Pump),
-    /// Close; everything that the client sent was read.
+    /// Close, at once if everything that the client sent was read.
     Close,
     /// Close, but first read what the client is still sending, so that the answer reaches it.
     Linger,
@@ -70,13 +84,13 @@ enum Answer {
 const DRAINED_BYTES: u64 = 64 * 1024;
 
 /// One request on its way through the gateway.
-pub struct Exchange<'w, C> {
+pub struct Exchange<'w> {
     /// The worker that it runs on.
     pub worker: &'w Worker,
     /// The configuration that it began with.
     pub snapshot: Rc<Snapshot>,
     /// The client's connection; the head lies at the front of its buffer until the exchange ends.
-    pub down: &'w mut Downstream<C>,
+    pub down: &'w mut Downstream,
     /// Working memory.
     pub scratch: &'w mut Scratch,
     /// The route, once it is found.
@@ -85,11 +99,23 @@ pub struct Exchange<'w, C> {
     pub found: Found,
     /// `Allow` of a 405.
     pub allow: Option<Vec<u8>>,
+    /// Who sends the request, once that is known.
+    identity: Option<Arc<Identity>>,
+    /// `WWW-Authenticate` lines of a request that is refused.
+    challenges: Vec<u8>,
+    /// The response of an authorizer that does not let the request pass.
+    denied: Option<Box<Denied>>,
+    /// When a refused request may come again, in seconds.
+    retry_after: Option<u64>,
+    /// What is wrong with the request by the description of its route, as JSON.
+    violations: Vec<u8>,
     /// Whether the request asks what a cross-origin request would be allowed to do.
     pub is_preflight: bool,
     /// Whether this is the connection's last exchange.
     pub close: bool,
     answer: Answer,
+    /// Counts as a request that waits, until its response begins.
+    waits: Option<Waiting>,
     /// The request's body: the one decoder of it, from its first byte to its last.
     pub(crate) body: Pump,
     /// Who keeps it waiting.
@@ -101,6 +127,8 @@ pub struct Exchange<'w, C> {
     aborts: bool,
     /// The exchange's part in a cache.
     pub cache: CacheSide,
+    /// What is known of a call of an AI model.
+    pub(crate) ai: Option<Box<ai::Record>>,
     log: Journal,
 }
 
@@ -123,17 +151,21 @@ struct Journal {
     overhead_ns: Option<u64>,
     /// What the cache did: `hit`, `miss`, ...
     cache: Option<&'static str>,
+    /// What came of authentication.
+    auth: Option<&'static str>,
 }
 
-impl<'w, C: ClientIo> Exchange<'w, C> {
+impl<'w> Exchange<'w> {
     /// An exchange for the request whose head is in `scratch`.
-    pub fn begin(worker: &'w Worker, down: &'w mut Downstream<C>, scratch: &'w mut Scratch) -> Self {
+    pub fn begin(worker: &'w Worker, down: &'w mut Downstream, scratch: &'w mut Scratch) -> Self {
         let snapshot = worker.snapshot.borrow().clone();
-        let close = !scratch.request.keep_alive || worker.draining.get();
+        let close = !scratch.request.keep_alive || worker.draining.get() || down.origin.is_closed();
         let kind = scratch.request.body;
         scratch.request_id.clear();
         scratch.logged_target.clear();
         scratch.answer_lines.clear();
+        scratch.identity_lines.clear();
+        scratch.trace.clear();
         Exchange {
             worker,
             snapshot,
@@ -142,15 +174,22 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             route: None,
             found: Found { route: RouteId(0), fixed_len: 0, rest_at: 0 },
             allow: None,
+            identity: None,
+            challenges: Vec::new(),
+            denied: None,
+            retry_after: None,
+            violations: Vec::new(),
             is_preflight: false,
             close,
             answer: Answer::None,
+            waits: Some(Waiting::begin()),
             body: Pump::new(kind, kind, None),
             stalls: Stalls::new(clock::turn_ns()),
             drains: false,
             continued: false,
             aborts: false,
             cache: CacheSide::default(),
+            ai: None,
             log: Journal { started_ns: clock::turn_ns(), ..Journal::default() },
         }
     }
@@ -181,9 +220,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             (_, path) => path,
         };
         self.scratch.path.clear();
-        let strict = self.snapshot.config().server.refuses_invalid_utf8;
-        let normalise = if strict { path::normalise } else { path::normalise_bytes };
-        match normalise(path, &mut self.scratch.target) {
+        match path::normalise_by(self.snapshot.config().server.path, path, &mut self.scratch.target) {
             Ok(target) => {
                 self.scratch.path.extend_from_slice(target.path);
                 Ok(())
@@ -192,10 +229,21 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         }
     }
 
-    /// Finds out who asks.
+    /// Finds out who asks, and takes out what this client may not say.
     pub fn identify_client(&mut self) {
         let buf = self.down.buffer.whole();
-        self.down.client.identify(&self.scratch.request.fields, buf, &self.snapshot.config().trusted_proxies);
+        let config = self.snapshot.config();
+        self.down.client.identify(&self.scratch.request.fields, buf, &config.trusted_proxies);
+        strip_forged_headers(&mut self.scratch.request.fields, buf, &self.down.client, config);
+    }
+
+    /// Decides whether the request is traced, and takes the client's part of its trace context out of it.
+    pub fn begin_trace(&mut self) {
+        if let Some(recorder) = &*self.worker.traces.borrow() {
+            let Scratch { trace, request, .. } = &mut *self.scratch;
+            let is_trusted = self.down.client.peer_is_trusted;
+            recorder.begin(trace, &mut request.fields, self.down.buffer.whole(), is_trusted, || self.worker.random());
+        }
     }
 
     /// Sees to it that the request has an id: a trusted peer's, or one made here. A request that nobody asks about goes without.
@@ -219,6 +267,57 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         }
     }
 
+    /// Begins the lines that every response has, whoever makes it: the id of the request.
+    pub fn begin_answer_lines(&mut self) {
+        self.scratch.answer_lines.clear();
+        if self.snapshot.config().server.returns_request_id {
+            self.ensure_request_id();
+            let name = self.snapshot.config().request_id.as_bytes();
+            h1::encode::field(&mut self.scratch.answer_lines, name, &self.scratch.request_id);
+        }
+    }
+
+    /// Refuses a request for a host that the connection's handshake was not made for (RFC 9110 section 15.5.20).
+    ///
+    /// # Errors
+    /// 421.
+    pub fn check_host(&self) -> Result<(), Error> {
+        let Some(tls) = &self.down.client.tls else { return Ok(()) };
+        match self.scratch.request.authority.map(|authority| authority.of_buf(self.down.buffer.whole())) {
+            Some(authority) if !tls.may_carry(authority) => Err(Error::new(
+                Reason::Misdirected,
+                "the certificate of this connection is not for this host; connect again for it",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the client to the same URL over TLS, if its host is served there: never to a host of the client's choice.
+    ///
+    /// # Errors
+    /// 421, or when the client does not take the response.
+    pub async fn redirect_to_https(&mut self, hosts: &HttpsHosts) -> Result<(), Error> {
+        let authority = self.scratch.request.authority.map(|authority| authority.of_buf(self.down.buffer.whole()));
+        let mut memory = [0; host::MAX_BYTES];
+        let host = authority.and_then(|authority| host::normalise(authority, &mut memory));
+        let host = host.and_then(|host| std::str::from_utf8(host).ok());
+        let Some((host, port)) = host.and_then(|host| Some((host, hosts.port_of(host)?))) else {
+            return Err(Error::new(Reason::Misdirected, "this host is not served over TLS"));
+        };
+        let mut location = format!("https://{host}").into_bytes();
+        if port != 443 {
+            location.extend_from_slice(format!(":{port}").as_bytes());
+        }
+        location.extend_from_slice(&self.scratch.path);
+        if let Some(query) = self.query() {
+            location.push(b'?');
+            location.extend_from_slice(query);
+        }
+        let mut line = Vec::new();
+        h1::encode::field(&mut line, b"Location", &location);
+        self.answer(&Prepared::new(308, None, &line, b"")).await
+    }
+
     /// The route is found.
     pub fn enter_route(&mut self, found: Found) -> RouteId {
         self.route = Some(found.route);
@@ -232,6 +331,25 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             );
         }
         found.route
+    }
+
+    /// Refuses TRACE with content (RFC 9110 section 9.3.8), and TRACE where the route does not name it: its response shows the client what the
+    /// gateway and others added to the request.
+    ///
+    /// # Errors
+    /// 400 or 405.
+    pub fn check_trace(&mut self, route: RouteId) -> Result<(), Error> {
+        if self.scratch.request.method != Method::Trace {
+            return Ok(());
+        }
+        if self.snapshot.config().routes[route.0].matcher.methods.is_empty() {
+            self.allow = Some(b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_vec());
+            return Err(Error::new(Reason::MethodNotAllowed, "the route does not name TRACE"));
+        }
+        if self.scratch.request.body != BodyKind::None {
+            return Err(Error::new(Reason::BadRequest, "TRACE with content (RFC 9110 9.3.8)"));
+        }
+        Ok(())
     }
 
     /// Refuses expectations that nobody can meet (RFC 9110 section 10.1.1).
@@ -288,7 +406,11 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
     ///
     /// # Errors
     /// When a limit cannot be checked and says that the request must not pass then.
-    pub async fn check_limits<'s>(&mut self, snapshot: &'s Snapshot) -> Result<Option<Refusal<'s>>, Error> {
+    pub async fn check_limits<'s>(
+        &mut self,
+        snapshot: &'s Snapshot,
+        stage: Stage,
+    ) -> Result<Option<Refusal<'s>>, Error> {
         let (limits, name) = match self.route {
             Some(route) => (&snapshot.routes[route.0].limits, &*snapshot.config().routes[route.0].name),
             None => (&snapshot.unmatched_limits, NONE),
@@ -303,12 +425,34 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             client: client.address,
             peer_is_trusted: client.peer_is_trusted,
             route: name,
+            identity: self.identity.as_deref(),
         };
-        let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, &asked).await?;
-        if verdict == Verdict::Allowed {
+        let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, stage, &asked).await?;
+        if verdict == Verdict::Allowed && stage != Stage::Early {
             self.scratch.limits.write_fields(&mut self.scratch.answer_lines, &snapshot.limits, limits);
         }
         Ok(Refusal::of(verdict, &snapshot.limits))
+    }
+
+    /// Whether the address may use the route.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn check_address(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let Some(route) = self.route else { return Ok(()) };
+        let allow = &snapshot.config().routes[route.0].allow;
+        if allow.has_addresses() && allow.rules.admits_address(self.down.client.address).is_err() {
+            return Err(Reason::IpDenied.into());
+        }
+        Ok(())
+    }
+
+    /// What the route, or the gateway when there is none, demands of who sends the request.
+    pub fn demanded<'s>(&self, snapshot: &'s Snapshot) -> &'s RouteAuth {
+        match self.route {
+            Some(route) => &snapshot.config().routes[route.0].auth,
+            None => &snapshot.config().gateway_auth,
+        }
     }
 
     /// Answers in place of the route what a limit says.
@@ -322,9 +466,14 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         self.ensure_request_id();
         self.skip_body();
         let framing = self.framing();
+        let api = self.ingress_api();
         let Scratch { answer_lines, body, request_id, .. } = &mut *self.scratch;
-        let id = (&*self.snapshot.config().request_id, &**request_id);
-        self.log.status = refusal.write(&mut self.down.out.bytes, body, answer_lines, id, framing);
+        if let Some(api) = api {
+            self.log.status =
+                ai::write_refusal(&mut self.down.out.bytes, api, refusal, request_id, answer_lines, framing);
+            return self.send_answer().await;
+        }
+        self.log.status = refusal.write(&mut self.down.out.bytes, body, answer_lines, request_id, framing);
         self.send_answer().await
     }
 
@@ -337,6 +486,7 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         match error.reason {
             Reason::ClientGone => self.aborts = true,
             _ if self.answer != Answer::None => self.aborts = true,
+            Reason::AuthDenied if self.denied.is_some() => self.send_denial().await,
             _ => {
                 // The rest of a broken body cannot be told from a next request.
                 if matches!(error.reason, Reason::BadRequest | Reason::BodyTooLarge | Reason::BodyTimeout) {
@@ -345,14 +495,24 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
                     self.skip_body();
                 }
                 let mut fields = Vec::new();
-                h1::encode::field(&mut fields, self.snapshot.config().request_id.as_bytes(), &self.scratch.request_id);
                 if let Some(allow) = &self.allow {
                     h1::encode::field(&mut fields, b"Allow", allow);
                 }
+                fields.extend_from_slice(&self.challenges);
                 fields.extend_from_slice(&self.scratch.answer_lines);
                 let framing = self.framing();
                 self.down.out.clear();
-                reply::problem(&mut self.down.out.bytes, error, &self.scratch.request_id, &fields, None, framing);
+                if let Some(api) = self.ingress_api() {
+                    let out = &mut self.down.out.bytes;
+                    self.log.status =
+                        ai::write_problem(out, api, error, &self.scratch.request_id, fields, self.retry_after, framing);
+                    if self.send_answer().await.is_err() {
+                        self.aborts = true;
+                    }
+                    return;
+                }
+                let members = Members { request_id: &self.scratch.request_id, errors: &self.violations };
+                reply::problem(&mut self.down.out.bytes, error, members, &fields, self.retry_after, framing);
                 if self.send_answer().await.is_err() {
                     self.aborts = true;
                 }
@@ -365,8 +525,14 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         Framing { head_only: request.method == Method::Head, version: request.version, close: self.close }
     }
 
-    async fn send_answer(&mut self) -> Result<(), Error> {
+    /// From now on the client gets a response: no other can be given, and streams and tunnels wait for nothing any more.
+    fn begin_answer(&mut self) {
         self.answer = Answer::Begun;
+        self.waits = None;
+    }
+
+    async fn send_answer(&mut self) -> Result<(), Error> {
+        self.begin_answer();
         self.log.response_bytes += self.down.out.bytes.len() as u64;
         let idle = self.snapshot.config().server.body_idle_timeout;
         self.down.send(&[], idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
@@ -390,6 +556,9 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
         self.record();
         self.scratch.limits.release();
         if self.aborts || self.answer != Answer::Complete {
+            if let Some(error) = self.log.error {
+                self.down.stream.note_failure(error.reason);
+            }
             return Next::Abort;
         }
         match self.body.skip(&mut self.down.buffer) {
@@ -417,6 +586,14 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             Some(route) => self.snapshot.routes[route.0].metrics.record(&record),
             None => self.snapshot.unmatched.record(&record),
         }
+        if self.scratch.trace.is_sampled() {
+            self.record_trace(ended_ns);
+        }
+        let ai_end = ai::end_of(self.log.error);
+        if let (Some(ai), Some(route)) = (&self.ai, self.route) {
+            let route = self.snapshot.config().routes[route.0].name.clone();
+            self.snapshot.generation.ai.counters.request(ai.counted(route, ai_end));
+        }
         if let Some(writer) = &mut *self.worker.log.borrow_mut()
             && writer.sampled()
         {
@@ -428,9 +605,12 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
             let route = self.route.map(|route| &config.routes[route.0]);
             let choice =
                 self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
+            let would_refuse =
+                self.scratch.limits.would_refuse().and_then(|index| self.snapshot.limits.shared.get(index));
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             writer.line(&Line {
                 time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+                protocol: self.down.stream.protocol().unwrap_or(request.version.text()),
                 client: self.down.client.address,
                 method: request.method_name.of_buf(buf),
                 host: request.authority.map(|authority| authority.of_buf(buf)),
@@ -448,11 +628,54 @@ impl<'w, C: ClientIo> Exchange<'w, C> {
                 user_agent: request.fields.first(Known::UserAgent, buf),
                 referer: request.fields.first(Known::Referer, buf),
                 error: log.error,
+                consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()),
                 attempts: log.attempts,
-                fallback: log.slot > 1,
+                fallback: self.ai.as_ref().map_or(log.slot > 1, |ai| ai.fallback),
                 cache: log.cache,
+                auth: log.auth,
+                would_refuse: would_refuse.map(|limit| &*limit.spec.name),
+                trace: self.scratch.trace.own(),
+                violations: &self.violations,
+                ai: self.ai.as_deref().map(|ai| (ai, ai_end)),
+                tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
             });
         }
+    }
+
+    #[cold]
+    fn record_trace(&mut self, end_ns: u64) {
+        self.ensure_request_id();
+        let Some(recorder) = &mut *self.worker.traces.borrow_mut() else { return };
+        let (log, config, buf) = (&self.log, self.snapshot.config(), self.down.buffer.whole());
+        let request = &self.scratch.request;
+        let route = self.route.map(|route| &config.routes[route.0]);
+        let choice = self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
+        let pattern = route.map(|route| route.matcher.path.to_string()).unwrap_or_default();
+        recorder.record(
+            &self.scratch.trace,
+            &Finished {
+                end_ns,
+                start_ns: log.started_ns,
+                method: request.method_name.of_buf(buf),
+                method_is_known: request.method != Method::Other,
+                path: request.path.of_buf(buf),
+                query: request.query.map(|query| query.of_buf(buf)).unwrap_or_default(),
+                host: request.authority.map(|authority| authority.of_buf(buf)).unwrap_or_default(),
+                scheme: self.down.client.scheme(),
+                version: self.down.stream.protocol().unwrap_or(request.version.text()).trim_start_matches("HTTP/"),
+                pattern: &pattern,
+                route: route.map_or("", |route| &route.name),
+                upstream: choice.map_or("", |choice| &config.upstreams[choice.upstream.0].name),
+                status: log.status,
+                error: log.error,
+                client: self.down.client.address,
+                peer: self.down.client.peer,
+                user_agent: request.fields.first(Known::UserAgent, buf).unwrap_or_default(),
+                request_id: &self.scratch.request_id,
+                consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()).unwrap_or_default(),
+                cache: log.cache.unwrap_or_default(),
+            },
+        );
     }
 }
 

@@ -9,15 +9,15 @@ use h1::{BodyKind, HeadScanner, Known, RequestHead, ResponseHead, Version, encod
 
 use super::cached::{self, Received};
 use super::conversation::{Conversation, Timing, UpstreamSide, total_timeout};
-use super::downstream::ClientIo;
 use super::forward::{ToClient, ToUpstream, write_interim_head, write_upgrade_head};
 use super::pump::Pump;
 use super::stall::Stall;
 use super::stream::{Outgoing, Stream};
 use super::{Answer, Exchange, tunnel};
-use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId};
+use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId, UpstreamId};
 use crate::error::{Error, Fault, Reason};
 use crate::observe::UpstreamMetrics;
+use crate::policy::auth::RouteEdits;
 use crate::route::path::Target;
 use crate::route::rewrite::upstream_target;
 use crate::server::clock;
@@ -30,10 +30,23 @@ use crate::upstream::{FailureKind, Lease, Moment, Pick, Request, View, WaitError
 /// Interim answers that one exchange relays; an upstream that sends more is broken.
 const MAX_INTERIM: u32 = 16;
 
-/// One route's way to one upstream.
+/// A way to upstreams: a route's, or that of a request which the gateway makes by itself.
+pub(super) struct Leg<'a> {
+    /// The route; none for a request of the gateway's own.
+    pub(super) route: Option<RouteId>,
+    /// Upstreams in the order in which they are tried.
+    pub(super) choices: &'a [Choice],
+    /// Edits of both heads.
+    pub(super) edits: &'a HeaderEdits,
+    /// What is removed of credentials.
+    pub(super) auth_edits: &'a RouteEdits,
+}
+
+/// One way to one upstream.
 struct Plan<'a> {
     snapshot: &'a Snapshot,
-    route: RouteId,
+    route: Option<RouteId>,
+    auth_edits: &'a RouteEdits,
     action: &'a Proxy,
     edits: &'a HeaderEdits,
     choice: &'a Choice,
@@ -43,6 +56,14 @@ struct Plan<'a> {
     has_fallback: bool,
     /// End of the exchange's patience, in nanoseconds since process start.
     total_due: u64,
+}
+
+impl Plan<'_> {
+    /// Name of the field that the gateway writes into responses in place of the upstream's.
+    fn own_field(&self) -> Option<&str> {
+        let config = self.snapshot.config();
+        config.server.returns_request_id.then_some(&*config.request_id)
+    }
 }
 
 /// An attempt that did not lead to an answer.
@@ -65,7 +86,7 @@ impl Failed {
 
     /// A failure that counts against the target only if the target kept the exchange waiting: not when the total timeout passed for other
     /// reasons, and not when it closed its connection while the client kept back the rest of the request.
-    fn of<C>(x: &mut Exchange<'_, C>, error: Error, sent: bool, reply_started: bool) -> Self {
+    fn of(x: &mut Exchange<'_>, error: Error, sent: bool, reply_started: bool) -> Self {
         let mut failed = Failed::new(error, sent, reply_started);
         let is_shared = match error.reason {
             Reason::TotalTimeout => true,
@@ -78,7 +99,7 @@ impl Failed {
         failed
     }
 
-    fn as_attempt<C>(&self, x: &Exchange<'_, C>, kind: FailureKind) -> Attempt {
+    fn as_attempt(&self, x: &Exchange<'_>, kind: FailureKind) -> Attempt {
         Attempt {
             failure: kind,
             idempotent: x.scratch.request.method.is_idempotent(),
@@ -93,13 +114,28 @@ impl Failed {
 ///
 /// # Errors
 /// Why there is no complete answer.
-pub async fn run<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+pub async fn run(x: &mut Exchange<'_>, snapshot: &Snapshot, route: RouteId, action: &Proxy) -> Result<(), Error> {
+    let state = &snapshot.routes[route.0];
+    let leg = Leg {
+        route: Some(route),
+        choices: &state.choices,
+        edits: &snapshot.config().routes[route.0].headers,
+        auth_edits: &state.auth_edits,
+    };
+    run_leg(x, snapshot, &leg, action).await
+}
+
+/// Forwards the request to the first upstream of a way that serves it.
+///
+/// # Errors
+/// Why there is no complete response.
+pub(super) async fn run_leg(
+    x: &mut Exchange<'_>,
     snapshot: &Snapshot,
-    route: RouteId,
+    leg: &Leg<'_>,
     action: &Proxy,
 ) -> Result<(), Error> {
-    let choices = &snapshot.routes[route.0].choices;
+    let choices = leg.choices;
     let mut last = Error::from(Reason::Unavailable);
     for (position, choice) in choices.iter().enumerate() {
         x.log.slot = position + 1;
@@ -109,9 +145,10 @@ pub async fn run<C: ClientIo>(
         let total = choice.timeouts.total;
         let plan = Plan {
             snapshot,
-            route,
+            route: leg.route,
+            auth_edits: leg.auth_edits,
             action,
-            edits: &snapshot.config().routes[route.0].headers,
+            edits: leg.edits,
             choice,
             view: snapshot.views.get(choice.upstream),
             metrics: &snapshot.upstream_metrics[choice.upstream.0],
@@ -136,8 +173,8 @@ pub async fn run<C: ClientIo>(
 
 /// Makes attempts at one upstream until one leads to an answer, or no further one is allowed. An error comes with whether another
 /// upstream may be tried.
-async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> Result<(), (Error, bool)> {
-    let hash = if plan.choice.is_hashed { Some(hash_of(x, plan)) } else { None };
+async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Error, bool)> {
+    let hash = if plan.choice.is_hashed { Some(hash_of(x, plan.snapshot, plan.choice.upstream)) } else { None };
     x.scratch.tried.clear();
     let mut attempts = 0;
     loop {
@@ -157,10 +194,21 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
             let _ = write!(x.scratch.logged_target, "{}", lease.target().address());
         }
         let client_ns = x.stalls.client_ns();
+        if x.scratch.trace.own().is_some() {
+            x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::turn_ns());
+        }
         let failed = match attempt(x, plan, &mut lease, attempts).await {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                x.scratch.trace.end_attempt(x.scratch.response.status, None, clock::turn_ns());
+                return Ok(());
+            }
             Err(failed) => failed,
         };
+        let (status, error) = match failed.kind.and_then(FailureKind::status) {
+            Some(status) => (status, None),
+            None => (0, Some(failed.error.reason.label())),
+        };
+        x.scratch.trace.end_attempt(status, error, clock::turn_ns());
         let Some(kind) = failed.kind else { return Err((failed.error, false)) };
         lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));
         lease.failure(kind, moment());
@@ -178,8 +226,8 @@ async fn try_upstream<C: ClientIo>(x: &mut Exchange<'_, C>, plan: &Plan<'_>) -> 
 }
 
 /// Waits in the upstream's queue, as long as the client does.
-async fn wait<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+pub(super) async fn wait(
+    x: &mut Exchange<'_>,
     place: impl Future<Output = Result<Lease, WaitError>>,
     total_due: u64,
 ) -> Result<Lease, (Error, bool)> {
@@ -202,18 +250,16 @@ async fn wait<C: ClientIo>(
 }
 
 /// Ready when the client went away while it has nothing more to say. A body on its way is left where it is: it would fill the
-/// buffer, and it is no sign of life or death.
-fn poll_client_gone<C: ClientIo>(x: &mut Exchange<'_, C>, cx: &mut Context<'_>) -> Poll<()> {
-    if x.scratch.request.body == BodyKind::None { x.down.poll_gone(cx) } else { Poll::Pending }
+/// buffer, and it is no sign of life or death. For AI traffic all of it was read before.
+fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    if x.down.stream.is_reset() {
+        return Poll::Ready(());
+    }
+    if x.scratch.request.body == BodyKind::None || x.ai.is_some() { x.down.poll_gone(cx) } else { Poll::Pending }
 }
 
 /// One attempt at one target: a pooled connection or a new one, and the exchange on it.
-async fn attempt<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
-    plan: &Plan<'_>,
-    lease: &mut Lease,
-    number: u32,
-) -> Result<(), Failed> {
+async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, number: u32) -> Result<(), Failed> {
     let target = lease.target().id();
     let mut pooled = x.worker.pool.take(target, clock::turn_ns(), || plan.metrics.connection_discarded());
     loop {
@@ -224,7 +270,8 @@ async fn attempt<C: ClientIo>(
                 stream
             }
             None => {
-                let stream = connect_to(x, lease, plan).await?;
+                let connected = connect_to(x, lease, plan.choice.timeouts.connect, plan.total_due).await;
+                let stream = connected.map_err(|error| Failed::of(x, error, false, false))?;
                 plan.metrics.connection_opened();
                 stream
             }
@@ -252,17 +299,25 @@ async fn attempt<C: ClientIo>(
     }
 }
 
-fn is_stale<C: ClientIo>(x: &Exchange<'_, C>, failed: &Failed) -> bool {
+fn is_stale(x: &Exchange<'_>, failed: &Failed) -> bool {
     failed.kind == Some(FailureKind::Reset)
         && !failed.reply_started
         && x.body.is_replayable()
         && x.scratch.request.method.is_idempotent()
 }
 
-async fn connect_to<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &Plan<'_>) -> Result<Stream, Failed> {
-    let timeout = plan.choice.timeouts.connect;
+/// Makes a connection to a target, before the timeout and the end of the exchange.
+///
+/// # Errors
+/// Why there is none.
+pub(super) async fn connect_to(
+    x: &mut Exchange<'_>,
+    lease: &Lease,
+    timeout: Option<Duration>,
+    total_due: u64,
+) -> Result<Stream, Error> {
     let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
-    x.down.deadline.set_at(due.min(plan.total_due));
+    x.down.deadline.set_at(due.min(total_due));
     x.stalls.change(Stall::UpstreamConnects);
     let worker = x.worker;
     let mut connecting = std::pin::pin!(connect::connect(lease.target().address(), &worker.tls_configs));
@@ -274,7 +329,7 @@ async fn connect_to<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &
             return Poll::Ready(Err(Error::from(Reason::ClientGone)));
         }
         if x.down.deadline.poll_passed(cx) {
-            return Poll::Ready(Err(if due <= plan.total_due {
+            return Poll::Ready(Err(if due <= total_due {
                 Reason::ConnectTimeout.into()
             } else {
                 total_timeout(&mut x.stalls, false)
@@ -287,7 +342,7 @@ async fn connect_to<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(ConnectError::Tls(failure, error))) => {
             tracing::warn!(%error, reason = failure.reason(), target = %lease.target().address(), "TLS handshake failed");
-            Err(Failed::new(Error::new(Reason::UpstreamTls, failure.text()), false, false))
+            Err(Error::new(Reason::UpstreamTls, failure.text()))
         }
         Ok(Err(ConnectError::Io(error))) if connect::is_local_shortage(&error) => {
             if let Some(suppressed) = x.worker.shortages.pass() {
@@ -295,17 +350,16 @@ async fn connect_to<C: ClientIo>(x: &mut Exchange<'_, C>, lease: &Lease, plan: &
             }
             // Idle connections to other targets hold what is missing.
             x.worker.pool.clear();
-            let shortage = Error::new(Reason::Resources, "no descriptor, memory or local port is left");
-            Err(Failed::new(shortage, false, false))
+            Err(Error::new(Reason::Resources, "no descriptor, memory or local port is left"))
         }
-        Ok(Err(ConnectError::Io(_))) => Err(Failed::new(Reason::ConnectFailed.into(), false, false)),
-        Err(error) => Err(Failed::of(x, error, false, false)),
+        Ok(Err(ConnectError::Io(_))) => Err(Reason::ConnectFailed.into()),
+        Err(error) => Err(error),
     }
 }
 
 /// Sends the request and relays the reply. `Ok` says whether the upstream's connection may carry another exchange.
-async fn converse<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+async fn converse(
+    x: &mut Exchange<'_>,
     plan: &Plan<'_>,
     lease: &mut Lease,
     up: &mut UpstreamSide,
@@ -334,7 +388,8 @@ async fn converse<C: ClientIo>(
     };
     let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
     let head = &mut x.scratch.response;
-    let got_head = final_head(&mut talk, head, &x.scratch.request).await;
+    let own_field = plan.own_field();
+    let got_head = final_head(&mut talk, head, &x.scratch.request, own_field).await;
     let sent = talk.has_sent();
     let sent_at = talk.sent_at;
     let request_sent = talk.request_sent;
@@ -349,7 +404,7 @@ async fn converse<C: ClientIo>(
     if let Some(kind) = FailureKind::of_status(status) {
         let mut failed = Failed::new(Reason::BadResponse.into(), true, true);
         failed.kind = Some(kind);
-        failed.error = Error::new(Reason::Unavailable, "the upstream answered that it cannot serve");
+        failed.error = Error::new(Reason::Unavailable, "the upstream responded that it cannot serve");
         let tried = failed.as_attempt(x, kind);
         failed.retry_granted = plan.view.may_retry(&tried, number, moment()).is_ok();
         let falls_back = plan.has_fallback && may_repeat(&tried, lease.spec().retry.on).is_ok();
@@ -362,7 +417,8 @@ async fn converse<C: ClientIo>(
     }
 
     // On a route with a cache the reply may be kept, or stand for something that is kept.
-    let mut keeping = match cached::receive(x, plan.snapshot, plan.route, &up.buffer) {
+    let received = plan.route.map(|route| cached::receive(x, plan.snapshot, route, &up.buffer));
+    let mut keeping = match received.unwrap_or(Received::Forward) {
         Received::Forward => None,
         Received::Keep(keeping) => Some(keeping),
         Received::Kept(body) => {
@@ -377,7 +433,7 @@ async fn converse<C: ClientIo>(
             return Ok(is_empty && request_sent && x.scratch.response.keep_alive);
         }
         Received::Again => {
-            let detail = "a 304 that is about another answer than the stored one";
+            let detail = "a 304 for another response than the stored one";
             return Err(Failed { kind: None, ..Failed::new(Error::new(Reason::BadResponse, detail), true, true) });
         }
         Received::Unwanted => return Err(Failed::new(Reason::ClientGone.into(), true, true)),
@@ -387,7 +443,7 @@ async fn converse<C: ClientIo>(
     x.close |= !x.body.has_read_all();
     let framing = if keeping.is_none() { write_response_head(x, plan, up, lease) } else { BodyKind::None };
     let head_bytes = if keeping.is_none() { x.down.out.bytes.len() as u64 } else { 0 };
-    x.answer = Answer::Begun;
+    x.begin_answer();
     let head = &x.scratch.response;
     let mut response = Pump::new(head.body, framing, None);
     let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
@@ -405,7 +461,11 @@ async fn converse<C: ClientIo>(
 
     match keeping {
         None => x.answer = Answer::Complete,
-        Some(keeping) => cached::kept(x, plan.snapshot, plan.route, *keeping),
+        Some(keeping) => {
+            if let Some(route) = plan.route {
+                cached::kept(x, plan.snapshot, route, *keeping);
+            }
+        }
     }
     note_upstream_time(x, sent_at, done_ns);
     succeed(lease, status);
@@ -413,7 +473,7 @@ async fn converse<C: ClientIo>(
 }
 
 /// Time until the reply's last bytes were there, as the event loop saw them; the rest is the gateway's own.
-fn note_upstream_time<C>(x: &mut Exchange<'_, C>, sent_at: u64, done_ns: u64) {
+fn note_upstream_time(x: &mut Exchange<'_>, sent_at: u64, done_ns: u64) {
     let last_read = clock::turn_ns().max(sent_at);
     x.log.upstream_ns = Some(last_read - sent_at);
     x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns) + done_ns.saturating_sub(last_read));
@@ -428,10 +488,11 @@ fn succeed(lease: &mut Lease, status: u16) {
 }
 
 /// Waits for the final head of the reply; interim ones are relayed on the way.
-async fn final_head<C: ClientIo>(
-    talk: &mut Conversation<'_, C>,
+async fn final_head(
+    talk: &mut Conversation<'_>,
     head: &mut ResponseHead,
     request: &RequestHead,
+    own_field: Option<&str>,
 ) -> Result<(), Error> {
     let limits = h1::Limits::default();
     let mut scanner = HeadScanner::for_response();
@@ -442,15 +503,15 @@ async fn final_head<C: ClientIo>(
         }
         // 100 was for us, and a client of HTTP/1.0 knows no interim answers (RFC 9110 section 15.2).
         if head.status != 100 && request.version == Version::Http11 {
-            write_interim_head(&mut talk.down.out.bytes, talk.up.buffer.whole(), head);
+            write_interim_head(&mut talk.down.out.bytes, talk.up.buffer.whole(), head, own_field);
             talk.down.flush().await.map_err(|_| Error::from(Reason::ClientGone))?;
         }
     }
-    Err(Error::new(Reason::BadResponse, "too many interim answers"))
+    Err(Error::new(Reason::BadResponse, "too many interim responses"))
 }
 
 /// Asks the client for its body, once.
-pub(super) async fn send_continue<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<(), Error> {
+pub(super) async fn send_continue(x: &mut Exchange<'_>) -> Result<(), Error> {
     x.continued = true;
     x.down.out.bytes.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
     x.down.deadline.set(x.snapshot.config().server.body_idle_timeout);
@@ -458,7 +519,7 @@ pub(super) async fn send_continue<C: ClientIo>(x: &mut Exchange<'_, C>) -> Resul
 }
 
 /// The protocol to ask for, if the client wants one that the route allows.
-fn wanted_upgrade<C: ClientIo>(x: &Exchange<'_, C>, action: &Proxy) -> Option<usize> {
+fn wanted_upgrade(x: &Exchange<'_>, action: &Proxy) -> Option<usize> {
     let request = &x.scratch.request;
     if !request.upgrade || action.upgrade.is_empty() || request.body != BodyKind::None {
         return None;
@@ -467,8 +528,8 @@ fn wanted_upgrade<C: ClientIo>(x: &Exchange<'_, C>, action: &Proxy) -> Option<us
     action.upgrade.iter().position(|allowed| wanted.eq_ignore_ascii_case(allowed.as_bytes()))
 }
 
-fn write_request_head<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+fn write_request_head(
+    x: &mut Exchange<'_>,
     plan: &Plan<'_>,
     lease: &Lease,
     up: &mut UpstreamSide,
@@ -480,6 +541,7 @@ fn write_request_head<C: ClientIo>(
     let target = lease.target();
     let query = head.query.map(|query| query.of_buf(buf));
     let conditions = x.cache.lead.as_mut().and_then(|lead| lead.conditions());
+    let trace = x.scratch.trace.lines();
     x.scratch.target.clear();
     let forwarded = Target { path: &x.scratch.path, query };
     upstream_target(&mut x.scratch.target, target.base_path(), &plan.action.rewrite, x.found, forwarded);
@@ -497,7 +559,10 @@ fn write_request_head<C: ClientIo>(
         host,
         client: &x.down.client,
         request_id: (&plan.snapshot.config().request_id, &x.scratch.request_id),
+        trace,
         untrusted: &plan.snapshot.config().untrusted_headers,
+        auth: (plan.auth_edits, &plan.snapshot.auth.shared().forged),
+        identity: &x.scratch.identity_lines,
         edits: &plan.edits.request,
         upgrade: upgrade.map(|index| plan.action.upgrade[index].as_bytes()),
         body: head.body,
@@ -507,17 +572,13 @@ fn write_request_head<C: ClientIo>(
 }
 
 /// Writes the reply's head for the client; returns how the body goes out.
-fn write_response_head<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
-    plan: &Plan<'_>,
-    up: &UpstreamSide,
-    lease: &Lease,
-) -> BodyKind {
+fn write_response_head(x: &mut Exchange<'_>, plan: &Plan<'_>, up: &UpstreamSide, lease: &Lease) -> BodyKind {
     let version = x.scratch.request.version;
     let mut head = ToClient {
         buf: up.buffer.whole(),
         head: &x.scratch.response,
         edits: &plan.edits.response,
+        own_field: plan.own_field(),
         version,
         close: false,
     };
@@ -531,14 +592,16 @@ fn write_response_head<C: ClientIo>(
     }
     x.log.status = x.scratch.response.status;
     out.extend_from_slice(&x.scratch.answer_lines);
-    cached::tell(out, x.cache.told, plan.snapshot, plan.route);
+    if let Some(route) = plan.route {
+        cached::tell(out, x.cache.told, plan.snapshot, route);
+    }
     head.end(out);
     framing
 }
 
 /// The upstream agreed to another protocol: from here on the connection is a tunnel, and never again HTTP.
-async fn switch_protocols<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+async fn switch_protocols(
+    x: &mut Exchange<'_>,
     plan: &Plan<'_>,
     lease: &mut Lease,
     up: &mut UpstreamSide,
@@ -549,9 +612,10 @@ async fn switch_protocols<C: ClientIo>(
     }
     let protocol = x.scratch.response.fields.first(Known::Upgrade, up.buffer.whole()).unwrap_or_default();
     let out = &mut x.down.out.bytes;
-    write_upgrade_head(out, up.buffer.whole(), &x.scratch.response, protocol);
+    let own = plan.own_field().map(|name| (name, &*x.scratch.request_id));
+    write_upgrade_head(out, up.buffer.whole(), &x.scratch.response, protocol, own);
     x.log.response_bytes += out.len() as u64;
-    x.answer = Answer::Begun;
+    x.begin_answer();
     x.log.status = 101;
     x.close = true;
     x.down.flush().await.map_err(|_| Failed::new(Reason::ClientGone.into(), true, true))?;
@@ -564,13 +628,14 @@ async fn switch_protocols<C: ClientIo>(
     Ok(())
 }
 
-fn hash_of<C: ClientIo>(x: &Exchange<'_, C>, plan: &Plan<'_>) -> u64 {
+/// What a consistent hash is taken of.
+pub(super) fn hash_of(x: &Exchange<'_>, snapshot: &Snapshot, upstream: UpstreamId) -> u64 {
     let buf = x.down.buffer.whole();
     let by_client = || match x.down.client.address {
         IpAddr::V4(address) => hash_key(&address.octets()),
         IpAddr::V6(address) => hash_key(&address.octets()),
     };
-    match &plan.snapshot.config().upstreams[plan.choice.upstream.0].balance {
+    match &snapshot.config().upstreams[upstream.0].balance {
         Balance::Hash(HashKey::Header(name)) => {
             x.scratch.request.fields.get(name.as_bytes(), buf).map_or_else(by_client, hash_key)
         }
@@ -580,11 +645,11 @@ fn hash_of<C: ClientIo>(x: &Exchange<'_, C>, plan: &Plan<'_>) -> u64 {
 }
 
 /// The moment of the event loop's last turn.
-fn moment() -> Moment {
+pub(super) fn moment() -> Moment {
     Moment::from_micros(clock::turn_ns() / 1000)
 }
 
-fn kind_of(reason: Reason) -> Option<FailureKind> {
+pub(super) fn kind_of(reason: Reason) -> Option<FailureKind> {
     Some(match reason {
         Reason::ConnectFailed | Reason::ConnectTimeout | Reason::UpstreamTls => FailureKind::Connect,
         Reason::UpstreamReset => FailureKind::Reset,

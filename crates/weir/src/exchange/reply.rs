@@ -88,16 +88,33 @@ pub fn write(out: &mut Vec<u8>, status: u16, content_type: &str, fields: &[u8], 
     }
 }
 
+/// What a problem document says beside its error.
+#[derive(Debug, Clone, Copy)]
+pub struct Members<'a> {
+    /// Id of the request; empty without one.
+    pub request_id: &'a [u8],
+    /// A JSON array of what is wrong with the request; empty without one.
+    pub errors: &'a [u8],
+}
+
+impl<'a> Members<'a> {
+    /// Only the id of the request.
+    pub fn of(request_id: &'a [u8]) -> Self {
+        Members { request_id, errors: b"" }
+    }
+}
+
 /// Appends a problem document for `error`. `fields` are whole lines; `retry_after` is in seconds.
 pub fn problem(
     out: &mut Vec<u8>,
     error: Error,
-    request_id: &[u8],
+    members: Members<'_>,
     fields: &[u8],
     retry_after: Option<u64>,
     framing: Framing,
 ) {
     let reason = error.reason;
+    let request_id = members.request_id;
     let mut body = Vec::with_capacity(256);
     body.extend_from_slice(b"{\"type\":\"about:blank\",\"title\":\"");
     body.extend_from_slice(reason.title().as_bytes());
@@ -120,6 +137,10 @@ pub fn problem(
         body.extend_from_slice(b",\"request_id\":\"");
         body.extend(request_id.iter().filter(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\')));
         body.push(b'"');
+    }
+    if !members.errors.is_empty() {
+        body.extend_from_slice(b",\"errors\":");
+        body.extend_from_slice(members.errors);
     }
     body.extend_from_slice(b"}\n");
 

@@ -1,75 +1,188 @@
-//! The one kind of connection towards upstreams, and reads and writes as the exchange needs them.
+//! The one kind of byte stream, to clients and to upstreams, and reads and writes as the exchange needs them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use tls::TlsStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::buffer::Buffer;
+use crate::downstream::http2::pipe::Pipe;
+use crate::error::Reason;
 
-/// What an exchange needs of a byte stream.
-pub trait Io: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
-
-/// A connection to an upstream.
+/// A byte stream to a client or to an upstream. What differs between them is decided here, in one `match` for each operation.
 #[derive(Debug)]
 pub enum Stream {
     /// TCP, with `TCP_NODELAY`.
     Tcp(TcpStream),
     /// A Unix socket.
     Unix(UnixStream),
-    /// TLS over TCP.
+    /// TLS over TCP, as either side.
     Tls(Box<TlsStream<TcpStream>>),
+    /// One stream of a client's HTTP/2 connection.
+    Http2(Pipe),
+    /// The client of a request that the gateway makes by itself: takes everything, sends nothing.
+    Subrequest,
+    /// The same, keeping what it takes.
+    Collect(Box<Collected>),
 }
 
+/// What was sent to the client of a request that the gateway makes by itself.
+#[derive(Debug)]
+pub struct Collected {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Most bytes that are taken; more end the exchange.
+    pub most: usize,
+    /// Whether there would have been more.
+    pub is_full: bool,
+}
+
+impl Collected {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.most {
+            self.is_full = true;
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+}
+
+/// The operation of a stream that has one. The last argument is what a [`Stream::Subrequest`] does.
 macro_rules! each {
-    ($self:ident, $stream:ident => $call:expr) => {
+    ($self:ident, $stream:ident => $call:expr, $pipe:ident => $http2:expr, $subrequest:expr) => {
         match $self.get_mut() {
             Stream::Tcp($stream) => $call,
             Stream::Unix($stream) => $call,
             Stream::Tls($stream) => $call,
+            Stream::Http2($pipe) => $http2,
+            Stream::Subrequest | Stream::Collect(_) => $subrequest,
         }
     };
 }
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl Stream {
+    /// The socket beneath, if there is one.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tls(stream) => stream.get_ref().as_fd(),
+            Stream::Tcp(stream) => Some(stream.as_fd()),
+            Stream::Unix(stream) => Some(stream.as_fd()),
+            Stream::Tls(stream) => Some(stream.get_ref().as_fd()),
+            Stream::Http2(_) | Stream::Subrequest | Stream::Collect(_) => None,
         }
     }
+
+    /// Whether the client is known to have disconnected, without reading from it: an HTTP/2 client says so beside its stream.
+    #[inline]
+    pub fn is_reset(&self) -> bool {
+        matches!(self, Stream::Http2(pipe) if pipe.is_reset())
+    }
+
+    /// Notes why a response is given up, for the code that the client gets.
+    pub fn note_failure(&self, reason: Reason) {
+        if let Stream::Http2(pipe) = self {
+            pipe.fail(reason);
+        }
+    }
+
+    /// Protocol of the client, where that is not HTTP/1.
+    pub fn protocol(&self) -> Option<&'static str> {
+        matches!(self, Stream::Http2(_)).then_some("HTTP/2")
+    }
+
+    /// From now on closing means a reset, so that a response that broke off cannot pass for a complete one.
+    pub fn abort(&self) {
+        match self {
+            Stream::Tcp(_) | Stream::Tls(_) => {
+                if let Some(socket) = self.socket() {
+                    // Failure leaves an ordinary close, which all framings but "until close" reveal too.
+                    let _ = socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO));
+                }
+            }
+            // Only TCP has resets; a stream that ends before its response does is reset by its connection.
+            Stream::Unix(_) | Stream::Http2(_) | Stream::Subrequest | Stream::Collect(_) => {}
+        }
+    }
+
+    /// Writes what the kernel takes at once, whether or not it has announced that there is space: it does so only when a third of
+    /// its buffer is free, which a slow reader may take minutes to read.
+    ///
+    /// # Errors
+    /// `WouldBlock` when it takes nothing, or where this cannot be done.
+    pub fn write_now(&mut self, bytes: &[u8]) -> io::Result<WrittenNow> {
+        let taken = match self {
+            Stream::Tcp(stream) => socket2::SockRef::from(&*stream).send(bytes)?,
+            Stream::Unix(stream) => socket2::SockRef::from(&*stream).send(bytes)?,
+            // What TLS holds comes first; it was taken from the caller before.
+            Stream::Tls(stream) => {
+                let sent = stream.send_by(|socket, bytes| socket2::SockRef::from(socket).send(bytes))?;
+                return if sent > 0 { Ok(WrittenNow { taken: 0 }) } else { Err(io::ErrorKind::WouldBlock.into()) };
+            }
+            Stream::Http2(_) | Stream::Subrequest | Stream::Collect(_) => return Err(io::ErrorKind::WouldBlock.into()),
+        };
+        if taken > 0 { Ok(WrittenNow { taken }) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    }
+
+    /// Bytes that left behind the back of who wrote them: TLS takes more than the socket does. A change is progress.
+    #[inline]
+    pub fn sent_later(&self) -> u64 {
+        match self {
+            Stream::Tls(stream) => stream.sent(),
+            _ => 0,
+        }
+    }
+
+    /// Says that this is the end of what is sent, where closing alone does not say it: over TLS an end without `close_notify` may be the work of
+    /// anyone on the way (RFC 8446 section 6.1). Waits for nothing.
+    pub fn say_end(&mut self) {
+        if let Stream::Tls(stream) = self {
+            let _ = Pin::new(stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+/// What the kernel took at once; it took something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenNow {
+    /// How much of the bytes that were passed: none where others had to leave first.
+    pub taken: usize,
 }
 
 impl AsyncRead for Stream {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_read(cx, buf))
+        each!(self, stream => Pin::new(stream).poll_read(cx, buf), pipe => pipe.poll_read(buf), Poll::Pending)
     }
 }
 
 impl AsyncWrite for Stream {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        each!(self, stream => Pin::new(stream).poll_write(cx, buf))
+        let this = self.get_mut();
+        if let Stream::Collect(collected) = this {
+            return Poll::Ready(collected.write(buf));
+        }
+        let this = Pin::new(this);
+        each!(this, stream => Pin::new(stream).poll_write(cx, buf), pipe => pipe.poll_write(buf), Poll::Ready(Ok(buf.len())))
     }
 
     #[inline]
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             // Sockets hold nothing back.
-            Stream::Tcp(_) | Stream::Unix(_) => Poll::Ready(Ok(())),
+            Stream::Tcp(_) | Stream::Unix(_) | Stream::Subrequest | Stream::Collect(_) => Poll::Ready(Ok(())),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Http2(pipe) => pipe.poll_flush(),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_shutdown(cx))
+        each!(self, stream => Pin::new(stream).poll_shutdown(cx), _pipe => Poll::Ready(Ok(())), Poll::Ready(Ok(())))
     }
 
     #[inline]
@@ -78,7 +191,17 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        each!(self, stream => Pin::new(stream).poll_write_vectored(cx, bufs))
+        let this = self.get_mut();
+        if let Stream::Collect(collected) = this {
+            return Poll::Ready(bufs.iter().try_fold(0, |sum, buf| Ok(sum + collected.write(buf)?)));
+        }
+        let this = Pin::new(this);
+        each!(
+            this,
+            stream => Pin::new(stream).poll_write_vectored(cx, bufs),
+            pipe => pipe.poll_write(bufs.iter().find(|buf| !buf.is_empty()).map_or(&[], |buf| &**buf)),
+            Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
+        )
     }
 
     fn is_write_vectored(&self) -> bool {

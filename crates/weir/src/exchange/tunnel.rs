@@ -9,7 +9,7 @@ use tokio::io::AsyncWrite;
 
 use super::buffer::Buffers;
 use super::conversation::UpstreamSide;
-use super::downstream::{ClientIo, Downstream};
+use super::downstream::Downstream;
 use super::pump::Pump;
 
 /// Bytes that went through a tunnel.
@@ -23,8 +23,8 @@ pub struct Tunnelled {
 
 /// Carries bytes both ways. A side that ends its stream has the end passed on; the tunnel is over when both have ended, one fails,
 /// or nothing moved for `idle`. The first `keep` bytes of the client's buffer are left alone.
-pub async fn run<C: ClientIo>(
-    down: &mut Downstream<C>,
+pub async fn run(
+    down: &mut Downstream,
     up: &mut UpstreamSide,
     keep: usize,
     buffers: &Buffers,
@@ -37,6 +37,7 @@ pub async fn run<C: ClientIo>(
     down.deadline.set(idle);
     std::future::poll_fn(|cx| {
         let mut progress = false;
+        let sent = (down.stream.sent_later(), up.stream.sent_later());
         if !up_ended {
             let source = (&mut down.stream, &mut down.buffer, keep);
             match upward.poll(cx, buffers, source, (&mut up.stream, &mut up.out), &mut progress) {
@@ -59,7 +60,7 @@ pub async fn run<C: ClientIo>(
                 Poll::Pending => {}
             }
         }
-        if progress {
+        if progress || (down.stream.sent_later(), up.stream.sent_later()) != sent {
             down.deadline.set(idle);
         }
         if (up_ended && down_ended) || down.deadline.poll_passed(cx) { Poll::Ready(()) } else { Poll::Pending }

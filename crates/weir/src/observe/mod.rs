@@ -6,8 +6,12 @@
 pub mod access_log;
 pub mod clock;
 pub mod metrics;
+pub mod redact;
+pub mod traces;
 
 pub use access_log::{AccessLog, Line, Writer};
 pub use metrics::{
-    CacheMetrics, CacheTotals, LimitMetrics, Metrics, Record, RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,
+    AuthMetrics, CacheMetrics, CacheTotals, ContractMetrics, HandshakeResult, LimitMetrics, Metrics, Record,
+    RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,
 };
+pub use traces::{Recorder, Trace, Traces};

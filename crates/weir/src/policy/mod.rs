@@ -1,5 +1,7 @@
 //! What a route adds to plain forwarding: one policy a file or folder, each testable alone.
 
+pub mod ai;
+pub mod auth;
 pub mod cache;
 pub mod cors;
 pub mod form;

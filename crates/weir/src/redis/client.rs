@@ -152,7 +152,7 @@ impl Client {
         match self.command(key, &get).await? {
             Value::Nil => Ok(None),
             Value::BulkString(bytes) => Ok(Some(bytes)),
-            _ => Err(Failure::Refused("GET was answered with something other than a string".to_owned())),
+            _ => Err(Failure::Refused("GET returned something other than a string".to_owned())),
         }
     }
 

@@ -131,7 +131,7 @@ impl Dialer {
             let answer = live.connection.send_packed_command(&question).await;
             answer.and_then(Value::extract_error).map_err(|error| format!("{sentinel}: {error}"))
         });
-        let answer = asked.await.map_err(|_| format!("{sentinel} does not answer"))??;
+        let answer = asked.await.map_err(|_| format!("{sentinel} does not respond"))??;
         match redis::from_redis_value::<Option<(String, u16)>>(answer) {
             Ok(Some((name, port))) => Ok(Host { name, port }),
             Ok(None) => Err(format!("{sentinel} does not know the service")),

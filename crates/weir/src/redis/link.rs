@@ -193,7 +193,7 @@ impl Link {
         if last.is_none_or(|last| began >= last) {
             self.timeouts.set((count + 1, Some(Instant::now())));
             if count + 1 >= TIMEOUTS {
-                self.give_up("requests get no answer in time");
+                self.give_up("requests time out");
             }
         }
     }
@@ -263,7 +263,7 @@ impl Link {
     async fn dial(&self) -> Result<Live, Trouble> {
         match tokio::time::timeout(DIAL, self.dialer.dial(&self.peer, &self.name)).await {
             Ok(dialled) => dialled,
-            Err(_) => Err(format!("no answer within {DIAL:?}")),
+            Err(_) => Err(format!("no response within {DIAL:?}")),
         }
     }
 }

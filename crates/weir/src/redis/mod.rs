@@ -45,7 +45,7 @@ pub enum Failure {
     #[error("Redis does not serve")]
     Unavailable,
     /// No answer in time. The call may still be executed.
-    #[error("Redis did not answer in time")]
+    #[error("Redis did not respond within the timeout")]
     TimedOut,
     /// The connection ended. The call may have been executed.
     #[error("the connection to Redis ended")]

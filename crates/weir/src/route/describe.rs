@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::config::{Action, Builtin, Config, Redirect, Route, UpstreamId};
+use crate::config::{Action, Builtin, Config, Redirect, Route, RouteContract, UpstreamId};
 
 /// What a route matches and where it leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,6 +19,9 @@ pub struct Described {
     pub path: String,
     /// Header fields that must be there.
     pub headers: BTreeMap<String, String>,
+    /// What is checked by the description of its API: `orders: enforced, bodies held up to 1 MiB`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checked: Option<String>,
     /// What becomes of a request, in a few words: `python, else node`, `308 /new/*`, `answer 200`.
     pub to: String,
 }
@@ -37,9 +40,20 @@ impl Described {
             host: route.matcher.host.to_string(),
             path: route.matcher.path.to_string(),
             headers: route.matcher.headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            checked: route.contract.as_ref().map(|rules| checked(route, rules)),
             to: destination(config, &route.action),
         }
     }
+}
+
+/// What is checked, in a few words.
+fn checked(route: &Route, rules: &RouteContract) -> String {
+    let how = if rules.enforces { "enforced" } else { "reported" };
+    let held = match route.body_bytes {
+        Some(most) if rules.contract.checks_bodies() => format!(", bodies held up to {} KiB", most.div_ceil(1024)),
+        _ => String::new(),
+    };
+    format!("{}: {how}{held}", rules.api)
 }
 
 /// What an action does, in a few words.
@@ -49,6 +63,10 @@ fn destination(config: &Config, action: &Action) -> String {
             let name = |id: &UpstreamId| config.upstreams[id.0].name.to_string();
             let all: Vec<String> = std::iter::once(&proxy.upstream).chain(&proxy.fallback).map(name).collect();
             all.join(", else ")
+        }
+        Action::Ai(ai) => {
+            let names: Vec<&str> = ai.models.iter().map(|id| &*config.models[id.0].name).collect();
+            format!("models {}", names.join(", "))
         }
         Action::Redirect(Redirect { to, append_rest, status }) => {
             format!("{status} {to}{}", if *append_rest { "*" } else { "" })

@@ -5,13 +5,42 @@
 //! - dot segments are removed; one that would climb above the root is refused;
 //! - escapes of unreserved characters (letters, digits, `-._~`) are decoded, which is never a change of meaning; every other escape is
 //!   kept, with its digits in upper case;
-//! - refused, with a reason: `//`, `\`, `;`, `#`, `%2f`, `%5c`, escaped control characters, an escape that is not two hexadecimal digits,
-//!   escaped bytes that are not valid UTF-8 (overlong sequences too), and bytes that are not printable ASCII;
+//! - `//`, `%2f`, `;`, and `\` with `%5c`, are refused unless the [`Policy`] says otherwise; so are escaped bytes that are not valid UTF-8
+//!   (overlong sequences too);
+//! - always refused, with a reason: `#`, escaped control characters, an escape that is not two hexadecimal digits, and bytes that are not
+//!   printable ASCII;
 //! - the query is left as it came, but holds printable ASCII only.
 //!
-//! The result is never longer than the input, and normalising it again changes nothing.
+//! Normalising the result again changes nothing. It is not longer than the input, but for a `\` that is kept as `%5C`.
 
 use std::fmt;
+
+/// What becomes of a form that servers read in two ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Treatment {
+    /// The request is refused.
+    #[default]
+    Refuse,
+    /// It becomes what most servers take it for: one slash.
+    Slash,
+    /// It stays.
+    Keep,
+}
+
+/// What becomes of the forms that servers read in two ways. The same everywhere: routes, limits, cache and upstream see one result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// `//`.
+    pub double_slash: Treatment,
+    /// `%2f`.
+    pub encoded_slash: Treatment,
+    /// `;`; never a slash.
+    pub semicolon: Treatment,
+    /// `\` and `%5c`; kept as `%5C`, since the other one has no place in a URL.
+    pub backslash: Treatment,
+    /// Whether escapes may stand for bytes that are not valid UTF-8.
+    pub keeps_invalid_utf8: bool,
+}
 
 /// A request target in the one form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +165,8 @@ const CLASSES: [Class; 256] = {
 enum Escape {
     /// An unreserved character.
     Decoded(u8),
+    /// A slash, or what stands for one.
+    Slash,
     /// Stays, with these digits.
     Kept([u8; 2]),
 }
@@ -148,18 +179,22 @@ enum Escape {
 /// # Errors
 /// The first thing from the left that has two readings.
 pub fn normalise<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Target<'a>, Refusal> {
-    let target = normalise_bytes(target, scratch)?;
-    if target.path.contains(&b'%') && !is_utf8(target.path) {
+    normalise_by(Policy::default(), target, scratch)
+}
+
+/// The same by the policy of the configuration.
+///
+/// # Errors
+/// As [`normalise`].
+pub fn normalise_by<'a>(policy: Policy, target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Target<'a>, Refusal> {
+    let target = normalise_bytes(policy, target, scratch)?;
+    if !policy.keeps_invalid_utf8 && target.path.contains(&b'%') && !is_utf8(target.path) {
         return Err(Refusal::NotUtf8);
     }
     Ok(target)
 }
 
-/// The same for paths whose escapes may stand for any bytes.
-///
-/// # Errors
-/// As [`normalise`], but for [`Refusal::NotUtf8`].
-pub fn normalise_bytes<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Target<'a>, Refusal> {
+fn normalise_bytes<'a>(policy: Policy, target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Target<'a>, Refusal> {
     if target.first() != Some(&b'/') {
         return Err(Refusal::NotAPath);
     }
@@ -172,14 +207,20 @@ pub fn normalise_bytes<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result
                 let query = check_query(&target[at + 1..])?;
                 return Ok(Target { path: &target[..at], query: Some(query) });
             }
-            Class::Slash if after_slash => return Err(Refusal::EmptySegment),
-            Class::Slash => {}
-            Class::Dot if after_slash && may_be_dots(&target[at..]) => return rewrite(target, at, scratch),
-            Class::Dot => {}
-            Class::Percent => match escape(target, at)? {
-                Escape::Kept(digits) if digits == target[at + 1..at + 3] => at += 2,
-                Escape::Kept(_) | Escape::Decoded(_) => return rewrite(target, at, scratch),
+            Class::Slash if after_slash => match policy.double_slash {
+                Treatment::Refuse => return Err(Refusal::EmptySegment),
+                Treatment::Slash => return rewrite(policy, target, at, scratch),
+                Treatment::Keep => {}
             },
+            Class::Slash => {}
+            Class::Dot if after_slash && may_be_dots(&target[at..]) => return rewrite(policy, target, at, scratch),
+            Class::Dot => {}
+            Class::Percent => match escape(policy, target, at)? {
+                Escape::Kept(digits) if digits == target[at + 1..at + 3] => at += 2,
+                Escape::Kept(_) | Escape::Decoded(_) | Escape::Slash => return rewrite(policy, target, at, scratch),
+            },
+            Class::Semicolon if policy.semicolon != Treatment::Refuse => {}
+            Class::Backslash if policy.backslash != Treatment::Refuse => return rewrite(policy, target, at, scratch),
             refused => return Err(refusal(refused)),
         }
         at += 1;
@@ -190,11 +231,19 @@ pub fn normalise_bytes<'a>(target: &'a [u8], scratch: &'a mut Vec<u8>) -> Result
 /// Whether a segment that begins with a dot may be `.` or `..`; `.well-known` is nothing special.
 fn may_be_dots(rest: &[u8]) -> bool {
     let rest = rest.strip_prefix(b"..").or(rest.strip_prefix(b".")).unwrap_or(rest);
-    matches!(rest, [] | [b'/' | b'?', ..] | [b'%', b'2', b'e' | b'E', ..])
+    matches!(
+        rest,
+        [] | [b'/' | b'?' | b'\\', ..] | [b'%', b'2', b'e' | b'E' | b'f' | b'F', ..] | [b'%', b'5', b'c' | b'C', ..]
+    )
 }
 
 /// The rest of the way for a path of which the first `clean` bytes need no change.
-fn rewrite<'a>(target: &'a [u8], clean: usize, scratch: &'a mut Vec<u8>) -> Result<Target<'a>, Refusal> {
+fn rewrite<'a>(
+    policy: Policy,
+    target: &'a [u8],
+    clean: usize,
+    scratch: &'a mut Vec<u8>,
+) -> Result<Target<'a>, Refusal> {
     scratch.clear();
     scratch.extend_from_slice(&target[..clean]);
     // Where the segment that is being written begins: just behind a slash, always.
@@ -206,21 +255,19 @@ fn rewrite<'a>(target: &'a [u8], clean: usize, scratch: &'a mut Vec<u8>) -> Resu
         match CLASSES[usize::from(byte)] {
             Class::Plain | Class::Dot => scratch.push(byte),
             Class::Percent => {
-                match escape(target, at - 1)? {
+                match escape(policy, target, at - 1)? {
                     Escape::Decoded(character) => scratch.push(character),
                     Escape::Kept([high, low]) => scratch.extend_from_slice(&[b'%', high, low]),
+                    Escape::Slash => segment = end_segment(policy, scratch, segment)?,
                 }
                 at += 2;
             }
-            Class::Slash => {
-                if scratch.len() == segment {
-                    return Err(Refusal::EmptySegment);
-                }
-                if !remove_dots(scratch, segment)? {
-                    scratch.push(b'/');
-                }
-                segment = scratch.len();
+            Class::Slash => segment = end_segment(policy, scratch, segment)?,
+            Class::Semicolon if policy.semicolon != Treatment::Refuse => scratch.push(byte),
+            Class::Backslash if policy.backslash == Treatment::Slash => {
+                segment = end_segment(policy, scratch, segment)?;
             }
+            Class::Backslash if policy.backslash == Treatment::Keep => scratch.extend_from_slice(b"%5C"),
             Class::Question => {
                 query = Some(check_query(&target[at..])?);
                 break;
@@ -230,6 +277,20 @@ fn rewrite<'a>(target: &'a [u8], clean: usize, scratch: &'a mut Vec<u8>) -> Resu
     }
     remove_dots(scratch, segment)?;
     Ok(Target { path: scratch, query })
+}
+
+/// A slash behind the segment that begins at `segment`; returns where the next one begins.
+fn end_segment(policy: Policy, path: &mut Vec<u8>, segment: usize) -> Result<usize, Refusal> {
+    if path.len() == segment {
+        match policy.double_slash {
+            Treatment::Refuse => return Err(Refusal::EmptySegment),
+            Treatment::Slash => {}
+            Treatment::Keep => path.push(b'/'),
+        }
+    } else if !remove_dots(path, segment)? {
+        path.push(b'/');
+    }
+    Ok(path.len())
 }
 
 /// Removes the last segment if it is `.`, and the one before it too if it is `..`; what is left ends in a slash. Says whether it did.
@@ -246,7 +307,7 @@ fn remove_dots(path: &mut Vec<u8>, segment: usize) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-fn escape(target: &[u8], at: usize) -> Result<Escape, Refusal> {
+fn escape(policy: Policy, target: &[u8], at: usize) -> Result<Escape, Refusal> {
     let digit = |offset: usize| {
         let byte = *target.get(at + offset).ok_or(Refusal::BadEscape)?;
         let value = char::from(byte).to_digit(16).ok_or(Refusal::BadEscape)?;
@@ -255,8 +316,17 @@ fn escape(target: &[u8], at: usize) -> Result<Escape, Refusal> {
     let (high, high_digit) = digit(1)?;
     let (low, low_digit) = digit(2)?;
     match high << 4 | low {
-        b'/' => Err(Refusal::EscapedSlash),
-        b'\\' => Err(Refusal::EscapedBackslash),
+        slash @ (b'/' | b'\\') => {
+            let (treatment, refusal) = match slash {
+                b'/' => (policy.encoded_slash, Refusal::EscapedSlash),
+                _ => (policy.backslash, Refusal::EscapedBackslash),
+            };
+            match treatment {
+                Treatment::Refuse => Err(refusal),
+                Treatment::Slash => Ok(Escape::Slash),
+                Treatment::Keep => Ok(Escape::Kept([high_digit, low_digit])),
+            }
+        }
         0x00..=0x1f | 0x7f => Err(Refusal::EscapedControl),
         byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => Ok(Escape::Decoded(byte)),
         _ => Ok(Escape::Kept([high_digit, low_digit])),

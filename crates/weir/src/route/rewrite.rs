@@ -7,8 +7,8 @@ use crate::config::{Redirect, Rewrite};
 /// Writes the request target for an upstream (origin form, RFC 9112 §3.2.1) behind what is in `out`: the base path of the chosen target,
 /// the path after the route's rewrite, and the query as it came.
 ///
-/// `base_path` has no slash at its end. The parts of the client's path are in their normal form and hold no `//`, so that the result is a
-/// path in normal form too.
+/// `base_path` has no slash at its end. The parts of the client's path are in their normal form, so that the result is a path in normal form
+/// too.
 pub fn upstream_target(out: &mut Vec<u8>, base_path: &str, rewrite: &Rewrite, found: Found, target: Target<'_>) {
     out.extend_from_slice(base_path.as_bytes());
     match rewrite {
@@ -34,8 +34,10 @@ pub fn upstream_target(out: &mut Vec<u8>, base_path: &str, rewrite: &Rewrite, fo
 pub fn location(out: &mut Vec<u8>, redirect: &Redirect, found: Found, target: Target<'_>) {
     out.extend_from_slice(redirect.to.as_bytes());
     if redirect.append_rest {
-        // Never begins with a slash, since `//` was refused: `/*` cannot become the start of another host.
-        out.extend_from_slice(&target.path[found.rest_at..]);
+        // `//` would be the start of another host; it is there only where `server.path.double_slash` keeps it.
+        let rest = &target.path[found.rest_at..];
+        let slashes = rest.iter().take_while(|&&byte| byte == b'/').count();
+        out.extend_from_slice(&rest[if redirect.to.ends_with('/') { slashes } else { 0 }..]);
     }
     if let Some(query) = target.query.filter(|_| !redirect.to.contains('?')) {
         out.push(b'?');

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +13,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use super::error::ServeError;
-use super::reload::{Controller, Fingerprint};
-use super::shared::Shared;
-use super::takeover::{self, OldProcess, Sockets};
+use super::fingerprint::Fingerprint;
+use super::process::announce;
+use super::reload::Controller;
+use super::shared::{Message, Shared};
+use super::takeover::{self, OldProcess, Outcome, Sockets};
 use super::workers::Workers;
 use crate::admin;
 use crate::upstream::supervise;
@@ -70,10 +73,12 @@ pub struct ControlThread {
     pub admin: Option<TcpListener>,
     /// Where a new process requests the sockets.
     pub takeovers: Option<UnixListener>,
-    /// The sockets to give away.
+    /// The sockets to give away, besides those of the listeners, which the controller has.
     pub duplicates: Option<Sockets>,
     /// The process that this one takes over from.
     pub old: Option<OldProcess>,
+    /// Where that is requested.
+    pub takeover: Option<PathBuf>,
 }
 
 /// Why the process ends.
@@ -95,21 +100,25 @@ impl ControlThread {
     /// # Errors
     /// When it was not told to end.
     pub async fn run(mut self, mut workers: Workers) -> Result<(), ServeError> {
+        // Nothing is accepted before it is certain that the old process does not go on.
+        if let Some(old) = self.old.take()
+            && !self.take_over(old).await?
+        {
+            return Ok(());
+        }
+        self.shared.tell_all(|| Message::Accept);
+        for url in self.controller.listeners().urls() {
+            announce(&format!("listening on {url}"));
+        }
         let (stop_admin, stopped) = watch::channel(false);
         tokio::spawn(sweep_limits(self.shared.clone()));
+        self.controller.follow_issuers();
         tokio::spawn(supervise(self.controller.upstreams(), self.controller.resolver().clone()));
         if let Some(listener) = self.admin.take() {
             if let Ok(address) = listener.local_addr() {
-                println!("admin on http://{address}");
+                announce(&format!("admin on http://{address}"));
             }
             tokio::spawn(admin::serve(listener, self.controller.clone(), until(stopped)));
-        }
-        if let Some(old) = self.old.take() {
-            // Waits for the old process: on a thread of its own, so that signals are followed meanwhile.
-            std::thread::spawn(move || match old.ready() {
-                Ok(()) => tracing::info!("took over from the running process, which drains"),
-                Err(error) => tracing::warn!(%error, "the running process was not told to drain"),
-            });
         }
 
         let ending = self.serve(&mut workers).await;
@@ -136,6 +145,33 @@ impl ControlThread {
         Ok(())
     }
 
+    /// Tells the old process that this one can serve. False when a signal ends this process meanwhile.
+    async fn take_over(&mut self, old: OldProcess) -> Result<bool, ServeError> {
+        let (done, outcome) = oneshot::channel();
+        // On a thread of its own, because it blocks: signals are followed meanwhile.
+        std::thread::spawn(move || {
+            let _ = done.send(old.ready());
+        });
+        let outcome = tokio::select! {
+            outcome = outcome => outcome.unwrap_or(Outcome::Silent),
+            () = self.signals.end.recv() => return Ok(false),
+        };
+        let why = match outcome {
+            Outcome::Draining => {
+                tracing::info!("took over from the running process, which drains");
+                return Ok(true);
+            }
+            Outcome::Ended => {
+                tracing::warn!("took over from a process that ended meanwhile");
+                return Ok(true);
+            }
+            Outcome::Withdrawn => "this process took too long to start",
+            Outcome::Silent => "it did not respond within the deadline",
+        };
+        let path = self.takeover.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        Err(ServeError::TakeOver { path, why: why.to_owned() })
+    }
+
     /// Follows what happens until something ends the process.
     async fn serve(&mut self, workers: &mut Workers) -> Ending {
         let mut look = tokio::time::interval(WATCH);
@@ -154,25 +190,31 @@ impl ControlThread {
                     self.reload("SIGHUP");
                 }
                 _ = look.tick(), if self.controller.watched().is_some() => {
+                    self.controller.follow_credentials();
                     let now = self.controller.watched().and_then(Fingerprint::of);
+                    // Both are looked at: one reload reads all.
+                    let has_new_certificates = self.controller.tls_files_changed();
                     if now.is_some() && now != seen {
                         seen = now;
                         self.reload("the file changed");
+                    } else if has_new_certificates {
+                        self.reload("a certificate or key file changed");
                     }
                 }
                 stream = accept(self.takeovers.as_ref()), if giving.is_none() => {
-                    giving = self.duplicates.as_ref().map(|sockets| give_away(stream, sockets));
+                    giving = self.duplicates.as_ref().map(|sockets| give_away(stream, self.all_sockets(sockets)));
                 }
                 given = wait_for(&mut giving) => {
                     giving = None;
                     match given {
-                        Ok(stream) => {
-                            tracing::info!("another process takes over");
-                            // Before it is told: what is accepted from then on is its own.
-                            self.stop_accepting();
-                            let _ = takeover::confirm(&stream);
-                            return Ending::HandedOver;
-                        }
+                        Ok(stream) => match takeover::confirm(&stream) {
+                            Ok(()) => {
+                                tracing::info!("another process takes over");
+                                self.stop_accepting();
+                                return Ending::HandedOver;
+                            }
+                            Err(error) => tracing::warn!(%error, "a take-over was begun and not finished"),
+                        },
                         Err(error) => tracing::warn!(%error, "a take-over was begun and not finished"),
                     }
                 }
@@ -202,9 +244,15 @@ impl ControlThread {
         }
     }
 
+    /// Duplicates of all sockets, for another process.
+    fn all_sockets(&self, others: &Sockets) -> io::Result<Sockets> {
+        Ok(Sockets { groups: self.controller.listeners().duplicates()?, ..others.try_clone()? })
+    }
+
     fn stop_accepting(&mut self) {
         self.takeovers = None;
         self.duplicates = None;
+        self.controller.listeners().drop_duplicates();
         self.shared.drain();
     }
 
@@ -229,8 +277,7 @@ impl ControlThread {
 }
 
 /// Gives the sockets away on a thread of its own: it blocks, and must neither delay a signal nor the end of the process.
-fn give_away(stream: tokio::net::UnixStream, sockets: &Sockets) -> GivingAway {
-    let sockets = sockets.try_clone();
+fn give_away(stream: tokio::net::UnixStream, sockets: io::Result<Sockets>) -> GivingAway {
     Box::pin(async move {
         let (stream, sockets) = (stream.into_std()?, sockets?);
         let (done, given) = oneshot::channel();

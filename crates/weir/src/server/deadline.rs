@@ -210,6 +210,14 @@ impl Deadlines {
         self.expiring.replace(expiring);
     }
 
+    /// Has the driver look at the clock again, which was moved.
+    #[cfg(fuzzing)]
+    pub fn look_again(&self) {
+        if let Some(driver) = &*self.driver.borrow() {
+            driver.wake_by_ref();
+        }
+    }
+
     fn note_early(&self) {
         if let Some(count) = self.count_early.get() {
             count();

@@ -20,6 +20,13 @@ pub enum ServeError {
         /// Why.
         error: io::Error,
     },
+    /// The running process goes on, so this one does not serve.
+    TakeOver {
+        /// The Unix socket of take-overs.
+        path: String,
+        /// Why the running process goes on.
+        why: String,
+    },
     /// A variable that sets up a demo service is wrong.
     Demo(demo::BadSetting),
     /// A worker thread ended while it should have served.
@@ -38,7 +45,7 @@ pub enum ServeError {
 
 impl ServeError {
     /// Exit code: 64 for a wrong configuration, 66 for an unreadable one, 69 for an address in use, 70 for a defect of this program, 71 for what
-    /// the system refuses.
+    /// the system refuses, 75 for a take-over that did not happen.
     pub fn exit_code(&self) -> u8 {
         match self {
             ServeError::Config(LoadError::Invalid(_)) | ServeError::Demo(_) => 64,
@@ -46,6 +53,7 @@ impl ServeError {
             ServeError::Listen { .. } => 69,
             ServeError::WorkerEnded { .. } => 70,
             ServeError::System { .. } => 71,
+            ServeError::TakeOver { .. } => 75,
         }
     }
 
@@ -74,6 +82,10 @@ impl fmt::Display for ServeError {
             ServeError::WorkerEnded { index } => write!(
                 f,
                 "worker {index} ended unexpectedly, see the messages above; the others have drained. This is a defect, please report it"
+            ),
+            ServeError::TakeOver { path, why } => write!(
+                f,
+                "cannot take over from the process at {path}: {why}. That process goes on serving; start this one again, or stop that one first"
             ),
             ServeError::System { what, error } => write!(f, "{what}: {error}"),
         }

@@ -45,7 +45,27 @@ pub fn activate(socket: &impl AsFd) -> io::Result<()> {
     socket2::SockRef::from(socket).listen(BACKLOG)
 }
 
+/// Binds `count` sockets to an address that overlaps one which this process listens on already. Without the check of [`bind`], which would find that one.
+///
+/// # Errors
+/// The system's.
+pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Group> {
+    let mut group = Group { address, sockets: Vec::new() };
+    group.grow(count)?;
+    group.sockets.iter().try_for_each(activate)?;
+    Ok(group)
+}
+
 impl Group {
+    /// Duplicates: the same sockets under other descriptors.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Group> {
+        let sockets = self.sockets.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?;
+        Ok(Group { address: self.address, sockets })
+    }
+
     /// Binds further sockets until there are `count`. They get no connections before [`activate`]: a process that cannot start after all
     /// would lose them.
     ///

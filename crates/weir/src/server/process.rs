@@ -3,7 +3,9 @@
 //! All that can fail comes first, requests last: a process that takes over and cannot start leaves the old one serving, and nothing that
 //! waits in a shared queue is lost.
 
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,23 +16,36 @@ use super::control::{ControlThread, Signals};
 use super::descriptors;
 use super::error::ServeError;
 use super::listen;
+use super::listeners::Listeners;
 use super::reload::{Controller, Source, generation, resolve};
-use super::shared::{Message, Shared};
+use super::self_signed::SelfSigned;
+use super::shared::Shared;
 use super::takeover::{self, OldProcess, Sockets};
 use super::workers::Workers;
 use crate::config::{Config, TargetAddress};
 use crate::demo;
-use crate::observe::metrics::{Exposition, collect_caches, collect_upstreams};
-use crate::observe::{AccessLog, Metrics};
+use crate::observe::metrics::{Exposition, collect_caches, collect_certificates, collect_upstreams};
+use crate::observe::{AccessLog, Metrics, Traces};
 use crate::upstream::Resolver;
+
+/// What the command line says beside the configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Listeners in clear text speak TLS with a certificate that is made at start: for development.
+    pub tls_self_signed: bool,
+}
 
 /// Runs the gateway until it is told to end and has drained.
 ///
 /// # Errors
 /// Why it could not start, or did not end by itself.
-pub fn serve(source: Source) -> Result<(), ServeError> {
+pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
     clock::process_start();
-    let loaded = source.load().map_err(ServeError::Config)?;
+    let self_signed =
+        options.tls_self_signed.then(SelfSigned::new).transpose().map_err(|error| {
+            ServeError::system("cannot make a self-signed certificate", std::io::Error::other(error))
+        })?;
+    let loaded = source.load(self_signed.as_ref()).map_err(ServeError::Config)?;
     let config = &loaded.config;
     let count = config.workers.map_or_else(available_cores, std::num::NonZeroUsize::get);
 
@@ -56,10 +71,18 @@ pub fn serve(source: Source) -> Result<(), ServeError> {
         None => None,
     };
 
+    let traces = match &config.telemetry.traces {
+        Some(traces) => Some(
+            Traces::start(&config.telemetry, traces)
+                .map_err(|error| ServeError::system("cannot start the thread that sends traces", error))?,
+        ),
+        None => None,
+    };
+
     let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
     let can_give_away = config.takeover.is_some();
     let generation = Arc::new(generation(loaded.config, None));
-    let shared = Shared::new(generation, mailboxes, metrics, access_log, descriptor_bound);
+    let shared = Shared::new(generation, mailboxes, metrics, access_log, traces, descriptor_bound);
     // Weak: the metrics belong to what the source looks into.
     let process = Arc::downgrade(&shared);
     shared.metrics().add_source(Arc::new(move |out: &mut Exposition<'_>| {
@@ -67,9 +90,17 @@ pub fn serve(source: Source) -> Result<(), ServeError> {
         let generation = shared.generation();
         collect_upstreams(&generation.upstreams.snapshot(), out)?;
         generation.limits.collect(out)?;
-        collect_caches(&shared.caches(), out)
+        shared.traces().map_or(Ok(()), |traces| traces.collect(out))?;
+        generation.ai.counters.collect(out, generation.ai.held_bytes())?;
+        collect_caches(&shared.caches(), out)?;
+        collect_certificates(generation.config.listen.iter().filter_map(|listener| listener.names()), out)
     }));
-    let controller = Arc::new(Controller::new(source, loaded.file, shared.clone(), Resolver::system()));
+    let Sockets { groups, admin, control } = sockets;
+    let configured = &shared.generation().config.listen.clone();
+    let (listeners, sockets) = Listeners::new(configured, groups, count, can_give_away)
+        .map_err(|error| ServeError::system("cannot keep the sockets for a take-over", error))?;
+    let controller = Controller::new(source, self_signed, loaded.file, shared.clone(), Resolver::system(), listeners);
+    let controller = Arc::new(controller);
 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -82,11 +113,14 @@ pub fn serve(source: Source) -> Result<(), ServeError> {
     });
 
     // The control thread has duplicates of the sockets to give away; they keep no queue alive once it drops them.
-    let duplicates = if can_give_away { Some(sockets.try_clone()) } else { None };
-    let duplicates =
-        duplicates.transpose().map_err(|error| ServeError::system("cannot keep the sockets for a take-over", error))?;
-    let Sockets { groups, admin, control } = sockets;
-    let addresses: Vec<SocketAddr> = groups.iter().map(|group| group.address).collect();
+    let duplicates = if can_give_away {
+        let copy = |error| ServeError::system("cannot keep the sockets for a take-over", error);
+        let admin = admin.as_ref().map(TcpListener::try_clone).transpose().map_err(copy)?;
+        let control = control.as_ref().map(UnixListener::try_clone).transpose().map_err(copy)?;
+        Some(Sockets { groups: Vec::new(), admin, control })
+    } else {
+        None
+    };
     let control_thread = runtime.block_on(async {
         let failed = |error| ServeError::system("cannot start the control thread", error);
         Ok::<_, ServeError>(ControlThread {
@@ -97,18 +131,29 @@ pub fn serve(source: Source) -> Result<(), ServeError> {
             takeovers: control.map(tokio::net::UnixListener::from_std).transpose().map_err(failed)?,
             duplicates,
             old,
+            takeover: shared.generation().config.takeover.clone(),
         })
     })?;
-    let workers = Workers::start(groups, receivers, &shared)?;
-    shared.tell_all(|| Message::Accept);
-    for address in addresses {
-        println!("listening on http://{address}");
-    }
+    let workers = Workers::start(sockets, receivers, &shared)?;
     let outcome = runtime.block_on(control_thread.run(workers));
     if let Some(log) = shared.access_log() {
         log.close(Duration::from_secs(2));
     }
+    // A last call may take as long.
+    if let Some(traces) = shared.traces()
+        && !traces.close(Duration::from_secs(3))
+    {
+        tracing::warn!("spans that were not sent are lost: the collector does not respond");
+    }
     outcome
+}
+
+/// Writes a line to standard output. Whoever started this process may have closed it, or its disk may be full: requests are served all the same.
+pub fn announce(line: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
+        tracing::warn!(%error, line, "cannot write to standard output");
+    }
 }
 
 /// Starts the demo services that targets name.
@@ -136,17 +181,17 @@ async fn start_demo(shared: &Shared) -> Result<(), ServeError> {
 fn open_sockets(config: &Config, workers: usize) -> Result<(Sockets, Option<OldProcess>), ServeError> {
     let (given, old) = match &config.takeover {
         Some(path) => takeover::request(path)
-            .map_err(|error| ServeError::system(format!("cannot take over from {}", path.display()), error))?
+            .map_err(|error| ServeError::TakeOver { path: path.display().to_string(), why: error.to_string() })?
             .unzip(),
         None => (None, None),
     };
     let mut given = given.unwrap_or_default();
     let mut sockets = Sockets::default();
-    for &address in &config.listen {
+    for address in config.listen.iter().map(|listen| listen.bind) {
         let failed = |error| ServeError::Listen { key: "listen", address: address.to_string(), error };
         let group = match given.groups.iter().position(|group| is_same(group.address, address)) {
             Some(position) => {
-                let mut group = given.groups.swap_remove(position);
+                let mut group = given.groups.remove(position);
                 group.grow(workers).map_err(failed)?;
                 group
             }

@@ -2,16 +2,24 @@
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+use super::ServeError;
+use super::fingerprint::Fingerprint;
+use super::listeners::{Change, Listeners};
+use super::process::announce;
+use super::self_signed::SelfSigned;
 use super::shared::{Message, Shared, lock};
 use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
-use crate::config::{self, CacheId, CacheStore, Config, LoadError, Loaded};
+use crate::config::{self, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded};
 use crate::observe::Metrics;
+use crate::policy::ai::AiState;
+use crate::policy::auth::Authenticators;
 use crate::policy::cache::Cache;
 use crate::policy::cache::purge::{Purge, PurgeError, Target};
+use crate::policy::cache::purges::Ticket;
 use crate::policy::cache::remote;
 use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::redis::Redis;
@@ -32,11 +40,19 @@ pub enum Source {
 }
 
 impl Source {
-    /// Reads and checks the configuration.
+    /// Reads and checks the configuration. With `self_signed`, listeners in clear text speak TLS.
     ///
     /// # Errors
     /// What is wrong with it, and where.
-    pub fn load(&self) -> Result<Loaded, LoadError> {
+    pub fn load(&self, self_signed: Option<&SelfSigned>) -> Result<Loaded, LoadError> {
+        let mut loaded = self.read()?;
+        if let Some(self_signed) = self_signed {
+            self_signed.apply(&mut loaded.config);
+        }
+        Ok(loaded)
+    }
+
+    fn read(&self) -> Result<Loaded, LoadError> {
         match self {
             Source::File(path) => config::load_file(path, &config::process_environment),
             Source::Environment => config::load_environment(&config::process_environment).map_err(LoadError::Invalid),
@@ -47,10 +63,14 @@ impl Source {
 /// The hand of the control thread on the rest of the process.
 pub struct Controller {
     source: Source,
+    self_signed: Option<SelfSigned>,
+    /// Files that TLS needs, as they were when they were read.
+    tls_files: Mutex<Vec<(PathBuf, Option<Fingerprint>)>>,
     shared: Arc<Shared>,
     /// The configuration in force as it was said.
     file: Mutex<config::raw::File>,
     resolver: Resolver,
+    listeners: Mutex<Listeners>,
     /// One reload at a time.
     reloading: tokio::sync::Mutex<()>,
     /// Told of the upstreams of every new configuration.
@@ -59,13 +79,18 @@ pub struct Controller {
 
 impl Controller {
     /// Has the first worker write a purge to Redis.
-    fn publish(&self, id: CacheId, target: Target) -> tokio::sync::oneshot::Receiver<Result<(), String>> {
+    fn publish(
+        &self,
+        id: CacheId,
+        target: Target,
+        ticket: Ticket,
+    ) -> tokio::sync::oneshot::Receiver<Result<(), String>> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let job = move |worker: &Worker| {
             let snapshot = worker.snapshot.borrow().clone();
             tokio::task::spawn_local(async move {
                 let result = match (snapshot.remotes.get(id.0), snapshot.generation.caches.get(id.0)) {
-                    (Some(Some(remote)), Some(cache)) => remote::publish(remote, cache, &target).await,
+                    (Some(Some(remote)), Some(cache)) => remote::publish(remote, cache, &target, ticket).await,
                     _ => Ok(()),
                 };
                 let _ = sender.send(result.map_err(|failure| failure.to_string()));
@@ -76,9 +101,23 @@ impl Controller {
     }
 
     /// A controller for a process that just started.
-    pub fn new(source: Source, file: config::raw::File, shared: Arc<Shared>, resolver: Resolver) -> Self {
+    pub fn new(
+        source: Source,
+        self_signed: Option<SelfSigned>,
+        file: config::raw::File,
+        shared: Arc<Shared>,
+        resolver: Resolver,
+        listeners: Listeners,
+    ) -> Self {
         let (changed, _) = tokio::sync::watch::channel(shared.generation().upstreams.clone());
-        Controller { source, shared, file: Mutex::new(file), resolver, reloading: tokio::sync::Mutex::new(()), changed }
+        let tls_files = Mutex::new(look_at(&shared.generation().config.tls_files));
+        let (file, listeners, reloading) = (Mutex::new(file), Mutex::new(listeners), tokio::sync::Mutex::new(()));
+        Controller { source, self_signed, tls_files, shared, file, resolver, listeners, reloading, changed }
+    }
+
+    /// The listeners of the process.
+    pub fn listeners(&self) -> MutexGuard<'_, Listeners> {
+        lock(&self.listeners)
     }
 
     /// Resolves names of targets.
@@ -89,6 +128,34 @@ impl Controller {
     /// The upstreams in force, as they change.
     pub fn upstreams(&self) -> tokio::sync::watch::Receiver<Arc<Upstreams>> {
         self.changed.subscribe()
+    }
+
+    /// Fetches the keys of issuers from now on.
+    pub fn follow_issuers(&self) {
+        self.shared.generation().auth.follow_issuers(&self.resolver);
+    }
+
+    /// Reads files of credentials again that changed, beside everything else.
+    pub fn follow_credentials(&self) {
+        let auth = self.shared.generation().auth.clone();
+        if !auth.is_empty() {
+            tokio::task::spawn_blocking(move || auth.follow_files());
+        }
+    }
+
+    /// Whether a file that TLS needs has changed since this was asked last.
+    pub fn tls_files_changed(&self) -> bool {
+        let mut files = lock(&self.tls_files);
+        let mut has_changed = false;
+        for (path, seen) in files.iter_mut() {
+            let now = Fingerprint::of(path);
+            // A file that is being replaced may not be there for a moment.
+            if now.is_some() && now != *seen {
+                *seen = now;
+                has_changed = true;
+            }
+        }
+        has_changed
     }
 
     /// The file that is watched.
@@ -124,21 +191,60 @@ impl Controller {
         if self.source == Source::Environment {
             return Err(ReloadError::NoFile("there is no configuration file: this process was started with environment variables only, restart it to change them".into()));
         }
-        let loaded = self.source.load().map_err(|error| match error {
+        // Before they are read: a change in between is seen by the next look.
+        let before_reading = look_at(&self.shared.generation().config.tls_files);
+        let loaded = self.source.load(self.self_signed.as_ref()).map_err(|error| match error {
             LoadError::Unreadable { .. } => ReloadError::Failed(error.to_string()),
             LoadError::Invalid(problems) => ReloadError::Invalid(problems.to_string()),
+        })?;
+        // Before anything changes: a listener that cannot be opened refuses the whole reload.
+        let opened = self.listeners().open(&loaded.config.listen).map_err(|(address, error)| {
+            let error = ServeError::Listen { key: "listen", address: address.to_string(), error };
+            ReloadError::Failed(error.to_string())
         })?;
         let before = self.shared.generation();
         // The old configuration serves until the names of the new one have addresses. No pause from here to the new generation.
         before.upstreams.learn(resolve(&before.upstreams, &loaded.config, &self.resolver).await);
-        let changes = changes(&before.config, &loaded.config);
+        let mut changes = changes(&before.config, &loaded.config);
+        let change = self.listeners().apply(opened).map_err(|error| ReloadError::Failed(error.to_string()))?;
+        changes.extend(change.added.iter().map(|address| format!("listen {address} added")));
+        changes.extend(change.changed.iter().map(|address| format!("listen {address} changed")));
+        changes.extend(change.removed.iter().map(|address| format!("listen {address} removed")));
         let generation = Arc::new(generation(loaded.config, Some(&before)));
         *lock(&self.file) = loaded.file;
+        let seen = |path: &PathBuf| match before_reading.iter().find(|(known, _)| known == path) {
+            Some(known) => known.clone(),
+            None => (path.clone(), Fingerprint::of(path)),
+        };
+        *lock(&self.tls_files) = generation.config.tls_files.iter().map(seen).collect();
         let upstreams = generation.upstreams.clone();
         self.shared.publish(generation);
         self.changed.send_replace(upstreams);
+        self.follow_issuers();
+        // Behind the configuration in every mailbox: what a new listener accepts follows it.
+        self.listen(change);
         Ok(Reloaded { changes })
     }
+
+    fn listen(&self, change: Change) {
+        for (worker, sockets) in self.shared.workers().iter().zip(change.opened) {
+            // A worker that drains closes them.
+            let _ = worker.tell(Message::Listen(sockets));
+        }
+        if !change.removed.is_empty() {
+            self.shared.tell_all(|| Message::Unlisten(change.removed.clone()));
+        }
+        let listeners = self.listeners();
+        change
+            .added
+            .iter()
+            .filter_map(|address| listeners.url_of(*address))
+            .for_each(|url| announce(&format!("listening on {url}")));
+    }
+}
+
+fn look_at(files: &[PathBuf]) -> Vec<(PathBuf, Option<Fingerprint>)> {
+    files.iter().map(|path| (path.clone(), Fingerprint::of(path))).collect()
 }
 
 /// Resolves the names of a configuration that have no address yet; says which still have none.
@@ -163,10 +269,13 @@ pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
         // A URL that cannot be read was refused with the configuration.
         same.or_else(|| Redis::new(redis).ok())
     });
+    let ai = AiState::new(&config, before.map(|before| &*before.ai));
     let limits = Limits::new(&config, before.map(|before| &*before.limits));
     Generation {
+        auth: Arc::new(Authenticators::new(&config, before.map(|before| &*before.auth))),
         table: Table::new(&config.routes),
         upstreams: Arc::new(upstreams),
+        ai: Arc::new(ai),
         limits: Arc::new(limits),
         redis,
         caches,
@@ -182,11 +291,11 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
             lines.push(format!("{what} changed: takes effect at the next start"));
         }
     };
-    restart("listen", before.listen != after.listen);
     restart("admin", before.admin != after.admin);
     restart("workers", before.workers != after.workers);
     restart("takeover", before.takeover != after.takeover);
     restart("access_log", before.access_log != after.access_log);
+    restart("telemetry", before.telemetry != after.telemetry);
     fn named<'a, T>(list: &'a [T], name: impl Fn(&T) -> &str + 'a) -> Vec<(&'a T, String)> {
         list.iter().map(|item| (item, name(item).to_owned())).collect()
     }
@@ -205,6 +314,14 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
             }
         }
     }
+    /// Windows of different tiers may have one name.
+    fn limits(list: &[Limit]) -> Vec<(&Limit, String)> {
+        let name = |limit: &Limit| match &limit.tiers {
+            LimitTiers::Only(tier) => format!("{} of tier {tier}", limit.name),
+            LimitTiers::All | LimitTiers::Except(_) => limit.name.to_string(),
+        };
+        list.iter().map(|limit| (limit, name(limit))).collect()
+    }
     compare(
         &mut lines,
         "route",
@@ -217,18 +334,17 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
         &named(&before.upstreams, |upstream| &upstream.name),
         &named(&after.upstreams, |upstream| &upstream.name),
     );
-    compare(
-        &mut lines,
-        "limit",
-        &named(&before.limits, |limit| &limit.name),
-        &named(&after.limits, |limit| &limit.name),
-    );
+    compare(&mut lines, "auth", &named(&before.auth, |one| &one.name), &named(&after.auth, |one| &one.name));
+    compare(&mut lines, "limit", &limits(&before.limits), &limits(&after.limits));
     compare(
         &mut lines,
         "cache",
         &named(&before.caches, |cache| &cache.name),
         &named(&after.caches, |cache| &cache.name),
     );
+    if before.gateway_auth != after.gateway_auth {
+        lines.push("defaults.auth changed".into());
+    }
     if before.redis != after.redis {
         lines.push("redis changed".into());
     }
@@ -292,10 +408,10 @@ impl Control for Controller {
             for ((id, cache), chosen) in caches.into_iter().zip(chosen) {
                 if cache.settings.stores.contains(&CacheStore::Redis) {
                     // Before memory is looked through: it is filled from there.
-                    cache.state.purges.note(&target, chosen.clone());
-                    written.push((cache, self.publish(CacheId(id), target.clone())));
+                    let ticket = cache.state.purges.note(&target, chosen.clone());
+                    written.push((cache, self.publish(CacheId(id), target.clone(), ticket)));
                 }
-                purged += cache.take_out(&chosen, target.soft, None);
+                purged += cache.take_out(&chosen, target.soft);
             }
             let mut failures = Vec::new();
             for (cache, result) in written {
@@ -342,28 +458,6 @@ impl Control for Controller {
     }
 
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {
-        Box::pin(Controller::reload(self, "asked for over the admin listener"))
-    }
-}
-
-/// What a file looked like when it was last looked at: a change of any of it means that it may say something else. Inode
-/// and device too, because configuration is often replaced by renaming, and mounted volumes by changing a link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fingerprint {
-    modified: Option<SystemTime>,
-    length: u64,
-    inode: (u64, u64),
-}
-
-impl Fingerprint {
-    /// Looks at a file; `None` while it cannot be.
-    pub fn of(path: &Path) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = std::fs::metadata(path).ok()?;
-        Some(Fingerprint {
-            modified: metadata.modified().ok(),
-            length: metadata.len(),
-            inode: (metadata.dev(), metadata.ino()),
-        })
+        Box::pin(Controller::reload(self, "requested over the admin listener"))
     }
 }

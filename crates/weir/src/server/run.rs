@@ -1,6 +1,6 @@
 //! A worker thread's event loop: accept, serve, follow messages, drain.
 
-use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::clock;
+use super::handshake;
 use super::listen;
+use super::listeners::{Accepts, Origin, Socket};
 use super::shared::{Message, Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use super::wakeups;
@@ -20,6 +23,7 @@ use super::worker::Worker;
 use crate::error::Reason;
 use crate::exchange::connection;
 use crate::exchange::identity::{Client, subscriber};
+use crate::exchange::stream::Stream;
 use crate::policy::cache::remote;
 
 /// After an accept that failed for want of a descriptor, so long nothing is accepted.
@@ -37,7 +41,7 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// Runs a worker until it has drained. Tells `ready` when it is set up, or why it could not be; it accepts from [`Message::Accept`] on.
 pub fn run(
     index: usize,
-    listeners: Vec<StdListener>,
+    listeners: Vec<Socket>,
     shared: Arc<Shared>,
     mailbox: UnboundedReceiver<Message>,
     seed: u64,
@@ -60,19 +64,21 @@ pub fn run(
     runtime.block_on(async move {
         // Only to see that it can be done. A socket that does not listen yet must not stay registered: it reports the end of the stream, which
         // tokio never forgets.
-        let register = |listener| TcpListener::from_std(listener)?.into_std();
-        let listeners = match listeners.into_iter().map(register).collect() {
+        let register = |socket: Socket| -> std::io::Result<Socket> {
+            Ok(Socket { listener: TcpListener::from_std(socket.listener)?.into_std()?, ..socket })
+        };
+        let listeners = match listeners.into_iter().map(register).collect::<Result<Vec<_>, _>>() {
             Ok(listeners) => listeners,
             Err(error) => return drop(ready.send(Err(error))),
         };
         let metrics = shared.metrics().shard(index);
-        let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None, None);
+        let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None);
         wakeups::coalesce(snapshot.config().server.coalesce);
         let worker = Worker::new(index, shared, snapshot, metrics, seed);
         worker.deadlines.count_early(worker.metrics.early_deadline_counter());
         spawn_local(worker.deadlines.clone().run());
         let _ = ready.send(Ok(()));
-        let mut accepting = Accepting { listeners, tasks: Vec::new() };
+        let mut accepting = Accepting { sockets: listeners, tasks: Vec::new() };
         follow(&worker, mailbox, &mut accepting).await;
         drop(accepting);
         drain(&worker).await;
@@ -81,23 +87,44 @@ pub fn run(
 
 /// The listeners of a worker, and the tasks that accept from them.
 struct Accepting {
-    listeners: Vec<StdListener>,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
+    /// Those that nothing is accepted from yet.
+    sockets: Vec<Socket>,
+    tasks: Vec<AcceptTask>,
+}
+
+struct AcceptTask {
+    address: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+    /// Ends the task after it has emptied the queue.
+    close: Option<oneshot::Sender<()>>,
 }
 
 impl Accepting {
     fn begin(&mut self, worker: &Rc<Worker>) -> std::io::Result<()> {
-        for listener in self.listeners.drain(..) {
+        for Socket { address, origin, listener } in self.sockets.drain(..) {
             listen::activate(&listener)?;
-            self.tasks.push(spawn_local(accept(worker.clone(), TcpListener::from_std(listener)?)));
+            let (close, closed) = oneshot::channel();
+            let task = spawn_local(accept(worker.clone(), TcpListener::from_std(listener)?, origin, closed));
+            self.tasks.push(AcceptTask { address, task, close: Some(close) });
         }
         Ok(())
+    }
+
+    /// Ends listening on these addresses.
+    fn end(&mut self, addresses: &[SocketAddr]) {
+        for task in self.tasks.iter_mut().filter(|task| addresses.contains(&task.address)) {
+            if let Some(close) = task.close.take() {
+                // A task that has ended accepts nothing.
+                let _ = close.send(());
+            }
+        }
+        self.tasks.retain(|task| !task.task.is_finished());
     }
 }
 
 impl Drop for Accepting {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        self.tasks.iter().for_each(|task| task.task.abort());
     }
 }
 
@@ -112,8 +139,7 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                     let workers = worker.shared.workers().len();
                     let snapshot = {
                         let before = worker.snapshot.borrow();
-                        let (remote, caches) = (before.limits.remote.clone(), before.cache_client.clone());
-                        Snapshot::new(generation, &worker.metrics, worker.random(), workers, remote, caches)
+                        Snapshot::new(generation, &worker.metrics, worker.random(), workers, Some(&before))
                     };
                     wakeups::coalesce(snapshot.config().server.coalesce);
                     *worker.snapshot.borrow_mut() = Rc::new(snapshot);
@@ -124,12 +150,26 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                         return;
                     }
                 }
-                Some(Message::Serve(stream, peer)) => serve_handed_over(worker, stream, peer),
+                Some(Message::Listen(sockets)) => {
+                    accepting.sockets.extend(sockets);
+                    if let Err(error) = accepting.begin(worker) {
+                        // It listens already, so this is a shortage of memory: the other workers have sockets of the same listeners.
+                        tracing::error!(%error, "cannot accept from a new listener");
+                    }
+                }
+                Some(Message::Unlisten(addresses)) => {
+                    accepting.end(&addresses);
+                    worker.http2.wake_all();
+                }
+                Some(Message::Serve(stream, peer, origin)) => serve_handed_over(worker, stream, peer, origin),
                 Some(Message::Run(job)) => job(worker),
                 Some(Message::MakeRoom) => {
                     worker.deadlines.fire_idlest(CLOSED_FOR_ROOM);
                 }
                 Some(Message::FlushLog) => {
+                    if let Some(traces) = &mut *worker.traces.borrow_mut() {
+                        traces.flush();
+                    }
                     if let Some(log) = &mut *worker.log.borrow_mut() {
                         log.flush();
                     }
@@ -139,8 +179,8 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                     // nobody listens, and serves its connections itself.
                     mailbox.close();
                     while let Ok(message) = mailbox.try_recv() {
-                        if let Message::Serve(stream, peer) = message {
-                            serve_handed_over(worker, stream, peer);
+                        if let Message::Serve(stream, peer, origin) = message {
+                            serve_handed_over(worker, stream, peer, origin);
                         }
                     }
                     return;
@@ -149,6 +189,9 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
             _ = housekeeping.tick() => {
                 worker.pool.sweep(clock::turn_ns());
                 follow_purges(worker);
+                if let Some(traces) = &mut *worker.traces.borrow_mut() {
+                    traces.flush_old();
+                }
                 if let Some(log) = &mut *worker.log.borrow_mut() {
                     log.flush_old();
                 }
@@ -173,6 +216,7 @@ fn follow_purges(worker: &Rc<Worker>) {
 async fn drain(worker: &Rc<Worker>) {
     worker.draining.set(true);
     worker.pool.clear();
+    worker.http2.wake_all();
     let mut waited = Duration::ZERO;
     let step = Duration::from_millis(10);
     while worker.open.get() > 0 {
@@ -182,18 +226,27 @@ async fn drain(worker: &Rc<Worker>) {
             worker.deadlines.fire_idle();
         }
     }
+    if let Some(traces) = &mut *worker.traces.borrow_mut() {
+        traces.flush();
+    }
     if let Some(log) = &mut *worker.log.borrow_mut() {
         log.flush();
     }
 }
 
-async fn accept(worker: Rc<Worker>, listener: TcpListener) {
+/// Accepts until the task is aborted, or until `closed`: then what waits in the queue is accepted too, because closing the socket would reset it.
+async fn accept(worker: Rc<Worker>, listener: TcpListener, origin: Arc<Origin>, mut closed: oneshot::Receiver<()>) {
     loop {
         wait_for_room(&worker).await;
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            biased;
+            _ = &mut closed => return accept_rest(&worker, listener, &origin),
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
-                place(&worker, stream, peer);
+                place(&worker, stream, peer, &origin);
             }
             Err(error) => {
                 // ECONNABORTED and the like concern one connection; a shortage of descriptors lasts.
@@ -206,6 +259,19 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
+        }
+    }
+}
+
+/// Empties the queue of a listener that is being removed. By the system's own call: the readiness that the event loop knows may be older.
+fn accept_rest(worker: &Rc<Worker>, listener: TcpListener, origin: &Arc<Origin>) {
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok((stream, peer)) = listener.accept() {
+        let _ = stream.set_nodelay(true);
+        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+        match stream {
+            Ok(stream) => place(worker, stream, peer, origin),
+            Err(error) => tracing::warn!(%error, "a connection was lost"),
         }
     }
 }
@@ -236,7 +302,7 @@ fn make_room(worker: &Rc<Worker>) {
 
 /// Decides which worker serves a fresh connection: this one, unless it has well above its share. The kernel deals by hash, which a few
 /// long connections can make very uneven.
-fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: &Arc<Origin>) {
     let workers = worker.shared.workers();
     let own = worker.handle();
     let mine = own.connections.fetch_add(1, Ordering::Relaxed) + 1;
@@ -246,12 +312,12 @@ fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
         if mine > mean + mean / 8 {
             let least = workers.iter().min_by_key(|other| other.connections.load(Ordering::Relaxed));
             if let Some(least) = least.filter(|least| least.connections.load(Ordering::Relaxed) + 1 < mine) {
-                stream = stream.and_then(|stream| hand_over(least, stream, peer));
+                stream = stream.and_then(|stream| hand_over(least, stream, peer, origin));
             }
         }
     }
     match stream {
-        Some(stream) => serve(worker, stream, peer),
+        Some(stream) => serve(worker, stream, peer, origin.clone()),
         None => {
             own.connections.fetch_sub(1, Ordering::Relaxed);
             worker.metrics.connection_handed_over();
@@ -260,9 +326,9 @@ fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
 }
 
 /// Serves a connection that another worker handed over and counted for this one.
-fn serve_handed_over(worker: &Rc<Worker>, stream: std::net::TcpStream, peer: SocketAddr) {
+fn serve_handed_over(worker: &Rc<Worker>, stream: std::net::TcpStream, peer: SocketAddr, origin: Arc<Origin>) {
     match TcpStream::from_std(stream) {
-        Ok(stream) => serve(worker, stream, peer),
+        Ok(stream) => serve(worker, stream, peer, origin),
         Err(error) => {
             worker.handle().connections.fetch_sub(1, Ordering::Relaxed);
             tracing::warn!(%error, "a connection handed over was lost");
@@ -271,7 +337,7 @@ fn serve_handed_over(worker: &Rc<Worker>, stream: std::net::TcpStream, peer: Soc
 }
 
 /// Hands a connection to another worker; returns it when that one has ended.
-fn hand_over(to: &WorkerHandle, stream: TcpStream, peer: SocketAddr) -> Option<TcpStream> {
+fn hand_over(to: &WorkerHandle, stream: TcpStream, peer: SocketAddr, origin: &Arc<Origin>) -> Option<TcpStream> {
     let stream = match stream.into_std() {
         Ok(stream) => stream,
         Err(error) => {
@@ -280,16 +346,16 @@ fn hand_over(to: &WorkerHandle, stream: TcpStream, peer: SocketAddr) -> Option<T
         }
     };
     to.connections.fetch_add(1, Ordering::Relaxed);
-    let Err(Message::Serve(stream, _)) = to.tell(Message::Serve(stream, peer)) else { return None };
+    let Err(Message::Serve(stream, ..)) = to.tell(Message::Serve(stream, peer, origin.clone())) else { return None };
     to.connections.fetch_sub(1, Ordering::Relaxed);
     TcpStream::from_std(stream).inspect_err(|error| tracing::warn!(%error, "a connection was lost")).ok()
 }
 
 /// Serves a connection that this worker's count of connections holds already, if its client may have one more. One that is turned
 /// away gets no response: writing one to each of many would be work that an attacker chooses.
-fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: Arc<Origin>) {
     let snapshot = worker.snapshot.borrow().clone();
-    let client = Client::of_peer(peer.ip(), &snapshot.config().trusted_proxies);
+    let mut client = Client::of_peer(peer.ip(), &snapshot.config().trusted_proxies);
     let mut open = Open::new(worker.clone());
     // A trusted proxy has the connections of all its clients.
     let most = snapshot.config().server.max_connections_per_client.filter(|_| !client.peer_is_trusted);
@@ -297,8 +363,20 @@ fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
         worker.metrics.not_served(Reason::TooManyConnections);
         return;
     }
+    let accepts = origin.accepts();
     spawn_local(async move {
-        let mut serving = std::pin::pin!(connection::serve(open.worker.clone(), stream, client));
+        let stream = match &*accepts {
+            Accepts::Http => Stream::Tcp(stream),
+            Accepts::Https(listener) => match handshake::accept(&open.worker, stream, listener).await {
+                Some((stream, tls)) => {
+                    client.tls = Some(Rc::new(tls));
+                    Stream::Tls(Box::new(stream))
+                }
+                None => return,
+            },
+        };
+        drop(accepts);
+        let mut serving = std::pin::pin!(connection::serve(open.worker.clone(), stream, client, origin));
         std::future::poll_fn(|cx| {
             clock::count_work();
             serving.as_mut().poll(cx)
@@ -344,7 +422,59 @@ impl Drop for Open {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+
+    /// A worker that is not running, and its mailbox.
+    fn worker(yaml: &str) -> (Rc<Worker>, tokio::sync::mpsc::UnboundedReceiver<Message>) {
+        let environment = |_: &str| None;
+        let loaded = crate::config::load_text("test", yaml, &environment).unwrap();
+        let generation = Arc::new(crate::server::reload::generation(loaded.config, None));
+        let (mailbox, messages) = tokio::sync::mpsc::unbounded_channel();
+        let metrics = crate::observe::Metrics::new();
+        let shard = metrics.shard(0);
+        let shared = Shared::new(generation.clone(), vec![mailbox], metrics, None, None, 1000);
+        let snapshot = Snapshot::new(generation, &shard, 1, 1, None);
+        (Worker::new(0, shared, snapshot, shard, 1), messages)
+    }
+
+    #[test]
+    fn a_connection_handed_over_while_its_worker_begins_to_drain_is_served() {
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build_local(tokio::runtime::LocalOptions::default()).unwrap();
+        clock::turn();
+        runtime.block_on(async {
+            let (worker, messages) =
+                worker("listen: [127.0.0.1:0]\nroutes: [{match: {path: /*}, respond: {body: one}}]\n");
+            spawn_local(worker.deadlines.clone().run());
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (stream, peer) = listener.accept().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            // The order of the race: told to drain, then handed a connection before it has read that.
+            worker.shared.drain();
+            worker.handle().connections.fetch_add(1, Ordering::Relaxed);
+            assert!(worker.handle().tell(Message::Serve(stream, peer, Arc::default())).is_ok());
+            let mut accepting = Accepting { sockets: Vec::new(), tasks: Vec::new() };
+            follow(&worker, messages, &mut accepting).await;
+            assert_eq!(worker.open.get(), 1, "the connection is being served");
+            let late = worker.handle().tell(Message::FlushLog);
+            assert!(late.is_err(), "who comes later keeps the connection");
+            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+            let (mut response, _) = tokio::join!(read(&mut client), drain(&worker));
+            response.make_ascii_lowercase();
+            assert!(response.starts_with("http/1.1 200") && response.contains("connection: close"), "{response}");
+            assert!(response.ends_with("one"), "{response}");
+            assert_eq!(worker.handle().connections.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    async fn read(client: &mut TcpStream) -> String {
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.unwrap();
+        text
+    }
 
     #[tokio::test]
     async fn a_connection_that_an_ended_worker_cannot_have_comes_back() {
@@ -354,12 +484,12 @@ mod tests {
         let other = WorkerHandle::new(mailbox);
         let _client = TcpStream::connect(address).await.unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
-        assert!(hand_over(&other, stream, peer).is_none());
+        assert!(hand_over(&other, stream, peer, &Arc::default()).is_none());
         assert_eq!(other.connections.load(Ordering::Relaxed), 1);
         drop(messages);
         let _client = TcpStream::connect(address).await.unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
-        assert!(hand_over(&other, stream, peer).is_some());
+        assert!(hand_over(&other, stream, peer, &Arc::default()).is_some());
         assert_eq!(other.connections.load(Ordering::Relaxed), 1);
     }
 }

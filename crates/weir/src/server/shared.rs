@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::listeners::{Origin, Socket};
 use super::snapshot::Generation;
 use super::worker::Worker;
 use crate::admin::{Cachez, write_healthz};
 use crate::config::{CacheMode, CacheStore};
 use crate::observe::metrics::CacheSnapshot;
-use crate::observe::{AccessLog, Metrics};
+use crate::observe::{AccessLog, Metrics, Traces};
 use crate::policy::cache::Cache;
 use crate::policy::cache::store::Memory;
 
@@ -22,8 +23,12 @@ pub enum Message {
     Reload(Arc<Generation>),
     /// Accept connections: all workers could be set up.
     Accept,
+    /// Listen on these sockets too: the configuration has new listeners.
+    Listen(Vec<Socket>),
+    /// Listen on these addresses no more; what waits in their queues is still accepted.
+    Unlisten(Vec<SocketAddr>),
     /// Serve a connection that another worker accepted.
-    Serve(TcpStream, SocketAddr),
+    Serve(TcpStream, SocketAddr, Arc<Origin>),
     /// Do something that needs what only the worker has.
     Run(Box<dyn FnOnce(&Worker) + Send>),
     /// Accept no more, end what is under way, then end.
@@ -53,6 +58,7 @@ pub struct Shared {
     ready: AtomicBool,
     metrics: Metrics,
     access_log: Option<AccessLog>,
+    traces: Option<Traces>,
 }
 
 impl Shared {
@@ -62,6 +68,7 @@ impl Shared {
         mailboxes: Vec<UnboundedSender<Message>>,
         metrics: Metrics,
         access_log: Option<AccessLog>,
+        traces: Option<Traces>,
         descriptor_bound: usize,
     ) -> Arc<Self> {
         Arc::new(Shared {
@@ -72,6 +79,7 @@ impl Shared {
             ready: AtomicBool::new(true),
             metrics,
             access_log,
+            traces,
         })
     }
 
@@ -132,6 +140,11 @@ impl Shared {
     /// The access log, if there is one.
     pub fn access_log(&self) -> Option<&AccessLog> {
         self.access_log.as_ref()
+    }
+
+    /// Traces of requests, if they are recorded.
+    pub fn traces(&self) -> Option<&Traces> {
+        self.traces.as_ref()
     }
 
     /// The document of `/healthz`.

@@ -4,10 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::config::{
-    Action, Balance, CacheStore, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
+    Action, AuthMethod, Balance, CacheStore, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
 };
 use crate::exchange::reply::Prepared;
-use crate::observe::{RouteMetrics, Shard, UpstreamMetrics};
+use crate::observe::{ContractMetrics, RouteMetrics, Shard, UpstreamMetrics};
+use crate::policy::ai::AiState;
+use crate::policy::auth::{Authenticators, RouteEdits, WorkerAuth};
 use crate::policy::cache::remote::Remote;
 use crate::policy::cache::{Cache, RouteCache};
 use crate::policy::limit::{self, Limits, RouteLimits, WorkerLimits};
@@ -25,6 +27,10 @@ pub struct Generation {
     pub upstreams: Arc<Upstreams>,
     /// Its caches; by [`CacheId`](crate::config::CacheId).
     pub caches: Vec<Arc<Cache>>,
+    /// State of its authenticators.
+    pub auth: Arc<Authenticators>,
+    /// State of AI traffic.
+    pub ai: Arc<AiState>,
     /// State of its limits.
     pub limits: Arc<Limits>,
     /// The Redis that limits and caches may use.
@@ -43,6 +49,10 @@ pub struct Snapshot {
     pub routes: Vec<RouteState>,
     /// Counts of requests that match no route.
     pub unmatched: RouteMetrics,
+    /// Authenticators.
+    pub auth: WorkerAuth,
+    /// The ways to authorizers; by [`AuthId`](crate::config::AuthId), empty for other authenticators.
+    pub authorizers: Vec<Vec<Choice>>,
     /// Rate limits.
     pub limits: WorkerLimits,
     /// Those of requests that match no route.
@@ -61,10 +71,14 @@ pub struct RouteState {
     pub metrics: RouteMetrics,
     /// Rate limits.
     pub limits: RouteLimits,
+    /// What the upstream does not see of the sender's credentials.
+    pub auth_edits: RouteEdits,
     /// Upstreams in the order in which they are tried; empty for local answers. Position + 1 is the slot in `metrics`.
     pub choices: Vec<Choice>,
     /// A fixed answer, put together.
     pub prepared: Option<Prepared>,
+    /// Counts of requests that break the route's description.
+    pub contract: Option<ContractMetrics>,
     /// The way to the cache of a route that forwards.
     pub cache: Option<Rc<RouteCache>>,
 }
@@ -80,28 +94,29 @@ pub struct Choice {
 }
 
 impl Snapshot {
-    /// The view of one of `workers`; `remote_before` and `cache_before` are the ways to Redis that this one
-    /// has already.
+    /// The view of one of `workers`. What stayed the same since `before` is taken over: views of upstreams, ways to Redis.
     pub fn new(
         generation: Arc<Generation>,
         shard: &Shard,
         seed: u64,
         workers: usize,
-        remote_before: Option<Rc<limit::Remote>>,
-        cache_before: Option<Rc<Client>>,
+        before: Option<&Snapshot>,
     ) -> Self {
         let config = &generation.config;
-        let views = Views::new(generation.upstreams.clone(), seed);
+        let views = match before {
+            Some(before) => before.views.reload(generation.upstreams.clone(), seed),
+            None => Views::new(generation.upstreams.clone(), seed),
+        };
         let upstream_metrics = config.upstreams.iter().map(|upstream| shard.upstream(&upstream.name)).collect();
         let limits = WorkerLimits::new(
             generation.limits.clone(),
             config.limits.len(),
             shard,
             workers,
-            remote(&generation, shard, remote_before),
+            remote(&generation, shard, before.and_then(|before| before.limits.remote.clone())),
         );
         let unmatched_limits = limits.of_route(&config.gateway_limits);
-        let cache_client = cache_client(&generation, shard, cache_before);
+        let cache_client = cache_client(&generation, shard, before.and_then(|before| before.cache_client.clone()));
         let remotes = remotes(&generation, cache_client.as_ref());
         let route = |index| RouteState::new(&generation, RouteId(index), shard, &limits, &remotes);
         let routes = (0..config.routes.len()).map(route).collect();
@@ -110,8 +125,14 @@ impl Snapshot {
             head: config.server.head_bytes,
             fields: config.server.fields,
         };
+        let authorizers = config.auth.iter().map(|one| match &one.method {
+            AuthMethod::Authorizer(authorizer) => choices(config, &authorizer.action),
+            _ => Vec::new(),
+        });
         Snapshot {
+            authorizers: authorizers.collect(),
             views,
+            auth: WorkerAuth::new(generation.auth.clone(), shard),
             upstream_metrics,
             routes,
             unmatched: shard.unmatched(),
@@ -173,6 +194,7 @@ impl RouteState {
         let route = &config.routes[id.0];
         let choices = match &route.action {
             Action::Proxy(proxy) => choices(config, proxy),
+            Action::Ai(ai) => ai.upstreams.iter().map(|id| choice(config, *id, TimeoutOverrides::default())).collect(),
             _ => Vec::new(),
         };
         let names: Vec<&str> = choices.iter().map(|choice| &*config.upstreams[choice.upstream.0].name).collect();
@@ -188,20 +210,23 @@ impl RouteState {
             _ => None,
         };
         let limits = limits.of_route(&route.limits);
-        RouteState { metrics: shard.route(&route.name, &names), limits, choices, prepared, cache }
+        let auth_edits = RouteEdits::new(&route.auth, &config.auth);
+        let contract = route.contract.as_ref().map(|rules| shard.contract(&rules.api, &rules.operation));
+        RouteState { metrics: shard.route(&route.name, &names), limits, auth_edits, choices, prepared, contract, cache }
     }
 }
 
 fn choices(config: &Config, proxy: &Proxy) -> Vec<Choice> {
-    let choice = |id: &UpstreamId| {
-        let upstream = &config.upstreams[id.0];
-        Choice {
-            upstream: *id,
-            timeouts: merge(upstream.timeouts, proxy.timeouts),
-            is_hashed: matches!(upstream.balance, Balance::Hash(_)),
-        }
-    };
-    std::iter::once(&proxy.upstream).chain(&proxy.fallback).map(choice).collect()
+    std::iter::once(&proxy.upstream).chain(&proxy.fallback).map(|id| choice(config, *id, proxy.timeouts)).collect()
+}
+
+fn choice(config: &Config, id: UpstreamId, timeouts: TimeoutOverrides) -> Choice {
+    let upstream = &config.upstreams[id.0];
+    Choice {
+        upstream: id,
+        timeouts: merge(upstream.timeouts, timeouts),
+        is_hashed: matches!(upstream.balance, Balance::Hash(_)),
+    }
 }
 
 fn merge(own: Timeouts, route: TimeoutOverrides) -> Timeouts {

@@ -10,11 +10,19 @@
 //!             <-- lines with sockets --    "listen ADDRESS COUNT\n", "admin ADDRESS 1\n", "control - 1\n", "end\n"
 //!    all that can fail is done
 //!             --- "ready\n" ---------->
-//!             <-- "draining\n" --------    stops accepting; connections in the shared queues go to the new process
+//!             <-- "draining\n" --------    stops accepting
+//!    begins to accept, connections in the shared queues too
 //! ```
 //!
-//! Until "ready" the old process serves as before, whatever becomes of the new one. A line of a kind that is not known is skipped, with its
+//! Until "draining" the old process serves as before, whatever becomes of the new one. A line of a kind that is not known is skipped, with its
 //! sockets.
+//!
+//! # Which of the two serves
+//!
+//! The take-over has happened once "draining" is in the new process' receive queue, and then only. A side that has waited for [`STEP_TIMEOUT`] closes
+//! its direction of reading, after which the other side's write fails, and reads what arrived before that. So both sides always come to the same
+//! result: the new process serves and the old one drains, or the old one goes on and the new one ends. An old process that gives up says "withdrawn",
+//! because the end of the stream alone means that it has ended, and then the new one serves.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -53,12 +61,8 @@ impl Sockets {
     /// # Errors
     /// The system's.
     pub fn try_clone(&self) -> io::Result<Sockets> {
-        let copy = |group: &Group| -> io::Result<Group> {
-            let sockets = group.sockets.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?;
-            Ok(Group { address: group.address, sockets })
-        };
         Ok(Sockets {
-            groups: self.groups.iter().map(copy).collect::<io::Result<_>>()?,
+            groups: self.groups.iter().map(Group::try_clone).collect::<io::Result<_>>()?,
             admin: self.admin.as_ref().map(TcpListener::try_clone).transpose()?,
             control: self.control.as_ref().map(UnixListener::try_clone).transpose()?,
         })
@@ -84,7 +88,13 @@ pub fn request(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {
     old.set_write_timeout(Some(STEP_TIMEOUT))?;
     let mut sockets = Sockets::default();
     loop {
-        let (line, mut descriptors) = receive(&old)?;
+        let (line, mut descriptors) = receive(&old).map_err(|error| match is_timeout(&error) {
+            true => io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the running process did not respond within the deadline; it was left as it is",
+            ),
+            false => error,
+        })?;
         let words: Vec<&str> = line.split(' ').collect();
         let [kind, address, count] = words[..] else {
             if line == "end" {
@@ -111,17 +121,56 @@ pub fn request(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {
     }
 }
 
+/// What came of a take-over, as the new process sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The old process drains.
+    Draining,
+    /// The old process has ended.
+    Ended,
+    /// The old process goes on: it had waited for too long.
+    Withdrawn,
+    /// The old process goes on: it did not respond within the timeout.
+    Silent,
+}
+
 impl OldProcess {
-    /// Tells the old process that this one serves; returns once it has stopped accepting.
-    ///
-    /// # Errors
-    /// When it does not confirm; it then goes on as before, and both serve.
-    pub fn ready(mut self) -> io::Result<()> {
-        self.0.write_all(b"ready\n")?;
-        let mut confirmation = [0; 9];
-        self.0.read_exact(&mut confirmation)?;
-        if &confirmation == b"draining\n" { Ok(()) } else { Err(protocol("\"draining\"")) }
+    /// Tells the old process that this one can serve; returns which of the two does. Blocks, for at most [`STEP_TIMEOUT`].
+    pub fn ready(mut self) -> Outcome {
+        // If it cannot be written, what the old process said before explains why.
+        let _ = self.0.write_all(b"ready\n");
+        match read_line(&mut self.0) {
+            Ok(line) if line == "draining" => Outcome::Draining,
+            Ok(_) => Outcome::Withdrawn,
+            Err(error) if is_timeout(&error) => Outcome::Silent,
+            Err(_) => Outcome::Ended,
+        }
     }
+}
+
+/// Reads a short line. After the timeout nothing more can arrive, and what arrived before that is read.
+fn read_line(stream: &mut UnixStream) -> io::Result<String> {
+    let mut line = String::new();
+    let mut closed = None;
+    loop {
+        let mut byte = [0];
+        match stream.read(&mut byte) {
+            Ok(0) => return Err(closed.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) if byte[0] == b'\n' => return Ok(line),
+            Ok(_) if line.len() < 32 => line.push(char::from(byte[0])),
+            Ok(_) => return Err(protocol("a short line")),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) && closed.is_none() => {
+                stream.shutdown(std::net::Shutdown::Read)?;
+                closed = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Binds the Unix socket at `path`, over whatever lay there.
@@ -160,15 +209,27 @@ pub fn give(stream: &UnixStream, sockets: &Sockets) -> io::Result<()> {
         send(stream, "control - 1\n", &[control.as_fd()])?;
     }
     send(stream, "end\n", &[])?;
-    let mut word = [0; 6];
-    (&*stream).read_exact(&mut word)?;
-    if &word == b"ready\n" { Ok(()) } else { Err(protocol("\"ready\"")) }
+    wait_for_ready(stream)
 }
 
-/// Confirms that this process accepts no more.
+/// Waits until the other process can serve; tells it when that took too long.
+fn wait_for_ready(stream: &UnixStream) -> io::Result<()> {
+    let mut reader = stream.try_clone()?;
+    match read_line(&mut reader) {
+        Ok(line) if line == "ready" => Ok(()),
+        Ok(_) => Err(protocol("\"ready\"")),
+        Err(error) if is_timeout(&error) => {
+            let _ = reader.write_all(b"withdrawn\n");
+            Err(io::Error::new(io::ErrorKind::TimedOut, "the other process was not ready within the deadline"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Confirms that this process will accept no more. Once this has returned without an error the other process serves.
 ///
 /// # Errors
-/// The stream's.
+/// The other process has given up or ended; this one must go on as before.
 pub fn confirm(mut stream: &UnixStream) -> io::Result<()> {
     stream.write_all(b"draining\n")
 }
@@ -240,7 +301,7 @@ mod tests {
         assert_eq!(taken.groups[0].address, address);
         let sockets = &taken.groups[0].sockets;
         assert_eq!(sockets.len(), 3);
-        process.ready().unwrap();
+        assert_eq!(process.ready(), Outcome::Draining);
         old.join().unwrap();
         let _next = UnixStream::connect(&path).unwrap();
         assert!(taken.control.unwrap().accept().is_ok(), "the next process finds this one");
@@ -259,5 +320,37 @@ mod tests {
         let _client = UnixStream::connect(&path).unwrap();
         assert!(second.accept().is_ok());
         drop(first);
+    }
+
+    /// The two ends of a take-over after the sockets have changed hands, with a short timeout.
+    fn ends() -> (OldProcess, UnixStream) {
+        let (new, old) = UnixStream::pair().unwrap();
+        for end in [&new, &old] {
+            end.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        }
+        (OldProcess(new), old)
+    }
+
+    #[test]
+    fn both_sides_agree_on_who_serves_whoever_stalls() {
+        // The old process stalls, and goes on after the new one has given up.
+        let (new, mut old) = ends();
+        assert_eq!(new.ready(), Outcome::Silent);
+        assert_eq!(read_line(&mut old).unwrap(), "ready");
+        assert!(confirm(&old).is_err(), "the old process must go on");
+        // The confirmation arrives at the last moment.
+        let (new, old) = ends();
+        confirm(&old).unwrap();
+        assert_eq!(new.ready(), Outcome::Draining);
+        // The new process stalls.
+        let (new, old) = ends();
+        let waiting = old.try_clone().unwrap();
+        assert_eq!(wait_for_ready(&waiting).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop((old, waiting));
+        assert_eq!(new.ready(), Outcome::Withdrawn);
+        // The old process ends.
+        let (new, old) = ends();
+        drop(old);
+        assert_eq!(new.ready(), Outcome::Ended);
     }
 }

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use h1::{RequestHead, ResponseHead};
 
 use super::deadline::Deadlines;
+use super::handshake::Handshakes;
 use super::seldom::Seldom;
 use super::shared::{Shared, WorkerHandle};
 use super::snapshot::Snapshot;
+use crate::downstream::http2::registry::Registry;
 use crate::exchange::buffer::Buffers;
-use crate::observe::{Shard, Writer};
+use crate::observe::{Recorder, Shard, Trace, Writer};
 use crate::policy::cache::lookup::KeyScratch;
 use crate::policy::limit::Work;
 use crate::upstream::TargetId;
@@ -36,16 +38,24 @@ pub struct Worker {
     pub pool: Pool,
     /// Deadlines of this worker's connections.
     pub deadlines: Rc<Deadlines>,
+    /// TLS handshakes of clients.
+    pub handshakes: Handshakes,
     /// TLS towards upstreams.
     pub tls_configs: TlsConfigs,
     /// This worker's counts.
     pub metrics: Shard,
     /// This worker's access log.
     pub log: RefCell<Option<Writer>>,
+    /// This worker's recorder of traces.
+    pub traces: RefCell<Option<Recorder>>,
     /// Once set, every answer is its connection's last.
     pub draining: Cell<bool>,
+    /// HTTP/2 connections of clients.
+    pub http2: Registry,
     /// Connections that are being served here.
     pub open: Cell<usize>,
+    /// Requests of the gateway's own that are in flight.
+    pub subrequests: Cell<usize>,
     /// Lines about descriptors, memory or ports that are used up.
     pub shortages: Seldom,
     /// State of the generator of request ids.
@@ -74,8 +84,12 @@ pub struct Scratch {
     pub fields: Vec<u8>,
     /// Address of the target that was asked last, for the access log; empty without one.
     pub logged_target: String,
+    /// The trace that the request belongs to.
+    pub trace: Trace,
     /// Lines that policies put into the head of the answer, whatever answers.
     pub answer_lines: Vec<u8>,
+    /// Lines that tell the upstream who sends the request.
+    pub identity_lines: Vec<u8>,
     /// Working memory of rate limits; holds the request's places among those in flight.
     pub limits: Work,
     /// Body of an answer that is made for this request.
@@ -95,16 +109,20 @@ impl Worker {
             me: me.clone(),
             index,
             log: RefCell::new(shared.access_log().map(|log| log.worker())),
+            traces: RefCell::new(shared.traces().map(|traces| traces.worker())),
             shared,
             snapshot: RefCell::new(Rc::new(snapshot)),
             buffers: Buffers::new(),
             scratch: RefCell::new(Vec::with_capacity(KEPT_SCRATCH)),
             pool: Pool::default(),
             deadlines: Deadlines::new(),
+            handshakes: Handshakes::default(),
             tls_configs: TlsConfigs::default(),
             metrics,
             draining: Cell::new(false),
+            http2: Registry::default(),
             open: Cell::new(0),
+            subrequests: Cell::new(0),
             shortages: Seldom::default(),
             random: Cell::new(seed),
         })

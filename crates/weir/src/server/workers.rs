@@ -1,13 +1,12 @@
 //! The worker threads as the control thread sees them: how they start, and that one has ended.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::error::ServeError;
-use super::listen::Group;
+use super::listeners::Socket;
 use super::run;
 use super::shared::{Message, Shared};
 
@@ -23,7 +22,7 @@ impl Workers {
     /// # Errors
     /// Why one of them could not.
     pub fn start(
-        groups: Vec<Group>,
+        listeners: Vec<Vec<Socket>>,
         mailboxes: Vec<UnboundedReceiver<Message>>,
         shared: &Arc<Shared>,
     ) -> Result<Workers, ServeError> {
@@ -32,7 +31,7 @@ impl Workers {
         let (ended, end) = mpsc::unbounded_channel();
         let count = mailboxes.len();
         let mut threads = Vec::with_capacity(count);
-        for (index, (listeners, mailbox)) in deal(groups, count).into_iter().zip(mailboxes).enumerate() {
+        for (index, (listeners, mailbox)) in listeners.into_iter().zip(mailboxes).enumerate() {
             let (shared, ready, ended) = (shared.clone(), ready.clone(), ended.clone());
             let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), index);
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
@@ -83,17 +82,6 @@ impl Drop for End {
     }
 }
 
-/// Sockets for each worker. More sockets than workers come from a process that had more of them: all must be listened on.
-fn deal(groups: Vec<Group>, workers: usize) -> Vec<Vec<TcpListener>> {
-    let mut listeners: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
-    for group in groups {
-        for (index, socket) in group.sockets.into_iter().enumerate() {
-            listeners[index % workers].push(socket);
-        }
-    }
-    listeners
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,12 +101,5 @@ mod tests {
         assert!(first < 2);
         workers.all_ended().await;
         assert!(workers.threads.iter().all(Option::is_none));
-    }
-
-    #[test]
-    fn every_socket_has_a_worker() {
-        let group = super::super::listen::bind("127.0.0.1:0".parse().unwrap(), 5).unwrap();
-        let dealt: Vec<usize> = deal(vec![group], 2).iter().map(Vec::len).collect();
-        assert_eq!(dealt, [3, 2]);
     }
 }

@@ -54,7 +54,7 @@ impl Upstreams {
         for host in resolved.missing.iter().cloned() {
             let resolver = resolver.clone();
             look_ups.spawn(async move {
-                let result = resolver.look_up(&host).await.map(|answer| answer.addresses);
+                let result = resolver.look_up(&host, &[]).await.map(|answer| answer.addresses);
                 (host, result)
             });
         }
@@ -148,7 +148,8 @@ fn start_check(upstream: Weak<Upstream>, target: Target, spec: config::Health) -
 async fn keep_resolved(host: Arc<str>, newest: watch::Receiver<Arc<Upstreams>>, resolver: Resolver) {
     let mut failures = 0;
     loop {
-        let result = resolver.look_up(&host).await;
+        let known = newest.borrow().addresses_of(&host);
+        let result = resolver.look_up(&host, &known).await;
         let pause = match &result {
             Ok(answer) => {
                 failures = 0;

@@ -86,9 +86,15 @@ fn take_in(upstream: &Upstream, target: &Target, spec: &config::Health, streak: 
             return;
         }
     };
-    let before = target.state.health();
-    if let Some(verdict) = streak.judge(before, result.is_ok(), spec) {
-        upstream.set_health(target, verdict);
+    let mut verdict = None;
+    let judge = |before| {
+        verdict = streak.judge(before, result.is_ok(), spec);
+        verdict
+    };
+    if !upstream.take_in_check(target, spec, judge) {
+        return;
+    }
+    if verdict.is_some() {
         match &result {
             Ok(status) => {
                 tracing::info!(upstream = %upstream.name, target = %target.address, status, "target healthy");
@@ -108,7 +114,7 @@ pub(super) async fn probe(target: &Target, spec: &config::Health, configs: &TlsC
         Err(_elapsed) if started.elapsed() > spec.timeout + LATE => {
             Finding::Unknown("this process was late: the time passed while it did not run".to_owned())
         }
-        Err(_elapsed) => Finding::Unhealthy(format!("no answer within {}", human(spec.timeout))),
+        Err(_elapsed) => Finding::Unhealthy(format!("no response within {}", human(spec.timeout))),
         Ok(Ok(status)) if (spec.status.0..=spec.status.1).contains(&status) => Finding::Healthy(status),
         Ok(Ok(status)) => Finding::Unhealthy(format!("status {status}")),
         Ok(Err(Trouble::Ours(why))) => Finding::Unknown(why),

@@ -16,6 +16,7 @@
 
 mod balance;
 mod breaker;
+pub mod client;
 pub mod connect;
 mod control;
 mod eject;
@@ -177,6 +178,11 @@ impl Upstreams {
         self.refresh();
     }
 
+    /// What is known about a host name.
+    fn addresses_of(&self, host: &str) -> Vec<IpAddr> {
+        lock(&self.common.names).get(host).map_or_else(Vec::new, |name| name.addresses.clone())
+    }
+
     /// Lets every upstream follow what is known about names and demo services.
     fn refresh(&self) {
         for upstream in &self.list {
@@ -259,15 +265,30 @@ impl Upstream {
         self.serve_waiters();
     }
 
-    /// Sets the verdict of active checks.
-    fn set_health(&self, target: &Target, verdict: Health) {
-        let before = target.state.set_health(verdict);
+    /// Takes in what a check by `spec` found, unless the upstream is checked in another way by now, or not at all: nothing would ever correct the
+    /// verdict of a check that no longer runs. Says whether it was taken in; `judge` makes the verdict from the one before.
+    fn take_in_check(
+        &self,
+        target: &Target,
+        spec: &config::Health,
+        judge: impl FnOnce(Health) -> Option<Health>,
+    ) -> bool {
+        // A reload sets the verdicts of checks that end under this lock too.
+        let members = lock(&self.members);
+        if members.spec.health.as_ref() != Some(spec) {
+            return false;
+        }
+        let before = target.state.health();
+        let Some(verdict) = judge(before) else { return true };
+        target.state.set_health(verdict);
         if before == Health::Unhealthy && verdict == Health::Healthy {
             let now = self.common.clock.now();
             target.state.set_back_since(now);
             self.shared.ramp_until(&self.published.load(), now);
         }
+        drop(members);
         self.serve_waiters();
+        true
     }
 
     /// Gives free places to those who wait, and tells them when there is nothing to wait for.

@@ -58,6 +58,16 @@ impl FailureKind {
         }
     }
 
+    /// The status of the response that was the failure, if there was one.
+    pub const fn status(self) -> Option<u16> {
+        match self {
+            FailureKind::Status502 => Some(502),
+            FailureKind::Status503 => Some(503),
+            FailureKind::Status504 => Some(504),
+            _ => None,
+        }
+    }
+
     /// Position in [`FailureKind::ALL`].
     pub const fn index(self) -> usize {
         self as usize

@@ -6,7 +6,8 @@
 //!
 //! The answer is asked for again when its TTL ends, but not more often than once a second and not more rarely than every five minutes. A failure of any
 //! kind, "no such name" included, keeps the addresses that were known: targets that are really gone fail their health checks and connections, whereas
-//! an empty answer by mistake would take everything down. Failures are repeated after 1, 2, 4, ... 30 seconds.
+//! an empty answer by mistake would take everything down. That holds for each address family by itself: when only A or only AAAA fails, the
+//! last good addresses of that family stay. Failures are repeated after 1, 2, 4, ... 30 seconds.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -16,8 +17,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hickory_resolver::config::{LookupIpStrategy, ResolveHosts, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::Name;
+use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Resolver as Dns, TokioResolver};
+
+/// Whether an address is of a family.
+type IsOfFamily = fn(&IpAddr) -> bool;
+
+/// The record types of addresses.
+const FAMILIES: [(RecordType, IsOfFamily); 2] = [(RecordType::A, IpAddr::is_ipv4), (RecordType::AAAA, IpAddr::is_ipv6)];
 
 /// How often names are asked for.
 #[derive(Debug, Clone, Copy)]
@@ -90,20 +97,28 @@ impl Resolver {
         }))
     }
 
+    /// Addresses of a name that no upstream has.
+    ///
+    /// # Errors
+    /// What went wrong, for people.
+    pub async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        self.look_up(host, &[]).await.map(|answer| answer.addresses)
+    }
+
     pub(super) fn pace(&self) -> &Pace {
         &self.0.pace
     }
 
-    /// Addresses of `host` now; what went wrong, for people.
-    pub(super) async fn look_up(&self, host: &str) -> Result<Answer, String> {
+    /// Addresses of `host` now, of which `known` are known so far; what went wrong, for people.
+    pub(super) async fn look_up(&self, host: &str, known: &[IpAddr]) -> Result<Answer, String> {
         let answer = match from_hosts_file(&self.0.hosts, host) {
             Some(addresses) => Answer { addresses, valid_for: self.0.pace.hosts },
-            None => self.ask(host).await?,
+            None => self.query(host, known).await?,
         };
         Ok(self.without_unroutable(answer))
     }
 
-    async fn ask(&self, host: &str) -> Result<Answer, String> {
+    async fn query(&self, host: &str, known: &[IpAddr]) -> Result<Answer, String> {
         let dns = self.dns()?;
         // Relaxed: names with an underscore are no host names (RFC 952), and what Compose calls its services.
         let name = Name::from_str_relaxed(host).map_err(|error| error.to_string())?;
@@ -111,9 +126,29 @@ impl Resolver {
         let valid_for = found.valid_until().saturating_duration_since(Instant::now());
         let addresses: Vec<IpAddr> = found.iter().collect();
         if addresses.is_empty() {
-            return Err("the answer holds no address".into());
+            return Err("the DNS response holds no address".into());
         }
-        Ok(Answer { addresses, valid_for: valid_for.clamp(self.0.pace.min, self.0.pace.max) })
+        let mut answer = Answer { addresses, valid_for: valid_for.clamp(self.0.pace.min, self.0.pace.max) };
+        // The client joins both families and does not say which of them failed.
+        for (kind, is_of_family) in FAMILIES {
+            let known: Vec<IpAddr> = known.iter().copied().filter(is_of_family).collect();
+            if known.is_empty() || answer.addresses.iter().any(is_of_family) {
+                continue;
+            }
+            let mut name = found.query().name().clone();
+            name.set_fqdn(true);
+            match dns.lookup(name, kind).await {
+                Ok(found) => answer.addresses.extend(found.answers().iter().filter_map(|record| record.data.ip_addr())),
+                // The name server says that there are none: the family is gone.
+                Err(error) if error.is_no_records_found() => {}
+                Err(error) => {
+                    tracing::warn!(host, %kind, %error, kept = ?known, "half of a name not resolved");
+                    answer.addresses.extend(known);
+                    answer.valid_for = answer.valid_for.min(self.0.pace.retry_max);
+                }
+            }
+        }
+        Ok(answer)
     }
 
     fn dns(&self) -> Result<TokioResolver, String> {

@@ -138,6 +138,12 @@ impl Budget {
         own
     }
 
+    /// Workers that count here.
+    #[cfg(test)]
+    pub(super) fn members(&self) -> usize {
+        super::lock(&self.deposits).len()
+    }
+
     /// Requests of the window, of all workers.
     fn requests(&self, second: u64) -> u64 {
         let mut deposits = super::lock(&self.deposits);

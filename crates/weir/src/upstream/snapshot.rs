@@ -150,7 +150,7 @@ pub struct QueueSnapshot {
     pub waited: u64,
     /// Requests that found it full, since the start.
     pub refused: u64,
-    /// Requests that waited in vain, since the start.
+    /// Requests whose wait in the queue timed out, since the start.
     pub timed_out: u64,
 }
 

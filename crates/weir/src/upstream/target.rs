@@ -72,6 +72,16 @@ impl Ord for TlsIdentity {
     }
 }
 
+impl Address {
+    /// The address of a TCP target.
+    pub fn socket(&self) -> Option<SocketAddr> {
+        match self {
+            Address::Tcp(address) | Address::Tls(address, _) => Some(*address),
+            Address::Unix(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,7 +9,7 @@ use crate::config::{
     AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn, Server, Timeouts,
     UpstreamKeepAlive,
 };
-use crate::config::{DemoService, TargetAddress};
+use crate::config::{DemoService, Http2, TargetAddress};
 
 pub(super) fn ip(number: u8) -> TargetAddress {
     TargetAddress::Ip(socket(number))
@@ -51,8 +51,14 @@ pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
 
 pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
     Config {
+        providers: Vec::new(),
+        models: Vec::new(),
+        ai: crate::config::Ai { held_bytes: 256 << 20 },
+        auth: Vec::new(),
+        gateway_auth: crate::config::RouteAuth::default(),
         mode: Mode::File,
         listen: Vec::new(),
+        tls_files: Vec::new(),
         admin: None,
         takeover: None,
         workers: None,
@@ -60,6 +66,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
         untrusted_headers: config::UntrustedHeaders { strip: true, keep: Vec::new() },
         request_id: "X-Request-Id".into(),
         access_log: None::<AccessLog>,
+        telemetry: config::Telemetry::default(),
         server: Server {
             max_connections: 1,
             max_connections_per_client: None,
@@ -72,14 +79,19 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
             keep_alive: None,
             drain: None,
             drain_delay: Duration::ZERO,
-            refuses_invalid_utf8: true,
+            http2: Http2::default(),
+            path: crate::route::path::Policy::default(),
+            is_content_length_strict: false,
+            returns_request_id: true,
             coalesce: false,
+            auth_failures: None,
         },
         redis: None,
         upstreams,
         limits: Vec::new(),
         caches: Vec::new(),
         gateway_limits: Vec::new(),
+        apis: Vec::new(),
         routes: Vec::new(),
     }
 }
@@ -117,7 +129,7 @@ impl Rig {
 
     pub(super) fn reload(&mut self, spec: config::Upstream) {
         self.upstreams = Arc::new(Upstreams::reload(&config(vec![spec]), &self.upstreams));
-        self.views.reload(self.upstreams.clone(), 8);
+        self.views = self.views.reload(self.upstreams.clone(), 8);
     }
 
     pub(super) fn pick(&self) -> Pick {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,29 +40,31 @@ pub enum Pick {
 /// All upstreams as one worker sees them. Not `Sync`: each worker has its own.
 pub struct Views {
     upstreams: Arc<Upstreams>,
-    views: Vec<View>,
+    /// Shared with the views of the configurations before and after, as far as upstreams stay.
+    views: Vec<Rc<View>>,
 }
 
 impl Views {
     /// Views of all upstreams. Give each worker another seed.
     pub fn new(upstreams: Arc<Upstreams>, seed: u64) -> Views {
-        let mut rng = Rng::new(seed);
-        let views = upstreams.iter().map(|upstream| View::new(upstream.clone(), rng.next())).collect();
-        Views { upstreams, views }
+        Views::after(&[], upstreams, seed)
     }
 
-    /// After a reload: the new configuration's upstreams. Views of those that stayed are kept.
-    pub fn reload(&mut self, upstreams: Arc<Upstreams>, seed: u64) {
+    /// After a reload: the new configuration's upstreams. Views of those that stayed are the same ones, with their place in the round and their share of
+    /// the retry budget.
+    #[must_use]
+    pub fn reload(&self, upstreams: Arc<Upstreams>, seed: u64) -> Views {
+        Views::after(&self.views, upstreams, seed)
+    }
+
+    fn after(before: &[Rc<View>], upstreams: Arc<Upstreams>, seed: u64) -> Views {
         let mut rng = Rng::new(seed);
-        let mut old = std::mem::take(&mut self.views);
-        self.views = upstreams
-            .iter()
-            .map(|upstream| match old.iter().position(|view| Arc::ptr_eq(&view.upstream, upstream)) {
-                Some(position) => old.swap_remove(position),
-                None => View::new(upstream.clone(), rng.next()),
-            })
-            .collect();
-        self.upstreams = upstreams;
+        let view = |upstream: &Arc<Upstream>| match before.iter().find(|view| Arc::ptr_eq(&view.upstream, upstream)) {
+            Some(view) => view.clone(),
+            None => Rc::new(View::new(upstream.clone(), rng.next())),
+        };
+        let views = upstreams.iter().map(view).collect();
+        Views { upstreams, views }
     }
 
     /// The view of an upstream of the same configuration.
@@ -176,6 +179,12 @@ impl View {
             return Err(NoRetry::OverBudget);
         }
         Ok(())
+    }
+
+    /// Takes one retry from the budget, for whoever decides by other rules than [`retry::may_repeat`] what may be repeated.
+    pub fn spend_retry(&self, now: Moment) -> bool {
+        let local = self.local.borrow();
+        local.set.shared.budget.withdraw(local.set.spec.retry.budget, now)
     }
 
     /// The specification that picks follow at the moment.

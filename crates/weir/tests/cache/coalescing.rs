@@ -289,6 +289,119 @@ fn an_answer_too_large_to_keep_still_reaches_all_who_waited_for_it_whole() {
     assert_eq!(count(&weir, "hits"), 0);
 }
 
+/// A client that reads nothing of a body that is only passed on costs the others a bounded time, and its own response is cut off: what it has
+/// must not pass for whole. Whether it leads or follows.
+#[test]
+fn a_client_that_does_not_read_a_body_too_large_to_store_does_not_stop_the_others() {
+    const PIECES: usize = 800;
+    for slow_leads in [true, false] {
+        let gate = Gate::new();
+        let origin = {
+            let gate = gate.clone();
+            Upstream::start(move |conn, _| {
+                conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nstart\r\n")?;
+                conn.pass(&gate)?;
+                for _ in 0..PIECES {
+                    conn.write_chunk([b'x'; 50_000])?;
+                }
+                conn.write("0\r\n\r\n")
+            })
+        };
+        let weir = gateway(&origin, "{mode: ttl, max_body: 64KiB}");
+        let mut leader = asking(&weir, 1, "/", &[]).remove(0);
+        assert_eq!(leader.read_head().status(), 200);
+        let mut follower = asking(&weir, 1, "/", &[]).remove(0);
+        assert_eq!(follower.read_head().status(), 200);
+        let (mut slow, mut fast) = if slow_leads { (leader, follower) } else { (follower, leader) };
+        gate.open();
+        assert_eq!(fast.read_body().len(), 5 + PIECES * 50_000);
+        while let Ok(piece) = slow.try_read_piece() {
+            assert!(piece.is_some(), "a response that was cut off passed for whole");
+        }
+        assert_eq!(origin.request_count(), 1);
+    }
+}
+
+/// An upstream that sends single bytes.
+#[test]
+fn a_body_in_single_bytes_reaches_all_and_is_stored() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Upstream::start(move |conn, _| {
+            conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")?;
+            conn.pass(&gate)?;
+            for number in 1..5_000_usize {
+                conn.write_chunk([b'a' + (number % 26) as u8])?;
+            }
+            conn.write("0\r\n\r\n")
+        })
+    };
+    let expected: Vec<u8> = (0..5_000_usize).map(|number| b'a' + (number % 26) as u8).collect();
+    let weir = gateway(&origin, TTL);
+    let mut clients = asking(&weir, 1, "/", &[]);
+    assert_eq!(clients[0].read_head().status(), 200);
+    clients.extend(asking(&weir, 3, "/", &[]));
+    for client in &mut clients[1..] {
+        assert_eq!(client.read_head().status(), 200);
+    }
+    gate.open();
+    for client in &mut clients {
+        assert!(client.read_body() == expected);
+    }
+    assert!(weir.get("/").body == expected);
+    assert_eq!(origin.request_count(), 1);
+}
+
+/// An origin that fails does not get all who wait at once, nor those who come later; one that is back serves them with the second fetch.
+#[test]
+fn an_error_of_the_origin_is_not_fetched_by_each_who_waits() {
+    for (recovers, status) in [(false, 500), (false, 503), (true, 502), (true, 504)] {
+        let gate = Gate::new();
+        let number = std::sync::atomic::AtomicUsize::new(0);
+        let origin = {
+            let gate = gate.clone();
+            Upstream::start(move |conn, _| {
+                let is_first = number.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+                conn.pass(&gate)?;
+                let status = if recovers && !is_first { 200 } else { status };
+                conn.respond(status, &[], "body")
+            })
+        };
+        let weir = gateway(&origin, TTL);
+        for wave in 1..=2 {
+            let before = origin.request_count();
+            let mut leader = asking(&weir, 1, "/", &[]).remove(0);
+            if recovers && wave == 2 {
+                assert_eq!(leader.read_response().status(), 200);
+                continue;
+            }
+            origin.wait_for_requests(before + 1);
+            let followers = asking(&weir, 100, "/", &[]);
+            wait_for_followers(&weir, 100);
+            gate.release();
+            assert_eq!(leader.read_response().status(), status);
+            origin.wait_for_requests(before + 2);
+            wait_for_followers(&weir, 99);
+            gate.release();
+            let mut statuses: Vec<u16> =
+                followers.into_iter().map(|mut client| client.read_response().status()).collect();
+            statuses.sort_unstable();
+            if recovers {
+                assert_eq!(statuses, [200; 100]);
+            } else {
+                // One of them led the second fetch, and has the origin's own response.
+                assert_eq!(
+                    statuses.iter().filter(|other| **other == 503).count(),
+                    if status == 503 { 100 } else { 99 }
+                );
+                assert!(statuses.contains(&status));
+            }
+            assert_eq!(origin.request_count(), before + 2, "wave {wave}");
+        }
+    }
+}
+
 /// A gateway with one worker, so that those who wait get their turn in the order in which they came. Its upstream has a timeout.
 fn one_worker(origin: &Upstream, total: &str) -> testkit::Weir {
     let yaml = format!(

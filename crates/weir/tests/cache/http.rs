@@ -321,3 +321,16 @@ fn cdn_cache_control_goes_before_cache_control() {
     ask(&weir, &[]);
     assert_eq!(x_cache(&ask(&weir, &[])), Some("HIT"));
 }
+
+#[test]
+fn cookies_are_stripped_on_request_for_the_first_client_too() {
+    let origin = Upstream::start(counting(&[("Cache-Control", "max-age=100"), ("Set-Cookie", "a=b")]));
+    let weir = gateway(&origin, "{mode: http, set_cookie: strip}");
+    for cache in ["MISS", "HIT"] {
+        let reply = weir.get("/");
+        assert_eq!((reply.text(), reply.field("set-cookie"), x_cache(&reply)), ("answer 1", None, Some(cache)));
+    }
+    let weir = gateway(&origin, "{mode: http}");
+    assert_eq!(weir.get("/").field("set-cookie"), Some("a=b"));
+    assert_eq!(weir.get("/").text(), "answer 3", "not stored");
+}

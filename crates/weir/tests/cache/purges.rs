@@ -96,24 +96,133 @@ fn a_purge_right_after_redis_lost_everything_reaches_all() {
     wait::until(DEADLINE, "the other to hear of it", || text(&b, "/x").0 != "answer 1");
 }
 
+/// Two gateways, both with the response in memory; the replica that takes over has not heard of the last purge.
 #[test]
 fn a_purge_survives_a_fail_over_to_a_replica() {
     let servers = RedisSentinel::start();
     let origin = Upstream::start(counting(&[]));
     let redis = format!("url: '{}', timeout: 10s", servers.url());
-    let a = gateway_with(&origin, &redis, BOTH);
+    let (a, b) = (gateway_with(&origin, &redis, BOTH), gateway_with(&origin, &redis, BOTH));
     assert_eq!(text(&a, "/x").0, "answer 1");
     wait::until(DEADLINE, "the response at the replica", || keys(servers.replica()).len() == 1);
+    assert_eq!(text(&b, "/x"), hit("answer 1"));
     assert_eq!(purge(&a, r#"{"tag": "none"}"#).status(), 200);
+    let version = servers.primary().cli(["HGET", "weir:cache:{c}:purges", ""]);
     assert_eq!(purge(&a, r#"{"url": "http://test/x"}"#).status(), 200);
     // The replica never hears of the last one.
     servers.primary().cli(["HDEL", "weir:cache:{c}:purges", r#"{"which":{"url":"http://test/x"},"soft":false}"#]);
+    servers.primary().cli(["HSET", "weir:cache:{c}:purges", "", version.trim()]);
     servers.fail_over();
     wait::until(DEADLINE, "the purge at the new primary", || {
         servers.primary().cli(["HGETALL", "weir:cache:{c}:purges"]).contains("http://test/x")
     });
     assert_ne!(fresh(&origin, &redis), "answer 1");
     assert_ne!(text(&a, "/x").0, "answer 1");
+    wait::until(DEADLINE, "the other to hear of it", || text(&b, "/x").0 != "answer 1");
+}
+
+/// How often Redis was sent a command.
+fn calls(redis: &Redis, command: &str) -> u64 {
+    let stats = redis.cli(["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+/// The purges are read when they changed, once for the whole process, and not each second or for each request.
+#[test]
+fn purges_are_read_once_for_each_change() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[]));
+    let weir = gateway(&origin, &redis, REDIS);
+    for round in 1..=3 {
+        assert_eq!(purge(&weir, r#"{"tag": "none"}"#).status(), 200);
+        let mut clients: Vec<RawClient> = (0..50).map(|_| weir.connect()).collect();
+        text(&weir, "/x");
+        wait_for_keys(&redis, 2);
+        for client in &mut clients {
+            client.set_deadline(DEADLINE);
+            client.request("GET", "/x", &[], "");
+        }
+        clients.iter_mut().for_each(|client| assert_eq!(client.read_response().text(), "answer 1"));
+        // Seconds in which nothing changed: the version was looked at, and nothing more.
+        let look = |count| {
+            let looked = calls(&redis, "hget");
+            wait::until(DEADLINE, "further looks", || calls(&redis, "hget") >= looked + count);
+        };
+        look(1);
+        let read = calls(&redis, "hgetall");
+        look(2);
+        assert_eq!(calls(&redis, "hgetall"), read, "round {round}");
+        // A look that falls between a purge and its number reads once more.
+        assert!(read <= 2 * round, "round {round}: {read}");
+    }
+}
+
+/// A change that Redis did not take is made up for, and another gateway validates what it has.
+#[test]
+fn a_change_that_redis_did_not_take_reaches_the_others_later() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[("Cache-Control", "max-age=1000")]));
+    let cache = "{mode: http, store: [memory, redis]}";
+    let (a, b) = (gateway(&origin, &redis, cache), gateway(&origin, &redis, cache));
+    let first = text(&a, "/x").0;
+    wait_for_keys(&redis, 1);
+    assert_eq!(text(&b, "/x"), hit(&first));
+    redis.cli(["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(a.request("DELETE", "/x", &[], "").status(), 200);
+    assert_eq!(text(&b, "/x"), hit(&first), "it cannot know");
+    wait::until(DEADLINE, "the failure in the log", || a.stderr().contains("a change did not reach Redis"));
+    redis.restart();
+    wait::until(DEADLINE, "the other to hear of the change", || text(&b, "/x").0 != first);
+    wait::until(DEADLINE, "the recovery in the log", || a.stderr().contains("changes reach Redis again"));
+}
+
+/// What cannot be stored is not looked for in Redis by each request.
+#[test]
+fn a_response_that_cannot_be_stored_is_not_looked_for_in_redis() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[("Cache-Control", "no-store")]));
+    let weir = gateway(&origin, &redis, BOTH);
+    text(&weir, "/x");
+    let before = calls(&redis, "get");
+    (0..50).for_each(|_| drop(text(&weir, "/x")));
+    assert_eq!(calls(&redis, "get"), before);
+    assert_eq!(origin.request_count(), 51);
+}
+
+/// A Redis that takes no writes does not make the gateway hold all responses for it.
+#[test]
+fn writes_to_a_slow_redis_are_bounded_and_what_is_dropped_is_counted() {
+    const MANY: u64 = 40;
+    let redis = Redis::start();
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Upstream::start(move |conn, _| {
+            conn.pass(&gate)?;
+            conn.respond(200, &[], vec![b'x'; 900_000])
+        })
+    };
+    let weir = gateway(&origin, &redis, REDIS);
+    let mut clients: Vec<RawClient> = (0..MANY)
+        .map(|number| {
+            let mut client = weir.connect();
+            client.set_deadline(DEADLINE);
+            client.request("GET", &format!("/{number}"), &[], "");
+            client
+        })
+        .collect();
+    origin.wait_for_requests(MANY as usize);
+    redis.cli(["CLIENT", "PAUSE", "600000", "WRITE"]);
+    gate.open();
+    clients.iter_mut().for_each(|client| assert_eq!(client.read_response().status(), 200));
+    let metrics = weir.admin_get("/metrics");
+    let line = metrics.text().lines().find_map(|line| line.strip_prefix("cache_writes_dropped_total{cache=\"c\"} "));
+    let dropped: u64 = line.expect("the metric").parse().unwrap();
+    // Two workers with 8 MiB each.
+    assert!(dropped >= MANY - 2 * 9, "{dropped}");
+    redis.cli(["CLIENT", "UNPAUSE"]);
+    wait::until(DEADLINE, "a response to be written again", || text(&weir, "/again").1.as_deref() == Some("HIT"));
 }
 
 #[test]

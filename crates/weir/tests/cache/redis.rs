@@ -198,6 +198,42 @@ fn purges_and_changes_reach_every_gateway() {
     wait::until(DEADLINE, "the other to hear of the change", || text(&b, "/x").0 != current);
 }
 
+/// Clocks of gateways differ: what counts is that the response was fetched before the change was heard of.
+#[test]
+fn a_change_by_a_gateway_whose_clock_is_behind_or_ahead_is_heard_of_once() {
+    for at_ms in [1, u64::MAX / 2] {
+        let redis = Redis::start();
+        let origin = Upstream::start(counting(&[("Cache-Control", "max-age=1000")]));
+        let weir = gateway(&origin, &redis, "{mode: http, store: [memory, redis]}");
+        assert_eq!(text(&weir, "/x").0, "answer 1");
+        assert_eq!(text(&weir, "/x"), hit("answer 1"));
+        let change = format!(r#"{{"url":"http://test/x","at_ms":{at_ms}}}"#);
+        redis.cli(["XADD", "weir:cache:{c}:changes", "*", "e", &change]);
+        wait::until(DEADLINE, "the change", || text(&weir, "/x").0 == "answer 2");
+        wait::until(DEADLINE, "hits again", || text(&weir, "/x").1.as_deref() == Some("HIT"));
+        let before = origin.request_count();
+        assert_eq!(text(&weir, "/x").1.as_deref(), Some("HIT"), "validated once, not each time");
+        assert_eq!(origin.request_count(), before);
+    }
+}
+
+/// What a process changed itself counts from when it did: reading its own item a second later invalidates nothing newer.
+#[test]
+fn a_change_of_this_process_is_not_heard_of_again() {
+    let redis = Redis::start();
+    let origin = Upstream::start(counting(&[("Cache-Control", "max-age=1000")]));
+    let weir = gateway(&origin, &redis, "{mode: http, store: [memory, redis]}");
+    text(&weir, "/x");
+    weir.request("DELETE", "/x", &[], "");
+    // Until a change after it was read, its own was too.
+    let fetched = text(&weir, "/x").0;
+    text(&weir, "/y");
+    redis.cli(["XADD", "weir:cache:{c}:changes", "*", "e", r#"{"url":"http://test/y","at_ms":1}"#]);
+    let y = text(&weir, "/y").0;
+    wait::until(DEADLINE, "the later change", || text(&weir, "/y").0 != y);
+    assert_eq!(text(&weir, "/x"), hit(&fetched));
+}
+
 #[test]
 fn misses_of_many_are_one_fetch_and_one_question_to_redis() {
     let redis = Redis::start();
@@ -212,6 +248,8 @@ fn misses_of_many_are_one_fetch_and_one_question_to_redis() {
         })
         .collect();
     origin.wait_for_requests(1);
+    // One fetches, all others wait for it; a request that is read later than that is another miss.
+    crate::coalescing::wait_for_followers(&weir, 49);
     gate.open();
     for client in &mut clients {
         assert_eq!(client.read_response().text(), "same");

@@ -1,15 +1,38 @@
 //! One configuration with every option in use.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
-use testkit::{Redis, Signal, Upstream, answer};
+use testkit::tls::TlsRelay;
+use testkit::{Certificates, Redis, Signal, Upstream, answer};
+use tls::names::Entry;
+use tls::server::{Listener, Options, Tickets};
+use tls::{Certificate, Names};
 
 use super::load::{Load, Request};
 use super::{DEADLINE, File, reload, take_over};
 
-/// How often, unless the environment says otherwise: WEIR_TEST_RELOADS=100 WEIR_TEST_TAKEOVERS=20.
-fn count(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
+/// What the gateway stands between.
+struct World {
+    redis: Redis,
+    upstreams: [Upstream; 2],
+    certificates: Certificates,
+    /// TLS in front of the first upstream.
+    tls: TlsRelay,
+}
+
+impl World {
+    fn start() -> Self {
+        let upstreams = [Upstream::start(answer::ok("a")), Upstream::start(answer::ok("b"))];
+        let certificates = Certificates::localhost();
+        let certificate = Certificate::load(&certificates.certificate(), &certificates.key()).unwrap();
+        let entry = Entry { certificate, names: Vec::new(), is_default: true, policy: 0 };
+        let options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
+        let listener = Listener::new(&options, &Tickets::default()).unwrap();
+        let tls = TlsRelay::terminate(listener, upstreams[0].socket_addr());
+        World { redis: Redis::start(), upstreams, certificates, tls }
+    }
 }
 
 /// A host name that was not used before: capital letters make no difference to the hosts file, but to what is known already.
@@ -20,11 +43,11 @@ fn localhost(number: usize) -> String {
     "localhost".chars().enumerate().map(capital).collect()
 }
 
-fn config(directory: &Path, redis: &Redis, upstreams: &[Upstream; 2], number: usize) -> String {
-    let ports = upstreams.each_ref().map(|upstream| upstream.socket_addr().port());
+fn config(directory: &Path, world: &World, number: usize) -> String {
+    let ports = world.upstreams.each_ref().map(|upstream| upstream.socket_addr().port());
     let (host, other) = (localhost(2 * number), localhost(2 * number + 1));
     format!(
-        "listen: [127.0.0.1:0, 127.0.0.2:0]\n\
+        "listen: [127.0.0.1:0, 127.0.0.2:0{third}]\n\
          admin: 127.0.0.1:0\n\
          takeover: {directory}/takeover.sock\n\
          workers: {workers}\n\
@@ -42,6 +65,10 @@ fn config(directory: &Path, redis: &Redis, upstreams: &[Upstream; 2], number: us
          \x20 new-{number}:\n\
          \x20   targets: [http://{other}:{b}]\n\
          \x20   health: {{path: /healthz, interval: 50ms}}\n\
+         \x20 secure:\n\
+         \x20   targets: [{tls}]\n\
+         \x20   tls: {{roots: {roots}}}\n\
+         \x20   health: {{path: /healthz, interval: 50ms}}\n\
          limits:\n\
          \x20 bucket: {{rate: 1000000/s, burst: 1000000}}\n\
          \x20 window: {{algorithm: fixed_window, key: client_ip, quota: 1000000000, window: 1h, store: redis}}\n\
@@ -51,27 +78,31 @@ fn config(directory: &Path, redis: &Redis, upstreams: &[Upstream; 2], number: us
          routes:\n\
          \x20 - {{name: health, match: {{path: /healthz}}, limits: [], respond: {{builtin: healthz}}}}\n\
          \x20 - {{name: cached, match: {{path: /cached/*}}, upstream: same, cache: pages}}\n\
+         \x20 - {{name: secure, match: {{path: /secure/*}}, upstream: secure}}\n\
          \x20 - {{name: new-{number}, match: {{path: /new/*}}, upstream: new-{number}, fallback: [same]}}\n\
          \x20 - {{name: all, match: {{path: /*}}, upstream: same}}\n",
         directory = directory.display(),
         workers = 1 + number % 3,
         network = number % 250,
-        redis = redis.url(),
+        redis = world.redis.url(),
+        // A listener that comes and goes.
+        third = if number % 2 == 1 { ", 127.0.0.3:0" } else { "" },
+        tls = world.tls.url(),
+        roots = world.certificates.authority().display(),
         a = ports[0],
         b = ports[1],
     )
 }
 
 #[test]
-fn reloads_take_overs_and_a_drain_with_everything_in_use_fail_no_request() {
-    let redis = Redis::start();
-    let upstreams = [Upstream::start(answer::ok("a")), Upstream::start(answer::ok("b"))];
+fn a_hundred_reloads_twenty_take_overs_and_a_drain_with_everything_in_use_fail_no_request() {
+    let (reloads, take_overs) = (100, 20);
+    let world = World::start();
     let directory = tempfile::tempdir().unwrap();
     let mut number = 0;
-    let file = File::new(directory.path(), &config(directory.path(), &redis, &upstreams, number));
+    let file = File::new(directory.path(), &config(directory.path(), &world, number));
     let mut running = file.start();
     let addresses = running.addrs(2);
-    let (reloads, take_overs) = (count("WEIR_TEST_RELOADS", 10), count("WEIR_TEST_TAKEOVERS", 3));
 
     let requests = [
         Request::get("/plain"),
@@ -79,16 +110,28 @@ fn reloads_take_overs_and_a_drain_with_everything_in_use_fail_no_request() {
         Request::post("/new/thing", "{\"a\": 1}"),
         Request::get("/healthz"),
         Request::get("/new/x"),
+        Request::get("/secure/a"),
+        Request::post("/secure/b", &"y".repeat(20_000)),
         Request::post("/plain", &"x".repeat(100_000)),
     ];
     let load = Load::start(&[addresses[0], addresses[1], addresses[0]], &requests, |status| status == 200);
-    let each = reloads.div_ceil(take_overs + 1);
     for round in 0..=take_overs {
-        for _ in 0..each {
+        // As many in each round, the rest in the first ones.
+        for _ in 0..reloads / (take_overs + 1) + usize::from(round < reloads % (take_overs + 1)) {
             number += 1;
-            file.write(&config(directory.path(), &redis, &upstreams, number));
+            file.write(&config(directory.path(), &world, number));
+            let mark = running.mark();
             reload(&running, &format!("new-{number} added"));
             assert_eq!(running.admin_get("/metrics").status(), 200);
+            if number % 2 == 1 {
+                let find = |line: &str| {
+                    let address: SocketAddr = line.strip_prefix("listening on http://")?.parse().ok()?;
+                    (address.ip() == Ipv4Addr::new(127, 0, 0, 3)).then_some(address)
+                };
+                let third = running.wait_for_line_after(mark, "the third listener", DEADLINE, find);
+                let mut client = testkit::RawClient::connect(third);
+                assert_eq!(client.get("/plain").status(), 200);
+            }
             load.wait_for(10);
         }
         if round < take_overs {

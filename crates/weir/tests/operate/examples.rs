@@ -26,7 +26,7 @@ impl Servers {
     fn start() -> Self {
         let certificates = Certificates::for_names("IP:127.0.0.1,DNS:orders.internal");
         let certificate = Certificate::load(&certificates.certificate(), &certificates.key()).unwrap();
-        let entry = Entry { certificate, names: Vec::new(), is_default: true };
+        let entry = Entry { certificate, names: Vec::new(), is_default: true, policy: 0 };
         let options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
         let listener = Listener::new(&options, &Tickets::default()).unwrap();
         let upstreams: Vec<Upstream> = (0..3).map(|_| Upstream::start(answer::ok("hello"))).collect();
@@ -101,7 +101,7 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
     let servers = Servers::start();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/weir");
     let mut tried = 0;
-    for entry in std::fs::read_dir(directory).unwrap() {
+    for entry in std::fs::read_dir(&directory).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
@@ -110,6 +110,12 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
         let loaded = load_file(&path, &|_| None).unwrap_or_else(|error| panic!("{error}"));
         let mut example = serde_json::to_value(&loaded.file).unwrap();
         let folder = tempfile::tempdir().unwrap();
+        // Files that examples name, such as descriptions of APIs.
+        for beside in std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()) {
+            if beside.extension().is_some_and(|extension| extension == "json") {
+                std::fs::copy(&beside, folder.path().join(beside.file_name().unwrap())).unwrap();
+            }
+        }
         here(&mut example, folder.path(), &servers, &redis.url());
         // JSON is YAML.
         let file = File::new(folder.path(), &example.to_string());

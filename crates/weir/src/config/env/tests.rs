@@ -24,7 +24,7 @@ fn everything(variables: &[(&str, &str)]) -> (Option<Map<raw::Limit>>, Option<ra
 fn without_any_variable_the_demo_runs_on_the_documented_port() {
     let config = load(&[]).unwrap().config;
     assert_eq!(config.mode, Mode::Environment);
-    assert_eq!(config.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    assert_eq!(config.listen[0].bind, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.admin, None);
     let proxies: Vec<String> = config.trusted_proxies.iter().map(ToString::to_string).collect();
     assert_eq!(proxies, ["127.0.0.0/8", "::1/128"]);
@@ -86,7 +86,7 @@ fn addresses_and_networks_are_taken_from_variables() {
     ])
     .unwrap()
     .config;
-    assert_eq!(config.listen, ["[::]:0".parse().unwrap()]);
+    assert_eq!(config.listen[0].bind, "[::]:0".parse().unwrap());
     assert_eq!(config.admin, Some("127.0.0.1:9901".parse().unwrap()));
     assert_eq!(config.trusted_proxies.len(), 4);
     let empty = load(&[("HOST", ""), ("PORT", ""), ("ADMIN_ADDR", "none"), ("TRUSTED_PROXIES", "")]).unwrap().config;
@@ -131,7 +131,7 @@ fn every_variable_that_cannot_be_understood_is_named() {
 fn limits_and_cache_are_those_of_the_contract() {
     let (limits, cache, redis) = everything(&[]);
     let file = File {
-        listen: At::from(OneOrMany(vec!["127.0.0.1:0".parse::<Address>().unwrap().into()])),
+        listen: At::from(OneOrMany(vec![raw::Listen::from("127.0.0.1:0".parse::<Address>().unwrap()).into()])),
         limits: limits.unwrap(),
         caches: Map::from_iter([("c".to_owned(), cache.unwrap())]),
         routes: At::from(vec![
@@ -139,7 +139,10 @@ fn limits_and_cache_are_those_of_the_contract() {
         ]),
         ..File::default()
     };
-    let config = crate::config::resolve::resolve(&file, Mode::Environment, &|path| std::fs::read(path)).unwrap();
+    let config = crate::config::resolve::resolve(&file, Mode::Environment, std::path::Path::new(""), &|path| {
+        std::fs::read(path)
+    })
+    .unwrap();
     let [client, global] = config.limits.as_slice() else { panic!() };
     assert_eq!((&*client.name, &*client.key), ("client", &[LimitKey::ClientIp][..]), "asked first");
     assert_eq!((&*global.name, &*global.key), ("global", &[LimitKey::Global][..]));

@@ -22,8 +22,12 @@ pub struct Cache {
     pub query: CacheQuery,
     /// Request fields that separate tenants.
     pub partition_by: Vec<Arc<str>>,
+    /// Whether consumers are told apart.
+    pub by_consumer: bool,
     /// POST keyed by canonical JSON body.
     pub post_json: bool,
+    /// Responses are stored and sent without `Set-Cookie`; else those with it are not stored.
+    pub strips_set_cookie: bool,
     /// RFC 5861, where the origin does not say.
     pub stale_if_error: Option<Duration>,
     /// RFC 5861, where the origin does not say.

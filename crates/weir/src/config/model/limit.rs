@@ -7,8 +7,16 @@ use std::time::Duration;
 /// One rate limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
-    /// Name in the file.
+    /// Name of what is counted: that in the file or, of one window of several, that with the window behind it, as `plan-1h`.
     pub name: Arc<str>,
+    /// Name in the file.
+    pub group: Arc<str>,
+    /// Whether it is one of `windows`: its counts then belong to the length of the window, whatever the quota.
+    pub is_window: bool,
+    /// Whom it is about.
+    pub tiers: LimitTiers,
+    /// Whether it refuses requests; else it only says that it would.
+    pub enforce: bool,
     /// Algorithm with its numbers.
     pub algorithm: LimitAlgorithm,
     /// What is counted; several parts together make one key.
@@ -33,6 +41,36 @@ pub struct Limit {
     pub refusal_body: Option<Arc<str>>,
     /// Which header families are written.
     pub headers: LimitHeaders,
+}
+
+impl Limit {
+    /// Whether it can be asked only once the sender is authenticated.
+    pub fn needs_identity(&self) -> bool {
+        self.tiers != LimitTiers::All || self.key.iter().any(LimitKey::needs_identity)
+    }
+}
+
+/// Whom a limit is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LimitTiers {
+    /// Everyone.
+    All,
+    /// Senders of this tier.
+    Only(Arc<str>),
+    /// Senders of no tier, or of none of these.
+    Except(Arc<[Arc<str>]>),
+}
+
+impl LimitTiers {
+    /// Whether a sender of this tier is meant.
+    #[inline]
+    pub fn include(&self, tier: Option<&str>) -> bool {
+        match self {
+            LimitTiers::All => true,
+            LimitTiers::Only(only) => tier == Some(&**only),
+            LimitTiers::Except(others) => tier.is_none_or(|tier| others.iter().all(|other| **other != *tier)),
+        }
+    }
 }
 
 /// Algorithm of a limit.
@@ -77,10 +115,25 @@ pub enum LimitKey {
     Header(Arc<str>),
     /// A query parameter.
     Query(Arc<str>),
+    /// The consumer that was authenticated.
+    Consumer,
+    /// Its tier.
+    Tier,
+    /// A claim of its token, by the claim's path.
+    Claim(Arc<str>),
+    /// A name of its key's `meta`.
+    Meta(Arc<str>),
     /// The route's name.
     Route,
     /// One bucket for all.
     Global,
+}
+
+impl LimitKey {
+    /// Whether it is known only once the sender is authenticated.
+    pub fn needs_identity(&self) -> bool {
+        matches!(self, LimitKey::Consumer | LimitKey::Tier | LimitKey::Claim(_) | LimitKey::Meta(_))
+    }
 }
 
 /// Where a limit counts.

@@ -6,9 +6,14 @@
 //! Indices ([`UpstreamId`], [`LimitId`], [`CacheId`]) point into the vectors of the same `Config` and mean nothing in another one;
 //! state that outlives a reload is matched by name.
 
+mod ai;
+mod auth;
+mod authorizer;
 mod cache;
 mod limit;
+mod listen;
 mod route;
+mod telemetry;
 mod upstream;
 
 use std::fmt;
@@ -22,9 +27,14 @@ use ipnet::IpNet;
 
 use crate::policy::spoofable;
 
+pub use ai::*;
+pub use auth::*;
+pub use authorizer::*;
 pub use cache::*;
 pub use limit::*;
+pub use listen::*;
 pub use route::*;
+pub use telemetry::*;
 pub use upstream::*;
 
 /// A whole gateway: what it listens on, what it stands in front of, what it does in between.
@@ -32,8 +42,10 @@ pub use upstream::*;
 pub struct Config {
     /// File or environment only; decides the built-in public paths.
     pub mode: Mode,
-    /// Addresses of the public listeners; port 0 takes a free port.
-    pub listen: Vec<SocketAddr>,
+    /// Public listeners.
+    pub listen: Vec<Listen>,
+    /// Files that TLS needs, which were read with the configuration.
+    pub tls_files: Vec<PathBuf>,
     /// Address of the admin listener.
     pub admin: Option<SocketAddr>,
     /// Unix socket over which a new process receives the listening sockets of the old one.
@@ -48,20 +60,47 @@ pub struct Config {
     pub request_id: Arc<str>,
     /// Where request lines go, if anywhere.
     pub access_log: Option<AccessLog>,
+    /// What collectors of telemetry are told.
+    pub telemetry: Telemetry,
     /// Sizes and times that bound a client.
     pub server: Server,
     /// The Redis that limits and caches with `store: redis` share.
     pub redis: Option<Redis>,
     /// Groups of targets, in the order of the file; indexed by [`UpstreamId`].
     pub upstreams: Vec<Upstream>,
+    /// Authenticators; indexed by [`AuthId`].
+    pub auth: Vec<Authenticator>,
+    /// What requests that match no route have to show: `defaults.auth`.
+    pub gateway_auth: RouteAuth,
     /// Rate limits; indexed by [`LimitId`].
     pub limits: Vec<Limit>,
     /// Caches; indexed by [`CacheId`].
     pub caches: Vec<Cache>,
+    /// Providers of AI models; indexed by [`ProviderId`].
+    pub providers: Vec<Provider>,
+    /// AI models; indexed by [`ModelId`].
+    pub models: Vec<Model>,
+    /// What holds for AI traffic of the whole process.
+    pub ai: Ai,
     /// Limits that also count requests which match no route (404, 405): those of `defaults`.
     pub gateway_limits: Vec<LimitId>,
-    /// Routes in the order of the file; indexed by [`RouteId`].
+    /// Routes in the order of the file, then those of APIs; indexed by [`RouteId`].
     pub routes: Vec<Route>,
+    /// APIs whose descriptions made routes.
+    pub apis: Vec<Api>,
+}
+
+/// An API whose description made routes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Api {
+    /// Name in the file.
+    pub name: Arc<str>,
+    /// File of the description.
+    pub spec: PathBuf,
+    /// Operations that are routes, or would be if no route of the file took their requests.
+    pub operations: usize,
+    /// What is not checked, a sentence each with its place in the description.
+    pub notes: Vec<String>,
 }
 
 /// Which fields of peers that are not trusted are removed; see [`spoofable`].
@@ -124,7 +163,7 @@ pub enum AccessLogTarget {
 }
 
 /// Bounds on clients.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Server {
     /// Open client connections of the whole process.
     pub max_connections: usize,
@@ -148,10 +187,37 @@ pub struct Server {
     pub drain: Option<Duration>,
     /// How long the process goes on serving after SIGTERM, while its health endpoints say 503.
     pub drain_delay: Duration,
-    /// Whether escapes in paths that are not valid UTF-8 are refused (400).
-    pub refuses_invalid_utf8: bool,
+    /// Limits of connections over HTTP/2.
+    pub http2: Http2,
+    /// What becomes of paths that servers read in two ways.
+    pub path: crate::route::path::Policy,
+    /// Whether a `Content-Length` that is not written in the one usual way is refused (400).
+    pub is_content_length_strict: bool,
+    /// Whether every response carries the id of its request.
+    pub returns_request_id: bool,
     /// Whether workers under load rest before they wait for events (`server::wakeups`).
     pub coalesce: bool,
+    /// Failed logins that one client address may have: a token bucket.
+    pub auth_failures: Option<LimitAlgorithm>,
+}
+
+/// Limits of client connections over HTTP/2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http2 {
+    /// Requests of one connection at once.
+    pub max_concurrent_streams: u32,
+    /// Requests of one connection in its life.
+    pub max_requests: Option<u32>,
+    /// Receive window of a stream, in bytes.
+    pub stream_window: u32,
+    /// Receive window of a connection, in bytes.
+    pub connection_window: u32,
+}
+
+impl Default for Http2 {
+    fn default() -> Self {
+        Http2 { max_concurrent_streams: 100, max_requests: None, stream_window: 64 << 10, connection_window: 1 << 20 }
+    }
 }
 
 /// Connection to Redis.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CacheId, LimitId, UpstreamId};
+use super::{CacheId, LimitId, RouteAi, RouteAllow, RouteAuth, UpstreamId};
 
 /// One route: what it matches and what happens then.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,10 @@ pub struct Route {
     pub matcher: Matcher,
     /// What happens.
     pub action: Action,
+    /// Who may send requests: what they have to show.
+    pub auth: RouteAuth,
+    /// Who may send requests: rules on that.
+    pub allow: RouteAllow,
     /// Limits, in the order of the file.
     pub limits: Vec<LimitId>,
     /// Cache.
@@ -25,6 +29,23 @@ pub struct Route {
     pub headers: HeaderEdits,
     /// Cross-origin rules.
     pub cors: Option<Cors>,
+    /// Name of the API whose description made it.
+    pub api: Option<Arc<str>>,
+    /// What a description demands of requests.
+    pub contract: Option<RouteContract>,
+}
+
+/// What a description demands of the requests of a route.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteContract {
+    /// Name of the API.
+    pub api: Arc<str>,
+    /// `operationId`.
+    pub operation: Arc<str>,
+    /// The rules.
+    pub contract: Arc<openapi::Contract>,
+    /// Requests that break them are refused; else they pass, are logged and counted.
+    pub enforces: bool,
 }
 
 /// What a route matches; every part must.
@@ -119,6 +140,8 @@ impl fmt::Display for PathPattern {
 pub enum Action {
     /// Forward to an upstream.
     Proxy(Proxy),
+    /// Serve AI models.
+    Ai(RouteAi),
     /// Answer with a redirect.
     Redirect(Redirect),
     /// Answer with fixed content.

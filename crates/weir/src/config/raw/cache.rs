@@ -40,12 +40,18 @@ pub struct Cache {
     /// Which of the query tells answers apart.
     #[serde(default)]
     pub query: CacheQuery,
-    /// Request fields whose values tell answers apart.
+    /// What tells answers apart: request fields, the authenticated consumer.
     #[serde(default)]
     pub partition_by: Vec<At<PartitionKey>>,
+    /// On routes with `auth`: whoever may use the route gets the same answers.
+    #[serde(default)]
+    pub shared: bool,
     /// `json` stores answers to POST as well, by the canonical form of the JSON body.
     #[serde(default)]
     pub post: OrNone<CachePost>,
+    /// What becomes of a response with `Set-Cookie`: not stored, or stored and sent without it.
+    #[serde(default)]
+    pub set_cookie: CacheSetCookie,
     /// How long a stale answer may stand in for an error of the origin, where the origin does not say.
     #[serde(default)]
     pub stale_if_error: OrNone<Time>,
@@ -73,7 +79,9 @@ impl Cache {
             max_body: default_max_body(),
             query: CacheQuery::All,
             partition_by: Vec::new(),
+            shared: false,
             post: OrNone::None,
+            set_cookie: CacheSetCookie::Refuse,
             stale_if_error: OrNone::None,
             stale_while_revalidate: OrNone::None,
             tags: default_tags(),
@@ -184,31 +192,50 @@ impl JsonSchema for CacheQuery {
     }
 }
 
-/// A request field whose value tells answers apart, `header:NAME`.
+/// What tells answers apart: a request field, `header:NAME`, or the `consumer` who was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionKey(pub FieldName);
+pub enum PartitionKey {
+    /// The value of a field.
+    Header(FieldName),
+    /// The consumer.
+    Consumer,
+}
 
 super::text::text_type!(
     PartitionKey,
     "PartitionKey",
-    r"^header:\S+$",
-    "a request field whose value tells answers apart, `header:NAME`"
+    r"^(consumer|header:\S+)$",
+    "what tells responses apart: `header:NAME`, or `consumer`"
 );
 
 impl FromStr for PartitionKey {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("header:") {
-            Some(name) => Ok(PartitionKey(name.parse()?)),
-            None => Err(format!("expected `header:NAME`, found `{text}`")),
+            Some(name) => Ok(PartitionKey::Header(name.parse()?)),
+            None if text == "consumer" => Ok(PartitionKey::Consumer),
+            None => Err(format!("expected `header:NAME` or `consumer`, found `{text}`")),
         }
     }
 }
 
 impl std::fmt::Display for PartitionKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "header:{}", self.0)
+        match self {
+            PartitionKey::Header(name) => write!(f, "header:{name}"),
+            PartitionKey::Consumer => f.write_str("consumer"),
+        }
     }
+}
+/// What becomes of a response with `Set-Cookie`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheSetCookie {
+    /// It is not stored: a cookie is nearly always meant for one client.
+    #[default]
+    Refuse,
+    /// It is stored without the field, which no client gets.
+    Strip,
 }
 
 /// Caching of answers to POST.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shape::{At, OneOrMany};
+use super::shape::{At, Map, OneOrMany};
 use super::target::LimitKeyText;
 use super::text::FieldName;
 use super::units::{Rate, Time};
@@ -18,8 +18,9 @@ use crate::config::LimitKey;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a limit: a mapping")]
 pub struct Limit {
-    /// How requests are counted.
-    pub algorithm: Algorithm,
+    /// How requests are counted; `token_bucket` if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<At<Algorithm>>,
     /// What has a count of its own; a list counts each combination.
     pub key: OneOrMany<LimitKeyText>,
     /// Token bucket: tokens that come back, `20/s` if nothing is said.
@@ -37,6 +38,14 @@ pub struct Limit {
     /// Fixed window: windows begin at multiples of their length since 1970 instead of with a key's first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aligned: Option<At<bool>>,
+    /// Several windows and rates in place of one: a request is charged to all of them or to none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<At<Vec<At<LimitWindow>>>>,
+    /// Windows of senders of these tiers, in place of `windows`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub tiers: Map<Vec<At<LimitWindow>>>,
+    /// `false`: what it would refuse is counted and logged, and passes.
+    pub enforce: bool,
     /// Where counts live.
     pub store: At<LimitStore>,
     /// What one request takes: a number, or a header field that holds it, which is believed from trusted peers only.
@@ -60,13 +69,16 @@ pub struct Limit {
 impl Default for Limit {
     fn default() -> Self {
         Limit {
-            algorithm: Algorithm::TokenBucket,
+            algorithm: None,
             key: OneOrMany(vec![LimitKeyText(LimitKey::ClientIp)]),
             rate: None,
             burst: None,
             quota: None,
             window: None,
             aligned: None,
+            windows: None,
+            tiers: Map::default(),
+            enforce: true,
             store: LimitStore::Memory.into(),
             cost: Cost::Fixed(NonZeroU64::MIN),
             max_keys: NonZeroUsize::new(1_000_000).unwrap_or(NonZeroUsize::MIN),
@@ -78,6 +90,30 @@ impl Default for Limit {
             headers: vec![LimitHeader::Ietf],
         }
     }
+}
+
+/// One window of a limit: `rate` and `burst`, or `quota` and `window`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a window: `{rate: 20/s, burst: 40}` or `{quota: 1000, window: 1h}`")]
+pub struct LimitWindow {
+    /// How requests are counted; if nothing is said, `token_bucket` where there is a `rate`, else `fixed_window`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<At<Algorithm>>,
+    /// Token bucket: tokens that come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<At<Rate>>,
+    /// Token bucket: tokens that a full bucket holds, 40 if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<At<NonZeroU64>>,
+    /// Requests in one window, or in flight; at least 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<At<u64>>,
+    /// Length of the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<At<Time>>,
+    /// Fixed window: it begins at multiples of its length since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aligned: Option<At<bool>>,
 }
 
 /// How requests are counted.

@@ -4,14 +4,20 @@
 //! default is the one that is filled in. Texts with a grammar (times, addresses, patterns) are checked as they are read, so that an
 //! error stands at its line; what one part of a file says about another is checked by `resolve`.
 
+mod ai;
+mod api;
+mod auth;
+mod authorizer;
 mod cache;
 mod limit;
+mod listen;
 pub(crate) mod pattern;
 mod route;
 mod secrets;
 mod server;
 pub mod shape;
 pub mod target;
+mod telemetry;
 pub mod text;
 pub mod units;
 mod upstream;
@@ -20,11 +26,17 @@ mod word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use ai::*;
+pub use api::*;
+pub use auth::*;
+pub use authorizer::*;
 pub use cache::*;
 pub use limit::*;
+pub use listen::*;
 pub use pattern::{Host, Path};
 pub use route::*;
 pub use server::*;
+pub use telemetry::*;
 pub use upstream::*;
 
 use shape::{At, Map, OneOrMany, OrNone};
@@ -34,8 +46,8 @@ use text::{Address, FieldName, Network};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping with at least `listen` and `routes`")]
 pub struct File {
-    /// Address of the public listener, or a list of them; port 0 takes a free port.
-    pub listen: At<OneOrMany<At<Address>>>,
+    /// The public listener, or a list of them: an address, or a mapping with `bind`. Port 0 takes a free port.
+    pub listen: At<OneOrMany<At<Listen>>>,
     /// Address of the admin listener: metrics, upstreams, routes, configuration, reload.
     #[serde(default)]
     pub admin: OrNone<At<Address>>,
@@ -57,6 +69,9 @@ pub struct File {
     /// One line of JSON for each request.
     #[serde(default)]
     pub access_log: OrNone<AccessLog>,
+    /// What the gateway tells collectors of telemetry.
+    #[serde(default)]
+    pub telemetry: Telemetry,
     /// What clients may take: sizes, times, connections.
     #[serde(default)]
     pub server: Server,
@@ -66,15 +81,30 @@ pub struct File {
     /// Groups of targets, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub upstreams: Map<Upstream>,
+    /// Authenticators, by name: ways to find out who sends a request. They hold where a route, or `defaults`, names them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub auth: Map<Authenticator>,
     /// Rate limits, by name. They count where a route, or `defaults`, names them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub limits: Map<Limit>,
     /// Caches, by name. They are used where a route, or `defaults`, names them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub caches: Map<Cache>,
+    /// Providers of AI models, by name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub providers: Map<Provider>,
+    /// AI models, by the name that clients use. They are served where a route has `ai`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub models: Map<Model>,
+    /// What holds for AI traffic of the whole process.
+    #[serde(default)]
+    pub ai: Ai,
     /// What every route starts from.
     #[serde(default)]
     pub defaults: Defaults,
+    /// APIs that are published from their descriptions, by name: each operation is a route, after those of `routes`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub apis: Map<Api>,
     /// What is answered, and how.
     pub routes: At<Vec<At<Route>>>,
 }
@@ -91,12 +121,18 @@ impl Default for File {
             untrusted_headers: UntrustedHeaders::default(),
             request_id: default_request_id(),
             access_log: OrNone::None,
+            telemetry: Telemetry::default(),
             server: Server::default(),
             redis: None,
             upstreams: Map::default(),
+            auth: Map::default(),
             limits: Map::default(),
             caches: Map::default(),
+            providers: Map::default(),
+            models: Map::default(),
+            ai: Ai::default(),
             defaults: Defaults::default(),
+            apis: Map::default(),
             routes: At::default(),
         }
     }
@@ -124,8 +160,11 @@ impl Default for UntrustedHeaders {
 
 /// What every route starts from; a route that says something else replaces it, `limits: []` and `cache: none` clear it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping of `limits` and `cache`")]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `auth`, `limits` and `cache`")]
 pub struct Defaults {
+    /// Authenticators of every route, and of requests that match none: those get 401 before 404.
+    #[serde(skip_serializing_if = "OrNone::is_none")]
+    pub auth: RouteAuth,
     /// Limits of every route, and of requests that match none.
     pub limits: Vec<At<String>>,
     /// Cache of every route that forwards.

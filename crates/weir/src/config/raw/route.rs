@@ -12,7 +12,7 @@ use super::shape::{At, Map, OrNone};
 use super::text::{FieldName, FieldValue, Method, Name, is_token, text_type};
 use super::units::{Age, Size, Time};
 
-/// What is matched, and what happens then: exactly one of `upstream`, `redirect` and `respond`.
+/// What is matched, and what happens then: exactly one of `upstream`, `ai`, `redirect` and `respond`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a route: a mapping with `match`")]
 pub struct Route {
@@ -31,12 +31,21 @@ pub struct Route {
     /// Upstreams to try, in order, when the one before has no usable target or failed in a way that may be retried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<At<String>>,
+    /// Serve AI models, whose providers say where requests go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ai: Option<At<super::RouteAi>>,
     /// Send the client elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<At<Redirect>>,
     /// Answer without an upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub respond: Option<At<Respond>>,
+    /// Authenticators, in place of those of `defaults`: any of the list, all of an inner list; `none` opens the route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<At<super::RouteAuth>>,
+    /// Rules on who may send requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<At<super::Allow>>,
     /// Limits, in this order, in place of those of `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<At<String>>>,
@@ -69,8 +78,11 @@ impl Route {
             rewrite: None,
             upstream: None,
             fallback: Vec::new(),
+            ai: None,
             redirect: None,
             respond: None,
+            auth: None,
+            allow: None,
             limits: None,
             cache: None,
             body: None,
@@ -225,7 +237,7 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         *self == HeaderEdits::default()
     }
 }

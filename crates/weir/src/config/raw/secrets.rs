@@ -1,7 +1,7 @@
 //! What must not be shown: passwords in URLs, and values of header fields that carry credentials.
 
 use super::File;
-use super::shape::Map;
+use super::shape::{Map, OrNone};
 use super::text::FieldValue;
 
 /// Stands for what is not shown.
@@ -27,6 +27,22 @@ impl File {
             if let Some(secret) = &mut redis.value.secret {
                 secret.value = BLANK.to_owned();
             }
+        }
+        for (_, authenticator) in &mut file.auth.0 {
+            let pepper = authenticator.api_key.as_mut().and_then(|keys| keys.value.pepper.as_mut());
+            let secret = authenticator.jwt.as_mut().and_then(|jwt| jwt.value.secret.as_mut());
+            for secret in pepper.into_iter().chain(secret) {
+                secret.value.0 = BLANK.to_owned();
+            }
+        }
+        if let OrNone::Some(traces) = &mut file.telemetry.traces {
+            traces.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
+        }
+        for (_, provider) in &mut file.providers.0 {
+            for key in &mut provider.keys {
+                key.value.key = key.value.key.take().map(|_| BLANK.to_owned());
+            }
+            blank(&mut provider.headers);
         }
         for route in &mut file.routes.value {
             let route = &mut route.value;

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shape::{At, OrNone};
-use super::units::{Share, Size, Time};
+use super::units::{Rate, Share, Size, Time};
 
 /// Number of worker threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,23 +103,71 @@ pub struct Server {
     pub drain: OrNone<Time>,
     /// How long a process that was told to end goes on serving, while its health endpoints say 503, before it drains.
     pub drain_delay: OrNone<Time>,
+    /// Limits of connections over HTTP/2.
+    pub http2: Http2,
     /// What becomes of paths that servers read in different ways.
     pub path: PathPolicy,
+    /// Whether a `Content-Length` with leading zeros, or with more than one blank around it, is refused.
+    pub strict_content_length: bool,
+    /// Whether every response carries the id of its request, in the field that `request_id` names.
+    pub return_request_id: bool,
+    /// Failed logins from one client address, such as `30/min`; above it requests to routes with `auth` get 429 before their credentials are
+    /// looked at.
+    pub auth_failures: OrNone<At<Rate>>,
     /// Whether a worker under load lets events gather for a moment and handles them together.
     pub coalesce: bool,
 }
 
+/// Limits of client connections over HTTP/2.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+pub struct Http2 {
+    /// Requests of one connection at once, those included whose client has cancelled them and that have not ended.
+    pub max_concurrent_streams: At<u32>,
+    /// Requests of one connection in its life; then the client is told to open another.
+    pub max_requests: OrNone<At<u32>>,
+    /// Bytes of one request body that a client may send before the upstream takes them.
+    pub stream_window: At<Size>,
+    /// The same for all request bodies of a connection.
+    pub connection_window: At<Size>,
+}
+
+impl Default for Http2 {
+    fn default() -> Self {
+        Http2 {
+            max_concurrent_streams: 100.into(),
+            max_requests: OrNone::None,
+            stream_window: Size(64 << 10).into(),
+            connection_window: Size(1 << 20).into(),
+        }
+    }
+}
+
 /// What becomes of paths that servers read in different ways.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping with `invalid_utf8`")]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
 pub struct PathPolicy {
+    /// `//`.
+    pub double_slash: RepeatedSlash,
+    /// `%2f`.
+    pub encoded_slash: EncodedSlash,
+    /// `;`, behind which some servers see parameters and not the path.
+    pub semicolon: Ambiguous,
+    /// `\\` and `%5c`, which some servers take for a slash.
+    pub backslash: EncodedSlash,
     /// Percent-encoded bytes that are not valid UTF-8.
     pub invalid_utf8: Ambiguous,
 }
 
 impl Default for PathPolicy {
     fn default() -> Self {
-        PathPolicy { invalid_utf8: Ambiguous::Refuse }
+        PathPolicy {
+            double_slash: RepeatedSlash::Refuse,
+            encoded_slash: EncodedSlash::Refuse,
+            semicolon: Ambiguous::Refuse,
+            backslash: EncodedSlash::Refuse,
+            invalid_utf8: Ambiguous::Refuse,
+        }
     }
 }
 
@@ -130,6 +178,30 @@ pub enum Ambiguous {
     /// The response is 400.
     Refuse,
     /// It is forwarded as it came.
+    Keep,
+}
+
+/// What becomes of empty segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RepeatedSlash {
+    /// The response is 400.
+    Refuse,
+    /// Slashes that follow each other become one.
+    Merge,
+    /// They are forwarded as they came.
+    Keep,
+}
+
+/// What becomes of characters that some servers take for a slash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EncodedSlash {
+    /// The response is 400.
+    Refuse,
+    /// They become slashes before anything looks at the path.
+    Decode,
+    /// They stay encoded, as a part of their segment.
     Keep,
 }
 
@@ -148,7 +220,11 @@ impl Default for Server {
             keep_alive: seconds(75),
             drain: seconds(30),
             drain_delay: OrNone::None,
+            http2: Http2::default(),
             path: PathPolicy::default(),
+            strict_content_length: false,
+            return_request_id: true,
+            auth_failures: OrNone::None,
             coalesce: true,
         }
     }

@@ -193,15 +193,15 @@ impl fmt::Display for HashKeyText {
     }
 }
 
-/// `client_ip`, `header:NAME`, `query:NAME`, `route` or `global`.
+/// `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `tier`, `claim:PATH`, `meta:NAME`, `route` or `global`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitKeyText(pub LimitKey);
 
 text_type!(
     LimitKeyText,
     "LimitKey",
-    r"^(client_ip|route|global|(header|query):\S+)$",
-    "what is counted: `client_ip`, `header:NAME`, `query:NAME`, `route` or `global`"
+    r"^(client_ip|consumer|tier|route|global|(header|query|claim|meta):\S+)$",
+    "what is counted: `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `tier`, `claim:PATH`, `meta:NAME`, `route` or `global`"
 );
 
 impl FromStr for LimitKeyText {
@@ -209,13 +209,17 @@ impl FromStr for LimitKeyText {
     fn from_str(text: &str) -> Result<Self, String> {
         let key = match (text, text.split_once(':')) {
             ("client_ip", _) => LimitKey::ClientIp,
+            ("consumer", _) => LimitKey::Consumer,
+            ("tier", _) => LimitKey::Tier,
+            (_, Some(("claim", path))) if !path.is_empty() => LimitKey::Claim(path.into()),
+            (_, Some(("meta", name))) if !name.is_empty() => LimitKey::Meta(name.into()),
             ("route", _) => LimitKey::Route,
             ("global", _) => LimitKey::Global,
             (_, Some(("header", name))) => LimitKey::Header(field(name)?.into()),
             (_, Some(("query", name))) if !name.is_empty() => LimitKey::Query(name.into()),
             _ => {
                 return Err(format!(
-                    "expected `client_ip`, `header:NAME`, `query:NAME`, `route` or `global`, found `{text}`"
+                    "expected `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `tier`, `claim:PATH`, `meta:NAME`, `route` or `global`, found `{text}`"
                 ));
             }
         };
@@ -227,6 +231,10 @@ impl fmt::Display for LimitKeyText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             LimitKey::ClientIp => f.write_str("client_ip"),
+            LimitKey::Consumer => f.write_str("consumer"),
+            LimitKey::Tier => f.write_str("tier"),
+            LimitKey::Claim(path) => write!(f, "claim:{path}"),
+            LimitKey::Meta(name) => write!(f, "meta:{name}"),
             LimitKey::Route => f.write_str("route"),
             LimitKey::Global => f.write_str("global"),
             LimitKey::Header(name) => write!(f, "header:{name}"),

@@ -234,7 +234,7 @@ impl FromStr for Method {
     fn from_str(text: &str) -> Result<Self, String> {
         let upper = text.to_ascii_uppercase();
         match text {
-            "CONNECT" => Err("CONNECT asks for a tunnel to anywhere; Weir does not open any".to_owned()),
+            "CONNECT" => Err("CONNECT requests a tunnel to any address; Weir opens none".to_owned()),
             _ if !is_token(text) || text.len() > 32 => Err(format!("`{text}` is not a method")),
             _ if upper != text => Err(format!("methods are written in upper case; write `{upper}`")),
             _ => Ok(Method(upper)),

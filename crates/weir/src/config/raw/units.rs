@@ -11,7 +11,7 @@ use crate::config::raw::text::text_type;
 /// Longest time: a year. Above it, adding to the clock could overflow, and nobody means it.
 const MAX_MILLIS: u64 = 365 * 24 * 3_600_000;
 
-const TIME_UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+const TIME_UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 const SIZE_UNITS: [(&str, u64); 9] = [
     ("B", 1),
@@ -27,11 +27,11 @@ const SIZE_UNITS: [(&str, u64); 9] = [
 
 const RATE_UNITS: [(&str, u32); 3] = [("s", 1), ("min", 60), ("h", 3_600)];
 
-/// A time above zero, such as `5ms`, `2s`, `5m` or `1h`.
+/// A time above zero, such as `5ms`, `2s`, `5m`, `1h` or `1d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time(pub Duration);
 
-text_type!(Time, "Time", r"^[0-9]+(ms|s|m|h)$", "a time such as `500ms`, `2s`, `5m` or `1h`");
+text_type!(Time, "Time", r"^[0-9]+(ms|s|m|h|d)$", "a time such as `500ms`, `2s`, `5m`, `1h` or `1d`");
 
 impl FromStr for Time {
     type Err = String;
@@ -53,7 +53,7 @@ impl fmt::Display for Time {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age(pub Duration);
 
-text_type!(Age, "Age", r"^[0-9]+(ms|s|m|h)$", "a time such as `0s`, `30s`, `5m` or `1h`");
+text_type!(Age, "Age", r"^[0-9]+(ms|s|m|h|d)$", "a time such as `0s`, `30s`, `5m`, `1h` or `1d`");
 
 impl FromStr for Age {
     type Err = String;
@@ -70,7 +70,7 @@ impl fmt::Display for Age {
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
-    let wrong = || format!("expected a time such as `500ms`, `2s`, `5m` or `1h`, found `{text}`");
+    let wrong = || format!("expected a time such as `500ms`, `2s`, `5m`, `1h` or `1d`, found `{text}`");
     if let ("", Ok(bare)) = (unit, text.parse::<u64>()) {
         return Err(format!("`{bare}` has no unit; write `{bare}s` or `{bare}ms`"));
     }

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Resolver;
+use super::route::Planned;
 use crate::config::problem::Origin;
 use crate::config::{HostPattern, Matcher, PathPattern, Segment};
 
 /// What two routes share when only their methods can tell them apart.
 #[derive(PartialEq, Eq, Hash)]
-struct Place {
+pub(super) struct Place {
     host: HostPattern,
     /// With the names of parameters left out: they match the same.
     path: PathPattern,
@@ -18,7 +19,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(matcher: &Matcher) -> Self {
+    pub(super) fn of(matcher: &Matcher) -> Self {
         let mut headers = matcher.headers.clone();
         headers.sort();
         let path = match &matcher.path {
@@ -42,8 +43,8 @@ impl Resolver<'_> {
     /// Reports every route whose requests an earlier one takes, and gives HEAD to the routes for GET.
     ///
     /// A route for any method may follow ones that name theirs: it takes what is left. The other way round it would leave nothing.
-    pub(super) fn tell_apart(&mut self, matchers: &mut [Matcher]) {
-        let file = self.file;
+    pub(super) fn tell_apart(&mut self, matchers: &mut [Matcher], routes: &[Planned<'_>]) {
+        let all = routes;
         let mut places: HashMap<Place, Vec<usize>> = HashMap::new();
         for (index, matcher) in matchers.iter().enumerate() {
             places.entry(Place::of(matcher)).or_default().push(index);
@@ -63,12 +64,12 @@ impl Resolver<'_> {
                     }),
                 };
                 if let Some((first, method)) = first {
-                    let whose = describe(file.routes[first].origin, first);
+                    let whose = all[first].whose(first);
                     let path = &matchers[index].path;
                     problems.push((
                         index,
                         format!(
-                            "this route and the one {whose} cannot be told apart: both match {method}`{path}` with the same host and headers"
+                            "this route and the one {whose} match the same requests: both match {method}`{path}` with the same host and headers"
                         ),
                     ));
                     continue;
@@ -87,16 +88,23 @@ impl Resolver<'_> {
         }
         problems.sort();
         for (index, message) in problems {
-            let origin = file.routes[index].origin;
+            let origin = all[index].raw.origin;
+            let message = match all[index].described {
+                Some(described) => format!("{}: operation `{}`: {message}", described.place, described.id),
+                None => message,
+            };
             self.problem(origin, message);
         }
     }
 }
 
-/// Where another route stands.
-fn describe(origin: Origin, index: usize) -> String {
-    match origin {
-        Origin::File { line, .. } => format!("in line {line}"),
-        Origin::Variable(_) | Origin::Nowhere => format!("at place {}", index + 1),
+impl Planned<'_> {
+    /// Where it stands, in a message about another route.
+    fn whose(&self, index: usize) -> String {
+        match (self.described, self.raw.origin) {
+            (Some(described), _) => format!("of operation `{}` ({})", described.id, described.place),
+            (None, Origin::File { line, .. }) => format!("in line {line}"),
+            (None, Origin::Variable(_) | Origin::Nowhere) => format!("at place {}", index + 1),
+        }
     }
 }

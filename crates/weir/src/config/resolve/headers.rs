@@ -52,6 +52,15 @@ impl Resolver<'_> {
             let message = "the request id is written by the gateway; `request_id` names its field";
             self.problem(origin, message);
         }
+        if self.file.server.return_request_id {
+            let names = raw.response.remove.iter().filter(|&name| used(name)).map(|name| name.origin);
+            let keys = raw.response.set.iter().chain(raw.response.add.iter());
+            let keys = keys.filter(|(name, _)| name.eq_ignore_ascii_case(&request_id));
+            for origin in names.chain(keys.map(|(name, _)| name.origin)).collect::<Vec<_>>() {
+                let message = "every response carries the request id; `server: {return_request_id: false}` leaves the field to the upstream and to routes";
+                self.problem(origin, message);
+            }
+        }
         HeaderEdits { request: self.edits(&raw.request), response: self.edits(&raw.response) }
     }
 

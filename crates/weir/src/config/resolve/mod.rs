@@ -3,11 +3,18 @@
 //! Everything that is wrong is collected; a value that could not be understood is replaced by something harmless, so that the rest is
 //! looked at too. If there was any problem the result is thrown away.
 
+mod ai;
 mod ambiguity;
+pub(super) mod api;
+mod auth;
+mod authorizer;
 mod headers;
+mod limit;
+mod listen;
 mod policy;
 mod route;
 mod server;
+mod telemetry;
 mod tls;
 mod upstream;
 
@@ -15,34 +22,67 @@ use super::problem::{Origin, Problem};
 use super::raw::shape::{At, Map, OrNone};
 use super::raw::units::Time;
 use super::raw::{self, text};
-use super::{CacheId, Config, LimitId, Mode, UpstreamId};
+use super::{Api, CacheId, Config, LimitId, Mode, Upstream, UpstreamId};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How a file that the configuration names, a certificate say, is read.
 pub(super) type ReadFile<'a> = &'a dyn Fn(&std::path::Path) -> std::io::Result<Vec<u8>>;
 
-/// Turns the raw form into the resolved one.
+/// Turns the raw form into the resolved one. Descriptions of APIs are looked for from `folder`.
 ///
 /// # Errors
 /// Every problem with the meaning of the file.
-pub(super) fn resolve(file: &raw::File, mode: Mode, read_file: ReadFile<'_>) -> Result<Config, Vec<Problem>> {
-    let mut resolver = Resolver { file, read_file, problems: Vec::new() };
-    let config = resolver.config(mode);
+pub(super) fn resolve(
+    file: &raw::File,
+    mode: Mode,
+    folder: &Path,
+    read_file: ReadFile<'_>,
+) -> Result<Config, Vec<Problem>> {
+    let mut resolver = Resolver {
+        file,
+        folder,
+        read_file,
+        limit_spans: Vec::new(),
+        authorizers: Vec::new(),
+        problems: Vec::new(),
+        apis: Vec::new(),
+        tls_files: Vec::new(),
+    };
+    let mut config = resolver.config(mode);
+    config.tls_files = std::mem::take(&mut resolver.tls_files);
+    // What an API says once is looked at for each of its operations.
+    let mut seen = HashSet::new();
+    resolver.problems.retain(|problem| seen.insert(problem.clone()));
     if resolver.problems.is_empty() { Ok(config) } else { Err(resolver.problems) }
 }
 
 struct Resolver<'f> {
     file: &'f raw::File,
+    folder: &'f Path,
     read_file: ReadFile<'f>,
+    /// By position of a limit in the file: the limits that it became.
+    limit_spans: Vec<std::ops::Range<usize>>,
+    /// Upstreams of authorizers that have a URL; they follow those of the file.
+    authorizers: Vec<Upstream>,
+    /// Those that TLS needs, as they are read.
+    tls_files: Vec<PathBuf>,
     problems: Vec<Problem>,
+    /// Found while routes are made.
+    apis: Vec<Api>,
 }
 
 impl Resolver<'_> {
     fn config(&mut self, mode: Mode) -> Config {
         let file = self.file;
+        let mut upstreams = self.upstreams();
+        let auth = self.auth();
+        upstreams.append(&mut self.authorizers);
         Config {
             mode,
             listen: self.listen(),
+            tls_files: Vec::new(),
             admin: self.admin(),
             takeover: self.takeover(),
             workers: match file.workers {
@@ -53,13 +93,20 @@ impl Resolver<'_> {
             untrusted_headers: self.untrusted_headers(),
             request_id: self.request_id(),
             access_log: self.access_log(),
+            telemetry: self.telemetry(),
             server: self.server(),
             redis: self.redis(),
-            upstreams: self.upstreams(),
+            upstreams,
+            auth,
+            gateway_auth: self.route_auth(None),
             limits: self.limits(),
             caches: self.caches(),
+            providers: self.providers(),
+            models: self.models(),
+            ai: self.ai(),
             gateway_limits: self.limit_ids(&file.defaults.limits),
             routes: self.routes(),
+            apis: std::mem::take(&mut self.apis),
         }
     }
 
@@ -88,11 +135,11 @@ impl Resolver<'_> {
         let file = self.file;
         let mut ids: Vec<LimitId> = Vec::with_capacity(names.len());
         for name in names {
-            let id = LimitId(self.position(&file.limits, name, "limit"));
-            if ids.contains(&id) && file.limits.position(name).is_some() {
+            let position = self.position(&file.limits, name, "limit");
+            if names.iter().take_while(|other| !std::ptr::eq(*other, name)).any(|other| other == name) {
                 self.problem(name.origin, format!("the limit `{}` is named twice", name.value));
             }
-            ids.push(id);
+            ids.extend(self.limit_span(position));
         }
         ids
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::api::{Described, yield_to_file};
 use super::{Resolver, time};
 use crate::config::problem::Problem;
 use crate::config::raw;
@@ -10,11 +11,13 @@ use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::target::{check_path, parse_authority};
 use crate::config::{
     Action, Builtin, CacheId, Cors, HeaderEdits, HostPattern, LimitId, Matcher, PathPattern, Proxy, Redirect, Respond,
-    Rewrite, Route, TimeoutOverrides,
+    Rewrite, Route, RouteAuth, TimeoutOverrides,
 };
 use crate::route::MAX_METHODS;
 
 const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
+/// Largest request of an AI route where it says nothing: Anthropic's own limit.
+const AI_BODY: u64 = 32 << 20;
 const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Fields that a route with `cors` writes itself.
@@ -26,60 +29,104 @@ const CORS_FIELDS: [&str; 5] = [
     "access-control-max-age",
 ];
 
+/// A route of the file, or of a description.
+#[derive(Clone, Copy)]
+pub(super) struct Planned<'r> {
+    pub(super) raw: &'r At<raw::Route>,
+    pub(super) described: Option<&'r Described>,
+}
+
 impl Resolver<'_> {
     pub(super) fn routes(&mut self) -> Vec<Route> {
         let file = self.file;
-        if file.routes.is_empty() {
+        if file.routes.is_empty() && file.apis.is_empty() {
             self.problem(file.routes.origin, "`routes` is empty; at least one is needed");
         }
-        let mut matchers: Vec<Matcher> = file.routes.iter().map(|route| self.matcher(route)).collect();
-        self.tell_apart(&mut matchers);
-        self.count_methods(&matchers);
-        let names = self.route_names(&matchers);
+        let described = self.described();
+        let own = file.routes.iter().map(|raw| Planned { raw, described: None });
+        let of_apis = described.iter().map(|described| Planned { raw: &described.route, described: Some(described) });
+        let mut planned: Vec<Planned<'_>> = own.chain(of_apis).collect();
+        let mut matchers: Vec<Matcher> = planned.iter().map(|route| self.matcher(route.raw)).collect();
+        let mut stays = yield_to_file(&mut matchers, file.routes.len()).into_iter();
+        let mut kept = stays.clone();
+        planned.retain(|_| stays.next().unwrap_or(true));
+        matchers.retain(|_| kept.next().unwrap_or(true));
+        self.tell_apart(&mut matchers, &planned);
+        self.count_methods(&matchers, &planned);
+        let names = self.route_names(&matchers, &planned);
         let default_limits = file.defaults.limits.iter();
         // Unknown names in `defaults` are reported once, where the gateway's own limits are resolved.
-        let default_limits: Vec<LimitId> =
-            default_limits.filter_map(|name| file.limits.position(name).map(LimitId)).collect();
+        let default_limits = default_limits.filter_map(|name| file.limits.position(name));
+        let default_limits: Vec<LimitId> = default_limits.flat_map(|position| self.limit_span(position)).collect();
         let default_cache = self.cache_id(&file.defaults.cache);
-        let parts = file.routes.iter().zip(matchers).zip(names);
+        let parts = planned.iter().zip(matchers).zip(names);
         parts.map(|((route, matcher), name)| self.route(route, matcher, name, &default_limits, default_cache)).collect()
     }
 
     fn route(
         &mut self,
-        raw: &At<raw::Route>,
+        planned: &Planned<'_>,
         matcher: Matcher,
         name: Arc<str>,
         default_limits: &[LimitId],
         default_cache: Option<CacheId>,
     ) -> Route {
+        let raw = planned.raw;
         let action = self.action(raw, &matcher);
         let forwards = matches!(action, Action::Proxy(_));
         let cache = match &raw.cache {
             None if forwards => default_cache,
             None => None,
             Some(cache) => {
-                if !forwards && cache.as_option().is_some() {
+                if matches!(action, Action::Ai(_)) && cache.as_option().is_some() {
+                    let message =
+                        "a route with `ai` cannot have a `cache` yet: the same prompt need not have the same answer";
+                    self.problem(cache.origin, message);
+                } else if !forwards && cache.as_option().is_some() {
                     let message = "only routes with an `upstream` have something to cache";
                     self.problem(cache.origin, message);
                 }
                 self.cache_id(cache)
             }
         };
+        let auth = match &action {
+            // About the gateway, for load balancers that have no credential.
+            Action::Builtin(_) if raw.auth.is_none() => RouteAuth::default(),
+            _ => self.route_auth(raw.auth.as_ref()),
+        };
+        let raw_cache = cache.and_then(|cache| self.file.caches.iter().nth(cache.0));
+        if let (false, Some((name, found))) = (auth.is_open(), raw_cache)
+            && !found.shared
+            && !found.partition_by.iter().any(|key| key.value == raw::PartitionKey::Consumer)
+        {
+            let origin = raw.cache.as_ref().map_or(raw.origin, |cache| cache.origin);
+            let message = format!(
+                "a stored response would be served to everyone who may use the route; give the cache `{}` `partition_by: [consumer]`, or `shared: true` if responses are the same for all",
+                name.value
+            );
+            self.problem(origin, message);
+        }
+        let allow = self.allow(raw.allow.as_ref(), &auth);
         Route {
             name,
             action,
+            auth,
+            allow,
             limits: match &raw.limits {
                 None => default_limits.to_vec(),
                 Some(limits) => self.limit_ids(limits),
             },
             cache,
             body_bytes: match &raw.body {
+                // As much as the providers take.
+                None if raw.ai.is_some() => Some(AI_BODY),
                 None => self.file.server.body.as_option().map(|size| size.0),
                 Some(body) => body.as_option().map(|size| size.0),
             },
             headers: self.route_headers(raw),
             cors: raw.cors.as_option().map(|cors| self.cors(cors, &matcher)),
+            api: planned.described.map(|described| described.api.clone()),
+            contract: planned.described.and_then(|described| described.contract.clone()),
             matcher,
         }
     }
@@ -114,14 +161,14 @@ impl Resolver<'_> {
     }
 
     /// Routes are told apart by one bit for each method.
-    fn count_methods(&mut self, matchers: &[Matcher]) {
+    fn count_methods(&mut self, matchers: &[Matcher], routes: &[Planned<'_>]) {
         let mut known: HashSet<&Arc<str>> = HashSet::new();
-        for (matcher, route) in matchers.iter().zip(self.file.routes.iter()) {
+        for (matcher, route) in matchers.iter().zip(routes) {
             let before = known.len();
             known.extend(&matcher.methods);
             if before <= MAX_METHODS && known.len() > MAX_METHODS {
                 let message = format!("routes name more than {MAX_METHODS} different methods");
-                self.problems.push(Problem::new(route.origin, message));
+                self.problems.push(Problem::new(route.raw.origin, message));
             }
         }
     }
@@ -129,13 +176,14 @@ impl Resolver<'_> {
     fn action(&mut self, raw: &At<raw::Route>, matcher: &Matcher) -> Action {
         let given = [
             ("upstream", raw.upstream.as_ref().map(|at| at.origin)),
+            ("ai", raw.ai.as_ref().map(|at| at.origin)),
             ("redirect", raw.redirect.as_ref().map(|at| at.origin)),
             ("respond", raw.respond.as_ref().map(|at| at.origin)),
         ];
         let given: Vec<_> = given.into_iter().filter_map(|(key, at)| at.map(|at| (key, at))).collect();
         match given.as_slice() {
             [] => {
-                let message = "a route needs `upstream`, `redirect` or `respond`";
+                let message = "a route needs `upstream`, `ai`, `redirect` or `respond`";
                 self.problem(raw.origin, message);
             }
             [_] => {}
@@ -146,6 +194,9 @@ impl Resolver<'_> {
         }
         if raw.upstream.is_none() && !given.is_empty() {
             self.only_with_upstream(raw);
+        }
+        if let Some(ai) = &raw.ai {
+            return Action::Ai(self.route_ai(ai));
         }
         if let Some(redirect) = &raw.redirect {
             return Action::Redirect(self.redirect(redirect, matcher));
@@ -256,7 +307,7 @@ impl Resolver<'_> {
     fn respond(&mut self, raw: &At<raw::Respond>) -> Action {
         if let Some(builtin) = raw.builtin {
             if raw.status.is_some() || raw.content_type.is_some() || raw.body.is_some() {
-                self.problem(raw.origin, "a `builtin` answer takes no other key");
+                self.problem(raw.origin, "`builtin` takes no other key");
             }
             return Action::Builtin(match builtin {
                 raw::Builtin::Healthz => Builtin::Healthz,
@@ -265,11 +316,11 @@ impl Resolver<'_> {
         }
         let status = raw.status.as_ref().map_or(200, |status| status.value);
         if let Some(at) = raw.status.as_ref().filter(|_| !(200..600).contains(&status)) {
-            self.problem(at.origin, "an answer has a status from 200 to 599");
+            self.problem(at.origin, "a response has a status from 200 to 599");
         }
         let body = raw.body.as_ref().map_or("", |body| body.as_str());
         if let (Some(at), 204 | 205 | 304, false) = (&raw.body, status, body.is_empty()) {
-            self.problem(at.origin, format!("an answer of status {status} has no body"));
+            self.problem(at.origin, format!("a response with status {status} has no body"));
         }
         let content_type = raw.content_type.as_ref().map(|value| value.0.as_str());
         Action::Respond(Respond {
@@ -330,7 +381,7 @@ impl Resolver<'_> {
     }
 
     /// Names for logs and metrics: as given, else the path, with whatever more it takes to tell two apart.
-    fn route_names(&mut self, matchers: &[Matcher]) -> Vec<Arc<str>> {
+    fn route_names(&mut self, matchers: &[Matcher], routes: &[Planned<'_>]) -> Vec<Arc<str>> {
         let file = self.file;
         let mut taken: HashSet<Arc<str>> = HashSet::new();
         for name in file.routes.iter().filter_map(|route| route.name.as_ref()) {
@@ -339,9 +390,18 @@ impl Resolver<'_> {
             }
         }
         let mut names = Vec::with_capacity(matchers.len());
-        for (route, matcher) in file.routes.iter().zip(matchers) {
-            if let Some(name) = &route.name {
+        for (route, matcher) in routes.iter().zip(matchers) {
+            if let Some(name) = &route.raw.name {
                 names.push(name.0.as_str().into());
+                continue;
+            }
+            if let Some(described) = route.described {
+                let candidates = [described.id.to_string(), format!("{}.{}", described.api, described.id)];
+                let numbered = (2..).map(|number| format!("{}.{} #{number}", described.api, described.id));
+                let mut free = candidates.into_iter().chain(numbered).filter(|name| !taken.contains(name.as_str()));
+                let name: Arc<str> = free.next().unwrap_or_default().into();
+                taken.insert(name.clone());
+                names.push(name);
                 continue;
             }
             let path = matcher.path.to_string();

@@ -1,17 +1,17 @@
 //! The process itself: listeners, log, what clients may take, Redis.
 
-use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Resolver, headers, time};
-use crate::config::raw::Ambiguous;
 use crate::config::raw::shape::At;
 use crate::config::raw::units::Size;
-use crate::config::{AccessLog, AccessLogTarget, Redis, Server, UntrustedHeaders};
+use crate::config::raw::{Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash};
+use crate::config::{AccessLog, AccessLogTarget, Http2, Redis, Server, UntrustedHeaders};
 use crate::policy::spoofable;
 use crate::redis::Address;
+use crate::route::path::{self, Treatment};
 
 /// Bytes of a request line: enough for any method, `/` and the version; no more than any server reads.
 const REQUEST_LINE_BYTES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
@@ -19,33 +19,40 @@ const REQUEST_LINE_BYTES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 256..=16 << 20;
 /// Fields of a head.
 const FIELDS: std::ops::RangeInclusive<usize> = 1..=h1::Limits::MAX_FIELDS;
+/// Streams of an HTTP/2 connection at once.
+const STREAMS: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// Bytes of a window of HTTP/2: a frame, and what RFC 9113 section 6.9.1 allows.
+const WINDOW: std::ops::RangeInclusive<u64> = 65_535..=(1 << 31) - 1;
 /// `sun_path` holds 108 bytes, the last of them NUL.
 const SOCKET_PATH_BYTES: usize = 107;
 
-impl Resolver<'_> {
-    pub(super) fn listen(&mut self) -> Vec<SocketAddr> {
-        let file = self.file;
-        if file.listen.is_empty() {
-            self.problem(
-                file.listen.origin,
-                "`listen` is an empty list; name at least one address, such as `127.0.0.1:8080`",
-            );
-        }
-        let mut seen = HashSet::new();
-        for address in file.listen.iter() {
-            // Any number of free ports may be asked for.
-            if address.0.port() != 0 && !seen.insert(address.0) {
-                let message = format!("`{}` is listened on twice", address.value);
-                self.problem(address.origin, message);
-            }
-        }
-        file.listen.iter().map(|address| address.0).collect()
+fn path_policy(raw: &PathPolicy) -> path::Policy {
+    let slash = |which| match which {
+        EncodedSlash::Refuse => Treatment::Refuse,
+        EncodedSlash::Decode => Treatment::Slash,
+        EncodedSlash::Keep => Treatment::Keep,
+    };
+    path::Policy {
+        double_slash: match raw.double_slash {
+            RepeatedSlash::Refuse => Treatment::Refuse,
+            RepeatedSlash::Merge => Treatment::Slash,
+            RepeatedSlash::Keep => Treatment::Keep,
+        },
+        encoded_slash: slash(raw.encoded_slash),
+        semicolon: match raw.semicolon {
+            Ambiguous::Refuse => Treatment::Refuse,
+            Ambiguous::Keep => Treatment::Keep,
+        },
+        backslash: slash(raw.backslash),
+        keeps_invalid_utf8: raw.invalid_utf8 == Ambiguous::Keep,
     }
+}
 
+impl Resolver<'_> {
     pub(super) fn admin(&mut self) -> Option<SocketAddr> {
         let file = self.file;
         let admin = file.admin.as_option()?;
-        if admin.0.port() != 0 && file.listen.iter().any(|address| address.0 == admin.0) {
+        if admin.0.port() != 0 && file.listen.iter().any(|listener| listener.bind.0 == admin.0) {
             let message = "the admin listener needs an address of its own; a public listener has this one";
             self.problem(admin.origin, message);
         }
@@ -129,8 +136,34 @@ impl Resolver<'_> {
             keep_alive: time(&server.keep_alive),
             drain: time(&server.drain),
             drain_delay: time(&server.drain_delay).unwrap_or_default(),
-            refuses_invalid_utf8: server.path.invalid_utf8 == Ambiguous::Refuse,
+            http2: self.http2(),
+            path: path_policy(&server.path),
+            is_content_length_strict: server.strict_content_length,
+            returns_request_id: server.return_request_id,
             coalesce: server.coalesce,
+            auth_failures: self.auth_failures(),
+        }
+    }
+
+    fn http2(&mut self) -> Http2 {
+        let http2 = &self.file.server.http2;
+        let streams = &http2.max_concurrent_streams;
+        if !STREAMS.contains(&streams.value) {
+            let message = format!("`max_concurrent_streams` is from {} to {}", STREAMS.start(), STREAMS.end());
+            self.problem(streams.origin, message);
+        }
+        let max_requests = http2.max_requests.as_option();
+        if let Some(zero) = max_requests.filter(|number| number.value == 0) {
+            self.problem(zero.origin, "0 requests would serve nobody; `none` sets no bound");
+        }
+        let stream_window = self.bytes(&http2.stream_window, "stream_window", &WINDOW);
+        let connection_window = self.bytes(&http2.connection_window, "connection_window", &WINDOW);
+        let window = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
+        Http2 {
+            max_concurrent_streams: streams.value,
+            max_requests: max_requests.map(|number| number.value),
+            stream_window: window(stream_window),
+            connection_window: window(connection_window),
         }
     }
 

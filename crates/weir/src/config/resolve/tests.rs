@@ -10,7 +10,7 @@ mod route;
 /// Resolves a file; those that it names do not exist.
 fn config(text: &str) -> Result<Config, Vec<Problem>> {
     let file: raw::File = yaml::parse(text, &|_| None).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    resolve(&file, Mode::File, &|_| Err(std::io::ErrorKind::NotFound.into()))
+    resolve(&file, Mode::File, std::path::Path::new(""), &|_| Err(std::io::ErrorKind::NotFound.into()))
 }
 
 fn good(text: &str) -> Config {
@@ -47,8 +47,12 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
         "listen: 127.0.0.1:8080\nupstreams: {app: {targets: [http://127.0.0.1:8001]}}\nroutes: [{match: {path: /*}, upstream: app}]\n",
     );
     let expected = Config {
+        providers: Vec::new(),
+        models: Vec::new(),
+        ai: crate::config::Ai { held_bytes: 256 << 20 },
         mode: Mode::File,
-        listen: vec!["127.0.0.1:8080".parse().unwrap()],
+        listen: vec!["127.0.0.1:8080".parse::<std::net::SocketAddr>().unwrap().into()],
+        tls_files: vec![],
         admin: None,
         takeover: None,
         workers: None,
@@ -56,6 +60,13 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
         untrusted_headers: UntrustedHeaders { strip: true, keep: Vec::new() },
         request_id: "X-Request-Id".into(),
         access_log: None,
+        telemetry: Telemetry {
+            resource: vec![
+                ("service.name".to_owned(), "weir".to_owned()),
+                ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ],
+            traces: None,
+        },
         server: Server {
             max_connections: 50_000,
             max_connections_per_client: None,
@@ -68,8 +79,12 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
             keep_alive: seconds(75),
             drain: seconds(30),
             drain_delay: Duration::ZERO,
-            refuses_invalid_utf8: true,
+            http2: Http2::default(),
+            path: crate::route::path::Policy::default(),
+            is_content_length_strict: false,
+            returns_request_id: true,
             coalesce: true,
+            auth_failures: None,
         },
         redis: None,
         upstreams: vec![Upstream {
@@ -107,7 +122,12 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
         limits: vec![],
         caches: vec![],
         gateway_limits: vec![],
+        auth: Vec::new(),
+        gateway_auth: RouteAuth::default(),
+        apis: Vec::new(),
         routes: vec![Route {
+            auth: RouteAuth::default(),
+            allow: RouteAllow::default(),
             name: "/*".into(),
             matcher: Matcher {
                 host: HostPattern::Any,
@@ -128,6 +148,8 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
             body_bytes: None,
             headers: HeaderEdits::default(),
             cors: None,
+            api: None,
+            contract: None,
         }],
     };
     assert_eq!(config, expected);

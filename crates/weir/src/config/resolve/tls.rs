@@ -50,7 +50,7 @@ impl Resolver<'_> {
         Some(Arc::new(TlsPolicy { server_name, digest: options.digest(), options }))
     }
 
-    fn authorities(&mut self, path: &str, origin: Origin) -> Vec<tls::CertificateDer<'static>> {
+    pub(super) fn authorities(&mut self, path: &str, origin: Origin) -> Vec<tls::CertificateDer<'static>> {
         let path = Path::new(path);
         let read = self.read(path).and_then(|pem| certificates_from_pem(&pem, path));
         read.unwrap_or_else(|error| {
@@ -72,12 +72,15 @@ impl Resolver<'_> {
         }
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<u8>, CertificateError> {
+    pub(super) fn read(&mut self, path: &Path) -> Result<Vec<u8>, CertificateError> {
+        if !self.tls_files.iter().any(|known| known == path) {
+            self.tls_files.push(path.to_owned());
+        }
         (self.read_file)(path).map_err(|source| CertificateError::Read { path: path.to_owned(), source })
     }
 }
 
-fn version(version: raw::TlsVersion) -> tls::Version {
+pub(super) fn version(version: raw::TlsVersion) -> tls::Version {
     match version {
         raw::TlsVersion::Tls12 => tls::Version::Tls12,
         raw::TlsVersion::Tls13 => tls::Version::Tls13,

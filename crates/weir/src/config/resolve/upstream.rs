@@ -20,6 +20,10 @@ impl Resolver<'_> {
 
     fn upstream(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
         self.check_name(name);
+        self.upstream_named(name, raw)
+    }
+
+    pub(super) fn upstream_named(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
         if raw.targets.is_empty() {
             let message = format!("the upstream `{}` needs at least one target", name.value);
             self.problem(raw.targets.origin, message);

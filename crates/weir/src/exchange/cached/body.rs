@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use h1::{BodyDecoder, BodyEvent, BodyKind};
 
 use crate::error::{Error, Reason};
-use crate::exchange::downstream::{ClientIo, Waited};
+use crate::exchange::downstream::Waited;
 use crate::exchange::{Exchange, proxy};
 use crate::policy::cache::rules::key::BodyDigest;
 
@@ -16,7 +16,7 @@ const KEYED_BODY: u64 = 64 * 1024;
 ///
 /// # Errors
 /// The body cannot be read.
-pub(super) async fn body_digest<C: ClientIo>(x: &mut Exchange<'_, C>) -> Result<Option<BodyDigest>, Error> {
+pub(super) async fn body_digest(x: &mut Exchange<'_>) -> Result<Option<BodyDigest>, Error> {
     let kind = x.scratch.request.body;
     if matches!(kind, BodyKind::Length(length) if length > KEYED_BODY) {
         return Ok(None);

@@ -12,7 +12,6 @@ use crate::config::RouteId;
 use crate::exchange::Exchange;
 use crate::exchange::buffer::Buffer;
 use crate::exchange::delivery::Delivery;
-use crate::exchange::downstream::ClientIo;
 use crate::exchange::intake::Intake;
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head, has_tags};
@@ -39,6 +38,8 @@ pub struct Keeping {
     pub delivery: Option<Delivery>,
     /// When the origin must have sent more, in nanoseconds since process start; 0: not known yet.
     pub upstream_due: u64,
+    /// It waited until readers took what was read, so that the origin's time begins anew.
+    pub waited_for_room: bool,
     /// When the client must have taken more.
     pub client_due: u64,
     /// What the deadline is set to.
@@ -69,8 +70,8 @@ pub(in crate::exchange) enum Received {
 }
 
 /// Decides what the head of a reply means for the cache, and begins to answer where the reply is kept.
-pub(in crate::exchange) fn receive<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+pub(in crate::exchange) fn receive(
+    x: &mut Exchange<'_>,
     snapshot: &Snapshot,
     route: RouteId,
     buffer: &Buffer,
@@ -209,7 +210,16 @@ pub(in crate::exchange) fn receive<C: ClientIo>(
         Some(begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
     };
     let intake = Intake::new(x.scratch.response.body);
-    Received::Keep(Box::new(Keeping { lead, head, intake, delivery, upstream_due: 0, client_due: 0, due: 0 }))
+    Received::Keep(Box::new(Keeping {
+        lead,
+        head,
+        intake,
+        delivery,
+        upstream_due: 0,
+        waited_for_room: false,
+        client_due: 0,
+        due: 0,
+    }))
 }
 
 /// The body of the reply, where all of it came with the head, as short ones do: then nobody has to wait for it, and nothing to be passed on in pieces.
@@ -222,7 +232,7 @@ fn whole_body<'b>(reply: &ResponseHead, request_was_sent: bool, came: &'b [u8]) 
 
 /// What the answer to a forwarded HEAD says of a stored answer to GET (RFC 9111 section 4.3.5): it is confirmed, or another answer by now.
 /// In mode `ttl` it says nothing: there the time decides.
-fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Entry), buf: &[u8]) {
+fn head_says(x: &Exchange<'_>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Entry), buf: &[u8]) {
     let reply = &x.scratch.response;
     let (policy, lines) = (&cache.policy, LiveLines::new(&reply.fields, buf));
     let terms = cache.cache.terms(get);
@@ -262,11 +272,11 @@ fn head_says<C: ClientIo>(x: &Exchange<'_, C>, cache: &Rc<RouteCache>, (lead, ge
 }
 
 /// What an unsafe method changed is not answered from the cache any more (RFC 9111 section 4.4).
-fn invalidate<C>(x: &Exchange<'_, C>, cache: &RouteCache, status: u16, reply: LiveLines<'_>) {
+fn invalidate(x: &Exchange<'_>, cache: &RouteCache, status: u16, reply: LiveLines<'_>) {
     let request = &x.scratch.request;
     if rules::invalidate::is_invalidating(&cache.policy, request.method) {
         let trusted = x.down.client.peer_is_trusted;
-        let url = url((request, x.down.buffer.whole()), &x.scratch.path, trusted);
+        let url = url((request, x.down.buffer.whole()), &x.scratch.path, (trusted, x.down.client.scheme()));
         let now_ms = clock::unix_ms();
         rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| change(cache, url, now_ms));
     }
@@ -274,7 +284,8 @@ fn invalidate<C>(x: &Exchange<'_, C>, cache: &RouteCache, status: u16, reply: Li
 
 /// The origin has another answer by now, which is not kept: what is stored, in a farther level too, is not used as it is.
 fn replaced(cache: &RouteCache, stored: &Entry) {
-    cache.cache.state.memory.remove(&stored.head.key);
+    // Only this one: a newer one may have taken its place.
+    cache.cache.state.memory.remove_answer(&stored.head.key, stored);
     if cache.remote.is_some() {
         change(cache, url_of(&stored.head.key), stored.head.asked_ms);
     }
@@ -284,7 +295,7 @@ fn replaced(cache: &RouteCache, stored: &Entry) {
 fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
     cache.cache.state.invalidated.note(url, until_ms);
     if cache.remote.is_some() {
-        cache.announce(&Change { url: String::from_utf8_lossy(url).into_owned(), at_ms: until_ms });
+        cache.announce(Change { url: String::from_utf8_lossy(url).into_owned(), at_ms: until_ms });
     }
 }
 
@@ -300,12 +311,7 @@ fn finish(cache: &Rc<RouteCache>, lead: Box<Lead>, entry: &Entry) {
 }
 
 /// The whole reply is here; the client may still wait for a part of it.
-pub(in crate::exchange) fn kept<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
-    snapshot: &Snapshot,
-    route: RouteId,
-    keeping: Keeping,
-) {
+pub(in crate::exchange) fn kept(x: &mut Exchange<'_>, snapshot: &Snapshot, route: RouteId, keeping: Keeping) {
     let Keeping { lead, head, delivery, .. } = keeping;
     match (lead.fill().take_body(), &snapshot.routes[route.0].cache) {
         (Some(body), Some(cache)) => finish(cache, lead, &Entry::new(head, body)),

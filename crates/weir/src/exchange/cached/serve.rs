@@ -8,7 +8,6 @@ use h1::{BodyKind, Method, Version, encode};
 use crate::config::{CacheHeaders, RouteId};
 use crate::error::{Error, Reason};
 use crate::exchange::delivery::{Delivery, Stopped};
-use crate::exchange::downstream::ClientIo;
 use crate::exchange::forward::write_connection;
 use crate::exchange::{Answer, Exchange};
 use crate::policy::cache::RouteCache;
@@ -24,8 +23,8 @@ use crate::server::snapshot::Snapshot;
 const NAME: &[u8] = b"weir";
 
 /// Answers from a whole entry.
-pub(super) async fn serve<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+pub(super) async fn serve(
+    x: &mut Exchange<'_>,
     cache: &RouteCache,
     asked: &Asked,
     entry: &Entry,
@@ -52,7 +51,7 @@ pub(super) async fn serve<C: ClientIo>(
         }
         Choice::NotModified | Choice::Unsatisfiable => &[],
     };
-    x.answer = Answer::Begun;
+    x.begin_answer();
     x.log.response_bytes += (x.down.out.bytes.len() + body.len()) as u64;
     let idle = x.snapshot.config().server.body_idle_timeout;
     x.down.send(body, idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
@@ -61,8 +60,8 @@ pub(super) async fn serve<C: ClientIo>(
 }
 
 /// Writes the head of an answer whose body is still on its way.
-pub(super) fn begin_delivery<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+pub(super) fn begin_delivery(
+    x: &mut Exchange<'_>,
     cache: &RouteCache,
     asked: &Asked,
     head: &Head,
@@ -84,14 +83,14 @@ pub(super) fn begin_delivery<C: ClientIo>(
     };
     x.close |= framing == BodyKind::UntilClose;
     write_head(x, cache, head, &head.terms, choice, (framing, head.length.unwrap_or(0)), outcome);
-    x.answer = Answer::Begun;
+    x.begin_answer();
     x.log.response_bytes += x.down.out.bytes.len() as u64;
     let has_body = choice == Choice::Whole && x.scratch.request.method != Method::Head;
     Delivery::new(reader, framing, has_body)
 }
 
-fn write_head<C: ClientIo>(
-    x: &mut Exchange<'_, C>,
+fn write_head(
+    x: &mut Exchange<'_>,
     cache: &RouteCache,
     head: &Head,
     terms: &Terms,
@@ -125,7 +124,7 @@ pub(in crate::exchange) fn tell(out: &mut Vec<u8>, told: Option<Outcome>, snapsh
 }
 
 /// Brings the rest of an answer to the client.
-pub(super) async fn deliver<C: ClientIo>(x: &mut Exchange<'_, C>, mut delivery: Delivery) -> Result<(), Error> {
+pub(super) async fn deliver(x: &mut Exchange<'_>, mut delivery: Delivery) -> Result<(), Error> {
     let idle = x.snapshot.config().server.body_idle_timeout;
     let mut was_blocked = false;
     let result = poll_fn(|cx| {
@@ -152,6 +151,9 @@ pub(super) async fn deliver<C: ClientIo>(x: &mut Exchange<'_, C>, mut delivery: 
             Ok(())
         }
         Err(Stopped::Gone) => Err(Reason::ClientGone.into()),
+        Err(Stopped::Broken) if delivery.is_cut() => {
+            Err(Error::new(Reason::ClientGone, "others waited for this client, which read a shared fetch too slowly"))
+        }
         Err(Stopped::Broken) => Err(Error::new(Reason::BodyTruncated, "the fetch that this request shared broke off")),
     }
 }

@@ -1,49 +1,34 @@
-use std::cell::Cell;
-use std::pin::{Pin, pin};
+use std::io::{Read, Write};
+use std::pin::pin;
 use std::task::Waker;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::event::{PollFd, Timespec, poll};
+use tokio::net::TcpStream;
 
 use super::*;
 use crate::server::deadline::Deadlines;
 
-/// A client whose kernel announces no space, but has some.
-#[derive(Default)]
-struct Slow {
-    room: Cell<usize>,
+const MINUTES: Option<Duration> = Some(Duration::from_secs(600));
+
+/// Two ends of a connection: what writes does so without waiting.
+fn connected() -> (std::net::TcpStream, std::net::TcpStream) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let reads = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (writes, _) = listener.accept().unwrap();
+    writes.set_nonblocking(true).unwrap();
+    (writes, reads)
 }
 
-impl AsyncRead for Slow {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Poll::Pending
-    }
-}
-
-impl AsyncWrite for Slow {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Pending
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl ClientIo for Slow {
-    fn abort(&self) {}
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        match bytes.len().min(self.room.take()) {
-            0 => Err(io::ErrorKind::WouldBlock.into()),
-            count => Ok(count),
+/// Writes until the kernel takes no more.
+fn fill(mut stream: &std::net::TcpStream) -> usize {
+    let mut total = 0;
+    loop {
+        match stream.write(&[b'f'; 64 * 1024]) {
+            Ok(count) => total += count,
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                return total;
+            }
         }
     }
 }
@@ -55,21 +40,41 @@ fn a_client_that_took_a_byte_before_the_deadline_has_another() {
     // What is idle can be made to fire without a clock.
     deadline.set_idle(true);
     let client = Client::of_peer("127.0.0.1".parse().unwrap(), &[]);
-    let mut down =
-        Downstream { stream: Slow::default(), buffer: Buffer::default(), out: Outgoing::default(), deadline, client };
-    let body = vec![b'b'; COPIED + 1];
+    let (kernel, mut reader) = connected();
+    // Its event loop never turns, so to this end the kernel never announces space, although it may have some.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let _entered = runtime.enter();
+    let stream = Stream::Tcp(TcpStream::from_std(kernel.try_clone().unwrap()).unwrap());
+    let mut down = Downstream {
+        stream,
+        buffer: Buffer::default(),
+        out: Outgoing::default(),
+        deadline,
+        client,
+        origin: Arc::default(),
+    };
+    let body = vec![b'b'; 64 << 20];
     let mut cx = Context::from_waker(Waker::noop());
-    for takes in [true, true, false] {
-        down.stream.room.set(usize::from(takes));
+    for has_space in [true, true, false] {
+        let filled = fill(&kernel);
+        if has_space {
+            reader.read_exact(&mut vec![0; filled]).unwrap();
+            let mut polled = [PollFd::new(&kernel, PollFlags::OUT)];
+            assert_eq!(poll(&mut polled, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })), Ok(1), "it was read");
+        }
         let before = down.out.written();
-        down.deadline.set(Some(Duration::from_secs(600)));
+        down.deadline.set(MINUTES);
         assert_eq!(down.poll_stalled(&cx, &body), None, "the deadline has not passed");
         deadlines.fire_idle();
-        assert_eq!(down.poll_stalled(&cx, &body), Some(!takes));
-        assert_eq!(down.out.written(), before + usize::from(takes));
+        assert_eq!(down.poll_stalled(&cx, &body), Some(!has_space));
+        let taken = down.out.written() - before;
+        assert_eq!(taken > 0, has_space);
+        if taken > 0 {
+            reader.read_exact(&mut vec![0; taken]).unwrap();
+        }
     }
     down.out.clear();
-    let mut send = pin!(down.send(&body, Some(Duration::from_secs(600))));
+    let mut send = pin!(down.send(&body, MINUTES));
     assert!(send.as_mut().poll(&mut cx).is_pending());
     deadlines.fire_idle();
     let Poll::Ready(Err(error)) = send.as_mut().poll(&mut cx) else { panic!("the client took nothing") };

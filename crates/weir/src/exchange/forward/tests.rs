@@ -13,12 +13,15 @@ fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> Str
     let client = Client::of_peer("192.0.2.1".parse().unwrap(), networks);
     let mut out = Vec::new();
     ToUpstream {
+        auth: (&RouteEdits::default(), &ForgedNames::default()),
+        identity: b"",
         buf,
         head: &head,
         target: b"/",
         host: b"a",
         client: &client,
         request_id: ("X-Request-Id", b"id"),
+        trace: b"",
         untrusted,
         edits: &Edits::default(),
         upgrade: None,

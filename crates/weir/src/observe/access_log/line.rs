@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::json;
 use crate::error::Error;
+use crate::exchange::ai;
 use crate::observe::clock::Rfc3339;
 
 /// Bytes after which a field is cut; see [`LONGEST`].
@@ -14,9 +15,11 @@ const PATH: usize = 2048;
 const FIELD: usize = 512;
 const NAME: usize = 256;
 const ID: usize = 128;
+/// The longest list of violations: ten, with a pointer of 256 bytes each that may be escaped.
+pub(super) const VIOLATIONS: usize = 10 * (6 * 256 + 128);
 
-/// No line is longer: every byte of every field escaped as `\u00XX`, and 1 KiB for keys and numbers.
-pub(super) const LONGEST: usize = 6 * (METHOD + HOST + 2 * PATH + 2 * FIELD + 5 * NAME + ID) + 1024;
+/// No line is longer: every byte of every field escaped as `\u00XX`, and 3 KiB for keys and numbers.
+pub(super) const LONGEST: usize = 6 * (METHOD + HOST + 2 * PATH + 3 * FIELD + 21 * NAME + ID) + VIOLATIONS + 3072;
 
 /// A finished request, as it is logged. Text may hold any bytes: it is escaped, and cut where it is too long.
 ///
@@ -27,6 +30,8 @@ pub struct Line<'a> {
     pub time_ms: u64,
     /// Who asked: the peer, or whom a trusted peer speaks for.
     pub client: IpAddr,
+    /// Protocol of the request: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    pub protocol: &'static str,
     /// Method as sent.
     pub method: &'a [u8],
     /// Host that was asked for, port included.
@@ -59,12 +64,26 @@ pub struct Line<'a> {
     pub referer: Option<&'a [u8]>,
     /// Why the request was not served as asked; logged as `reason`, `fault` and `detail`.
     pub error: Option<Error>,
+    /// Consumer that was authenticated; none on open routes.
+    pub consumer: Option<&'a str>,
     /// Attempts at upstreams; 0 when none was asked.
     pub attempts: u32,
     /// The upstream stood in for the one that the route names first.
     pub fallback: bool,
     /// State of the cache (`hit`, `miss`, ...); none when the route has no cache.
     pub cache: Option<&'static str>,
+    /// What came of authentication (`ok`, `missing`, `expired`, ...); none on open routes.
+    pub auth: Option<&'static str>,
+    /// Limit with `enforce: false` that would have refused the request.
+    pub would_refuse: Option<&'a str>,
+    /// Its span; none when no traces are configured.
+    pub trace: Option<telemetry::Parent>,
+    /// What is wrong with the request by the description of its route, as a JSON array; empty when nothing is.
+    pub violations: &'a [u8],
+    /// The call of an AI model, and how it ended.
+    pub ai: Option<(&'a ai::Record, &'static str)>,
+    /// What the client's connection negotiated; none in clear text.
+    pub tls: Option<&'a tls::Session>,
 }
 
 impl Line<'_> {
@@ -74,6 +93,8 @@ impl Line<'_> {
         out.extend_from_slice(clock.render(self.time_ms).as_bytes());
         out.extend_from_slice(b"\",\"client\":\"");
         write!(out, "{}", self.client).expect("a Vec takes what is written");
+        out.extend_from_slice(b"\",\"protocol\":\"");
+        out.extend_from_slice(self.protocol.as_bytes());
         out.extend_from_slice(b"\",\"method\":");
         json::string(out, self.method, METHOD);
         text(out, "host", self.host, HOST);
@@ -95,12 +116,45 @@ impl Line<'_> {
             count(out, "attempts", u64::from(self.attempts));
         }
         text(out, "request_id", Some(self.request_id), ID);
+        if let Some(trace) = self.trace {
+            key(out, "trace_id");
+            hex(out, trace.trace.0, 32);
+            key(out, "span_id");
+            hex(out, trace.span.0.into(), 16);
+        }
         text(out, "user_agent", self.user_agent, FIELD);
         text(out, "referer", self.referer, FIELD);
         if self.fallback {
             out.extend_from_slice(b",\"fallback\":true");
         }
+        text(out, "consumer", self.consumer.map(str::as_bytes), NAME);
         text(out, "cache", self.cache.map(str::as_bytes), NAME);
+        text(out, "auth", self.auth.map(str::as_bytes), NAME);
+        text(out, "would_refuse", self.would_refuse.map(str::as_bytes), NAME);
+        if !self.violations.is_empty() && self.violations.len() <= VIOLATIONS {
+            key(out, "violations");
+            out.extend_from_slice(self.violations);
+        }
+        if let Some((ai, end)) = self.ai {
+            call(out, ai, end);
+        }
+        if let Some(tls) = self.tls {
+            text(out, "tls_version", Some(tls.version.as_bytes()), NAME);
+            text(out, "tls_cipher", Some(tls.cipher.as_bytes()), NAME);
+            text(out, "tls_group", tls.group.map(str::as_bytes), NAME);
+            text(out, "sni", tls.sni.as_deref().map(str::as_bytes), NAME);
+            text(out, "alpn", tls.alpn.map(tls::Alpn::id), NAME);
+            key(out, "tls_resumed");
+            out.extend_from_slice(if tls.is_resumed { b"true" } else { b"false" });
+            if let Some(peer) = &tls.peer {
+                key(out, "client_cert_sha256");
+                out.push(b'"');
+                for byte in peer.sha256 {
+                    write!(out, "{byte:02x}").expect("a Vec takes what is written");
+                }
+                out.push(b'"');
+            }
+        }
         if let Some(error) = self.error {
             text(out, "reason", Some(error.reason.label().as_bytes()), NAME);
             text(out, "fault", Some(error.reason.fault().label().as_bytes()), NAME);
@@ -108,6 +162,31 @@ impl Line<'_> {
         }
         out.extend_from_slice(b"}\n");
     }
+}
+
+/// The object of a call of an AI model.
+fn call(out: &mut Vec<u8>, ai: &ai::Record, end: &str) {
+    key(out, "ai");
+    out.extend_from_slice(b"{\"api\":");
+    json::string(out, ai::api_name(ai.api).as_bytes(), NAME);
+    text(out, "model", Some(ai.model.as_bytes()), NAME);
+    text(out, "provider", ai.provider.as_deref().map(str::as_bytes), NAME);
+    text(out, "served_model", ai.provider.as_ref().map(|_| ai.served_model.as_bytes()), NAME);
+    text(out, "key", ai.key.as_deref().map(str::as_bytes), NAME);
+    out.extend_from_slice(if ai.streams { b",\"stream\":true" } else { b",\"stream\":false" });
+    if let Some(ns) = ai.first_token_ns {
+        key(out, "ttft_ms");
+        json::milliseconds(out, ns);
+    }
+    if let Some([input, output, cached]) = ai.tokens {
+        count(out, "tokens_in", input);
+        count(out, "tokens_out", output);
+        count(out, "tokens_cached", cached);
+        out.extend_from_slice(if ai.estimated { b",\"estimated\":true" } else { b",\"estimated\":false" });
+    }
+    text(out, "tried", Some(ai.tried.as_bytes()).filter(|tried| !tried.is_empty()), FIELD);
+    text(out, "end", Some(end.as_bytes()), NAME);
+    out.push(b'}');
 }
 
 /// A comma, and a key that needs no escaping.
@@ -122,6 +201,12 @@ fn text(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, most: usize) {
         key(out, name);
         json::string(out, value, most);
     }
+}
+
+fn hex(out: &mut Vec<u8>, number: u128, digits: u32) {
+    out.push(b'"');
+    telemetry::context::write_hex(out, number, digits);
+    out.push(b'"');
 }
 
 fn count(out: &mut Vec<u8>, name: &str, value: u64) {

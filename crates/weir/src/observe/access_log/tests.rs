@@ -18,6 +18,7 @@ fn line() -> Line<'static> {
     Line {
         time_ms: 1_735_689_599_123,
         client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
+        protocol: "HTTP/1.1",
         method: b"GET",
         host: Some(b"api.example.com"),
         path: b"/infer",
@@ -34,9 +35,16 @@ fn line() -> Line<'static> {
         user_agent: None,
         referer: None,
         error: None,
+        consumer: None,
         attempts: 1,
         fallback: false,
         cache: None,
+        auth: None,
+        would_refuse: None,
+        trace: None,
+        violations: b"",
+        ai: None,
+        tls: None,
     }
 }
 
@@ -78,7 +86,7 @@ fn a_plain_line() {
     assert_eq!(
         rendered(&line()),
         concat!(
-            r#"{"time":"2024-12-31T23:59:59.123Z","client":"192.0.2.7","method":"GET","host":"api.example.com","path":"/infer","#,
+            r#"{"time":"2024-12-31T23:59:59.123Z","client":"192.0.2.7","protocol":"HTTP/1.1","method":"GET","host":"api.example.com","path":"/infer","#,
             r#""status":200,"route":"infer","upstream":"python","target":"127.0.0.1:8001","bytes_in":310,"bytes_out":1234,"#,
             r#""duration_ms":41.234,"upstream_ms":40.000,"attempts":1,"request_id":"0123456789abcdef"}"#,
             "\n"
@@ -98,14 +106,17 @@ fn a_line_with_everything() {
         attempts: 2,
         fallback: true,
         cache: Some("miss"),
+        violations: b"[{\"in\":\"body\"}]",
+        ai: None,
         ..line()
     });
     let expected = json!({
-        "time": "2024-12-31T23:59:59.123Z", "client": "::1", "method": "GET", "host": "api.example.com", "path": "/infer",
+        "time": "2024-12-31T23:59:59.123Z", "client": "::1", "protocol": "HTTP/1.1", "method": "GET", "host": "api.example.com",
+        "path": "/infer",
         "query": "a=1&b=\"2\"", "status": 502, "route": "infer", "upstream": "python", "target": "127.0.0.1:8001",
         "bytes_in": 310, "bytes_out": 1234, "duration_ms": 41.234, "upstream_ms": 40.0, "attempts": 2,
         "request_id": "0123456789abcdef", "user_agent": "curl/8 \u{1f30a}", "referer": "http://example.com/", "fallback": true,
-        "cache": "miss", "reason": "upstream_reset", "fault": "upstream", "detail": "while reading the head",
+        "cache": "miss", "violations": [{"in": "body"}], "reason": "upstream_reset", "fault": "upstream", "detail": "while reading the head",
     });
     assert_eq!(value, expected);
 }
@@ -160,9 +171,21 @@ fn long_fields_are_cut_between_characters() {
 fn the_longest_line_fits() {
     let control = [1u8; 5000];
     let name = "\u{1}".repeat(5000);
+    let violations = [b"\"", &[b'v'; super::line::VIOLATIONS - 2][..], b"\""].concat();
+    let session = tls::Session {
+        version: "TLSv1.3",
+        cipher: "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        group: Some("X25519MLKEM768"),
+        sni: Some(name.as_str().into()),
+        alpn: Some(tls::Alpn::Http11),
+        is_resumed: false,
+        peer: None,
+        client_chain: Vec::new(),
+    };
     rendered(&Line {
         client: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".parse().unwrap(),
         time_ms: u64::MAX,
+        protocol: "HTTP/2",
         method: &control,
         host: Some(&control),
         path: &control,
@@ -179,9 +202,20 @@ fn the_longest_line_fits() {
         user_agent: Some(&control),
         referer: Some(&control),
         error: Some(Error::new(Reason::RequestLineTooLong, Box::leak(name.clone().into_boxed_str()))),
+        consumer: Some(Box::leak(name.clone().into_boxed_str())),
         attempts: u32::MAX,
         fallback: true,
         cache: Some(Box::leak(name.clone().into_boxed_str())),
+        auth: Some(Box::leak(name.clone().into_boxed_str())),
+        would_refuse: Some(Box::leak(name.clone().into_boxed_str())),
+        trace: Some(telemetry::Parent {
+            trace: telemetry::TraceId(u128::MAX),
+            span: telemetry::SpanId(u64::MAX),
+            is_sampled: true,
+        }),
+        violations: &violations,
+        ai: None,
+        tls: Some(&session),
     });
 }
 

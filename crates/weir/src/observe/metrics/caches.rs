@@ -15,7 +15,7 @@ pub struct CacheSnapshot {
     pub entries: u64,
     /// Answers that had to leave for others.
     pub evictions: u64,
-    /// Requests that are being answered from a fetch under way.
+    /// Requests that wait for, or read from, a fetch in flight.
     pub waiting: u64,
 }
 
@@ -27,8 +27,8 @@ pub fn collect_caches(caches: &[CacheSnapshot], out: &mut Exposition<'_>) -> fmt
     let each = |value: fn(&CacheSnapshot) -> u64| {
         move |s: &mut super::Samples<'_>| caches.iter().try_for_each(|c| s.add(&[("cache", &c.name)], value(c)))
     };
-    out.gauge("cache_bytes", "Bytes that a cache keeps in this process", each(|c| c.bytes))?;
-    out.gauge("cache_entries", "Answers that a cache keeps in this process", each(|c| c.entries))?;
-    out.counter("cache_evictions", "Answers that had to leave a cache for others", each(|c| c.evictions))?;
-    out.gauge("cache_waiting", "Requests that are being answered from a fetch under way", each(|c| c.waiting))
+    out.gauge("cache_bytes", "Bytes that a cache holds in this process", each(|c| c.bytes))?;
+    out.gauge("cache_entries", "Responses that a cache holds in this process", each(|c| c.entries))?;
+    out.counter("cache_evictions", "Responses evicted to make room", each(|c| c.evictions))?;
+    out.gauge("cache_waiting", "Requests that wait for, or read from, a fetch in flight", each(|c| c.waiting))
 }

@@ -117,12 +117,36 @@ pub(super) struct UpstreamCells {
     pub(super) errors: Reasons,
 }
 
+/// What one worker counts for one authenticator: requests by outcome, in the order of [`super::OUTCOMES`].
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct AuthCells {
+    pub(super) outcomes: [Counter; super::OUTCOMES.len()],
+    pub(super) duration: Histogram,
+    pub(super) hits: Counter,
+    pub(super) misses: Counter,
+}
+
+/// What one worker counts for one operation of a description: violations by rule, in the order of [`openapi::RULES`].
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct ContractCells {
+    pub(super) violations: Box<[Counter]>,
+}
+
+impl Default for ContractCells {
+    fn default() -> Self {
+        ContractCells { violations: openapi::RULES.iter().map(|_| Counter::default()).collect() }
+    }
+}
+
 /// What one worker counts for one limit.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct LimitCells {
     pub(super) allowed: Counter,
     pub(super) dropped: Counter,
+    pub(super) would_refuse: Counter,
     pub(super) refused_locally: Counter,
     pub(super) store_failures: Counter,
     pub(super) store_duration: Histogram,
@@ -141,6 +165,7 @@ pub(super) struct CacheCells {
     pub(super) stored: Counter,
     pub(super) uncacheable: Counter,
     pub(super) store_errors: Counter,
+    pub(super) writes_dropped: Counter,
 }
 
 /// What one worker counts for one use of Redis.
@@ -155,6 +180,18 @@ pub(super) struct RedisCells {
     pub(super) breakers_closed: Counter,
 }
 
+/// What one worker counts of HTTP/2 connections of clients.
+#[derive(Debug, Default)]
+pub(super) struct Http2Cells {
+    pub(super) opened: Counter,
+    pub(super) closed: Counter,
+    /// Ended because the client broke a rule of the connection.
+    pub(super) failed: Counter,
+    pub(super) streams: Counter,
+    /// What clients paid for from their abuse budgets, by [`http2::BudgetKind`].
+    pub(super) abuse: [Counter; http2::BudgetKind::COUNT],
+}
+
 /// What one worker counts for itself.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -166,5 +203,8 @@ pub(super) struct WorkerCells {
     pub(super) panics: Counter,
     pub(super) deadlines_fired_early: Counter,
     pub(super) not_served: Reasons,
+    pub(super) http2: Http2Cells,
+    /// By [`super::HandshakeResult::position`].
+    pub(super) handshakes: [Counter; super::HandshakeResult::COUNT],
     pub(super) overhead: Histogram,
 }

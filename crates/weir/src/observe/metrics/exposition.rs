@@ -71,6 +71,19 @@ impl<'a> Exposition<'a> {
         self.family(name, help, MetricType::Histogram, samples)
     }
 
+    /// A family of histograms whose source counts buckets itself.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn buckets(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl FnOnce(&mut Samples<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        self.family(name, help, MetricType::Histogram, samples)
+    }
+
     /// A fact that is all labels; `name` is without `_info`, which the format adds.
     pub(super) fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
         self.encoder.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(&labels)
@@ -140,6 +153,18 @@ impl Samples<'_> {
     pub(super) fn add_histogram(&mut self, labels: &[(&str, &str)], bounds: &Bounds, total: &Total) -> fmt::Result {
         self.labelled(labels, |encoder| {
             encoder.encode_histogram::<NoLabelSet>(total.sum_seconds(), total.count(), &total.buckets(bounds), None)
+        })
+    }
+
+    /// One histogram: upper bounds, and counts of each bucket with one more for what lies above.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn add_buckets(&mut self, labels: &[(&str, &str)], bounds: &[f64], counts: &[u64], sum: f64) -> fmt::Result {
+        let bounds = bounds.iter().copied().chain(std::iter::once(f64::MAX));
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
+        self.labelled(labels, |encoder| {
+            encoder.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)
         })
     }
 

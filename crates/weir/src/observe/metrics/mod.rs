@@ -12,6 +12,7 @@
 mod caches;
 mod cells;
 mod exposition;
+mod handshakes;
 mod histogram;
 mod names;
 mod process;
@@ -25,8 +26,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use caches::{CacheSnapshot, collect_caches};
-use cells::{CacheCells, LimitCells, RedisCells, RouteCells, Statuses, UpstreamCells, WorkerCells};
+use cells::{
+    AuthCells, CacheCells, ContractCells, LimitCells, RedisCells, RouteCells, Statuses, UpstreamCells, WorkerCells,
+};
 pub use exposition::{Exposition, Format, Samples, Source, Value};
+pub use handshakes::{HandshakeResult, collect_certificates};
 use names::Names;
 pub use targets::collect_upstreams;
 
@@ -48,6 +52,9 @@ struct Process {
     workers: Mutex<Vec<Arc<WorkerCells>>>,
     routes: Names<RouteCells>,
     upstreams: Names<UpstreamCells>,
+    auth: Names<AuthCells>,
+    /// By name of the API and of the operation, with [`BETWEEN`] between.
+    contracts: Names<ContractCells>,
     limits: Names<LimitCells>,
     caches: Names<CacheCells>,
     redis: Names<RedisCells>,
@@ -81,6 +88,8 @@ impl Metrics {
             workers: Mutex::default(),
             routes: Names::default(),
             upstreams: Names::default(),
+            auth: Names::default(),
+            contracts: Names::default(),
             limits: Names::default(),
             caches: Names::default(),
             redis: Names::default(),
@@ -187,10 +196,38 @@ impl Shard {
         self.cells.not_served.add(reason);
     }
 
+    /// A client's TLS handshake ended.
+    pub fn tls_handshake(&self, result: HandshakeResult) {
+        self.cells.handshakes[result.position()].add(1);
+    }
+
     /// Counts deadlines that fired too early; for the thread of this worker.
     pub fn early_deadline_counter(&self) -> impl Fn() + 'static {
         let cells = self.cells.clone();
         move || cells.deadlines_fired_early.add(1)
+    }
+
+    /// A client began to speak HTTP/2.
+    pub fn http2_connection_opened(&self) {
+        self.cells.http2.opened.add(1);
+    }
+
+    /// A connection that was counted by [`Shard::http2_connection_opened`] ended; `budget` is what its client paid for.
+    pub fn http2_connection_closed(&self, budget: &http2::Budget) {
+        self.cells.http2.closed.add(1);
+        for kind in http2::BudgetKind::ALL {
+            self.cells.http2.abuse[kind as usize].add(budget.count(kind));
+        }
+    }
+
+    /// An HTTP/2 connection ended because its client broke a rule.
+    pub fn http2_connection_failed(&self) {
+        self.cells.http2.failed.add(1);
+    }
+
+    /// A request came in a stream of an HTTP/2 connection.
+    pub fn http2_stream(&self) {
+        self.cells.http2.streams.add(1);
     }
 
     /// A panic was caught.
@@ -214,6 +251,17 @@ impl Shard {
     /// Handle of an upstream.
     pub fn upstream(&self, name: &str) -> UpstreamMetrics {
         UpstreamMetrics { cells: self.process.upstreams.get(name, self.worker), one_thread: PhantomData }
+    }
+
+    /// Handle of an authenticator.
+    pub fn auth(&self, name: &str) -> AuthMetrics {
+        AuthMetrics { cells: self.process.auth.get(name, self.worker), one_thread: PhantomData }
+    }
+
+    /// Handle of an operation of a description.
+    pub fn contract(&self, api: &str, operation: &str) -> ContractMetrics {
+        let name = format!("{api}{BETWEEN}{operation}");
+        ContractMetrics { cells: self.process.contracts.get(&name, self.worker), one_thread: PhantomData }
     }
 
     /// Handle of a rate limit.
@@ -314,6 +362,76 @@ impl UpstreamMetrics {
     }
 }
 
+/// Outcomes of authentication, as metrics name them.
+const OUTCOMES: [&str; 11] = [
+    "ok",
+    "missing",
+    "malformed",
+    "invalid",
+    "expired",
+    "revoked",
+    "forbidden",
+    "unavailable",
+    "too_many_failures",
+    "denied",
+    FAILED_OPEN,
+];
+
+/// An authorizer gave no response, and requests pass then.
+const FAILED_OPEN: &str = "failed_open";
+
+/// Counts of one authenticator in one worker.
+pub struct AuthMetrics {
+    cells: Arc<AuthCells>,
+    one_thread: OneThread,
+}
+
+impl AuthMetrics {
+    /// A request was authenticated, or refused for this reason.
+    pub fn counted(&self, refusal: Option<&auth::Refusal>) {
+        self.outcome(refusal.map_or("ok", auth::Refusal::name));
+    }
+
+    /// The authorizer gave no response, and the request passes.
+    pub fn failed_open(&self) {
+        self.outcome(FAILED_OPEN);
+    }
+
+    /// An authorizer took so many nanoseconds.
+    pub fn authorizer_took(&self, ns: u64) {
+        self.cells.duration.observe(&histogram::OVERHEAD, ns);
+    }
+
+    /// Whether a verdict was remembered.
+    pub fn remembered(&self, is_hit: bool) {
+        if is_hit { self.cells.hits.add(1) } else { self.cells.misses.add(1) }
+    }
+
+    fn outcome(&self, outcome: &str) {
+        if let Some(index) = OUTCOMES.iter().position(|one| *one == outcome) {
+            self.cells.outcomes[index].add(1);
+        }
+    }
+}
+
+/// Between the name of an API and that of an operation, which hold no control characters.
+const BETWEEN: char = '\0';
+
+/// Counts of one operation of a description in one worker.
+pub struct ContractMetrics {
+    cells: Arc<ContractCells>,
+    one_thread: OneThread,
+}
+
+impl ContractMetrics {
+    /// A request broke this rule.
+    pub fn violated(&self, rule: &str) {
+        if let Some(index) = openapi::RULES.iter().position(|one| *one == rule) {
+            self.cells.violations[index].add(1);
+        }
+    }
+}
+
 /// Counts of one rate limit in one worker.
 pub struct LimitMetrics {
     cells: Arc<LimitCells>,
@@ -329,6 +447,11 @@ impl LimitMetrics {
     /// A request was refused.
     pub fn dropped(&self) {
         self.cells.dropped.add(1);
+    }
+
+    /// A request would have been refused if the limit were enforced.
+    pub fn would_refuse(&self) {
+        self.cells.would_refuse.add(1);
     }
 
     /// A request was refused without asking the shared store, because its key was known to be over; it counts as
@@ -351,9 +474,9 @@ impl LimitMetrics {
 /// Counts of all caches together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheTotals {
-    /// Requests answered from a cache.
+    /// Requests served from a cache.
     pub hits: u64,
-    /// Requests that a cache could have answered and did not.
+    /// Requests that a cache could have served and did not.
     pub misses: u64,
     /// Of the misses, those that were answered with another request's fetch.
     pub coalesced: u64,
@@ -408,6 +531,11 @@ impl CacheMetrics {
     /// An answer to a miss could not be stored.
     pub fn uncacheable(&self) {
         self.cells.uncacheable.add(1);
+    }
+
+    /// A response was not written to Redis because too many were being written.
+    pub fn write_dropped(&self) {
+        self.cells.writes_dropped.add(1);
     }
 
     /// A store outside of the process failed.

@@ -77,7 +77,7 @@ fn routes(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
             routes.iter().try_for_each(|(name, cells)| s.add(&[("route", name)], sum(cells, cell)))
         }
     };
-    out.counter("http_requests", "Requests by route, upstream that answered (- is the gateway), and status", |s| {
+    out.counter("http_requests", "Requests by route, upstream that responded (- is the gateway), and status", |s| {
         for (route, cells) in &routes {
             let mut merged: BTreeMap<(Arc<str>, u16), u64> = BTreeMap::new();
             for (upstream, statuses) in cells.iter().flat_map(|c| c.statuses()) {
@@ -93,12 +93,16 @@ fn routes(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     })?;
     out.counter("http_request_bytes", "Bytes of requests, heads included", each(|c| &c.request_bytes))?;
     out.counter("http_response_bytes", "Bytes of responses, heads included", each(|c| &c.response_bytes))?;
-    out.histogram("request_duration_seconds", "From the first byte of a request to the last of its answer", |s| {
-        routes.iter().try_for_each(|(route, cells)| {
-            s.add_histogram(&[("route", route)], &EXCHANGE, &total(cells, |c| &c.duration))
-        })
-    })?;
-    out.histogram("upstream_duration_seconds", "From the start of the last attempt to the end of its answer", |s| {
+    out.histogram(
+        "request_duration_seconds",
+        "From the first byte of a request to the last byte of its response",
+        |s| {
+            routes.iter().try_for_each(|(route, cells)| {
+                s.add_histogram(&[("route", route)], &EXCHANGE, &total(cells, |c| &c.duration))
+            })
+        },
+    )?;
+    out.histogram("upstream_duration_seconds", "From the start of the last attempt to the end of its response", |s| {
         routes
             .iter()
             .map(|(route, cells)| (route, total(cells, |c| &c.upstream_duration)))
@@ -135,10 +139,12 @@ fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     )?;
     out.counter("upstream_connections_discarded", "Connections closed rather than kept", each(|c| &c.discarded))?;
     out.counter("upstream_retries", "Further attempts", each(|c| &c.retries))?;
-    out.counter("upstream_fallbacks", "Requests that this upstream took for another", each(|c| &c.fallbacks))
+    out.counter("upstream_fallbacks", "Requests that this upstream served as a fallback", each(|c| &c.fallbacks))
 }
 
 fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    auth(p, out)?;
+    contracts(p, out)?;
     limits(p, out)?;
     let caches = p.caches.snapshot(Instant::now());
     let each = |cell: fn(&CacheCells) -> &Counter| {
@@ -147,15 +153,17 @@ fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
             caches.iter().try_for_each(|(name, cells)| s.add(&[("cache", name)], sum(cells, cell)))
         }
     };
-    out.counter("cache_hits", "Requests answered from a cache", each(|c| &c.hits))?;
-    out.counter("cache_misses", "Requests that a cache could have answered and did not", each(|c| &c.misses))?;
-    out.counter("cache_coalesced", "Misses answered with another request's fetch", each(|c| &c.coalesced))?;
-    out.counter("cache_stale", "Hits answered with a stale answer", each(|c| &c.stale))?;
-    out.counter("cache_revalidated", "Stored answers that the origin confirmed", each(|c| &c.revalidated))?;
+    out.counter("cache_hits", "Requests served from a cache", each(|c| &c.hits))?;
+    out.counter("cache_misses", "Requests that a cache could have served and did not", each(|c| &c.misses))?;
+    out.counter("cache_coalesced", "Misses served by another request's fetch", each(|c| &c.coalesced))?;
+    out.counter("cache_stale", "Hits served with a stale response", each(|c| &c.stale))?;
+    out.counter("cache_revalidated", "Stored responses that the origin confirmed", each(|c| &c.revalidated))?;
     out.counter("cache_bypassed", "Requests that went around a cache", each(|c| &c.bypassed))?;
-    out.counter("cache_stored", "Answers stored", each(|c| &c.stored))?;
-    out.counter("cache_uncacheable", "Answers to misses that could not be stored", each(|c| &c.uncacheable))?;
-    out.counter("cache_store_errors", "Failures of a store outside of the process", each(|c| &c.store_errors))
+    out.counter("cache_stored", "Responses stored", each(|c| &c.stored))?;
+    out.counter("cache_uncacheable", "Responses to misses that could not be stored", each(|c| &c.uncacheable))?;
+    out.counter("cache_store_errors", "Failures of a store outside of the process", each(|c| &c.store_errors))?;
+    let help = "Responses that were not written to Redis because too many were being written";
+    out.counter("cache_writes_dropped", help, each(|c| &c.writes_dropped))
 }
 
 fn redis(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
@@ -163,12 +171,12 @@ fn redis(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     if uses.is_empty() {
         return Ok(());
     }
-    out.histogram("redis_call_duration_seconds", "Calls of Redis that were answered, by what they were for", |s| {
+    out.histogram("redis_call_duration_seconds", "Calls of Redis that succeeded, by use", |s| {
         uses.iter().try_for_each(|(name, cells)| {
             s.add_histogram(&[("use", name)], &OVERHEAD, &total(cells, |c: &RedisCells| &c.duration))
         })
     })?;
-    out.counter("redis_failures", "Calls of Redis that were not answered, or with an error", |s| {
+    out.counter("redis_failures", "Calls of Redis that failed or got no response within the timeout", |s| {
         for (name, cells) in &uses {
             for (index, label) in Failure::LABELS.iter().enumerate() {
                 s.add(&[("use", name), ("reason", label)], sum(cells, |c| &c.failures[index]))?;
@@ -188,6 +196,50 @@ fn redis(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     })
 }
 
+fn auth(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let all = p.auth.snapshot(Instant::now());
+    out.counter("auth_requests", "Requests by authenticator and outcome", |s| {
+        all.iter().try_for_each(|(name, cells)| {
+            super::OUTCOMES.iter().enumerate().try_for_each(|(index, outcome)| {
+                let count: u64 = cells.iter().map(|cells| cells.outcomes[index].get()).sum();
+                if count == 0 { Ok(()) } else { s.add(&[("auth", name), ("outcome", outcome)], count) }
+            })
+        })
+    })?;
+    out.counter("auth_cache", "Verdicts of authorizers that were looked for among the remembered ones", |s| {
+        all.iter().try_for_each(|(name, cells)| {
+            let counts = [("hit", sum(cells, |c| &c.hits)), ("miss", sum(cells, |c| &c.misses))];
+            counts
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .try_for_each(|(result, count)| s.add(&[("auth", name), ("result", result)], count))
+        })
+    })?;
+    out.histogram("auth_duration_seconds", "Time that authorizers took to respond", |s| {
+        all.iter()
+            .map(|(name, cells)| (name, total(cells, |c| &c.duration)))
+            .filter(|(_, total)| total.count() > 0)
+            .try_for_each(|(name, total)| s.add_histogram(&[("auth", name)], &OVERHEAD, &total))
+    })
+}
+
+fn contracts(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let all = p.contracts.snapshot(Instant::now());
+    if all.is_empty() {
+        return Ok(());
+    }
+    out.counter("openapi_violations", "Requests that broke a rule of their description, by rule", |s| {
+        all.iter().try_for_each(|(name, cells)| {
+            let (api, operation) = name.split_once(super::BETWEEN).unwrap_or((name, ""));
+            openapi::RULES.iter().enumerate().try_for_each(|(index, rule)| {
+                let count: u64 = cells.iter().map(|cells| cells.violations[index].get()).sum();
+                let labels = [("api", api), ("operation", operation), ("rule", rule)];
+                if count == 0 { Ok(()) } else { s.add(&labels, count) }
+            })
+        })
+    })
+}
+
 fn limits(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     let limits = p.limits.snapshot(Instant::now());
     let each = |cell: fn(&LimitCells) -> &Counter| {
@@ -199,16 +251,21 @@ fn limits(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     out.counter("rate_limit_allowed", "Requests allowed by a rate limit", each(|c| &c.allowed))?;
     out.counter("rate_limit_dropped", "Requests refused by a rate limit", each(|c| &c.dropped))?;
     out.counter(
+        "rate_limit_would_refuse",
+        "Requests that a rate limit with `enforce: false` would have refused",
+        each(|c| &c.would_refuse),
+    )?;
+    out.counter(
         "rate_limit_refused_locally",
-        "Requests refused without asking the shared store, because their key was known to be over",
+        "Requests refused without a call to the shared store, because their key was known to be over its limit",
         each(|c| &c.refused_locally),
     )?;
     out.counter(
         "rate_limit_store_failures",
-        "Questions that the shared store did not answer in time",
+        "Calls to the shared store that failed or timed out",
         each(|c| &c.store_failures),
     )?;
-    out.histogram("rate_limit_store_duration_seconds", "Time that the shared store took to answer", |s| {
+    out.histogram("rate_limit_store_duration_seconds", "Response time of the shared store", |s| {
         limits
             .iter()
             .map(|(name, cells)| (name, total(cells, |c| &c.store_duration)))
@@ -227,6 +284,7 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
             numbered.iter().try_for_each(|(i, cells)| s.add(&[("worker", i)], cell(cells).get()))
         }
     };
+    super::handshakes::handshakes(workers.iter().map(|cells| &**cells), out)?;
     out.counter("worker_requests", "Requests finished, by worker", each(|c| &c.requests))?;
     out.counter(
         "client_connections_accepted",
@@ -246,7 +304,33 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
             s.add(&[("worker", i)], cells.accepted.get().saturating_sub(closed))
         })
     })?;
-    out.counter("request_errors", "Requests not served as asked, by who is at fault and why", |s| {
+    out.counter("http2_connections", "Client connections over HTTP/2", each(|c| &c.http2.opened))?;
+    out.gauge("http2_connections_open", "Client connections over HTTP/2 that are open", |s| {
+        numbered.iter().try_for_each(|(i, cells)| {
+            let closed = cells.http2.closed.get();
+            s.add(&[("worker", i)], cells.http2.opened.get().saturating_sub(closed))
+        })
+    })?;
+    out.counter(
+        "http2_connections_failed",
+        "HTTP/2 connections that ended because the client broke a rule of the connection",
+        each(|c| &c.http2.failed),
+    )?;
+    out.counter("http2_streams", "Requests that came in streams of HTTP/2 connections", each(|c| &c.http2.streams))?;
+    out.counter(
+        "http2_abuse",
+        "What HTTP/2 clients did that costs more than it should, by kind; counted when their connection ends",
+        |s| {
+            for kind in http2::BudgetKind::ALL {
+                let n = workers.iter().map(|c| c.http2.abuse[kind as usize].get()).sum::<u64>();
+                if n > 0 {
+                    s.add(&[("kind", kind.label())], n)?;
+                }
+            }
+            Ok(())
+        },
+    )?;
+    out.counter("request_errors", "Requests that ended with an error of the gateway, by fault and reason", |s| {
         for reason in Reason::ALL {
             let n = workers.iter().map(|c| c.not_served.get(*reason)).sum::<u64>();
             if n > 0 {

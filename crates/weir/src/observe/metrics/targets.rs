@@ -107,5 +107,5 @@ fn of_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_>) -> fmt
     out.gauge("upstream_queue_waiting", "Requests that wait for a place at a target", queues(|q| q.waiting as u64))?;
     out.counter("upstream_queue_waited", "Requests that entered the queue", queues(|q| q.waited))?;
     out.counter("upstream_queue_refused", "Requests that found the queue full", queues(|q| q.refused))?;
-    out.counter("upstream_queue_timed_out", "Requests that waited in vain", queues(|q| q.timed_out))
+    out.counter("upstream_queue_timed_out", "Requests whose wait in the queue timed out", queues(|q| q.timed_out))
 }

@@ -1,30 +1,42 @@
-//! One fetch on its way into the cache, and those who wait for it.
+//! One fetch on its way into the cache, and the requests that share it.
 //!
-//! The exchange that asks the origin (the *leader*) pushes what comes; every exchange that answers a client with it, the leader's own
-//! too, is a *reader* and takes the pieces at its own pace. So a slow client holds up nobody, up to the size that can be kept. Readers
-//! may sit on other workers: this is the one place of a request's path where one thread wakes another.
+//! The exchange that sends the request to the origin (the *leader*) pushes what comes; every exchange that serves a client from it, the
+//! leader's own too, is a *reader* and takes the bytes at its own pace. A slow client delays nobody while the body may be stored. A body
+//! that turns out too large is only passed on, within [`WINDOW`]; a reader that makes others wait for longer than [`LAG_NS`] in all is
+//! cut off. Readers may be on other workers: this is the one place of a request's path where one thread wakes another.
 //!
 //! ```text
-//! asking --begin--> begun --finish--> whole        kept; readers go on from the entry
-//!    |                |   `-(too large)--> begun, oversize --finish--> ended   passed on and forgotten piece by piece
+//! sent --begin--> begun --finish--> whole          stored; readers go on from the entry
+//!    |                |   `-(too large)--> begun, oversize --finish--> ended   passed on and freed block by block
 //!    |                `--fail--> broken            readers that have begun abort: what they sent must not pass for whole
-//!    |--apart--> apart                             cannot be shared: everybody asks for himself
+//!    |--apart--> apart                             cannot be shared: each request is forwarded
 //!    `--fail---> broken                            readers have sent nothing yet: one of them leads the next attempt
 //! ```
+//!
+//! **Memory.** Small pieces are joined into blocks, so that an upstream that sends single bytes costs no heap object for each. What a fetch
+//! has allocated, with an allowance for each block, counts against the [`Budget`], also while it is only passed on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::entry::{Entry, Head};
+use super::sync::atomic::{AtomicU64, Ordering};
+use super::sync::{Mutex, MutexGuard, PoisonError, lock};
 use crate::error::Error;
-use crate::server::shared::lock;
 
-/// Bytes that readers may be apart of an answer that is only passed on.
+/// Bytes that a fetch may hold for its slowest reader once it is only passed on.
 const WINDOW: u64 = 128 * 1024;
+/// How long one reader may make others wait, in all, before it is cut off.
+pub const LAG_NS: u64 = 2_000_000_000;
+/// Pieces are joined into blocks of up to so many bytes,
+const BLOCK: usize = 16 * 1024;
+/// unless both a piece and what is before it have at least so many.
+const SMALL: usize = 2 * 1024;
+/// Memory of a block besides its bytes: the allocator's, the reference count's and ours.
+const OVERHEAD: u64 = 128;
 
 /// What all fetches of a cache have in common: the bytes that they hold together before they are stored, and how many read them.
 #[derive(Debug)]
@@ -40,7 +52,7 @@ impl Budget {
         Arc::new(Budget { held: AtomicU64::new(0), most, readers: AtomicU64::new(0) })
     }
 
-    /// Requests that are being answered from a fetch under way.
+    /// Requests that wait for, or read from, a fetch in flight.
     pub fn readers(&self) -> u64 {
         self.readers.load(Ordering::Relaxed)
     }
@@ -48,7 +60,7 @@ impl Budget {
     /// Takes `bytes`; false, and nothing taken, when that would be too many.
     fn take(&self, bytes: u64) -> bool {
         let before = self.held.fetch_add(bytes, Ordering::Relaxed);
-        let is_within = before + bytes <= self.most;
+        let is_within = before.saturating_add(bytes) <= self.most;
         if !is_within {
             self.held.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -74,18 +86,146 @@ pub struct Fill {
 struct State {
     phase: Phase,
     head: Option<Arc<Head>>,
-    /// What came and is still held. Most answers come in one piece, for one reader.
-    pieces: SmallVec<[Bytes; 1]>,
-    /// How many pieces came before the first that is held.
-    dropped: usize,
+    /// What came and is still held. Most bodies come in one piece, for one reader.
+    blocks: SmallVec<[Block; 1]>,
+    /// Small pieces behind the blocks, which are still being joined.
+    tail: Vec<u8>,
     /// Bytes of all pieces that came.
     bytes: u64,
-    /// Bytes that count against the budget.
+    /// Memory of blocks and tail.
+    allocated: u64,
+    /// What of it counts against the budget: all, after each change.
     charged: u64,
-    /// It will not be kept: pieces go when every reader has them.
+    /// It will not be stored: blocks go when every reader has them.
     oversize: bool,
+    /// Some went: nobody can read from the start any more.
+    has_dropped: bool,
     readers: SmallVec<[Option<Position>; 1]>,
     leader: Option<Waker>,
+    /// Since when the leader has waited for readers that others wait for too, in nanoseconds since process start.
+    stalled_ns: Option<u64>,
+    /// When the next of them is cut off.
+    cut_due_ns: Option<u64>,
+}
+
+/// Bytes that no longer change.
+#[derive(Debug)]
+struct Block {
+    /// Position of the first in the body.
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Block {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn allocated(&self) -> u64 {
+        self.bytes.len() as u64 + OVERHEAD
+    }
+}
+
+impl State {
+    fn tail_start(&self) -> u64 {
+        self.bytes - self.tail.len() as u64
+    }
+
+    fn tail_allocated(&self) -> u64 {
+        if self.tail.capacity() == 0 { 0 } else { self.tail.capacity() as u64 + OVERHEAD }
+    }
+
+    fn append(&mut self, piece: Bytes) {
+        let is_joined = |last: usize| (last < SMALL || piece.len() < SMALL) && last + piece.len() <= BLOCK;
+        if !self.tail.is_empty() && !is_joined(self.tail.len()) {
+            self.seal();
+        }
+        if self.tail.is_empty()
+            && self.blocks.last().is_some_and(|last| is_joined(last.bytes.len()))
+            && let Some(last) = self.blocks.pop()
+        {
+            self.allocated -= last.allocated();
+            self.extend_tail(&last.bytes);
+        }
+        if self.tail.is_empty() {
+            let block = Block { start: self.bytes, bytes: piece };
+            self.bytes = block.end();
+            self.allocated += block.allocated();
+            self.blocks.push(block);
+        } else {
+            self.bytes += piece.len() as u64;
+            self.extend_tail(&piece);
+        }
+    }
+
+    /// Grows in powers of two up to a block.
+    fn extend_tail(&mut self, bytes: &[u8]) {
+        let before = self.tail_allocated();
+        let needed = self.tail.len() + bytes.len();
+        if needed > self.tail.capacity() {
+            self.tail.reserve_exact((needed * 2).min(BLOCK).max(needed) - self.tail.len());
+        }
+        self.tail.extend_from_slice(bytes);
+        self.allocated = self.allocated + self.tail_allocated() - before;
+    }
+
+    /// The tail becomes a block of its exact length.
+    fn seal(&mut self) {
+        self.allocated -= self.tail_allocated();
+        let block = Block { start: self.tail_start(), bytes: std::mem::take(&mut self.tail).into_boxed_slice().into() };
+        self.allocated += block.allocated();
+        self.blocks.push(block);
+    }
+
+    /// What is held from a position on, up to the end of its block.
+    fn bytes_at(&self, at: u64) -> Option<Bytes> {
+        if at >= self.bytes {
+            return None;
+        }
+        let offset = |start: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
+        if at >= self.tail_start() {
+            return Some(Bytes::copy_from_slice(&self.tail[offset(self.tail_start())..]));
+        }
+        let index = self.blocks.partition_point(|block| block.start <= at).checked_sub(1)?;
+        let block = &self.blocks[index];
+        (at < block.end()).then(|| block.bytes.slice(offset(block.start)..))
+    }
+
+    /// Frees what every reader has.
+    fn forget_read(&mut self) {
+        let reading = self.readers.iter().flatten().filter(|reader| !reader.is_cut);
+        let slowest = reading.map(|reader| reader.at).min().unwrap_or(self.bytes);
+        let count = self.blocks.iter().take_while(|block| block.end() <= slowest).count();
+        self.allocated -= self.blocks.drain(..count).map(|block| block.allocated()).sum::<u64>();
+        self.has_dropped |= count > 0;
+        if slowest >= self.bytes && !self.tail.is_empty() {
+            self.allocated -= self.tail_allocated();
+            self.tail = Vec::new();
+            self.has_dropped = true;
+        }
+    }
+
+    /// Books the time since the last call on the readers that were too far behind in it, and cuts off those that made others wait for too long.
+    fn cut_laggards(&mut self, now_ns: u64) {
+        let waited_ns = self.stalled_ns.take().map_or(0, |since| now_ns.saturating_sub(since));
+        self.cut_due_ns = None;
+        let end = self.bytes;
+        let has_waiting = self.readers.iter().flatten().any(|reader| reader.at == end && !reader.is_cut);
+        for reader in self.readers.iter_mut().flatten().filter(|reader| !reader.is_cut) {
+            if std::mem::take(&mut reader.is_waited_for) {
+                reader.lag_ns += waited_ns;
+            }
+            let is_behind = has_waiting && end - reader.at > WINDOW / 2;
+            if is_behind && reader.lag_ns >= LAG_NS {
+                reader.is_cut = true;
+            } else if is_behind {
+                reader.is_waited_for = true;
+                self.stalled_ns = Some(now_ns);
+                let due_ns = now_ns.saturating_add(LAG_NS - reader.lag_ns);
+                self.cut_due_ns = Some(self.cut_due_ns.map_or(due_ns, |other| other.min(due_ns)));
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -105,9 +245,15 @@ enum Phase {
 /// How far a reader is.
 #[derive(Debug, Default)]
 struct Position {
-    piece: usize,
-    bytes: u64,
+    /// Bytes that it has.
+    at: u64,
     waker: Option<Waker>,
+    /// The leader and another reader wait for it.
+    is_waited_for: bool,
+    /// For how long they have, in all.
+    lag_ns: u64,
+    /// It gets no more.
+    is_cut: bool,
 }
 
 /// What a reader finds when it asks how the fetch goes.
@@ -157,7 +303,7 @@ impl Fill {
     pub fn read(self: &Arc<Self>) -> Option<Reader> {
         let mut state = self.lock();
         let is_whole = matches!(state.phase, Phase::Whole(_));
-        if !is_whole && (state.dropped > 0 || state.oversize) {
+        if !is_whole && (state.has_dropped || state.oversize) {
             return None;
         }
         Some(self.add_reader(&mut state))
@@ -205,67 +351,78 @@ impl Fill {
         reader
     }
 
-    /// A piece of the body came. Once the body is larger than what is kept, it is only passed on.
+    /// A piece of the body came. Once the body is larger than what is stored, or the budget is used up, it is only passed on.
     pub fn push(&self, piece: Bytes) {
-        let length = piece.len() as u64;
         let mut state = self.lock();
-        state.bytes += length;
-        if !state.oversize {
-            if state.bytes > self.limit || !self.budget.take(length) {
-                // What it holds still counts, until the slowest reader has it.
-                state.oversize = true;
-            } else {
-                state.charged += length;
-            }
+        state.append(piece);
+        state.oversize |= state.bytes > self.limit;
+        if state.oversize {
+            state.forget_read();
         }
-        state.pieces.push(piece);
-        self.forget_read(&mut state);
+        self.charge(&mut state);
         wake(state);
     }
 
-    /// Waits until there is room for another piece. There always is while the answer may be kept.
-    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Waits until there is room for another piece. There always is while the body may be stored. The caller comes again at
+    /// [`cut_due_ns`](Self::cut_due_ns).
+    pub fn poll_room(&self, cx: &mut Context<'_>, now_ns: u64) -> Poll<()> {
         let mut state = self.lock();
         if !state.oversize {
             return Poll::Ready(());
         }
-        self.forget_read(&mut state);
-        let held: u64 = state.pieces.iter().map(|piece| piece.len() as u64).sum();
-        if held <= WINDOW {
-            return Poll::Ready(());
-        }
-        state.leader = Some(cx.waker().clone());
-        Poll::Pending
+        state.cut_laggards(now_ns);
+        state.forget_read();
+        self.charge(&mut state);
+        let poll = if state.allocated <= WINDOW {
+            (state.stalled_ns, state.cut_due_ns) = (None, None);
+            state.readers.iter_mut().flatten().for_each(|reader| reader.is_waited_for = false);
+            Poll::Ready(())
+        } else {
+            state.leader = Some(cx.waker().clone());
+            Poll::Pending
+        };
+        let cut = state.readers.iter_mut().flatten().filter(|reader| reader.is_cut);
+        let cut: SmallVec<[Waker; 1]> = cut.filter_map(|reader| reader.waker.take()).collect();
+        drop(state);
+        cut.into_iter().for_each(Waker::wake);
+        poll
     }
 
-    /// The body is whole: takes it, if it can be kept. [`complete`](Self::complete) follows, or [`end`](Self::end) if there is none.
+    /// When the leader, which waits for room, must look again, in nanoseconds since process start: then it cuts off a reader that others wait for.
+    pub fn cut_due_ns(&self) -> Option<u64> {
+        self.lock().cut_due_ns
+    }
+
+    /// The body is whole: takes it, if it can be stored. [`complete`](Self::complete) follows, or [`end`](Self::end) if there is none.
     pub fn take_body(&self) -> Option<Bytes> {
-        let mut state = self.lock();
+        let mut guard = self.lock();
+        let state = &mut *guard;
         if state.oversize {
             return None;
         }
-        match state.pieces.len() {
-            0 => Some(Bytes::new()),
-            // Not cloned: bytes that have one owner need no count. Nobody has them yet, and all go on from the entry.
-            1 if state.readers.iter().flatten().all(|reader| reader.piece == 0) => state.pieces.pop(),
-            1 => Some(state.pieces[0].clone()),
+        // Readers wait for the entry from here on, which has every position.
+        match (state.blocks.len(), state.tail.is_empty()) {
+            // Not cloned: bytes that have one owner need no count.
+            (1, true) => state.blocks.pop().map(|block| block.bytes),
+            (0, _) => Some(std::mem::take(&mut state.tail).into_boxed_slice().into()),
             _ => {
                 let mut body = Vec::with_capacity(usize::try_from(state.bytes).unwrap_or(0));
-                state.pieces.iter().for_each(|piece| body.extend_from_slice(piece));
+                state.blocks.iter().for_each(|block| body.extend_from_slice(&block.bytes));
+                body.extend_from_slice(&state.tail);
                 Some(body.into())
             }
         }
     }
 
-    /// There is a whole answer: this fetch's own, or one from elsewhere that serves as well.
+    /// There is a whole response: this fetch's own, or one from elsewhere that serves as well.
     pub fn complete(&self, entry: Entry) {
         let mut state = self.lock();
         state.phase = Phase::Whole(entry);
         // Readers go on from the entry.
-        state.dropped += state.pieces.len();
-        state.pieces.clear();
-        let charged = state.charged;
-        self.refund(&mut state, charged);
+        state.blocks.clear();
+        state.tail = Vec::new();
+        state.allocated = 0;
+        self.charge(&mut state);
         wake(state);
     }
 
@@ -300,25 +457,14 @@ impl Fill {
         wake(state);
     }
 
-    /// Lets go of what every reader has, where the answer is only passed on.
-    fn forget_read(&self, state: &mut State) {
-        if !state.oversize {
-            return;
-        }
-        let slowest = state.readers.iter().flatten().map(|reader| reader.piece).min();
-        let slowest = slowest.unwrap_or(state.dropped + state.pieces.len());
-        let count = slowest.saturating_sub(state.dropped).min(state.pieces.len());
-        let bytes = state.pieces.drain(..count).map(|piece| piece.len() as u64).sum();
-        state.dropped += count;
-        self.refund(state, bytes);
-    }
-
-    /// Gives back what was taken for so many bytes; those that came when it was oversize were not taken.
-    fn refund(&self, state: &mut State, bytes: u64) {
-        let bytes = bytes.min(state.charged);
-        if bytes > 0 {
-            state.charged -= bytes;
-            self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+    /// Has what is allocated count against the budget. What goes beyond it is not stored, and counts all the same.
+    fn charge(&self, state: &mut State) {
+        let (charged, allocated) = (std::mem::replace(&mut state.charged, state.allocated), state.allocated);
+        if let Some(less) = charged.checked_sub(allocated) {
+            self.budget.held.fetch_sub(less, Ordering::Relaxed);
+        } else if state.oversize || !self.budget.take(allocated - charged) {
+            state.oversize = true;
+            self.budget.held.fetch_add(allocated - charged, Ordering::Relaxed);
         }
     }
 }
@@ -369,16 +515,19 @@ impl Reader {
     pub fn poll_piece(&self, cx: Option<&Context<'_>>) -> Poll<Piece> {
         let mut guard = self.fill.lock();
         let state = &mut *guard;
-        let Some(position) = state.readers[self.id].as_mut() else { return Poll::Ready(Piece::Broken) };
+        let Some(position) = state.readers[self.id].as_mut().filter(|position| !position.is_cut) else {
+            return Poll::Ready(Piece::Broken);
+        };
         if let Phase::Whole(entry) = &state.phase {
-            let at = usize::try_from(position.bytes).unwrap_or(usize::MAX);
-            position.bytes = entry.body().len() as u64;
+            let at = usize::try_from(position.at).unwrap_or(usize::MAX);
+            position.at = entry.body().len() as u64;
             return Poll::Ready(if at < entry.body().len() { Piece::Rest(entry.clone(), at) } else { Piece::End });
         }
-        if let Some(piece) = state.pieces.get(position.piece - state.dropped) {
-            let piece = piece.clone();
-            position.piece += 1;
-            position.bytes += piece.len() as u64;
+        let at = position.at;
+        if let Some(piece) = state.bytes_at(at) {
+            if let Some(position) = &mut state.readers[self.id] {
+                position.at += piece.len() as u64;
+            }
             let leader = if state.oversize { state.leader.take() } else { None };
             drop(guard);
             if let Some(leader) = leader {
@@ -391,6 +540,11 @@ impl Reader {
             Phase::Apart { .. } | Phase::Broken(_) | Phase::StandsIn(_) | Phase::Found(_) => Poll::Ready(Piece::Broken),
             Phase::Open | Phase::Whole(_) => self.wait(state, cx),
         }
+    }
+
+    /// Whether it was cut off because others waited for it.
+    pub fn is_cut(&self) -> bool {
+        self.fill.lock().readers[self.id].as_ref().is_some_and(|position| position.is_cut)
     }
 
     fn wait<T>(&self, state: &mut State, cx: Option<&Context<'_>>) -> Poll<T> {

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::fill::{Budget, Fill, Reader};
 use super::invalid::Invalidated;
 use super::key::{Hashed, Key, KeyRef};
 use super::rules::key::url_of;
-use crate::server::shared::lock;
+use super::sync::{Mutex, lock};
 
 const SHARDS: usize = 32;
 

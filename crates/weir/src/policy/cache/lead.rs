@@ -13,20 +13,18 @@ use super::lookup::{KeyScratch, Varies};
 use super::rules::{Asked, Class, Fwd, update};
 use super::store::{HitForMiss, Slot};
 use super::{Cache, State};
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::server::clock;
 
 /// How long after an answer that could not be kept the requests of its key do not wait for one another.
 const PASS_NS: u64 = 10_000_000_000;
-/// The same after an error of the origin, which may be over soon.
-const PASS_AFTER_ERROR_NS: u64 = 1_000_000_000;
 
 /// Why a response is for its own client only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotShared {
     /// The origin does not let it be stored: the next one will be no different.
     Uncacheable,
-    /// It is an error of the origin.
+    /// It is an error of the origin, which is not stored. Requests go on waiting for one another: an origin that fails must not get them all at once.
     Error,
     /// Its request had credentials, and nothing says that it is for all. A request without them may get one that is.
     Credentials,
@@ -73,6 +71,8 @@ pub struct Lead {
     began: Began,
     /// Milliseconds since the Unix epoch when the origin is asked.
     pub sent_ms: u64,
+    /// The last response could not be stored: there is no use in looking in Redis.
+    pub skips_remote: bool,
     /// The client's own conditions and range are not sent, because the response is for others too.
     fetches_whole: bool,
     is_settled: bool,
@@ -126,6 +126,7 @@ impl Lead {
             is_conditional: false,
             began,
             sent_ms: began.at_ms,
+            skips_remote: false,
             fetches_whole: false,
             is_settled: false,
         })
@@ -187,14 +188,14 @@ impl Lead {
         }
         let primary = self.primary().clone();
         let state = &self.cache.state;
-        let varies = match state.memory.get(&primary) {
-            Some(Slot::Varies(varies)) if *varies.names == *names => varies,
-            _ => {
-                let varies = Arc::new(Varies { names: names.into(), born: clock::now_ns() });
-                state.memory.put(primary.clone(), Slot::Varies(varies.clone()));
-                varies
+        let mut varies = Arc::new(Varies { names: names.into(), born: clock::now_ns() });
+        state.memory.update(&primary, |slot| match slot {
+            Some(Slot::Varies(there)) if *there.names == *names => {
+                varies = there;
+                None
             }
-        };
+            _ => Some(Slot::Varies(varies.clone())),
+        });
         keys.set_primary(&primary);
         keys.select(&varies, head, buf);
         if *keys.whole() != *self.key {
@@ -274,10 +275,13 @@ impl Lead {
         }
         if self.cache.has_memory() {
             let memory = &self.state().memory;
-            if matches!(memory.get(&entry.head.key), Some(Slot::Answer(stored)) if !entry.replaces(&stored)) {
+            let is_filed = memory.update(&entry.head.key, |slot| match slot {
+                Some(Slot::Answer(stored)) if !entry.replaces(&stored) => None,
+                _ => Some(Slot::Answer(entry.clone())),
+            });
+            if !is_filed {
                 return false;
             }
-            memory.put(entry.head.key.clone(), Slot::Answer(entry.clone()));
             // A purge that ran between the question and the answer above looked through a store without it.
             if is_purged() {
                 memory.remove_answer(&entry.head.key, entry);
@@ -293,12 +297,15 @@ impl Lead {
         Began { at_ms: self.sent_ms, ..self.began }
     }
 
-    /// The response is for this client only, or cannot be kept: those who wait fetch for themselves. Where the next one will be no different,
-    /// nobody waits for a while.
+    /// The response is for this client only, or cannot be stored: those who wait fetch for themselves. Where the next one will be no different,
+    /// nobody waits for a while. After an error of the origin one of those who wait fetches again; if that fails too, so do all others.
     pub fn apart(mut self, why: NotShared) {
         self.mark(why);
         self.settle();
-        self.fill.apart(why == NotShared::Credentials);
+        match why {
+            NotShared::Error => self.fill.fail(Some(Reason::SharedFetchFailed.into())),
+            _ => self.fill.apart(why == NotShared::Credentials),
+        }
     }
 
     /// The stored response did not serve, and the whole must be fetched, whatever the client's own conditions are.
@@ -309,8 +316,7 @@ impl Lead {
 
     fn mark(&self, why: NotShared) {
         let for_ns = match why {
-            NotShared::Transient => return,
-            NotShared::Error => PASS_AFTER_ERROR_NS,
+            NotShared::Transient | NotShared::Error => return,
             NotShared::Uncacheable | NotShared::Credentials => PASS_NS,
         };
         if !self.is_known {
@@ -323,9 +329,12 @@ impl Lead {
         }
         // An answer that differs by nothing is filed beside the variants, which stay: the mark is for who asks for this one.
         let key = if self.primary.is_none() { self.asked_for() } else { &self.key };
-        // What is kept is worth more than the mark.
-        if self.stored.is_none() && !matches!(self.state().memory.get(key), Some(Slot::Answer(_) | Slot::Varies(_))) {
-            self.state().memory.put(key.clone(), Slot::HitForMiss(HitForMiss { until_ns, credentials_only }));
+        // What is stored is worth more than the mark.
+        if self.stored.is_none() {
+            self.state().memory.update(key, |slot| match slot {
+                Some(Slot::Answer(_) | Slot::Varies(_)) => None,
+                _ => Some(Slot::HitForMiss(HitForMiss { until_ns, credentials_only })),
+            });
         }
     }
 
@@ -358,4 +367,4 @@ impl Drop for Lead {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

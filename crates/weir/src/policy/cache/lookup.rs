@@ -4,7 +4,7 @@ use h1::{Known, RequestHead};
 
 use super::entry::Entry;
 use super::key::{Key, KeyRef, hash_of};
-use super::rules::key::{BodyDigest, Url, url_of};
+use super::rules::key::{BodyDigest, Url, sized, url_of};
 use super::rules::{Asked, Class, LiveLines, vary};
 use super::store::{Memory, Slot};
 use super::{Cache, RouteCache};
@@ -105,22 +105,35 @@ impl RouteCache {
         asked: &Asked,
         (head, buf): (&RequestHead, &[u8]),
         path: &[u8],
-        peer_is_trusted: bool,
-        body: Option<&BodyDigest>,
+        (peer_is_trusted, scheme): (bool, &str),
+        (body, consumer): (Option<&BodyDigest>, Option<&str>),
     ) {
         let lines = LiveLines::new(&head.fields, buf);
-        let url = url((head, buf), path, peer_is_trusted);
+        let url = url((head, buf), path, (peer_is_trusted, scheme));
         scratch.key.clear();
         let class_at = self.policy.write_key(asked.class, &url, peer_is_trusted, lines, body, &mut scratch.key);
+        if self.policy.by_consumer {
+            match consumer {
+                Some(consumer) => {
+                    scratch.key.push(1);
+                    sized(&mut scratch.key, consumer.as_bytes());
+                }
+                None => scratch.key.push(0),
+            }
+        }
         scratch.is_primary(class_at);
     }
 }
 
-/// The URL of a request as its client sees it.
-pub fn url<'a>((head, buf): (&'a RequestHead, &'a [u8]), path: &'a [u8], peer_is_trusted: bool) -> Url<'a> {
+/// The URL of a request as its client sees it: `scheme` is that of its connection, which a trusted peer may correct.
+pub fn url<'a>(
+    (head, buf): (&'a RequestHead, &'a [u8]),
+    path: &'a [u8],
+    (peer_is_trusted, scheme): (bool, &'a str),
+) -> Url<'a> {
     let proto = if peer_is_trusted { head.fields.first(Known::XForwardedProto, buf) } else { None };
     Url {
-        scheme: proto.unwrap_or(b"http"),
+        scheme: proto.unwrap_or(scheme.as_bytes()),
         authority: head.authority.map_or(&b""[..], |authority| authority.of_buf(buf)),
         path,
         query: head.query.map(|query| query.of_buf(buf)),

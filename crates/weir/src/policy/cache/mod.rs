@@ -12,10 +12,12 @@
 //! | `invalid.rs` | URLs that unsafe methods changed |
 //! | `purge.rs`, `purges.rs` | what operators take out, and what is known of it |
 //! | `remote.rs`, `wire.rs` | the level in Redis, and the form of answers there |
+//! | `changes.rs` | changes by unsafe methods, as gateways tell one another of them |
 //!
 //! A [`Cache`] belongs to the process and survives reloads; a [`RouteCache`] is one worker's way from one route to it. What an exchange does
 //! with both is told in `exchange/cached.rs`.
 
+pub mod changes;
 pub mod entry;
 pub mod fill;
 pub mod flights;
@@ -28,6 +30,7 @@ pub mod purges;
 pub mod remote;
 pub mod rules;
 pub mod store;
+pub mod sync;
 pub mod wire;
 
 use std::sync::Arc;
@@ -36,12 +39,13 @@ use std::sync::atomic::AtomicU64;
 use crate::config::{Cache as Settings, CacheStore, Config, Edits, Route};
 use crate::observe::{CacheMetrics, Shard};
 use crate::server::clock;
+use changes::Changes;
 use entry::Entry;
 use fill::Budget;
 use flights::{Began, Flights};
 use invalid::Invalidated;
 use purges::Purges;
-use remote::{Position, Remote};
+use remote::Remote;
 use rules::key::url_of;
 use rules::{Policy, Terms};
 use store::Memory;
@@ -51,6 +55,8 @@ use store::Memory;
 pub struct Cache {
     /// What the configuration says.
     pub settings: Settings,
+    /// How paths are read.
+    pub path: crate::route::path::Policy,
     /// What outlives the configuration.
     pub state: Arc<State>,
 }
@@ -68,8 +74,8 @@ pub struct State {
     pub invalidated: Invalidated,
     /// What was purged, here and by anybody who shares a store.
     pub purges: Purges,
-    /// How far changes by those who share a store were read.
-    pub position: Position,
+    /// Changes that go to those who share a store, and how far theirs were read.
+    pub changes: Changes,
     /// How often something was stored: who finds that nothing was need not look twice.
     pub stores: AtomicU64,
 }
@@ -86,7 +92,7 @@ impl Cache {
                 Some(cache) => cache.state.clone(),
                 None => Arc::new(State::new(settings)),
             };
-            Arc::new(Cache { settings: settings.clone(), state })
+            Arc::new(Cache { settings: settings.clone(), path: config.server.path, state })
         };
         config.caches.iter().map(make).collect()
     }
@@ -121,7 +127,7 @@ impl State {
             budget: Budget::new((settings.max_bytes / FETCHING).max(settings.max_body_bytes)),
             invalidated: Invalidated::default(),
             purges: Purges::default(),
-            position: Position::default(),
+            changes: Changes::default(),
             stores: AtomicU64::new(0),
         }
     }
@@ -160,7 +166,9 @@ impl RouteCache {
         let limited_by = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
         // Routes that other fields than host and path tell apart share URLs, and must not share answers.
         let name = (!route.matcher.headers.is_empty()).then_some(&*route.name);
-        let policy = Policy::new(&cache.settings, limited_by, name);
+        let policy = Policy::new(&cache.settings, limited_by, name)
+            .with_request_id(&config.request_id)
+            .with_path(config.server.path);
         let metrics = shard.cache(&cache.settings.name);
         let (remote, edits) = (remotes[id].clone(), route.headers.response.clone());
         Some(RouteCache { cache, policy, metrics, remote, edits })

@@ -6,7 +6,7 @@ use super::Cache;
 use super::entry::Entry;
 use super::rules::Policy;
 use super::rules::key::{Url, url_of};
-use crate::route::path::normalise;
+use crate::route::path::normalise_by;
 
 /// Which answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +127,8 @@ impl Cache {
     fn url(&self, text: &str) -> Result<Vec<u8>, String> {
         let (scheme, authority, target) = split(text)?;
         let mut scratch = Vec::new();
-        let target = normalise(target.as_bytes(), &mut scratch).map_err(|why| format!("`{text}`: {}", why.text()))?;
+        let target = normalise_by(self.path, target.as_bytes(), &mut scratch)
+            .map_err(|why| format!("`{text}`: {}", why.text()))?;
         let policy = Policy::new(&self.settings, [], None);
         let url =
             Url { scheme: scheme.as_bytes(), authority: authority.as_bytes(), path: target.path, query: target.query };

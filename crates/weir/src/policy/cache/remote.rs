@@ -7,37 +7,35 @@
 //! ```
 //!
 //! **Purges.** With each response the field without a name is read. Where it is not what was read last, the purges are read first, so that a response
-//! from Redis is never served after its purge. What is in memory follows within a second. A process that finds that Redis lost a purge (a
+//! from Redis is never served after its purge: once for all requests of the process that wait for it. What is in memory follows within a second. A process that finds that Redis lost a purge (a
 //! restart, a fail-over to a replica that lagged) writes it again, with its number. The hash holds up to [`MOST_PURGES`] targets; beyond that, after those that
 //! are older than any response, one purge of everything takes their place. Nothing is forgotten.
 //!
-//! **Changes** by unsafe methods are compared by time. Who missed some because the stream was trimmed validates everything of that time or before.
+//! **Changes** by unsafe methods: see `changes.rs`.
 
+use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::task::spawn_local;
 
 use super::entry::Entry;
 use super::purge::{Change, Target, Which};
-use super::purges::{LONGEST, Untold};
+use super::purges::{LONGEST, ReadPurges, Ticket, Unwritten};
 use super::wire::{self, Stored};
-use super::{Cache, RouteCache};
+use super::{Cache, RouteCache, changes};
 use crate::redis::{Client, Cmd, Failure, KeyedHash, Script, Value};
 use crate::server::clock;
-use crate::server::shared::lock;
 
 /// An answer that can be confirmed by the origin is kept so long beyond its freshness.
 const KEEP_MS: u64 = 24 * 3600 * 1000;
-/// Changes that the stream holds, about.
-const CHANGES: usize = 10_000;
-/// Changes that are read at once.
-const BATCH: usize = 1_000;
 /// Targets of purges that are told apart.
 pub const MOST_PURGES: usize = 10_000;
 /// Redis forgets a purge a day after all that it concerned, and after the gateways did, which would write it again.
 const FORGOTTEN_MS: u128 = LONGEST.as_millis() + 24 * 3600 * 1000;
+/// Bytes that one worker writes to Redis for one cache at the same time; what comes beyond that is not written. One value is always taken.
+const MOST_WRITING: u64 = 8 * 1024 * 1024;
 /// Attempts to write a purge before its caller hears of the failure, and the pause between two.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
@@ -55,6 +53,17 @@ pub struct Remote {
     cache: Arc<str>,
     /// Makes digests of keys, which hold what clients are told apart by.
     keyed: Rc<KeyedHash>,
+    /// Bytes that are being written.
+    writing: Rc<Cell<u64>>,
+}
+
+/// Bytes that are being written, until it is dropped.
+struct Writing(Rc<Cell<u64>>, u64);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - self.1);
+    }
 }
 
 impl Remote {
@@ -62,7 +71,21 @@ impl Remote {
     pub fn new(client: Rc<Client>, cache: Arc<str>) -> Self {
         let config = client.redis().config();
         let (keyed, namespace) = (Rc::new(config.keyed_hash()), config.namespace.as_str().into());
-        Remote { client, namespace, cache, keyed }
+        Remote { client, namespace, cache, keyed, writing: Rc::default() }
+    }
+
+    /// Longest time of a call.
+    pub fn timeout(&self) -> Duration {
+        self.client.timeout()
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Name of the cache.
+    pub(super) fn cache(&self) -> &str {
+        &self.cache
     }
 
     fn digest(&self, key: &[u8]) -> [u8; 32] {
@@ -84,25 +107,31 @@ impl Remote {
         format!("{}:cache:{{{}}}:purges", self.namespace, self.cache).into_bytes()
     }
 
-    fn changes(&self) -> Vec<u8> {
+    /// The stream of changes.
+    pub(super) fn changes(&self) -> Vec<u8> {
         format!("{}:cache:{{{}}}:changes", self.namespace, self.cache).into_bytes()
     }
 
-    /// What there is for a key, and the version of the purges.
-    async fn get(&self, digest: &[u8; 32]) -> Result<(Option<Vec<u8>>, Vec<u8>), Failure> {
-        let (name, purges) = (self.name_of(digest), self.purges());
+    /// The version of the purges.
+    async fn version(&self) -> Result<Vec<u8>, Failure> {
+        let purges = self.purges();
         let mut version = Cmd::with_capacity(3, 64);
         version.arg("HGET").arg(&purges).arg("");
-        let (value, version) = tokio::join!(self.client.get(&name), self.client.command(&purges, &version));
-        let version = match version? {
+        Ok(match self.client.command(&purges, &version).await? {
             Value::BulkString(version) => version,
             _ => Vec::new(),
-        };
-        Ok((value?, version))
+        })
     }
 
-    /// Writes purges, and returns the highest number; new ones get numbers above `seen`.
-    async fn write_purges(&self, purges: &[Untold], seen: u64) -> Result<u64, Failure> {
+    /// What there is for a key, and the version of the purges at that time or later.
+    async fn get(&self, digest: &[u8; 32]) -> Result<(Option<Vec<u8>>, Vec<u8>), Failure> {
+        let name = self.name_of(digest);
+        let (value, version) = tokio::join!(self.client.get(&name), self.version());
+        Ok((value?, version?))
+    }
+
+    /// Writes purges; new ones get numbers above `seen`. Returns the highest number, and the new ones.
+    async fn write_purges(&self, purges: &[Unwritten], seen: u64) -> Result<(u64, Vec<u64>), Failure> {
         let key = self.purges();
         let word = format!("{:016x}", rand_word());
         let all = Target { which: Which::All, soft: false }.to_text();
@@ -110,15 +139,23 @@ impl Remote {
             .client
             .script_with(&PURGE, &[&key], |cmd| {
                 cmd.arg(&word).arg(MOST_PURGES).arg(FORGOTTEN_MS.to_string()).arg(&all).arg(seen);
-                for (text, number) in purges {
-                    cmd.arg(text).arg(number.unwrap_or(0));
+                for purge in purges {
+                    cmd.arg(&purge.text).arg(purge.number.unwrap_or(0));
                 }
             })
             .await?;
-        match value {
-            Value::Int(number) => Ok(u64::try_from(number).unwrap_or(0)),
-            _ => Err(Failure::Refused("the purge script returned something other than a number".to_owned())),
-        }
+        let numbers = match value {
+            Value::Array(values) => values,
+            _ => Vec::new(),
+        };
+        let mut numbers = numbers.into_iter().map(|value| match value {
+            Value::Int(number) => u64::try_from(number).unwrap_or(0),
+            _ => 0,
+        });
+        let highest = numbers.next();
+        let highest = highest
+            .ok_or_else(|| Failure::Refused("the purge script returned something other than numbers".to_owned()))?;
+        Ok((highest, numbers.collect()))
     }
 }
 
@@ -137,7 +174,7 @@ impl RouteCache {
         let read = async {
             let (value, version) = remote.get(&digest).await?;
             if value.is_some() && !self.cache.state.purges.is_current(&version) {
-                sync(remote, &self.cache).await?;
+                sync(remote, &self.cache, Some(version)).await?;
             }
             Ok::<_, Failure>(value)
         };
@@ -160,6 +197,13 @@ impl RouteCache {
         if lasts_ms == 0 {
             return;
         }
+        let (is_writing, bytes) = (remote.writing.get(), entry.size() as u64);
+        if is_writing > 0 && is_writing + bytes > MOST_WRITING {
+            self.metrics.write_dropped();
+            return;
+        }
+        remote.writing.set(is_writing + bytes);
+        let writing = Writing(remote.writing.clone(), bytes);
         let expiry_ms = Duration::from_millis(lasts_ms).min(LONGEST).as_millis().to_string();
         let digest = remote.digest(&entry.head.key);
         let mut values = vec![(remote.name_of(&digest), wire::answer(&digest, entry))];
@@ -169,6 +213,7 @@ impl RouteCache {
         }
         let (cache, remote) = (self.clone(), remote.clone());
         spawn_local(async move {
+            let _writing = writing;
             for (name, value) in values {
                 if remote.client.script(&STORE, &[&name], &[&value, expiry_ms.as_bytes()]).await.is_err() {
                     cache.metrics.store_error();
@@ -178,9 +223,11 @@ impl RouteCache {
     }
 
     /// Tells all gateways of a change.
-    pub fn announce(&self, change: &Change) {
+    pub fn announce(&self, change: Change) {
         if let Some(remote) = &self.remote {
-            spawn_local(announce(remote.clone(), change.clone()));
+            self.cache.state.changes.add(change);
+            let (remote, cache) = (remote.clone(), self.cache.clone());
+            spawn_local(async move { changes::send(&remote, &cache).await });
         }
     }
 }
@@ -189,14 +236,15 @@ impl RouteCache {
 ///
 /// # Errors
 /// Redis did not take it so far.
-pub async fn publish(remote: &Remote, cache: &Cache, target: &Target) -> Result<(), Failure> {
-    let text = target.to_text();
+pub async fn publish(remote: &Remote, cache: &Cache, target: &Target, ticket: Ticket) -> Result<(), Failure> {
+    let purges = &cache.state.purges;
+    let purge = Unwritten { text: target.to_text(), number: None, ticket };
     let mut attempt = 0;
     loop {
         attempt += 1;
-        match remote.write_purges(&[(text.clone(), None)], cache.state.purges.generation()).await {
-            Ok(number) => {
-                cache.state.purges.told(&text, number);
+        match remote.write_purges(std::slice::from_ref(&purge), purges.generation()).await {
+            Ok((highest, numbers)) => {
+                purges.told(&purge.text, ticket, numbers.first().copied().unwrap_or(highest));
                 return Ok(());
             }
             Err(failure) if attempt == ATTEMPTS => {
@@ -208,32 +256,40 @@ pub async fn publish(remote: &Remote, cache: &Cache, target: &Target) -> Result<
     }
 }
 
-/// Reads what was purged, applies what is new, and writes what Redis does not have.
-async fn sync(remote: &Remote, cache: &Cache) -> Result<(), Failure> {
-    let key = remote.purges();
+/// Reads what was purged, applies what is new, and writes what Redis does not have; unless that was done meanwhile for this version. Goes on when the
+/// caller no longer waits: a purge that was read must be applied.
+async fn sync(remote: &Remote, cache: &Arc<Cache>, version: Option<Vec<u8>>) -> Result<(), Failure> {
+    let (remote, cache) = (remote.clone(), cache.clone());
+    let task = spawn_local(async move {
+        let purges = &cache.state.purges;
+        let _one = purges.reading.lock().await;
+        if version.is_some_and(|version| purges.is_current(&version)) {
+            Ok(())
+        } else {
+            read_purges(&remote, &cache).await
+        }
+    });
+    task.await.unwrap_or(Err(Failure::Unavailable))
+}
+
+async fn read_purges(remote: &Remote, cache: &Arc<Cache>) -> Result<(), Failure> {
+    let (key, purges) = (remote.purges(), &cache.state.purges);
     let mut read = Cmd::with_capacity(2, 64);
     read.arg("HGETALL").arg(&key);
     for _ in 0..3 {
-        let (version, number, purges) = parse_purges(remote.client.command(&key, &read).await?);
-        let untold = cache.merge_purges(&version, number, &purges);
-        if untold.is_empty() {
+        let read = parse_purges(remote.client.command(&key, &read).await?);
+        let unwritten = cache.merge_purges(&read).await;
+        if unwritten.is_empty() && purges.is_current(&read.version) {
             return Ok(());
         }
-        let (lost, new): (Vec<_>, Vec<_>) = untold.into_iter().partition(|(_, number)| number.is_some());
-        if !lost.is_empty() {
-            remote.write_purges(&lost, 0).await?;
-        }
-        // One by one, because each gets a number.
-        for purge in new {
-            let number = remote.write_purges(std::slice::from_ref(&purge), cache.state.purges.generation()).await?;
-            cache.state.purges.told(&purge.0, number);
-        }
+        // With what was lost, if anything: numbers go on above those that responses carry.
+        let (_, numbers) = remote.write_purges(&unwritten, purges.generation()).await?;
+        let new = unwritten.iter().filter(|purge| purge.number.is_none());
+        new.zip(numbers).for_each(|(purge, number)| purges.told(&purge.text, purge.ticket, number));
     }
     // Others write all the time: what was read is applied, and the next request reads on.
     Ok(())
 }
-
-type ReadPurges = (Vec<u8>, u64, Vec<(Vec<u8>, u64)>);
 
 fn parse_purges(value: Value) -> ReadPurges {
     let pairs: Vec<(Value, Value)> = match value {
@@ -244,107 +300,31 @@ fn parse_purges(value: Value) -> ReadPurges {
         }
         _ => Vec::new(),
     };
-    let (mut version, mut highest, mut purges) = (Vec::new(), 0, Vec::new());
+    let mut read = ReadPurges::default();
     for (field, value) in pairs {
         let (Value::BulkString(field), Value::BulkString(value)) = (field, value) else { continue };
         let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let number = std::str::from_utf8(&value[..digits]).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
         if field.is_empty() {
-            (version, highest) = (value, number);
+            (read.version, read.number) = (value, number);
         } else {
-            purges.push((field, number));
+            read.purges.push((field, number));
         }
     }
-    (version, highest, purges)
+    read
 }
 
-/// Writes a change to the stream.
-async fn announce(remote: Remote, change: Change) {
-    let (name, text) = (remote.changes(), change.to_text());
-    let mut add = Cmd::with_capacity(8, 128 + text.len());
-    add.arg("XADD").arg(&name).arg("MAXLEN").arg("~").arg(CHANGES).arg("*").arg("e").arg(text);
-    let mut expire = Cmd::with_capacity(3, 64);
-    expire.arg("PEXPIRE").arg(&name).arg(u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX));
-    let result = match remote.client.command(&name, &add).await {
-        Ok(_) => remote.client.command(&name, &expire).await,
-        failed => failed,
-    };
-    if let Err(error) = result {
-        tracing::warn!(%error, cache = &*remote.cache, "a change did not reach Redis: other gateways may serve what was there before it");
-    }
-}
-
-/// Position in the stream of changes.
-#[derive(Debug, Default)]
-pub struct Position(Mutex<Vec<u8>>);
-
-/// Reads what other gateways purged and changed since the last time, and does the same here.
+/// Tells other gateways what changed here, and reads what they purged and changed since the last time, and does the same here.
 pub async fn follow(remote: Remote, cache: Arc<Cache>) {
     // A failure is counted by the client; the next second tries again.
-    let _ = sync(&remote, &cache).await;
-    let _ = follow_changes(&remote, &cache).await;
+    changes::send(&remote, &cache).await;
+    let _ = follow_purges(&remote, &cache).await;
+    let _ = changes::follow(&remote, &cache).await;
 }
 
-async fn follow_changes(remote: &Remote, cache: &Cache) -> Result<(), Failure> {
-    let (state, name) = (&cache.state, remote.changes());
-    let mut is_first = true;
-    loop {
-        let last = lock(&state.position.0).clone();
-        let from = if last.is_empty() { b"-".to_vec() } else { [b"(", &last[..]].concat() };
-        let mut range = Cmd::with_capacity(6, 128);
-        range.arg("XRANGE").arg(&name).arg(from).arg("+").arg("COUNT").arg(BATCH);
-        let Value::Array(items) = remote.client.command(&name, &range).await? else { return Ok(()) };
-        // So many at once may be fewer than there were.
-        if std::mem::take(&mut is_first) && items.len() == BATCH {
-            note_trimmed(remote, cache, &last).await?;
-        }
-        for item in &items {
-            let Some((id, text)) = parse_item(item) else { continue };
-            *lock(&state.position.0) = id.to_vec();
-            if let Some(change) = Change::from_text(text) {
-                state.invalidated.note(change.url.as_bytes(), change.at_ms);
-            }
-        }
-        if items.len() < BATCH {
-            return Ok(());
-        }
-    }
-}
-
-/// If changes after `last` were trimmed, everything of their time must be validated.
-async fn note_trimmed(remote: &Remote, cache: &Cache, last: &[u8]) -> Result<(), Failure> {
-    let name = remote.changes();
-    let mut first = Cmd::with_capacity(6, 64);
-    first.arg("XRANGE").arg(&name).arg("-").arg("+").arg("COUNT").arg(1);
-    let mut length = Cmd::with_capacity(2, 64);
-    length.arg("XLEN").arg(&name);
-    let (Value::Array(items), Value::Int(length)) =
-        (remote.client.command(&name, &first).await?, remote.client.command(&name, &length).await?)
-    else {
-        return Ok(());
-    };
-    let Some((id, text)) = items.first().and_then(parse_item) else { return Ok(()) };
-    let is_trimmed = if last.is_empty() { length >= CHANGES as i64 } else { stream_id(id) > stream_id(last) };
-    if is_trimmed && let Some(change) = Change::from_text(text) {
-        cache.state.invalidated.note_all(change.at_ms);
-    }
-    Ok(())
-}
-
-/// Milliseconds and sequence of an id.
-fn stream_id(id: &[u8]) -> (u64, u64) {
-    let text = std::str::from_utf8(id).unwrap_or_default();
-    let (ms, sequence) = text.split_once('-').unwrap_or((text, "0"));
-    (ms.parse().unwrap_or(0), sequence.parse().unwrap_or(0))
-}
-
-/// Id and text of an item of the stream.
-fn parse_item(item: &Value) -> Option<(&[u8], &[u8])> {
-    let Value::Array(parts) = item else { return None };
-    let [Value::BulkString(id), Value::Array(fields)] = &parts[..] else { return None };
-    let text = match &fields[..] {
-        [_, Value::BulkString(text), ..] => &text[..],
-        _ => &[],
-    };
-    Some((id, text))
+/// Reads the purges if they are not what was read last.
+async fn follow_purges(remote: &Remote, cache: &Arc<Cache>) -> Result<(), Failure> {
+    let version = remote.version().await?;
+    let purges = &cache.state.purges;
+    if purges.is_current(&version) && !purges.has_unwritten() { Ok(()) } else { sync(remote, cache, None).await }
 }

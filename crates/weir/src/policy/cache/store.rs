@@ -13,6 +13,7 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use super::entry::Entry;
 use super::key::{Hashed, Key, KeyRef};
 use super::lookup::Varies;
+use super::sync::{Mutex, MutexGuard, lock};
 
 /// What is filed under a key.
 #[derive(Debug, Clone)]
@@ -23,6 +24,15 @@ pub enum Slot {
     Varies(Arc<Varies>),
     /// The last response could not be kept: for a while requests do not wait for one another.
     HitForMiss(HitForMiss),
+}
+
+/// What a purge makes of a response; the greater prevails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purged {
+    /// It is stale.
+    Soft,
+    /// It is removed.
+    Hard,
 }
 
 /// Until when requests for a key do not wait for one another.
@@ -39,6 +49,8 @@ const OVERHEAD: u64 = 160;
 /// A shard must hold so many of the largest answers, or it would be a poor cache.
 const LARGEST_PER_SHARD: u64 = 16;
 const MOST_SHARDS: u64 = 64;
+/// Locks of writers; readers take none.
+const WRITERS: usize = 64;
 /// The library takes nothing that is heavier than its part for what is in use, which is a little less than all.
 const HEAVIEST: f64 = 0.9;
 
@@ -88,6 +100,8 @@ impl Lifecycle<Key, Slot> for Evictions {
 /// The memory store.
 #[derive(Debug)]
 pub struct Memory {
+    /// Held by who changes what is filed under a key of its part.
+    writers: [Mutex<()>; WRITERS],
     shards: Shards<Key, Slot, Weigh, Hashed, Evictions>,
     evicted: Arc<AtomicU64>,
 }
@@ -108,7 +122,7 @@ impl Memory {
             .build()
             .expect("both capacities are given");
         let shards = Shards::with_options(options, Weigh { least }, Hashed::default(), Evictions(evicted.clone()));
-        Memory { shards, evicted }
+        Memory { writers: std::array::from_fn(|_| Mutex::default()), shards, evicted }
     }
 
     /// What is filed under a key. Takes a lock for the time of the look-up only, and allocates nothing.
@@ -119,7 +133,24 @@ impl Memory {
 
     /// Files something; what is too large for the store is forgotten.
     pub fn put(&self, key: Key, slot: Slot) {
+        let _one = self.writer(&key);
         self.shards.insert(key, slot);
+    }
+
+    /// Looks up what is filed under a key and files what `decide` makes of it, if anything, with no other writer of the key between the two. Purges and
+    /// evictions may come between. Returns whether something was filed.
+    pub fn update(&self, key: &Key, decide: impl FnOnce(Option<Slot>) -> Option<Slot>) -> bool {
+        let _one = self.writer(key);
+        let slot = decide(self.get(key));
+        let is_filed = slot.is_some();
+        if let Some(slot) = slot {
+            self.shards.insert(key.clone(), slot);
+        }
+        is_filed
+    }
+
+    fn writer(&self, key: &Key) -> MutexGuard<'_, ()> {
+        lock(&self.writers[(key.hash_value() >> 40) as usize % WRITERS])
     }
 
     /// Forgets what is filed under a key.
@@ -133,18 +164,17 @@ impl Memory {
         self.shards.remove_if(&KeyRef::from(key), is_same).is_some()
     }
 
-    /// Forgets (or calls stale) each answer that is chosen; returns how many. Each shard is locked once, one after the other.
-    pub fn purge(&self, soft_at_ms: Option<u64>, chosen: impl Fn(&[u8], &Entry) -> bool) -> u64 {
+    /// Removes each response that is chosen, or makes it stale from `now_ms` on; returns how many. Each shard is locked once, one after the other.
+    pub fn purge(&self, now_ms: u64, chosen: impl Fn(&[u8], &Entry) -> Option<Purged>) -> u64 {
         let count = AtomicU64::new(0);
-        self.shards.retain(|key, slot| match slot {
-            Slot::Answer(entry) if chosen(key, entry) => {
-                count.fetch_add(1, Ordering::Relaxed);
-                if let Some(now_ms) = soft_at_ms {
-                    entry.call_stale(now_ms);
-                }
-                soft_at_ms.is_some()
+        self.shards.retain(|key, slot| {
+            let Slot::Answer(entry) = slot else { return true };
+            let Some(purged) = chosen(key, entry) else { return true };
+            count.fetch_add(1, Ordering::Relaxed);
+            if purged == Purged::Soft {
+                entry.call_stale(now_ms);
             }
-            _ => true,
+            purged == Purged::Soft
         });
         count.into_inner()
     }

@@ -1,8 +1,8 @@
 //! The step of the pipeline: what a request asks of the limits of its route, and what they say.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
+use auth::Identity;
 use h1::RequestHead;
 
 use super::fields;
@@ -26,6 +26,22 @@ pub struct Asked<'a> {
     pub peer_is_trusted: bool,
     /// Name of the route.
     pub route: &'a str,
+    /// Who sends it, once that is known.
+    pub identity: Option<&'a Identity>,
+}
+
+/// Which limits of a route are asked. All of a request together are one decision: a later stage that refuses takes back what an earlier
+/// one charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// All of them: the route has no authentication.
+    All,
+    /// Before authentication, which they protect: those in memory that do not count by identity.
+    Early,
+    /// After authentication: the rest, those in a shared store in one call.
+    Late,
+    /// Authentication failed: those in a shared store that do not count by identity, so that failed attempts count.
+    Refused,
 }
 
 /// Working memory of the step, reused from request to request.
@@ -40,6 +56,8 @@ pub struct Work {
     charged: Vec<Charged>,
     /// Places that the request takes up among those in flight, until it is over.
     held: Vec<Permit>,
+    /// The first limit that is not enforced and would have refused the request.
+    would_refuse: Option<usize>,
 }
 
 /// What came of it.
@@ -55,14 +73,14 @@ pub enum Verdict {
 
 /// A place among the requests in flight of one key; free again when this is dropped.
 pub struct Permit {
-    memory: Arc<Memory>,
+    memory: Memory,
     key: Key,
     cost: u64,
     receipt: Receipt,
 }
 
 impl Permit {
-    pub(super) fn new(memory: Arc<Memory>, key: Key, cost: u64, receipt: Receipt) -> Self {
+    pub(super) fn new(memory: Memory, key: Key, cost: u64, receipt: Receipt) -> Self {
         Permit { memory, key, cost, receipt }
     }
 }
@@ -80,9 +98,15 @@ impl Work {
         fields::write_allowed(out, limits, route, &self.asks);
     }
 
+    /// Index of the limit that is not enforced and would have refused the request.
+    pub fn would_refuse(&self) -> Option<usize> {
+        self.would_refuse
+    }
+
     /// The exchange is over.
     #[inline]
     pub fn release(&mut self) {
+        self.would_refuse = None;
         self.held.clear();
     }
 }
@@ -95,9 +119,13 @@ pub async fn check(
     work: &mut Work,
     limits: &WorkerLimits,
     route: &RouteLimits,
+    stage: Stage,
     asked: &Asked<'_>,
 ) -> Result<Verdict, Error> {
-    let mut verdict = check_local(work, limits, route, asked);
+    let mut verdict = check_local(work, limits, route, stage, asked);
+    if stage == Stage::Early && verdict == Verdict::Allowed {
+        return Ok(verdict);
+    }
     if verdict == Verdict::Allowed && work.local < work.asks.len() {
         verdict = check_remote(work, limits).await?;
     }
@@ -113,7 +141,7 @@ async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict,
         // The configuration was checked: there is a Redis where a limit names it.
         None => Err(StoreFailed),
     };
-    let refused = asks.iter().find(|ask| !ask.decision.allowed).copied();
+    let refused = asks.iter().find(|ask| !ask.decision.allowed && limits.enforces(ask.limit)).copied();
     let verdict = match (result, refused) {
         (Ok(()), None) => return Ok(Verdict::Allowed),
         (Ok(()), Some(ask)) => Ok(Verdict::Refused(ask)),
@@ -124,18 +152,42 @@ async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict,
 }
 
 /// Asks those in memory.
-fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, asked: &Asked<'_>) -> Verdict {
+fn check_local(
+    work: &mut Work,
+    limits: &WorkerLimits,
+    route: &RouteLimits,
+    stage: Stage,
+    asked: &Asked<'_>,
+) -> Verdict {
     // The time of the event loop: it has not come any further with this request.
     let now = limits.shared.at(clock::turn_ns());
-    work.asks.clear();
-    work.charged.clear();
-    work.local = 0;
-    for (place, &index) in route.order.iter().enumerate() {
+    if matches!(stage, Stage::All | Stage::Early) {
+        work.asks.clear();
+        work.charged.clear();
+        work.local = 0;
+    }
+    let places = route.of_stage(stage);
+    for (place, &index) in (places.start..).zip(&route.order[places]) {
         let Some(limit) = limits.get(index) else { continue };
+        let spec = &limit.limit.spec;
+        if stage == Stage::Refused && spec.needs_identity() {
+            continue;
+        }
+        if route.has_tiers && !spec.tiers.include(asked.identity.and_then(|who| who.tier.as_deref())) {
+            continue;
+        }
         match write_key(&mut work.key, limit, asked) {
             Keyed::Whole => {}
             Keyed::Skip => continue,
-            Keyed::Refuse => return Verdict::MissingKey(index),
+            Keyed::Refuse if !spec.enforce => {
+                limit.metrics.would_refuse();
+                work.would_refuse.get_or_insert(index);
+                continue;
+            }
+            Keyed::Refuse => {
+                take_back(work, limits);
+                return Verdict::MissingKey(index);
+            }
         }
         let key = limits.shared.key(&limit.limit, &work.key);
         work.asks.push(Ask { limit: index, key, cost: cost(limit, asked), decision: Decision::default() });
@@ -149,25 +201,29 @@ fn check_local(work: &mut Work, limits: &WorkerLimits, route: &RouteLimits, aske
 /// Charges what was asked of limits in memory.
 fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
     // Most refusals are seen here, before anything is written.
+    let done = work.charged.len();
     if work.asks.len() > 1 {
-        for ask in &mut work.asks[..work.local] {
+        for at in done..work.local {
+            let ask = &mut work.asks[at];
             let Some(limit) = limits.get(ask.limit) else { continue };
             ask.decision = limit.peek(ask.key, ask.cost, now);
-            if !ask.decision.allowed {
-                return Verdict::Refused(*ask);
+            if !ask.decision.allowed && limit.limit.spec.enforce {
+                let refused = Verdict::Refused(*ask);
+                take_back(work, limits);
+                return refused;
             }
         }
     }
-    for ask in &mut work.asks[..work.local] {
+    for ask in &mut work.asks[done..work.local] {
         let Some(limit) = limits.get(ask.limit) else { continue };
         let (decision, how) = limit.charge(ask.key, ask.cost, now, &mut work.held);
         ask.decision = decision;
-        if !decision.allowed {
+        if !decision.allowed && limit.limit.spec.enforce {
             let refused = Verdict::Refused(*ask);
             take_back(work, limits);
             return refused;
         }
-        work.charged.push(how);
+        work.charged.push(if decision.allowed { how } else { Charged::Nothing });
     }
     Verdict::Allowed
 }
@@ -184,10 +240,18 @@ fn take_back(work: &mut Work, limits: &WorkerLimits) {
     work.held.clear();
 }
 
-fn count(work: &Work, limits: &WorkerLimits, verdict: Verdict) {
+fn count(work: &mut Work, limits: &WorkerLimits, verdict: Verdict) {
     match verdict {
         Verdict::Allowed => {
-            work.asks.iter().filter_map(|ask| limits.get(ask.limit)).for_each(|limit| limit.metrics.allowed());
+            for ask in &work.asks {
+                let Some(limit) = limits.get(ask.limit) else { continue };
+                if ask.decision.allowed {
+                    limit.metrics.allowed();
+                } else {
+                    limit.metrics.would_refuse();
+                    work.would_refuse.get_or_insert(ask.limit);
+                }
+            }
         }
         Verdict::Refused(Ask { limit, .. }) | Verdict::MissingKey(limit) => {
             if let Some(limit) = limits.get(limit) {
@@ -232,6 +296,9 @@ fn write_key(bytes: &mut KeyBytes, limit: &WorkerLimit, asked: &Asked<'_>) -> Ke
                     None => false,
                 }
             }
+            LimitKey::Consumer | LimitKey::Tier | LimitKey::Claim(_) | LimitKey::Meta(_) => {
+                asked.identity.is_some_and(|who| write_identity(bytes, part, who))
+            }
             LimitKey::Route => {
                 bytes.value(asked.route.as_bytes());
                 true
@@ -247,6 +314,26 @@ fn write_key(bytes: &mut KeyBytes, limit: &WorkerLimit, asked: &Asked<'_>) -> Ke
         }
     }
     Keyed::Whole
+}
+
+/// A part of the identity; `false` when the sender has none.
+fn write_identity(bytes: &mut KeyBytes, part: &LimitKey, who: &Identity) -> bool {
+    let claim;
+    let value = match part {
+        LimitKey::Consumer => who.consumer.as_deref(),
+        LimitKey::Tier => who.tier.as_deref(),
+        LimitKey::Meta(name) => who.meta.get(&**name).map(|value| &**value),
+        LimitKey::Claim(path) => {
+            claim = who.claim_text(path);
+            claim.as_deref()
+        }
+        _ => None,
+    };
+    if let Some(value) = value.filter(|value| !value.is_empty()) {
+        bytes.value(value.as_bytes());
+        return true;
+    }
+    false
 }
 
 /// The one value of a field that is not empty. A field that comes twice is as good as none: which of them the upstream reads is not

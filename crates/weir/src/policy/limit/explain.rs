@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::{Algorithm, Key, KeyBytes, Limit, Limits, Now};
-use crate::config::{LimitKey, LimitStore};
+use crate::config::{self, LimitKey, LimitStore, LimitTiers};
 use crate::observe::metrics::Exposition;
 use crate::policy::form::decoded;
 
@@ -44,10 +44,21 @@ impl Question {
             match name {
                 "limit" => question.limit = Some(value),
                 "key" => question.key.push(value),
-                _ => return Err(BadQuestion(format!("`{name}` means nothing here; ask with `key` and `limit`"))),
+                _ => {
+                    return Err(BadQuestion(format!(
+                        "`{name}` is not a parameter of this page; expected `key` or `limit`"
+                    )));
+                }
             }
         }
         Ok(question)
+    }
+}
+
+impl Question {
+    /// Whether it is about this limit; the name in the file stands for all of its windows.
+    pub(super) fn names(&self, spec: &config::Limit) -> bool {
+        self.limit.as_ref().is_none_or(|name| [&spec.name, &spec.group].into_iter().any(|own| **own == **name))
     }
 }
 
@@ -108,17 +119,34 @@ impl Limits {
     /// Only those of `out`.
     pub fn collect(&self, out: &mut Exposition<'_>) -> fmt::Result {
         out.gauge("rate_limit_keys", "Keys that a rate limit holds in memory", |s| {
-            self.iter().try_for_each(|(_, limit)| s.add(&[("limit", &limit.spec.name)], limit.memory.keys() as u64))
+            self.sums(|limit| limit.memory.keys() as u64)
+                .into_iter()
+                .try_for_each(|(name, sum)| s.add(&[("limit", name)], sum))
         })?;
         out.counter(
             "rate_limit_overflowed",
             "Requests counted in the shared bucket because `max_keys` were held",
-            |s| self.iter().try_for_each(|(_, limit)| s.add(&[("limit", &limit.spec.name)], limit.memory.overflowed())),
+            |s| {
+                let sums = self.sums(|limit| limit.memory.overflowed());
+                sums.into_iter().try_for_each(|(name, sum)| s.add(&[("limit", name)], sum))
+            },
         )
     }
 
+    /// By name: windows of several tiers may have the same one.
+    fn sums(&self, of: impl Fn(&Limit) -> u64) -> Vec<(&str, u64)> {
+        let mut sums: Vec<(&str, u64)> = Vec::new();
+        for limit in self.each_memory() {
+            match sums.iter_mut().find(|(name, _)| **name == *limit.spec.name) {
+                Some((_, sum)) => *sum += of(limit),
+                None => sums.push((&limit.spec.name, of(limit))),
+            }
+        }
+        sums
+    }
+
     fn asked<'a>(&'a self, question: &'a Question) -> Result<impl Iterator<Item = &'a Limit>, BadQuestion> {
-        let fits = |limit: &Limit| question.limit.as_ref().is_none_or(|name| *limit.spec.name == **name);
+        let fits = |limit: &Limit| question.names(&limit.spec);
         if let (Some(name), false) = (&question.limit, self.iter().any(|(_, limit)| fits(limit))) {
             return Err(BadQuestion(format!("there is no limit `{name}`, or it is switched off")));
         }
@@ -175,6 +203,10 @@ fn part_text(part: &LimitKey) -> String {
         LimitKey::ClientIp => "client_ip".into(),
         LimitKey::Header(name) => format!("header:{name}"),
         LimitKey::Query(name) => format!("query:{name}"),
+        LimitKey::Consumer => "consumer".into(),
+        LimitKey::Tier => "tier".into(),
+        LimitKey::Claim(path) => format!("claim:{path}"),
+        LimitKey::Meta(name) => format!("meta:{name}"),
         LimitKey::Route => "route".into(),
         LimitKey::Global => "global".into(),
     }
@@ -197,10 +229,21 @@ fn describe(limit: &Limit) -> Value {
             LimitStore::Memory => "memory",
             LimitStore::Redis => "redis",
         },
+        "tiers": tiers(limit),
+        "enforced": limit.spec.enforce,
         "keys": limit.memory.keys(),
         "max_keys": limit.memory.max_keys(),
         "overflowed": limit.memory.overflowed(),
     })
+}
+
+/// Whom a limit is about.
+pub(super) fn tiers(limit: &Limit) -> Value {
+    match &limit.spec.tiers {
+        LimitTiers::All => Value::Null,
+        LimitTiers::Only(tier) => json!(&**tier),
+        LimitTiers::Except(tiers) => json!({ "except": tiers.iter().map(|tier| &**tier).collect::<Vec<_>>() }),
+    }
 }
 
 fn state(limit: &Limit, key: Key, now: Now) -> Value {

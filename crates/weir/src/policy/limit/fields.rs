@@ -5,6 +5,7 @@ use h1::encode;
 
 use super::worker::{RouteLimits, WorkerLimits};
 use super::{Algorithm, Ask, Decision, Limit};
+use crate::config::LimitHeaders;
 
 /// Parts of fields that are the same for every request.
 #[derive(Debug, Default)]
@@ -21,7 +22,8 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn new(limit: &Limit) -> Self {
-        let shown = limit.spec.headers;
+        // Of a limit that refuses nothing, clients learn nothing.
+        let shown = if limit.spec.enforce { limit.spec.headers } else { LimitHeaders::default() };
         let mut texts = Texts { legacy: shown.legacy, ..Texts::default() };
         if shown.ietf {
             // Names are made of letters, digits, `-`, `_` and `.`: nothing to escape.
@@ -84,7 +86,11 @@ pub(super) fn write_allowed(out: &mut Vec<u8>, limits: &WorkerLimits, route: &Ro
         counted.filter_map(|ask| Some((&limits.get(ask.limit)?.texts, &ask.decision)))
     };
     if !route.policy.is_empty() {
-        out.extend_from_slice(&route.policy);
+        if route.has_tiers {
+            write_policy(out, limits, asks);
+        } else {
+            out.extend_from_slice(&route.policy);
+        }
         let mut first = true;
         for (texts, decision) in shown().filter(|(texts, _)| !texts.name.is_empty()) {
             out.extend_from_slice(if first { b"RateLimit: " } else { b", " });
@@ -100,6 +106,20 @@ pub(super) fn write_allowed(out: &mut Vec<u8>, limits: &WorkerLimits, route: &Ro
         shown().filter(|(texts, _)| texts.legacy).min_by_key(|(_, decision)| decision.remaining)
     {
         write_legacy(out, decision);
+    }
+}
+
+/// `RateLimit-Policy` of the limits that hold for this sender.
+fn write_policy(out: &mut Vec<u8>, limits: &WorkerLimits, asks: &[Ask]) {
+    let policies = asks.iter().filter_map(|ask| Some(&limits.get(ask.limit)?.texts.policy));
+    let mut begun = false;
+    for policy in policies.filter(|policy| !policy.is_empty()) {
+        out.extend_from_slice(if begun { b", " } else { b"RateLimit-Policy: " });
+        begun = true;
+        out.extend_from_slice(policy);
+    }
+    if begun {
+        out.extend_from_slice(b"\r\n");
     }
 }
 

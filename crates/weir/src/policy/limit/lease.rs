@@ -18,6 +18,15 @@ const LASTS_NS: u64 = 1_000_000;
 /// Fewer tokens are not worth it, more spare no more.
 const TOKENS: std::ops::RangeInclusive<u64> = 2..=64;
 
+/// A token that was spent, so that it can be put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token {
+    /// When the lease ends that it comes from.
+    until_ns: u64,
+    /// How that lease was charged.
+    receipt: Receipt,
+}
+
 /// What one worker has in hand.
 #[derive(Debug)]
 pub(super) struct Lease {
@@ -54,7 +63,7 @@ impl Lease {
     }
 
     /// Spends one, after taking a new lease if need be; `None` when the bucket has not as much as a lease.
-    pub(super) fn spend(&self, memory: &Memory, key: Key, now: Now) -> Option<Decision> {
+    pub(super) fn spend(&self, memory: &Memory, key: Key, now: Now) -> Option<(Decision, Token)> {
         if self.left.get() == 0 || now.ns >= self.until_ns.get() {
             let over = self.left.take();
             if over > 0 {
@@ -76,12 +85,17 @@ impl Lease {
         }
         let left = self.left.get() - 1;
         self.left.set(left);
-        Some(self.decision(left))
+        Some((self.decision(left), Token { until_ns: self.until_ns.get(), receipt: self.receipt.get() }))
     }
 
-    /// Takes one back that was not spent after all.
-    pub(super) fn put_back(&self) {
-        self.left.set(self.left.get() + 1);
+    /// Takes a token back that was not spent after all. Once its lease has ended it goes back to the bucket: requests may wait for another store for
+    /// long, and a later lease that took in all of their tokens would admit more than the bound.
+    pub(super) fn put_back(&self, token: Token, memory: &Memory, key: Key, now: Now) {
+        if token.until_ns == self.until_ns.get() && now.ns < token.until_ns {
+            self.left.set(self.left.get() + 1);
+        } else if memory.holds(token.receipt, now) {
+            memory.refund(key, 1, token.receipt, now);
+        }
     }
 
     fn decision(&self, left: u64) -> Decision {

@@ -28,6 +28,7 @@
 mod algorithm;
 mod check;
 mod explain;
+mod failures;
 mod fields;
 mod key;
 mod lease;
@@ -38,7 +39,7 @@ mod shared;
 mod worker;
 
 pub use algorithm::{Algorithm, Concurrency, FixedWindow, Now, SlidingWindow, TokenBucket, Unfit};
-pub use check::{Asked, Permit, Verdict, Work, check};
+pub use check::{Asked, Permit, Stage, Verdict, Work, check};
 pub use explain::{BadQuestion, Question};
 pub use key::{Key, KeyBytes, KeySecret};
 pub use memory::{Memory, Receipt};

@@ -42,28 +42,43 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// Appends the answer and returns its status. `lines` are further fields, `body` is working memory.
-    pub fn write(
-        &self,
-        out: &mut Vec<u8>,
-        body: &mut Vec<u8>,
-        lines: &mut Vec<u8>,
-        request_id: (&str, &[u8]),
-        framing: Framing,
-    ) -> u16 {
-        let (status, own_body) = self.status_and_body();
-        encode::field(lines, request_id.0.as_bytes(), request_id.1);
+    /// Seconds after which the same request would pass; `None` when it is about a key that is not there.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.ask.map(|ask| ask.decision.retry_after())
+    }
+
+    /// Name of the limit.
+    pub fn limit_name(&self) -> &str {
+        &self.limit.limit.spec.name
+    }
+
+    /// Status of the refusal, for forms of their own. Its fields are appended to `lines`.
+    pub fn begin(&self, lines: &mut Vec<u8>) -> u16 {
         if let Some(ask) = &self.ask {
             lines.extend_from_slice(b"Retry-After: ");
             encode::decimal(lines, ask.decision.retry_after());
             lines.extend_from_slice(b"\r\n");
             self.limit.texts.write_refusal(lines, &ask.decision);
         }
+        self.status_and_body().0
+    }
+
+    /// Appends the answer and returns its status. `lines` are further fields, `body` is working memory.
+    pub fn write(
+        &self,
+        out: &mut Vec<u8>,
+        body: &mut Vec<u8>,
+        lines: &mut Vec<u8>,
+        request_id: &[u8],
+        framing: Framing,
+    ) -> u16 {
+        let (status, own_body) = self.status_and_body();
+        self.begin(lines);
         match own_body {
             Some(own) => reply::write(out, status, "text/plain; charset=utf-8", lines, own.as_bytes(), framing),
             None => {
                 body.clear();
-                self.write_problem(body, status, request_id.1);
+                self.write_problem(body, status, request_id);
                 reply::write(out, status, "application/problem+json", lines, body, framing);
             }
         }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
-use super::{Algorithm, Key, KeyBytes, KeySecret, Memory, Now};
+use super::{Algorithm, Key, KeyBytes, KeySecret, Memory, Now, failures};
 use crate::config::{self, Config, LimitAlgorithm, LimitKey, LimitStore};
 use crate::redis::KeyedHash;
 use crate::server::clock;
@@ -23,7 +23,7 @@ pub struct Limit {
     /// First part of the names of its counts in a shared store: namespace, `:limit:`, half of `identity`, `:`.
     pub store_prefix: Box<str>,
     /// Counts of this process. For a limit with a shared store this is what stands in for it, with the numbers divided by `replicas`.
-    pub memory: Arc<Memory>,
+    pub memory: Memory,
 }
 
 /// The limits of a configuration.
@@ -31,7 +31,9 @@ pub struct Limit {
 pub struct Limits {
     /// By [`LimitId`](crate::config::LimitId); `None` for those that are switched off.
     list: Vec<Option<Arc<Limit>>>,
-    secret: KeySecret,
+    pub(super) secret: KeySecret,
+    /// Failed logins, where they are limited.
+    pub(super) failures: Option<Memory>,
     /// What keys in a shared store are hashed with.
     shared_hash: KeyedHash,
     /// See [`Now::started_unix_ns`].
@@ -45,35 +47,37 @@ impl Limits {
         let secret = before.map_or_else(KeySecret::random, |before| before.secret);
         let namespace = config.redis.as_ref().map_or("", |redis| &redis.namespace);
         let shared_hash = config.redis.as_ref().map_or_else(|| KeyedHash::new(b""), config::Redis::keyed_hash);
-        let limit = |spec: &config::Limit| {
+        let limit = |spec: &config::Limit, list: &[Option<Arc<Limit>>]| {
             // The configuration was checked: a limit that does not fit is none that was loaded.
             let algorithm = Algorithm::new(spec.algorithm).ok().flatten()?;
             let identity = identity(spec);
-            let same = before.and_then(|before| {
-                before
-                    .list
-                    .iter()
-                    .flatten()
-                    .find(|limit| limit.identity == identity && limit.spec.replicas == spec.replicas)
-            });
+            let old = before.into_iter().flat_map(|before| &before.list).flatten();
+            // Windows of several tiers that have the same length have one count.
+            let same = old
+                .chain(list.iter().flatten())
+                .find(|limit| limit.identity == identity && limit.spec.replicas == spec.replicas);
+            let own = match spec.store {
+                LimitStore::Memory => algorithm,
+                LimitStore::Redis => Algorithm::new(divided(spec)).ok().flatten()?,
+            };
             let memory = match same {
                 Some(same) => {
                     same.memory.set_max_keys(spec.max_keys);
-                    same.memory.clone()
+                    same.memory.with(own)
                 }
-                None => {
-                    let own = match spec.store {
-                        LimitStore::Memory => algorithm,
-                        LimitStore::Redis => Algorithm::new(divided(spec)).ok().flatten()?,
-                    };
-                    Arc::new(Memory::new(own, spec.max_keys))
-                }
+                None => Memory::new(own, spec.max_keys),
             };
             let store_prefix = format!("{namespace}:limit:{:016x}:", (identity >> 64) as u64).into();
             Some(Arc::new(Limit { spec: spec.clone(), algorithm, identity, store_prefix, memory }))
         };
+        let mut list: Vec<Option<Arc<Limit>>> = Vec::with_capacity(config.limits.len());
+        for spec in &config.limits {
+            let next = limit(spec, &list);
+            list.push(next);
+        }
         let limits = Limits {
-            list: config.limits.iter().map(limit).collect(),
+            list,
+            failures: failures::memory(config, before),
             secret,
             shared_hash,
             started_unix_ns: AtomicU64::new(0),
@@ -117,7 +121,16 @@ impl Limits {
     pub fn sweep(&self) {
         self.follow_clock();
         let now = self.now();
-        self.iter().for_each(|(_, limit)| limit.memory.sweep(now));
+        self.each_memory().for_each(|limit| limit.memory.sweep(now));
+        self.failures.iter().for_each(|memory| memory.sweep(now));
+    }
+
+    /// One limit for each table of counts.
+    pub(super) fn each_memory(&self) -> impl Iterator<Item = &Limit> {
+        let is_first = |index: &usize, limit: &Limit| {
+            !self.iter().take_while(|(other, _)| other < index).any(|(_, other)| other.memory.shares(&limit.memory))
+        };
+        self.iter().filter(move |(index, limit)| is_first(index, limit)).map(|(_, limit)| &**limit)
     }
 
     fn warn_without_secret(&self, config: &Config) {
@@ -154,6 +167,14 @@ fn identity(spec: &config::Limit) -> u128 {
 fn definition_text(spec: &config::Limit) -> String {
     let text = |text: &str| format!("{}:{text}", text.len());
     let algorithm = match spec.algorithm {
+        // A sender whose tier changes keeps the count, and is held to another quota.
+        LimitAlgorithm::FixedWindow { window, aligned, .. } if spec.is_window => {
+            format!("windows fixed_window window={} aligned={}", window.as_nanos(), u8::from(aligned))
+        }
+        LimitAlgorithm::SlidingWindow { window, .. } if spec.is_window => {
+            format!("windows sliding_window window={}", window.as_nanos())
+        }
+        LimitAlgorithm::Concurrency { .. } if spec.is_window => "windows concurrency".to_owned(),
         LimitAlgorithm::TokenBucket { rate_per_second, burst } => {
             format!("token_bucket rate={:016x} burst={burst}", rate_per_second.to_bits())
         }
@@ -169,12 +190,16 @@ fn definition_text(spec: &config::Limit) -> String {
         LimitStore::Memory => "memory",
         LimitStore::Redis => "redis",
     };
-    let mut lines = format!("weir-limit=1\nname={}\nalgorithm={algorithm}\nstore={store}\n", text(&spec.name));
+    let mut lines = format!("weir-limit=1\nname={}\nalgorithm={algorithm}\nstore={store}\n", text(&spec.group));
     for part in &spec.key {
         let part = match part {
             LimitKey::ClientIp => "client_ip".to_owned(),
             LimitKey::Header(name) => format!("header {}", text(&name.to_ascii_lowercase())),
             LimitKey::Query(name) => format!("query {}", text(name)),
+            LimitKey::Consumer => "consumer".to_owned(),
+            LimitKey::Tier => "tier".to_owned(),
+            LimitKey::Claim(path) => format!("claim {}", text(path)),
+            LimitKey::Meta(name) => format!("meta {}", text(name)),
             LimitKey::Route => "route".to_owned(),
             LimitKey::Global => "global".to_owned(),
         };

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::check::Permit;
+use super::check::{Permit, Stage};
 use super::fields::Texts;
-use super::lease::Lease;
+use super::lease::{Lease, Token};
 use super::memory::Receipt;
 use super::{Algorithm, Decision, Key, Limit, Limits, Now, Remote};
-use crate::config::{LimitId, LimitKey, LimitStore};
+use crate::config::{LimitId, LimitKey, LimitStore, LimitTiers};
 use crate::observe::{LimitMetrics, Shard};
 
 /// The limits of a configuration, for one worker.
@@ -36,10 +36,14 @@ pub struct WorkerLimit {
 #[derive(Default)]
 pub struct RouteLimits {
     pub(super) order: Box<[usize]>,
+    /// How many of them, the first ones, are in memory and do not need to know who sends the request.
+    pub(super) early: usize,
     /// How many of them are in memory.
     pub(super) local: usize,
     /// `RateLimit-Policy` of all of them, a whole line; empty when none shows it.
     pub(super) policy: Vec<u8>,
+    /// Whether it depends on the sender which of them hold.
+    pub(super) has_tiers: bool,
 }
 
 /// How a charge is taken back.
@@ -48,9 +52,11 @@ pub(super) enum Charged {
     /// By giving this to the store.
     Stored(Receipt),
     /// By putting the token back.
-    Leased,
+    Leased(Token),
     /// By letting go of the permit.
     Held,
+    /// There is nothing to take back: a limit that is not enforced would have refused.
+    Nothing,
 }
 
 impl WorkerLimits {
@@ -72,16 +78,27 @@ impl WorkerLimits {
         self.list.get(index)?.as_ref()
     }
 
+    /// Whether the limit at an index refuses requests.
+    pub(super) fn enforces(&self, index: usize) -> bool {
+        self.get(index).is_none_or(|limit| limit.limit.spec.enforce)
+    }
+
     /// What a route that names these limits applies.
     pub fn of_route(&self, ids: &[LimitId]) -> RouteLimits {
         let on = |store| {
             let is_on = move |index: &usize| self.get(*index).is_some_and(|limit| limit.limit.spec.store == store);
             ids.iter().map(|id| id.0).filter(is_on)
         };
+        let needs_identity = |index: &usize| self.get(*index).is_some_and(|limit| limit.limit.spec.needs_identity());
         let local = on(LimitStore::Memory).count();
-        let order: Box<[usize]> = on(LimitStore::Memory).chain(on(LimitStore::Redis)).collect();
+        let early = on(LimitStore::Memory).filter(|index| !needs_identity(index)).count();
+        let mut order: Box<[usize]> = on(LimitStore::Memory).chain(on(LimitStore::Redis)).collect();
+        // Stable: else they stay in the order of the file.
+        order[..local].sort_by_key(needs_identity);
         let policy = Texts::policy_line(order.iter().filter_map(|index| self.get(*index)).map(|limit| &limit.texts));
-        RouteLimits { order, local, policy }
+        let has_tiers =
+            order.iter().any(|index| self.get(*index).is_some_and(|limit| limit.limit.spec.tiers != LimitTiers::All));
+        RouteLimits { order, early, local, policy, has_tiers }
     }
 }
 
@@ -90,6 +107,16 @@ impl RouteLimits {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
+    }
+
+    /// The limits of a stage.
+    pub(super) fn of_stage(&self, stage: Stage) -> std::ops::Range<usize> {
+        match stage {
+            Stage::All => 0..self.order.len(),
+            Stage::Early => 0..self.early,
+            Stage::Late => self.early..self.order.len(),
+            Stage::Refused => self.local..self.order.len(),
+        }
     }
 }
 
@@ -112,9 +139,9 @@ impl WorkerLimit {
     pub(super) fn charge(&self, key: Key, cost: u64, now: Now, held: &mut Vec<Permit>) -> (Decision, Charged) {
         if let Some(lease) = &self.lease
             && cost == 1
-            && let Some(decision) = lease.spend(&self.limit.memory, key, now)
+            && let Some((decision, token)) = lease.spend(&self.limit.memory, key, now)
         {
-            return (decision, Charged::Leased);
+            return (decision, Charged::Leased(token));
         }
         let (decision, receipt) = self.limit.memory.charge(key, cost, now);
         if decision.allowed && matches!(self.limit.algorithm, Algorithm::Concurrency(_)) {
@@ -128,8 +155,8 @@ impl WorkerLimit {
     pub(super) fn take_back(&self, key: Key, cost: u64, charged: Charged, now: Now) {
         match (charged, &self.lease) {
             (Charged::Stored(receipt), _) => self.limit.memory.refund(key, cost, receipt, now),
-            (Charged::Leased, Some(lease)) => lease.put_back(),
-            (Charged::Leased, None) | (Charged::Held, _) => {}
+            (Charged::Leased(token), Some(lease)) => lease.put_back(token, &self.limit.memory, key, now),
+            (Charged::Leased(_), None) | (Charged::Held | Charged::Nothing, _) => {}
         }
     }
 }

@@ -196,7 +196,21 @@ fn model(target: &str) -> Option<(String, Option<String>)> {
             kept.push(String::new());
         }
     }
+    // What the escapes of letters and dots stand for is ASCII; the others have to be UTF-8 together with what is beside them.
+    escapes_are_utf8(&kept.join("/")).then_some(())?;
     Some((format!("/{}", kept.join("/")), query))
+}
+
+/// Whether the escapes are valid UTF-8.
+fn escapes_are_utf8(path: &str) -> bool {
+    let mut bytes = Vec::new();
+    let mut pieces = path.split('%');
+    bytes.extend_from_slice(pieces.next().unwrap_or("").as_bytes());
+    for piece in pieces {
+        bytes.push(u8::from_str_radix(&piece[..2], 16).unwrap());
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).is_ok()
 }
 
 /// Targets made of pieces that matter, and of any text.
@@ -262,9 +276,127 @@ fn escapes_that_are_not_utf8_are_refused() {
         "/a%61%c0%ae",
     ] {
         assert_eq!(path(target), Err(Refusal::NotUtf8), "{target}");
-        assert!(normalise_bytes(target.as_bytes(), &mut Vec::new()).is_ok(), "{target}");
+        assert!(
+            normalise_by(Policy { keeps_invalid_utf8: true, ..Policy::default() }, target.as_bytes(), &mut Vec::new())
+                .is_ok(),
+            "{target}"
+        );
     }
     for target in ["/%C3%A9", "/%E2%82%AC", "/%F0%9F%98%80/%25", "/%C3%A9%C3%A9?%ff"] {
         assert!(path(target).is_ok(), "{target}");
+    }
+}
+
+const TREATMENTS: [Treatment; 3] = [Treatment::Refuse, Treatment::Slash, Treatment::Keep];
+
+fn by(policy: Policy, target: &str) -> Result<String, Refusal> {
+    let mut scratch = b"left over".to_vec();
+    let target = normalise_by(policy, target.as_bytes(), &mut scratch)?;
+    Ok(String::from_utf8(target.path.to_vec()).unwrap())
+}
+
+#[test]
+fn repeated_slashes_by_policy() {
+    for (target, merged, kept) in [
+        ("//", "/", "//"),
+        ("//a", "/a", "//a"),
+        ("/a//", "/a/", "/a//"),
+        ("/a///b", "/a/b", "/a///b"),
+        ("/a//../b", "/b", "/a/b"),
+        ("/a/.//b", "/a/b", "/a//b"),
+        ("/a/%2e//b", "/a/b", "/a//b"),
+        ("/a//./b", "/a/b", "/a//b"),
+        ("//..", "climbs", "/"),
+    ] {
+        assert_eq!(by(Policy::default(), target), Err(Refusal::EmptySegment), "{target}");
+        let merge = by(Policy { double_slash: Treatment::Slash, ..Policy::default() }, target);
+        assert_eq!(merge, if merged == "climbs" { Err(Refusal::AboveRoot) } else { Ok(merged.into()) }, "{target}");
+        let keep = by(Policy { double_slash: Treatment::Keep, ..Policy::default() }, target);
+        assert_eq!(keep.as_deref(), Ok(kept), "{target}");
+    }
+}
+
+#[test]
+fn encoded_slashes_by_policy() {
+    for (target, decoded, kept) in [
+        ("/a%2fb", Ok("/a/b"), "/a%2Fb"),
+        ("/a%2Fb", Ok("/a/b"), "/a%2Fb"),
+        ("/a/..%2fb", Ok("/b"), "/a/..%2Fb"),
+        ("/a%2f..%2Fb", Ok("/b"), "/a%2F..%2Fb"),
+        ("/a%2f%2e%2e%2Fb", Ok("/b"), "/a%2F..%2Fb"),
+        ("/..%2fa", Err(Refusal::AboveRoot), "/..%2Fa"),
+        ("/a/%2fb", Err(Refusal::EmptySegment), "/a/%2Fb"),
+        ("/a%2f/b", Err(Refusal::EmptySegment), "/a%2F/b"),
+        ("/%2f", Err(Refusal::EmptySegment), "/%2F"),
+        ("/%252f", Ok("/%252f"), "/%252f"),
+    ] {
+        let decode = Policy { encoded_slash: Treatment::Slash, ..Policy::default() };
+        assert_eq!(by(decode, target), decoded.map(str::to_owned), "{target}");
+        let keep = Policy { encoded_slash: Treatment::Keep, ..Policy::default() };
+        assert_eq!(by(keep, target).as_deref(), Ok(kept), "{target}");
+    }
+    let both = Policy { encoded_slash: Treatment::Slash, double_slash: Treatment::Slash, ..Policy::default() };
+    assert_eq!(by(both, "/a/%2f%2Fb").as_deref(), Ok("/a/b"));
+}
+
+#[test]
+fn semicolons_by_policy() {
+    let keep = Policy { semicolon: Treatment::Keep, ..Policy::default() };
+    for target in ["/a;b=c", "/;", "/a;/b", "/..;/a", "/a/.;x"] {
+        assert_eq!(by(Policy::default(), target), Err(Refusal::Semicolon), "{target}");
+        assert_eq!(by(keep, target).as_deref(), Ok(target), "{target}");
+    }
+    assert_eq!(by(keep, "/x/../a;b").as_deref(), Ok("/a;b"));
+    assert_eq!(by(keep, "/a%3bb").as_deref(), Ok("/a%3Bb"), "the escape stays one");
+}
+
+#[test]
+fn backslashes_by_policy() {
+    for (target, decoded, kept) in [
+        ("/a\\b", Ok("/a/b"), "/a%5Cb"),
+        ("/a%5cb", Ok("/a/b"), "/a%5Cb"),
+        ("/a%5Cb", Ok("/a/b"), "/a%5Cb"),
+        ("/a\\..\\b", Ok("/b"), "/a%5C..%5Cb"),
+        ("/a/..\\b", Ok("/b"), "/a/..%5Cb"),
+        ("/..\\a", Err(Refusal::AboveRoot), "/..%5Ca"),
+        ("/\\evil.example", Err(Refusal::EmptySegment), "/%5Cevil.example"),
+    ] {
+        assert!(by(Policy::default(), target).is_err(), "{target}");
+        let decode = Policy { backslash: Treatment::Slash, ..Policy::default() };
+        assert_eq!(by(decode, target), decoded.map(str::to_owned), "{target}");
+        let keep = Policy { backslash: Treatment::Keep, ..Policy::default() };
+        assert_eq!(by(keep, target).as_deref(), Ok(kept), "{target}");
+    }
+}
+
+proptest! {
+    /// What one hop made of a path is what the next hop with the same policy makes of it, and nothing that looks like a dot segment is left.
+    #[test]
+    fn every_policy_has_one_form(
+        parts in proptest::collection::vec(0..16_usize, 0..12),
+        (slashes, encoded, semicolon, backslash) in (0..3_usize, 0..3_usize, 0..3_usize, 0..3_usize),
+    ) {
+        const PARTS: [&str; 16] =
+            ["/", "//", "a", ".", "..", "%2e", "%2f", "%2F", ";", "\\", "%5c", "%3b", "/../", "/./", "%41", "b/"];
+        let policy = Policy {
+            double_slash: TREATMENTS[slashes],
+            encoded_slash: TREATMENTS[encoded],
+            semicolon: TREATMENTS[semicolon],
+            backslash: TREATMENTS[backslash],
+            keeps_invalid_utf8: false,
+        };
+        let target: String = std::iter::once("/").chain(parts.iter().map(|&part| PARTS[part])).collect();
+        if let Ok(once) = by(policy, &target) {
+            let twice = by(policy, &once);
+            prop_assert_eq!(twice.as_deref(), Ok(&*once), "{}", target);
+            prop_assert!(once.split('/').all(|segment| segment != "." && segment != ".."), "{} is {}", target, once);
+            prop_assert!(!once.contains('\\') && once.starts_with('/'));
+            if policy.double_slash != Treatment::Keep {
+                prop_assert!(!once.contains("//"), "{} is {}", target, once);
+            }
+            if policy.encoded_slash != Treatment::Keep {
+                prop_assert!(!once.to_lowercase().contains("%2f"), "{} is {}", target, once);
+            }
+        }
     }
 }

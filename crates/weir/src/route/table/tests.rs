@@ -12,6 +12,8 @@ fn route(host: &str, path: &str, methods: &[&str], headers: &[(&str, &str)]) -> 
         host => host.parse::<crate::config::raw::Host>().unwrap().0,
     };
     Route {
+        auth: crate::config::RouteAuth::default(),
+        allow: crate::config::RouteAllow::default(),
         name: "".into(),
         matcher: Matcher {
             host,
@@ -25,6 +27,8 @@ fn route(host: &str, path: &str, methods: &[&str], headers: &[(&str, &str)]) -> 
         body_bytes: None,
         headers: Default::default(),
         cors: None,
+        api: None,
+        contract: None,
     }
 }
 

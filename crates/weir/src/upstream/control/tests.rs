@@ -103,6 +103,26 @@ fn checked(name: &str, targets: &[SocketAddr]) -> config::Upstream {
 }
 
 #[test]
+fn half_a_response_removes_no_address_family() {
+    let server = NameServer::start();
+    server.set("model.test", 0, &["10.0.0.1", "fd00::1"]);
+    let control = Control::start(vec![named("u", &[("model.test", 80)])], server.resolver());
+    control.wait_for_targets(0, &["10.0.0.1:80", "[fd00::1]:80"]);
+    // AAAA fails, A has a new address: the last good AAAA stays.
+    server.break_type(Some(28));
+    server.set("model.test", 0, &["10.0.0.2"]);
+    control.wait_for_targets(0, &["10.0.0.2:80", "[fd00::1]:80"]);
+    // AAAA works again and says that there is no such record: that is an answer.
+    server.break_type(None);
+    control.wait_for_targets(0, &["10.0.0.2:80"]);
+    server.set("model.test", 0, &["10.0.0.2", "fd00::2"]);
+    control.wait_for_targets(0, &["10.0.0.2:80", "[fd00::2]:80"]);
+    server.break_type(Some(1));
+    server.set("model.test", 0, &["fd00::3"]);
+    control.wait_for_targets(0, &["10.0.0.2:80", "[fd00::3]:80"]);
+}
+
+#[test]
 fn targets_follow_the_answers_of_a_name_server_and_outlive_it() {
     let server = NameServer::start();
     server.set("model.test", 0, &["10.0.0.1"]);

@@ -143,11 +143,11 @@ async fn whatever_is_no_answer_is_unhealthy_and_says_why() {
 async fn a_server_that_hangs_is_unhealthy_after_the_timeout() {
     let server = testkit::Upstream::start(answer::stall());
     let hasty = config::Health { timeout: Duration::from_millis(50), ..spec() };
-    assert_eq!(probe_of(&server, &hasty).await, Finding::Unhealthy("no answer within 50ms".into()));
+    assert_eq!(probe_of(&server, &hasty).await, Finding::Unhealthy("no response within 50ms".into()));
     server.wait_for_open(0);
     // Handshakes are completed by the kernel, nothing else happens.
     server.pause();
-    assert_eq!(probe_of(&server, &hasty).await, Finding::Unhealthy("no answer within 50ms".into()));
+    assert_eq!(probe_of(&server, &hasty).await, Finding::Unhealthy("no response within 50ms".into()));
     server.resume();
 }
 
@@ -194,7 +194,7 @@ fn a_target_that_is_healthy_again_starts_slowly_and_a_first_verdict_does_not() {
     let rig = Rig::new(checked);
     rig.advance(Duration::from_secs(100));
     let target = rig.upstream().published.load().targets[0].clone();
-    let set = |health| rig.upstream().set_health(&target, health);
+    let set = |health| assert!(rig.upstream().take_in_check(&target, &spec(), |_| Some(health)));
     set(Health::Healthy);
     assert_eq!(target.state.back_since(), crate::upstream::Moment::START);
     set(Health::Unhealthy);
@@ -212,4 +212,19 @@ fn the_host_of_a_probe_is_the_authority_of_the_url() {
     assert_eq!(at(tcp, None), "127.0.0.1:8001");
     let unix = testkit::Address::Unix(Path::new("/run/model.sock").into());
     assert_eq!(at(unix, None), "localhost");
+}
+
+#[test]
+fn a_probe_that_ends_after_its_check_was_removed_changes_nothing() {
+    let checked = config::Upstream { health: Some(spec()), ..upstream_spec(Balance::RoundRobin, &[1]) };
+    let other = config::Health { path: "/other".into(), ..spec() };
+    for next in [None, Some(other)] {
+        let mut rig = Rig::new(checked.clone());
+        let target = rig.upstream().published.load().targets[0].clone();
+        rig.reload(config::Upstream { health: next, ..checked.clone() });
+        let finding = Finding::Unhealthy("no response".to_owned());
+        take_in(rig.upstream(), &target, &spec(), &mut Streak::default(), finding);
+        assert_eq!(target.state.health(), Health::Unknown);
+        assert_eq!(target.state.probe(), None);
+    }
 }

@@ -19,6 +19,8 @@ struct Zone {
     is_dead: bool,
     /// Answers with this code (RFC 1035 section 4.1.1) and no record.
     failure: u8,
+    /// Queries of this type (RFC 1035 section 3.2.2) fail with SERVFAIL.
+    broken: Option<u16>,
     /// Names that were asked for.
     asked: Vec<String>,
 }
@@ -61,6 +63,11 @@ impl NameServer {
 
     pub(in crate::upstream) fn die(&self, is_dead: bool) {
         self.zone().is_dead = is_dead;
+    }
+
+    /// From now on queries of this type fail: 1 for A, 28 for AAAA.
+    pub(in crate::upstream) fn break_type(&self, kind: Option<u16>) {
+        self.zone().broken = kind;
     }
 
     pub(in crate::upstream) fn asked_for(&self, name: &str) -> usize {
@@ -125,8 +132,9 @@ fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let alias = zone.aliases.get(&name);
-    let known = zone.records.get(alias.unwrap_or(&name)).filter(|_| zone.failure == 0);
-    let code = if zone.failure != 0 { zone.failure } else { u8::from(known.is_none()) * 3 };
+    let failure = if zone.broken == Some(kind) { 2 } else { zone.failure };
+    let known = zone.records.get(alias.unwrap_or(&name)).filter(|_| failure == 0);
+    let code = if failure != 0 { failure } else { u8::from(known.is_none()) * 3 };
     let mut records = Vec::new();
     let mut count = 0u16;
     // Whose the addresses are: the name of the question, or that of the alias.
@@ -188,10 +196,10 @@ fn sorted(answer: Result<Answer, String>) -> Vec<IpAddr> {
 async fn every_address_of_both_families_is_found() {
     let server = NameServer::start();
     server.set("model.test", 60, &["10.0.0.2", "10.0.0.1", "fd00::1"]);
-    let found = sorted(server.resolver().look_up("model.test").await);
+    let found = sorted(server.resolver().look_up("model.test", &[]).await);
     assert_eq!(found, addresses(&["10.0.0.1", "10.0.0.2", "fd00::1"]));
     server.set("six.test", 60, &["fd00::6"]);
-    assert_eq!(sorted(server.resolver().look_up("six.test").await), addresses(&["fd00::6"]));
+    assert_eq!(sorted(server.resolver().look_up("six.test", &[]).await), addresses(&["fd00::6"]));
 }
 
 #[tokio::test]
@@ -199,7 +207,7 @@ async fn aliases_are_followed() {
     let server = NameServer::start();
     server.set("node-17.cluster.test", 60, &["10.0.0.17", "fd00::17"]);
     server.zone().aliases.insert("model.test".into(), "node-17.cluster.test".into());
-    let found = sorted(server.resolver().look_up("model.test").await);
+    let found = sorted(server.resolver().look_up("model.test", &[]).await);
     assert_eq!(found, addresses(&["10.0.0.17", "fd00::17"]));
 }
 
@@ -214,7 +222,7 @@ async fn names_as_people_write_them_are_found() {
         ("1model.test", "1model.test"),
     ] {
         server.set(asked, 60, &["10.0.0.1"]);
-        assert_eq!(sorted(server.resolver().look_up(written).await), addresses(&["10.0.0.1"]), "{written}");
+        assert_eq!(sorted(server.resolver().look_up(written, &[]).await), addresses(&["10.0.0.1"]), "{written}");
     }
 }
 
@@ -222,7 +230,7 @@ async fn names_as_people_write_them_are_found() {
 async fn what_is_no_name_is_an_error() {
     let server = NameServer::start();
     for name in ["", ".", "a..b", &"x".repeat(64), &"abcdefg.".repeat(40), "white space"] {
-        assert!(server.resolver().look_up(name).await.is_err(), "{name:?}");
+        assert!(server.resolver().look_up(name, &[]).await.is_err(), "{name:?}");
     }
 }
 
@@ -232,7 +240,7 @@ async fn an_answer_is_believed_as_long_as_it_says_within_bounds() {
     let resolver = server.resolver();
     let valid_for = async |ttl| {
         server.set("model.test", ttl, &["10.0.0.1"]);
-        resolver.look_up("model.test").await.expect("an answer").valid_for
+        resolver.look_up("model.test", &[]).await.expect("an answer").valid_for
     };
     assert_eq!(valid_for(0).await, resolver.pace().min);
     assert_eq!(valid_for(3_000_000).await, resolver.pace().max);
@@ -245,27 +253,27 @@ async fn every_look_up_asks_anew() {
     let server = NameServer::start();
     let resolver = server.resolver();
     server.set("model.test", 3600, &["10.0.0.1"]);
-    assert_eq!(sorted(resolver.look_up("model.test").await), addresses(&["10.0.0.1"]));
+    assert_eq!(sorted(resolver.look_up("model.test", &[]).await), addresses(&["10.0.0.1"]));
     server.set("model.test", 3600, &["10.0.0.2"]);
-    assert_eq!(sorted(resolver.look_up("model.test").await), addresses(&["10.0.0.2"]));
+    assert_eq!(sorted(resolver.look_up("model.test", &[]).await), addresses(&["10.0.0.2"]));
 }
 
 #[tokio::test]
 async fn what_is_no_answer_is_an_error_that_says_so() {
     let server = NameServer::start();
     let resolver = server.resolver();
-    assert!(resolver.look_up("unknown.test").await.is_err(), "no such name");
+    assert!(resolver.look_up("unknown.test", &[]).await.is_err(), "no such name");
     server.set("empty.test", 60, &[]);
-    assert!(resolver.look_up("empty.test").await.is_err(), "a name without addresses");
+    assert!(resolver.look_up("empty.test", &[]).await.is_err(), "a name without addresses");
     server.set("model.test", 60, &["10.0.0.1"]);
     server.zone().failure = 2;
-    assert!(resolver.look_up("model.test").await.is_err(), "SERVFAIL");
+    assert!(resolver.look_up("model.test", &[]).await.is_err(), "SERVFAIL");
     server.zone().failure = 0;
     server.die(true);
-    let error = resolver.look_up("model.test").await.expect_err("nobody answers");
+    let error = resolver.look_up("model.test", &[]).await.expect_err("nobody answers");
     assert!(!error.is_empty());
     server.die(false);
-    assert_eq!(sorted(resolver.look_up("model.test").await), addresses(&["10.0.0.1"]));
+    assert_eq!(sorted(resolver.look_up("model.test", &[]).await), addresses(&["10.0.0.1"]));
 }
 
 #[tokio::test]
@@ -273,8 +281,8 @@ async fn short_names_are_looked_for_in_the_search_domains() {
     let server = NameServer::start();
     server.set("model.second.test", 60, &["10.0.0.7"]);
     let resolver = server.resolver_with("/nonexistent/hosts", &["first.test.", "second.test."], |_| true);
-    assert_eq!(sorted(resolver.look_up("model").await), addresses(&["10.0.0.7"]));
-    assert!(resolver.look_up("model.").await.is_err(), "the final dot makes it whole");
+    assert_eq!(sorted(resolver.look_up("model", &[]).await), addresses(&["10.0.0.7"]));
+    assert!(resolver.look_up("model.", &[]).await.is_err(), "the final dot makes it whole");
 }
 
 #[tokio::test]
@@ -288,15 +296,15 @@ async fn a_name_in_the_hosts_file_is_never_asked_for() {
     )
     .unwrap();
     let resolver = server.resolver_with(hosts.path().to_str().unwrap(), &[], |_| true);
-    let answer = resolver.look_up("model").await.expect("an answer");
+    let answer = resolver.look_up("model", &[]).await.expect("an answer");
     assert_eq!(answer.addresses, addresses(&["10.2.0.1", "10.2.0.2"]));
     assert_eq!(answer.valid_for, resolver.pace().hosts);
     assert_eq!(server.asked_for("model"), 0);
     // It is read again each time.
     fs::write(hosts.path(), "10.2.0.3 model\n").unwrap();
-    assert_eq!(sorted(resolver.look_up("model.").await), addresses(&["10.2.0.3"]));
+    assert_eq!(sorted(resolver.look_up("model.", &[]).await), addresses(&["10.2.0.3"]));
     fs::write(hosts.path(), "").unwrap();
-    assert_eq!(sorted(resolver.look_up("model").await), addresses(&["10.0.0.1", "fd00::1"]));
+    assert_eq!(sorted(resolver.look_up("model", &[]).await), addresses(&["10.0.0.1", "fd00::1"]));
 }
 
 #[tokio::test]
@@ -305,8 +313,8 @@ async fn addresses_without_a_route_are_left_out_unless_there_is_no_other() {
     server.set("model.test", 60, &["10.0.0.1", "fd00::1"]);
     server.set("six.test", 60, &["fd00::6"]);
     let without_ipv6 = server.resolver_with("/nonexistent/hosts", &[], |address| address.is_ipv4());
-    assert_eq!(sorted(without_ipv6.look_up("model.test").await), addresses(&["10.0.0.1"]));
-    assert_eq!(sorted(without_ipv6.look_up("six.test").await), addresses(&["fd00::6"]));
+    assert_eq!(sorted(without_ipv6.look_up("model.test", &[]).await), addresses(&["10.0.0.1"]));
+    assert_eq!(sorted(without_ipv6.look_up("six.test", &[]).await), addresses(&["fd00::6"]));
 }
 
 #[test]
@@ -322,7 +330,7 @@ fn localhost_is_known_without_any_server() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = NameServer::start();
     server.die(true);
-    let found = runtime.block_on(server.resolver().look_up("localhost"));
+    let found = runtime.block_on(server.resolver().look_up("localhost", &[]));
     assert_eq!(sorted(found), addresses(&["127.0.0.1", "::1"]));
     assert_eq!(server.asked_for("localhost"), 0);
 }
@@ -337,7 +345,7 @@ async fn the_file_of_name_servers_is_read_again_when_it_changes() {
         pace: Pace::default(),
         is_routable: |_| true,
     }));
-    let error = resolver.look_up("model.test").await.expect_err("there is no file");
+    let error = resolver.look_up("model.test", &[]).await.expect_err("there is no file");
     assert!(error.contains("resolv.conf"), "{error}");
     let write = |text: &str, age_s: u64| {
         fs::write(&path, text).unwrap();

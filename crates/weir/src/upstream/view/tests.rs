@@ -154,7 +154,7 @@ fn views_of_upstreams_that_stay_are_kept_on_reload() {
     with_other.targets = vec![target(ip(9), 1)];
     let config = crate::upstream::tests::config(vec![with_other, spec(Balance::RoundRobin, &[1, 1])]);
     let upstreams = Arc::new(Upstreams::reload(&config, &rig.upstreams));
-    rig.views.reload(upstreams, 5);
+    rig.views = rig.views.reload(upstreams, 5);
     assert_eq!(number(&rig.lease()), 9);
     assert_eq!(rig.views.get(UpstreamId(1)).upstream().name().as_ref(), "u");
 }
@@ -315,4 +315,13 @@ fn over_all_threads_max_in_flight_is_exact() {
         });
         assert!(leased.into_inner() > 0 && busy.into_inner() > 0);
     }
+}
+
+#[test]
+fn a_worker_joins_the_retry_budget_once_however_often_the_configuration_is_loaded() {
+    let mut rig = Rig::new(spec(Balance::RoundRobin, &[1, 1]));
+    for _ in 0..100 {
+        rig.reload(spec(Balance::RoundRobin, &[1, 1]));
+    }
+    assert_eq!(rig.upstream().shared.budget.members(), 1);
 }

@@ -20,6 +20,10 @@ fn wrong_cache(text: &str) -> Vec<String> {
 fn a_limit_has_every_default_of_the_documentation() {
     let expected = Limit {
         name: "l".into(),
+        group: "l".into(),
+        is_window: false,
+        tiers: LimitTiers::All,
+        enforce: true,
         algorithm: LimitAlgorithm::TokenBucket { rate_per_second: 20.0, burst: 40 },
         key: vec![LimitKey::ClientIp],
         store: LimitStore::Memory,
@@ -103,7 +107,9 @@ fn a_cache_has_every_default_of_the_documentation() {
         max_body_bytes: 1 << 20,
         query: CacheQuery::All,
         partition_by: vec![],
+        by_consumer: false,
         post_json: false,
+        strips_set_cookie: false,
         stale_if_error: None,
         stale_while_revalidate: None,
         tags: vec!["cache-tag".into(), "surrogate-key".into()],
@@ -117,13 +123,14 @@ fn a_cache_has_every_default_of_the_documentation() {
 fn everything_a_cache_may_say_is_understood() {
     let cache = cache(
         "mode: http, default_ttl: 5s, store: [memory, redis], max_bytes: 1GiB, max_entries: 7, max_body: 2MiB, query: [page, size], \
-         partition_by: [header:Authorization], post: json, stale_if_error: 1h, stale_while_revalidate: 30s, tags: [X-Tag], headers: []",
+         partition_by: [header:Authorization], post: json, set_cookie: strip, stale_if_error: 1h, stale_while_revalidate: 30s, tags: [X-Tag], headers: []",
     );
     assert_eq!(cache.mode, CacheMode::Http { default_ttl: seconds(5) });
     assert_eq!(cache.stores, [CacheStore::Memory, CacheStore::Redis]);
     assert_eq!((cache.max_bytes, cache.max_entries, cache.max_body_bytes), (1 << 30, 7, 2 << 20));
     assert_eq!(cache.query, CacheQuery::Only(vec!["page".into(), "size".into()]));
     assert_eq!((&*cache.partition_by, cache.post_json), (&["authorization".into()][..], true));
+    assert!(cache.strips_set_cookie);
     assert_eq!((cache.stale_if_error, cache.stale_while_revalidate), (seconds(3600), seconds(30)));
     assert_eq!((&*cache.tags, cache.headers), (&["x-tag".into()][..], CacheHeaders::default()));
 }

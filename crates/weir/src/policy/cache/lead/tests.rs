@@ -6,7 +6,7 @@ use crate::policy::cache::entry::tests::entry;
 use crate::policy::cache::purge::Chosen;
 use crate::policy::cache::rules::cache_control::RequestControl;
 
-fn cache() -> Arc<Cache> {
+pub(in crate::policy::cache) fn cache() -> Arc<Cache> {
     let settings = Settings {
         name: "c".into(),
         mode: CacheMode::Http { default_ttl: None },
@@ -16,17 +16,19 @@ fn cache() -> Arc<Cache> {
         max_body_bytes: 1000,
         query: CacheQuery::All,
         partition_by: Vec::new(),
+        by_consumer: false,
         post_json: false,
+        strips_set_cookie: false,
         stale_if_error: None,
         stale_while_revalidate: None,
         tags: Vec::new(),
         headers: CacheHeaders::default(),
     };
     let state = Arc::new(State::new(&settings));
-    Arc::new(Cache { settings, state })
+    Arc::new(Cache { settings, path: crate::route::path::Policy::default(), state })
 }
 
-fn asked() -> Asked {
+pub(in crate::policy::cache) fn asked() -> Asked {
     Asked {
         class: Class::Get,
         control: RequestControl::default(),
@@ -38,7 +40,7 @@ fn asked() -> Asked {
 }
 
 /// The key of [`entry`].
-fn keys() -> KeyScratch {
+pub(in crate::policy::cache) fn keys() -> KeyScratch {
     let mut keys = KeyScratch::default();
     keys.set_primary(&Key::from(&b"key"[..]));
     keys
@@ -65,7 +67,7 @@ fn a_purge_at_any_moment_of_storing_leaves_nothing_behind() {
             scope.spawn(|| {
                 is_ready.store(true, Ordering::Release);
                 wait_for(&go);
-                cache.take_out(&Arc::new(Chosen::All), false, None)
+                cache.take_out(&Arc::new(Chosen::All), false)
             });
             wait_for(&is_ready);
             go.store(true, Ordering::Release);

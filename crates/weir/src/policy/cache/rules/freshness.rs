@@ -20,6 +20,13 @@ pub fn date_s<'a>(lines: impl Lines<'a>, times: Times) -> i64 {
     lines.first(Known::Date).and_then(|value| date::parse(value, received_s)).unwrap_or(received_s)
 }
 
+/// When the answer was made, to tell which of several is the most recent: its `Date`, else when its request was sent. One that came slowly is not newer
+/// for that.
+pub fn made_ms<'a>(lines: impl Lines<'a>, times: Times) -> u64 {
+    let date_s = lines.first(Known::Date).and_then(|value| date::parse(value, seconds(times.received_ms)));
+    date_s.map_or(times.sent_ms, |date_s| u64::try_from(date_s).unwrap_or(0).saturating_mul(1000))
+}
+
 /// Freshness lifetime in milliseconds, and where it comes from. `status` is the one that is sent.
 pub fn lifetime<'a>(
     policy: &Policy,

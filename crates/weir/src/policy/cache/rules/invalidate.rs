@@ -5,7 +5,7 @@ use h1::{Known, Method};
 use super::key::Url;
 use super::lines::Lines;
 use super::{Policy, key};
-use crate::route::path::normalise;
+use crate::route::path::normalise_by;
 
 /// Whether an answer to this request invalidates: the method is unsafe, or nobody knows that it is safe. A POST that is keyed by its body is a
 /// question, not a change.
@@ -33,7 +33,7 @@ pub fn each_url<'a>(
         let mut scratch = Vec::new();
         let mut path = Vec::new();
         if let Some(reference) = resolve(target, line.value, &mut path)
-            && let Ok(normal) = normalise(reference, &mut scratch)
+            && let Ok(normal) = normalise_by(policy.path, reference, &mut scratch)
         {
             let other = Url { path: normal.path, query: normal.query, ..*target };
             let mut other_url = Vec::new();

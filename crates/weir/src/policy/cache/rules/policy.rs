@@ -7,6 +7,7 @@ use h1::Known;
 
 use super::key::sized;
 use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, LimitKey};
+use crate::route::path;
 
 /// A cache as one route uses it. Made when the configuration is loaded.
 #[derive(Debug, Clone)]
@@ -17,6 +18,8 @@ pub struct Policy {
     pub query: CacheQuery,
     /// Request fields that separate tenants, in lower case.
     pub partition_by: Vec<(Known, Arc<str>)>,
+    /// Whether the authenticated consumer is part of the key.
+    pub by_consumer: bool,
     /// Request fields, beside `Authorization` and `Cookie`, that a limit of the route keys on and that separate no tenants.
     pub guarded: Vec<Arc<str>>,
     /// Query parameters that a limit of the route keys on and that are no part of the key.
@@ -27,10 +30,16 @@ pub struct Policy {
     pub cookie_partitions: bool,
     /// POST is keyed by the canonical form of its JSON body.
     pub post_json: bool,
+    /// Responses are stored and sent without `Set-Cookie`.
+    pub strips_set_cookie: bool,
     /// RFC 5861, where the origin does not say; milliseconds.
     pub stale_if_error_ms: Option<u64>,
     /// RFC 5861, where the origin does not say; milliseconds.
     pub stale_while_revalidate_ms: Option<u64>,
+    /// Field of the request id, which is never stored: each response has its own. Lower case.
+    pub request_id: Arc<str>,
+    /// How paths are read.
+    pub path: path::Policy,
     /// Fields that are written.
     pub headers: CacheHeaders,
     /// Stands in every key: an answer stored under other rules is never found.
@@ -67,6 +76,8 @@ impl Policy {
                 (LimitKey::Query(name), CacheQuery::Only(names)) if !names.contains(name) => {
                     guarded_query.push(name.clone());
                 }
+                // A cached route has no authentication, so nobody has an identity there.
+                (LimitKey::Consumer | LimitKey::Tier | LimitKey::Claim(_) | LimitKey::Meta(_), _) => {}
                 (LimitKey::Query(_) | LimitKey::ClientIp | LimitKey::Route | LimitKey::Global, _) => {}
             }
         }
@@ -85,16 +96,39 @@ impl Policy {
                 .iter()
                 .map(|name| (Known::of(name.as_bytes()), name.to_ascii_lowercase().into()))
                 .collect(),
+            by_consumer: cache.by_consumer,
             authorization_partitions: partitions("authorization"),
             cookie_partitions: partitions("cookie"),
             post_json: cache.post_json,
+            strips_set_cookie: cache.strips_set_cookie,
             stale_if_error_ms: cache.stale_if_error.map(millis),
             stale_while_revalidate_ms: cache.stale_while_revalidate.map(millis),
+            request_id: Known::XRequestId.name().into(),
+            path: path::Policy::default(),
             headers: cache.headers,
             fingerprint: fingerprint(cache, &guarded, &guarded_query, route),
             guarded,
             guarded_query,
         }
+    }
+
+    /// The same where the request id has another field. The name becomes a part of every key: what was stored before may hold that field.
+    #[must_use]
+    pub fn with_request_id(mut self, name: &str) -> Self {
+        if !name.eq_ignore_ascii_case(&self.request_id) {
+            self.request_id = name.to_ascii_lowercase().into();
+            let mut fingerprint = std::mem::take(&mut self.fingerprint).into_vec();
+            sized(&mut fingerprint, b"id");
+            sized(&mut fingerprint, self.request_id.as_bytes());
+            self.fingerprint = fingerprint.into();
+        }
+        self
+    }
+
+    /// The same where paths are read in another way. What was stored before is found only under a path that both read alike.
+    #[must_use]
+    pub fn with_path(self, path: path::Policy) -> Self {
+        Policy { path, ..self }
     }
 
     /// Whether answers say themselves how long they are fresh.
@@ -123,10 +157,16 @@ fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], 
     }
     text("by");
     cache.partition_by.iter().for_each(|name| text(&name.to_ascii_lowercase()));
+    if cache.by_consumer {
+        text("consumer");
+    }
     text("guarded");
     guarded.iter().for_each(|name| text(name));
     text("query");
     guarded_query.iter().for_each(|name| text(name));
+    if cache.strips_set_cookie {
+        text("without set-cookie");
+    }
     bytes.into_boxed_slice()
 }
 

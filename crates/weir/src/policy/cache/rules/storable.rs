@@ -91,7 +91,8 @@ pub fn consider<'a>(
     }
     // RFC 9111 section 7.3 leaves it to the origin. A cookie is nearly always meant for one client, also where a framework or a proxy in between adds
     // `public` to everything; nginx and Varnish store no such response either.
-    if lines.first(Known::SetCookie).is_some() && !effective.withholds(lines, b"set-cookie") {
+    let has_cookie = !policy.strips_set_cookie && lines.first(Known::SetCookie).is_some();
+    if has_cookie && !effective.withholds(lines, b"set-cookie") {
         return Err(NotStored::SetCookie);
     }
     vary::check(lines).map_err(|_| NotStored::Vary)?;
@@ -141,7 +142,7 @@ pub(super) fn terms<'a>(
         source,
         stale_while_revalidate_ms: allowance(control.stale_while_revalidate, policy.stale_while_revalidate_ms),
         stale_if_error_ms: allowance(control.stale_if_error, policy.stale_if_error_ms),
-        date_ms: u64::try_from(freshness::date_s(lines, times)).unwrap_or(0).saturating_mul(1000),
+        date_ms: freshness::made_ms(lines, times),
         always_validate: is_http && control.no_cache,
         never_stale: is_http && control.forbids_stale(),
         for_authorized: control.allows_authorized(),

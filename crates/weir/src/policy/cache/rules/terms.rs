@@ -44,7 +44,7 @@ pub struct Terms {
     pub stale_while_revalidate_ms: u64,
     /// May be used stale so long in place of an error (RFC 5861 section 4).
     pub stale_if_error_ms: u64,
-    /// Its `Date`, else when it was received; decides which of several answers is the most recent (RFC 9111 section 4).
+    /// Its `Date`, else when its request was sent; decides which of several answers is the most recent (RFC 9111 section 4).
     pub date_ms: u64,
     /// Never used without validation: `no-cache`, or invalidated.
     pub always_validate: bool,

@@ -37,10 +37,10 @@ fn a_soft_purge_keeps_and_a_hard_one_takes_out() {
     let memory = Memory::new(1 << 20, 100, 1000);
     put(&memory, "a", "1");
     put(&memory, "b", "2");
-    assert_eq!(memory.purge(Some(5), |key, _| key == b"a"), 1);
+    assert_eq!(memory.purge(5, |key, _| (key == b"a").then_some(Purged::Soft)), 1);
     let Some(Slot::Answer(entry)) = memory.get(KeyRef::of(b"a")) else { panic!("it is gone") };
     assert_eq!(entry.terms().ttl_ms(5), 0);
-    assert_eq!(memory.purge(None, |_, _| true), 2);
+    assert_eq!(memory.purge(5, |_, _| Some(Purged::Hard)), 2);
     assert!(!has(&memory, "a") && !has(&memory, "b"));
 }
 
@@ -56,7 +56,7 @@ fn threads_that_fill_and_read_at_once_do_not_block_for_ever() {
                     put(memory, &format!("{thread}/{number}"), body);
                     has(memory, &format!("{}/{number}", (thread + 1) % 4));
                     if number % 50 == 0 {
-                        memory.purge(None, |key, _| key.ends_with(b"7"));
+                        memory.purge(5, |key, _| key.ends_with(b"7").then_some(Purged::Hard));
                     }
                 }
             });

@@ -66,7 +66,8 @@ impl FixedWindow {
         let decision = Decision {
             allowed: false,
             limit,
-            remaining: limit - open.count,
+            // A smaller quota may have come with another tier.
+            remaining: limit.saturating_sub(open.count),
             reset_ns: open.left_ns,
             retry_ns: open.left_ns,
         };

@@ -1,5 +1,6 @@
 //! All limits of a request or none, also when many ask at once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::*;
@@ -26,7 +27,7 @@ fn with_request<R>(fields: &str, use_it: impl FnOnce(&Asked<'_>) -> R) -> R {
     let mut head = RequestHead::default();
     head.parse(buf.as_bytes(), 0, buf.len(), &h1::Limits::default()).unwrap();
     let client = IpAddr::from([192, 0, 2, 1]);
-    use_it(&Asked { head: &head, buf: buf.as_bytes(), client, peer_is_trusted: false, route: "r" })
+    use_it(&Asked { head: &head, buf: buf.as_bytes(), client, peer_is_trusted: false, route: "r", identity: None })
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn many_workers_charge_every_limit_the_same() {
                 let mut work = Work::default();
                 with_request("X: 1\r\n", |asked| {
                     for _ in 0..3000 {
-                        if check_local(&mut work, &limits, &route, asked) == Verdict::Allowed {
+                        if check_local(&mut work, &limits, &route, Stage::All, asked) == Verdict::Allowed {
                             admitted.fetch_add(1, Relaxed);
                             most.fetch_max(flying.fetch_add(1, Relaxed) + 1, Relaxed);
                             std::thread::yield_now();
@@ -68,7 +69,7 @@ fn many_workers_charge_every_limit_the_same() {
     let (limits, route) = worker(&shared, 0, 1);
     let mut work = Work::default();
     let left = with_request("X: 1\r\n", |asked| {
-        assert_eq!(check_local(&mut work, &limits, &route, asked) == Verdict::Allowed, admitted < 5000);
+        assert_eq!(check_local(&mut work, &limits, &route, Stage::All, asked) == Verdict::Allowed, admitted < 5000);
         work.asks
             .iter()
             .map(|ask| limits.get(ask.limit).unwrap().limit.memory.peek(ask.key, 1, shared.now()))
@@ -88,9 +89,9 @@ fn a_refusal_names_the_first_limit_that_refuses_and_writes_nothing() {
     let (limits, route) = worker(&shared, 0, 1);
     let mut work = Work::default();
     with_request("", |asked| {
-        assert_eq!(check_local(&mut work, &limits, &route, asked), Verdict::Allowed);
+        assert_eq!(check_local(&mut work, &limits, &route, Stage::All, asked), Verdict::Allowed);
         for _ in 0..3 {
-            let verdict = check_local(&mut work, &limits, &route, asked);
+            let verdict = check_local(&mut work, &limits, &route, Stage::All, asked);
             assert!(matches!(verdict, Verdict::Refused(Ask { limit: 1, .. })), "{verdict:?}");
         }
     });
@@ -113,8 +114,9 @@ fn what_a_client_chooses_is_counted_once() {
     let shared = Arc::new(Limits::new(&config, None));
     let (limits, route) = worker(&shared, 0, 1);
     let mut work = Work::default();
-    let mut ask =
-        |fields: &str| with_request(fields, |asked| check_local(&mut work, &limits, &route, asked) == Verdict::Allowed);
+    let mut ask = |fields: &str| {
+        with_request(fields, |asked| check_local(&mut work, &limits, &route, Stage::All, asked) == Verdict::Allowed)
+    };
     assert!(ask("X: 1\r\n") && !ask("x:   1  \r\n"), "names and white space do not matter");
     assert!(ask("") && !ask("X:\r\n") && !ask("X: 2\r\nX: 3\r\n"), "nothing, empty and ambiguous are the same");
 }

@@ -62,8 +62,39 @@ fn a_token_that_was_not_needed_is_spent_by_the_next() {
     let (bucket, memory) = bucket(100_000.0, 1_000);
     let lease = Lease::of(&bucket, 2).unwrap();
     let first = lease.spend(&memory, Key(7), at(0)).unwrap();
-    assert_eq!(lease.peek(at(0)).map(|decision| decision.remaining), Some(first.remaining - 1));
-    lease.put_back();
+    assert_eq!(lease.peek(at(0)).map(|decision| decision.remaining), Some(first.0.remaining - 1));
+    lease.put_back(first.1, &memory, Key(7), at(0));
     assert_eq!(lease.spend(&memory, Key(7), at(0)), Some(first));
     assert_eq!(lease.peek(at(2 * MS)), None, "a lease does not last");
+}
+
+#[test]
+fn tokens_that_come_back_after_their_lease_has_ended_stay_within_the_bound() {
+    let (rate, burst) = (20_000.0, 1_000);
+    let (bucket, memory) = bucket(rate, burst);
+    let lease = Lease::of(&bucket, 2).unwrap();
+    // As many requests as there are tokens wait for another store, for long.
+    let spent: Vec<Token> = (0..burst).filter_map(|n| Some(lease.spend(&memory, Key(7), at(n * 1_000))?.1)).collect();
+    assert!(spent.len() > 900, "{}", spent.len());
+    let now = at(30_000 * MS);
+    let mut admitted = u64::from(lease.spend(&memory, Key(7), now).is_some());
+    // All of them are refused there while a new lease has begun.
+    spent.into_iter().for_each(|token| lease.put_back(token, &memory, Key(7), now));
+    while lease.spend(&memory, Key(7), now).is_some() || memory.charge(Key(7), 1, now).0.allowed {
+        admitted += 1;
+    }
+    assert!(admitted <= burst + (rate / 1e3) as u64, "{admitted} at once");
+    assert!(admitted >= burst - 64, "{admitted}: tokens were lost");
+}
+
+#[test]
+fn a_token_of_an_ended_lease_goes_back_to_the_bucket() {
+    let (bucket, memory) = bucket(20_000.0, 1_000);
+    let lease = Lease::of(&bucket, 2).unwrap();
+    let (_, token) = lease.spend(&memory, Key(7), at(0)).unwrap();
+    let full = memory.peek(Key(7), 1, at(0)).remaining;
+    lease.put_back(token, &memory, Key(7), at(MS));
+    // What leaked in the millisecond may come on top, but no more than that.
+    let after = memory.peek(Key(7), 1, at(MS)).remaining;
+    assert!(after >= full, "{after} < {full}");
 }

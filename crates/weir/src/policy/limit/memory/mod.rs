@@ -11,6 +11,7 @@
 
 mod shard;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use portable_atomic::AtomicU128;
@@ -25,9 +26,14 @@ const TAG_MASK: u128 = (1 << (128 - STATE_BITS)) - 1;
 const KEYS_PER_SHARD: usize = 1024;
 const MOST_SHARDS: usize = 64;
 
-/// The counts of one limit.
+/// The counts of one limit. Limits that count the same with different quotas may share them; a clone does.
+#[derive(Clone)]
 pub struct Memory {
     algorithm: Algorithm,
+    table: Arc<Table>,
+}
+
+struct Table {
     shards: Box<[Shard]>,
     /// Words in use.
     held: AtomicUsize,
@@ -70,14 +76,25 @@ impl Memory {
     /// No counts yet.
     pub fn new(algorithm: Algorithm, max_keys: usize) -> Self {
         let shards = (max_keys / KEYS_PER_SHARD).next_power_of_two().clamp(1, MOST_SHARDS);
-        Memory {
-            algorithm,
+        let table = Table {
             shards: (0..shards).map(|_| Shard::default()).collect(),
             held: AtomicUsize::new(0),
             max_keys: AtomicUsize::new(max_keys),
             overflow: AtomicU128::new(OVERFLOW << STATE_BITS),
             overflowed: AtomicU64::new(0),
-        }
+        };
+        Memory { algorithm, table: Arc::new(table) }
+    }
+
+    /// The same counts for another quota. What `algorithm` makes of a state must be what the first one made of it: windows of the same kind
+    /// and length.
+    pub(super) fn with(&self, algorithm: Algorithm) -> Self {
+        Memory { algorithm, table: self.table.clone() }
+    }
+
+    /// Whether these are the same counts.
+    pub(super) fn shares(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
     }
 
     /// The numbers that it counts with.
@@ -87,22 +104,22 @@ impl Memory {
 
     /// Keys that it holds; some may be idle since the last [`sweep`](Self::sweep).
     pub fn keys(&self) -> usize {
-        self.held.load(Relaxed)
+        self.table.held.load(Relaxed)
     }
 
     /// Keys that it may hold.
     pub fn max_keys(&self) -> usize {
-        self.max_keys.load(Relaxed)
+        self.table.max_keys.load(Relaxed)
     }
 
     /// Changes how many keys it may hold; those that are there stay.
     pub fn set_max_keys(&self, max_keys: usize) {
-        self.max_keys.store(max_keys, Relaxed);
+        self.table.max_keys.store(max_keys, Relaxed);
     }
 
     /// Requests that were counted in the shared word because there was none for their key.
     pub fn overflowed(&self) -> u64 {
-        self.overflowed.load(Relaxed)
+        self.table.overflowed.load(Relaxed)
     }
 
     /// Checks and charges at once.
@@ -148,7 +165,7 @@ impl Memory {
             false
         };
         if receipt.in_overflow {
-            give_back(&self.overflow, self.overflow.load(Relaxed));
+            give_back(&self.table.overflow, self.table.overflow.load(Relaxed));
             return;
         }
         let (shard, tag) = self.place(key);
@@ -184,19 +201,19 @@ impl Memory {
     /// Gives back the memory of keys that say nothing any more. Takes each shard's lock for a fraction of a millisecond; done by the control
     /// thread every few seconds.
     pub fn sweep(&self, now: Now) {
-        for shard in &self.shards {
+        for shard in &self.table.shards {
             let mut writer = shard.lock();
-            self.held.fetch_sub(shard.sweep(&mut writer, |state| self.algorithm.is_live(state, now)), Relaxed);
+            self.table.held.fetch_sub(shard.sweep(&mut writer, |state| self.algorithm.is_live(state, now)), Relaxed);
         }
-        shard::clear_dead(&self.overflow, |state| self.algorithm.is_live(state, now));
+        shard::clear_dead(&self.table.overflow, |state| self.algorithm.is_live(state, now));
     }
 
     #[inline]
     fn place(&self, Key(key): Key) -> (&Shard, u128) {
         // Neither 0, which is an empty word, nor all ones, which is the mark of a moved one.
         let tag = (key & TAG_MASK).clamp(2, TAG_MASK - 1);
-        let index = (key >> 64) as usize & (self.shards.len() - 1);
-        (&self.shards[index], tag)
+        let index = (key >> 64) as usize & (self.table.shards.len() - 1);
+        (&self.table.shards[index], tag)
     }
 
     /// State of a key; that of the shared word when a new key would be counted there.
@@ -214,7 +231,7 @@ impl Memory {
             }
         };
         if found.is_none() && self.keys() >= self.max_keys() {
-            found = Some(self.overflow.load(Relaxed));
+            found = Some(self.table.overflow.load(Relaxed));
         }
         found.unwrap_or(0) & STATE_MASK
     }
@@ -256,20 +273,20 @@ impl Memory {
                 return charged;
             }
             if !slots.has_room(&writer) {
-                self.held.fetch_sub(shard.rebuild(&mut writer, is_live), Relaxed);
+                self.table.held.fetch_sub(shard.rebuild(&mut writer, is_live), Relaxed);
             } else if self.reserve() {
                 slots.take_empty(&mut writer, tag, word(tag, state));
                 return charged;
             } else if writer.may_purge(&slots, now.ns) {
-                self.held.fetch_sub(shard.rebuild(&mut writer, is_live), Relaxed);
+                self.table.held.fetch_sub(shard.rebuild(&mut writer, is_live), Relaxed);
             } else {
                 break;
             }
         }
         drop(writer);
-        self.overflowed.fetch_add(1, Relaxed);
+        self.table.overflowed.fetch_add(1, Relaxed);
         // The shared word keeps its tag, so this always ends with a decision.
-        let shared = self.charge_slot(&self.overflow, self.overflow.load(Relaxed), cost, now);
+        let shared = self.charge_slot(&self.table.overflow, self.table.overflow.load(Relaxed), cost, now);
         let (decision, receipt) = shared.unwrap_or((decision, Receipt::default()));
         (decision, Receipt { in_overflow: true, ..receipt })
     }
@@ -277,7 +294,7 @@ impl Memory {
     /// Counts one more word, if there may be one.
     fn reserve(&self) -> bool {
         let most = self.max_keys();
-        self.held.fetch_update(Relaxed, Relaxed, |held| (held < most).then_some(held + 1)).is_ok()
+        self.table.held.fetch_update(Relaxed, Relaxed, |held| (held < most).then_some(held + 1)).is_ok()
     }
 }
 

@@ -31,7 +31,7 @@ fn key(number: u64) -> Key {
 }
 
 fn words(memory: &Memory) -> usize {
-    memory.shards.iter().map(|shard| shard.slots.load().len()).sum()
+    memory.table.shards.iter().map(|shard| shard.slots.load().len()).sum()
 }
 
 #[test]

@@ -58,8 +58,8 @@ pub(super) fn name(limit: &Limit, key: Key) -> Name {
     Name { length: (prefix.len() + 32) as u8, bytes }
 }
 
-/// An algorithm as the scripts have it: kind, a, b, c.
-pub(super) type Definition = [u64; 4];
+/// An algorithm as the scripts have it: kind, a, b, c, and whether it refuses requests.
+pub(super) type Definition = [u64; 5];
 
 /// Times of a bucket that takes longer to fill are in microseconds, else in nanoseconds: scripts calculate with 53 bits.
 const LONGEST_IN_NS: u64 = 1 << 50;
@@ -69,14 +69,15 @@ pub(super) fn definition(limit: &Limit) -> Definition {
     let us = |ns: u64| ns.div_ceil(1_000).max(1);
     let window = us(limit.algorithm.window_ns().unwrap_or(0));
     let most = limit.algorithm.limit();
+    let enforced = u64::from(limit.spec.enforce);
     match (&limit.algorithm, limit.spec.algorithm) {
         (Algorithm::TokenBucket(bucket), _) if limit.algorithm.window_ns() > Some(LONGEST_IN_NS) => {
-            [4, most, us(bucket.interval_ns()), 1]
+            [4, most, us(bucket.interval_ns()), 1, enforced]
         }
-        (Algorithm::TokenBucket(bucket), _) => [4, most, bucket.interval_ns().max(1), 1_000],
-        (Algorithm::SlidingWindow(_), _) => [3, most, window, 0],
-        (_, LimitAlgorithm::FixedWindow { aligned: true, .. }) => [2, most, window, 0],
-        (Algorithm::FixedWindow(_) | Algorithm::Concurrency(_), _) => [1, most, window, 0],
+        (Algorithm::TokenBucket(bucket), _) => [4, most, bucket.interval_ns().max(1), 1_000, enforced],
+        (Algorithm::SlidingWindow(_), _) => [3, most, window, 0, enforced],
+        (_, LimitAlgorithm::FixedWindow { aligned: true, .. }) => [2, most, window, 0, enforced],
+        (Algorithm::FixedWindow(_) | Algorithm::Concurrency(_), _) => [1, most, window, 0, enforced],
     }
 }
 
@@ -202,7 +203,7 @@ impl Call {
         });
         let list = answers(&value.await?).filter(|list| list.len() == names.len());
         let list =
-            list.ok_or_else(|| Failure::Refused("the script answered something else than numbers".to_owned()))?;
+            list.ok_or_else(|| Failure::Refused("the script returned something other than numbers".to_owned()))?;
         Ok(Answers { list, since_ns })
     }
 }

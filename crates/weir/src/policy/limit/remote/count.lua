@@ -2,7 +2,8 @@
 -- them or, if one has too little left, to none.
 --
 -- KEYS  the counts, as the requests name them
--- ARGV  number of definitions; of each: kind, a, b, c
+-- ARGV  number of definitions; of each: kind, a, b, c, and 0 if it refuses nothing (then it is charged only if it has enough left, and
+--       keeps the others from nothing)
 --       then of each request: number of counts; of each: definition, cost, tokens wanted (at least the cost)
 --         kind 1  fixed window from the first request: a = quota, b = window in us
 --         kind 2  fixed window aligned with the epoch: likewise
@@ -127,8 +128,8 @@ end
 local definitions = {}
 local at = 2
 for i = 1, tonumber(ARGV[1]) do
-  definitions[i] = { tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]) }
-  at = at + 4
+  definitions[i] = { tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4]) }
+  at = at + 5
 end
 
 local key, n = 0, 0
@@ -142,11 +143,11 @@ while ARGV[at] do
     local s = look(key + i, d)
     local spare = left(s, d)
     asked[i] = { s, d, cost, tonumber(ARGV[from + 2]), spare }
-    if spare < cost then fits = false end
+    if spare < cost and d[5] ~= 0 then fits = false end
   end
   for i = 1, counts do
     local s, d, cost, wanted, spare = unpack(asked[i])
-    if fits and wanted > 0 then
+    if fits and wanted > 0 and spare >= cost then
       local taken = wanted
       if taken > spare then taken = spare end
       local mark

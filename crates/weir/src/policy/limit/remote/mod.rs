@@ -71,6 +71,8 @@ enum Met {
     Asked(Answer, u64),
     /// Another limit had refused before this one was asked.
     NotAsked,
+    /// Known to be over, of a limit that is not enforced.
+    Over,
     /// Redis cannot be asked.
     Failed,
 }
@@ -143,6 +145,10 @@ impl Remote {
             if let (None, Some(limit)) = (spent, limits.get(asks[index].limit))
                 && self.refuse_here(limit, &questions[index], &mut asks[index])
             {
+                if !limit.limit.spec.enforce {
+                    met.push(Some(Met::Over));
+                    continue;
+                }
                 self.put_back(&prefetches, &met);
                 // The others were not asked.
                 let others = asks.iter_mut().enumerate().filter(|(other, _)| *other != index);
@@ -172,19 +178,16 @@ impl Remote {
 
     /// Asks for the counts of one request.
     async fn call_within(self: &Rc<Self>, questions: &[Question], deadline: Instant) -> Vec<Met> {
-        let calls = async {
-            if self.client.is_cluster() {
-                self.call_each(questions).await
-            } else if questions.is_empty() || !self.client.may_serve(b"") {
-                vec![Met::Failed; questions.len()]
-            } else {
-                match self.call(questions).await {
-                    Ok(list) => list.iter().map(|(answer, at)| Met::Asked(*answer, *at)).collect(),
-                    Err(_) => vec![Met::Failed; questions.len()],
-                }
-            }
-        };
-        tokio::time::timeout_at(deadline.into(), calls).await.unwrap_or_else(|_| vec![Met::Failed; questions.len()])
+        if self.client.is_cluster() {
+            return self.call_each(questions, deadline).await;
+        }
+        if questions.is_empty() || !self.client.may_serve(b"") {
+            return vec![Met::Failed; questions.len()];
+        }
+        match tokio::time::timeout_at(deadline.into(), self.call(questions)).await {
+            Ok(Ok(list)) => list.iter().map(|(answer, at)| Met::Asked(*answer, *at)).collect(),
+            Ok(Err(_)) | Err(_) => vec![Met::Failed; questions.len()],
+        }
     }
 
     /// Refuses without asking, if the count is known to be over.
@@ -192,7 +195,9 @@ impl Remote {
         match self.refusals.find(&question.name, question.cost, clock::now_ns()) {
             Some(decision) => {
                 ask.decision = decision;
-                limit.metrics.refused_locally();
+                if limit.limit.spec.enforce {
+                    limit.metrics.refused_locally();
+                }
                 true
             }
             None => false,
@@ -272,13 +277,18 @@ impl Remote {
         spawn_local(async move { sent.arrive(call.send(&remote.client).await) });
     }
 
-    /// Asks for each count by itself, all at the same time.
-    async fn call_each(self: &Rc<Self>, questions: &[Question]) -> Vec<Met> {
+    /// Sends a call for each count, all at the same time. The deadline holds for each by itself: what a healthy node has charged must be known when
+    /// another one is too slow, or it could not be refunded.
+    async fn call_each(self: &Rc<Self>, questions: &[Question], deadline: Instant) -> Vec<Met> {
         let each = questions.iter().map(|question| async move {
             if !self.client.may_serve(&question.name) {
                 return Met::Failed;
             }
-            self.call(std::slice::from_ref(question)).await.map_or(Met::Failed, |list| Met::Asked(list[0].0, list[0].1))
+            let call = self.call(std::slice::from_ref(question));
+            match tokio::time::timeout_at(deadline.into(), call).await {
+                Ok(Ok(list)) => Met::Asked(list[0].0, list[0].1),
+                Ok(Err(_)) | Err(_) => Met::Failed,
+            }
         });
         all(each).await
     }
@@ -300,11 +310,12 @@ impl Remote {
             match met {
                 Met::Leased(decision, _) => ask.decision = *decision,
                 Met::NotAsked => ask.decision = super::Decision::unlimited(),
+                Met::Over => {}
                 Met::Asked(answer, since_ns) => {
                     ask.decision = answer.decision(most, question.cost);
                     limit.metrics.store_answered(now_ns.saturating_sub(*since_ns));
                     if answer.is_refusal() {
-                        passes = false;
+                        passes &= !limit.limit.spec.enforce;
                         let most_ns = self.believes_refusals_ns();
                         self.refusals.remember(question.name, question.cost, &ask.decision, *since_ns, now_ns, most_ns);
                     }
@@ -334,7 +345,7 @@ impl Remote {
             match met {
                 Met::Leased(_, spent) => self.put_back_one(prefetch.as_ref(), *spent),
                 Met::Asked(answer, _) if answer.taken > 0 => self.refund(*question, *answer),
-                Met::Asked(..) | Met::NotAsked | Met::Failed => {}
+                Met::Asked(..) | Met::NotAsked | Met::Over | Met::Failed => {}
             }
         }
     }
@@ -357,7 +368,7 @@ impl Remote {
         let remote = self.clone();
         // Nobody waits for it; if it is lost, the tokens are missing until their window ends.
         spawn_local(async move {
-            let [kind, _, b, c] = question.definition;
+            let [kind, _, b, c, _] = question.definition;
             let numbers = [kind, b, c, u64::try_from(answer.taken).unwrap_or(0), answer.mark()];
             let write = |cmd: &mut crate::redis::Cmd| {
                 for number in numbers {
@@ -377,7 +388,7 @@ fn question(limit: &WorkerLimit, ask: &Ask) -> Question {
 /// What is prefetched for a request; none for a limit without leases, and for a request that costs more than a lease holds.
 fn prefetch(limit: &WorkerLimit, question: &Question) -> Option<Prefetch> {
     let lease = u64::from(limit.limit.spec.lease.get());
-    let is_leased = lease > 1 && question.cost <= lease;
+    let is_leased = lease > 1 && question.cost <= lease && limit.limit.spec.enforce;
     let algorithm = &limit.limit.algorithm;
     let lasts_ns = match algorithm {
         Algorithm::FixedWindow(_) => None,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use super::super::explain::{BadQuestion, Question};
+use super::super::explain::{BadQuestion, Question, tiers};
 use super::super::{Key, Limit, Limits};
 use super::Remote;
 use super::call::{self, Answer, Call};
@@ -20,10 +20,12 @@ impl Limits {
     /// Puts what Redis knows of a key into the answer of [`Limits::explain`], in place of what the process itself knows.
     pub async fn explain_remote(&self, shared: &Shared, question: &Question, answer: &mut Value) {
         for (limit, key) in self.remote_keys(question) {
-            let name = limit.spec.name.clone();
+            let (name, tiers) = (limit.spec.name.clone(), tiers(&limit));
             let found = on_worker(shared, async move |remote| remote.look(&limit, key).await).await;
             let Some(list) = answer["limits"].as_array_mut() else { return };
-            let Some(entry) = list.iter_mut().find(|entry| entry["name"] == *name) else { continue };
+            let Some(entry) = list.iter_mut().find(|entry| entry["name"] == *name && entry["tiers"] == tiers) else {
+                continue;
+            };
             match found {
                 Ok((answer, limit)) => {
                     let decision = answer.decision(limit, 0);
@@ -70,10 +72,8 @@ impl Limits {
 
     /// The keys in Redis that a question is about; what is wrong with it was said already.
     fn remote_keys(&self, question: &Question) -> Vec<(Arc<Limit>, Key)> {
-        let asked = self.iter().filter(|(_, limit)| {
-            limit.spec.store == LimitStore::Redis
-                && question.limit.as_ref().is_none_or(|name| *limit.spec.name == **name)
-        });
+        let asked =
+            self.iter().filter(|(_, limit)| limit.spec.store == LimitStore::Redis && question.names(&limit.spec));
         asked
             .filter_map(|(_, limit)| Some((limit.clone(), self.key_of(limit, &question.key).ok().flatten()?)))
             .collect()

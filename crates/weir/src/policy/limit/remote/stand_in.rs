@@ -17,8 +17,11 @@ pub(super) fn ask(
     asks: &mut [Ask],
     failed: impl Fn(usize) -> bool,
 ) -> Result<bool, StoreFailed> {
-    let policy = |ask: &Ask| limits.get(ask.limit).map(|limit| limit.limit.spec.on_store_failure);
-    let is_closed = |(index, ask): (usize, &Ask)| failed(index) && policy(ask) == Some(OnStoreFailure::Closed);
+    let closes = |ask: &Ask| {
+        let spec = limits.get(ask.limit).map(|limit| &limit.limit.spec);
+        spec.is_some_and(|spec| spec.on_store_failure == OnStoreFailure::Closed && spec.enforce)
+    };
+    let is_closed = |(index, ask): (usize, &Ask)| failed(index) && closes(ask);
     if asks.iter().enumerate().any(is_closed) {
         return Err(StoreFailed);
     }
@@ -27,7 +30,7 @@ pub(super) fn ask(
     for index in 0..asks.len() {
         let ask = &mut asks[index];
         let Some(limit) = limits.get(ask.limit).filter(|_| failed(index)) else { continue };
-        if limit.limit.spec.on_store_failure == OnStoreFailure::Open {
+        if limit.limit.spec.on_store_failure != OnStoreFailure::Local {
             ask.decision = Decision::unlimited();
             continue;
         }
@@ -35,6 +38,9 @@ pub(super) fn ask(
         ask.decision = decision;
         if decision.allowed {
             charged.push((index, receipt));
+            continue;
+        }
+        if !limit.limit.spec.enforce {
             continue;
         }
         let now = limits.shared.now();

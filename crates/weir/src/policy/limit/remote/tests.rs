@@ -1,10 +1,9 @@
 //! The scripts against the algorithms in memory, which are the model: the same schedule by the same clock gives the same answers.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::Duration;
 
-use testkit::Redis as Server;
+use testkit::{Redis as Server, RedisCluster};
 
 use super::call::{Answer, Call, Question, definition};
 use crate::config::{self, LimitAlgorithm};
@@ -51,7 +50,7 @@ impl Rig {
     }
 
     async fn refund(&self, now_us: u64, question: &Question, answer: &Answer) {
-        let [kind, _, b, c] = question.definition;
+        let [kind, _, b, c, _] = question.definition;
         let write = |cmd: &mut Cmd| {
             for number in [kind, b, c, answer.taken as u64, answer.mark()] {
                 cmd.arg(number);
@@ -87,6 +86,10 @@ impl Random {
 fn limit(algorithm: LimitAlgorithm) -> Limit {
     let spec = config::Limit {
         name: "l".into(),
+        group: "l".into(),
+        is_window: false,
+        tiers: config::LimitTiers::All,
+        enforce: true,
         algorithm,
         key: vec![config::LimitKey::Global],
         store: config::LimitStore::Redis,
@@ -104,7 +107,7 @@ fn limit(algorithm: LimitAlgorithm) -> Limit {
     // Each algorithm has names of its own.
     let identity = u128::from(definition_of(&spec)) << 64;
     let store_prefix = format!("weir:limit:{:016x}:", (identity >> 64) as u64).into();
-    Limit { identity, store_prefix, memory: Arc::new(Memory::new(algorithm, 10)), algorithm, spec }
+    Limit { identity, store_prefix, memory: Memory::new(algorithm, 10), algorithm, spec }
 }
 
 fn definition_of(spec: &config::Limit) -> u64 {
@@ -315,5 +318,35 @@ fn a_clock_that_is_put_back_lengthens_no_window_and_fills_no_bucket() {
                 assert_eq!(rig.ask(later_us, &[&[all]]).await[0].taken, most as i64, "{algorithm:?}");
             }
         }
+    });
+}
+
+#[test]
+fn a_slow_node_takes_nothing_from_what_other_nodes_said() {
+    let nodes = RedisCluster::start(3);
+    let timeout = Duration::from_millis(300);
+    let (url, namespace) = (nodes.url(), "weir".to_owned());
+    let redis = Redis::new(&config::Redis { url, timeout, namespace, secret: None }).unwrap();
+    let client = Client::new(redis, Purpose::Limits, Metrics::new().shard(0).redis(Purpose::Limits));
+    run(async {
+        let remote = super::Remote::new(client.clone());
+        let limit = limit(algorithms()[0]);
+        let questions: Vec<Question> = (0..30).map(|key| question(&limit, key, 1, 1)).collect();
+        let node_of = |question: &Question| nodes.node_of(std::str::from_utf8(&question.name).unwrap()).address();
+        let slow = nodes.nodes().iter().find(|node| node.address() == node_of(&questions[0])).unwrap();
+        let healthy = *questions.iter().find(|other| node_of(other) != slow.address()).unwrap();
+        // The map of slots and all connections are there before the node becomes slow.
+        let end = std::time::Instant::now() + testkit::DEADLINE;
+        for question in [questions[0], healthy] {
+            while remote.call(&[question]).await.is_err() {
+                assert!(std::time::Instant::now() < end, "the cluster does not respond");
+            }
+        }
+        slow.pause();
+        let deadline = std::time::Instant::now() + timeout;
+        let met = remote.call_within(&[healthy, questions[0]], deadline).await;
+        slow.resume();
+        assert!(matches!(met[0], super::Met::Asked(answer, _) if answer.taken == 1), "{met:?}");
+        assert!(matches!(met[1], super::Met::Failed), "{met:?}");
     });
 }

@@ -204,3 +204,29 @@ fn a_bypass_is_told_as_one_or_as_a_matter_of_the_method() {
     ];
     assert!(others.iter().all(|bypass| bypass.fwd() == Fwd::Bypass));
 }
+
+/// With `set_cookie: strip` a cookie neither keeps a response from being stored nor is stored, also when a 304 brings one.
+#[test]
+fn cookies_are_stripped_on_request() {
+    let fields =
+        format!("{DATE}Cache-Control: max-age=60\r\nETag: \"a\"\r\nSet-Cookie: a=b\r\nX-Own: 1\r\nSet-Cookie: c=d\r\n");
+    let has = |stored: &[u8]| memchr::memmem::find(stored, b"Set-Cookie").is_some();
+    for mode in [CacheMode::Ttl(Duration::from_secs(300)), CacheMode::Http { default_ttl: None }] {
+        for strips in [false, true] {
+            let policy = Policy::new(&Cache { strips_set_cookie: strips, ..config(mode) }, [], None);
+            let asked = get("").asked(&policy);
+            let considered = Response::new(200, &fields).consider(&policy, &asked);
+            let lines = StoredLines(fields.as_bytes());
+            let mut stored = Vec::new();
+            head::store(&policy, lines, &Effective::read(lines), NOW, &mut stored);
+            assert_eq!((considered.is_ok(), has(&stored)), (strips, !strips), "{considered:?}");
+            let Ok(terms) = considered else { continue };
+            let mut merged = Vec::new();
+            let new = StoredLines(b"Set-Cookie: e=f\r\nCache-Control: max-age=60\r\n");
+            let fresh = update::freshen(&policy, &asked, &terms, &stored, new, TIMES, &mut merged);
+            assert!(matches!(fresh, update::Freshened::Stored(_)) && !has(&merged), "{fresh:?}");
+            let private = Response::new(200, "Cache-Control: private\r\nSet-Cookie: a=b\r\n");
+            assert_eq!(private.consider(&policy, &asked), Err(NotStored::Private), "the origin's word stands");
+        }
+    }
+}

@@ -1,0 +1,618 @@
+//! Caddy's JSON, as `caddy adapt` writes it.
+//!
+//! Caddy runs through a list of routes: handlers that answer end it, others change the request for what comes later. Here every handler that
+//! answers becomes a route for what matched on the way to it, with the changes that were made on that way.
+
+mod matchers;
+mod proxy;
+
+use std::collections::HashMap;
+
+use crate::document::{
+    self, Document, Entry, Listen, Map, Route, Value, is_field_value, is_own_field, is_token, map, text, texts, time,
+    word,
+};
+use crate::pattern::{Path, encode};
+use crate::precedence;
+use crate::report::Place;
+use crate::source::{ImportError, Source};
+use crate::traefik::middlewares::PathEdit;
+use crate::traefik::rule::{Alternative, join};
+use crate::tree::{self, Fields, Node};
+use crate::units;
+
+/// Routes of a file, and subroutes in subroutes.
+const MAX_ROUTES: usize = 5_000;
+const MAX_DEPTH: usize = 16;
+/// Changes that hold for a part of the requests.
+const MAX_PENDING: usize = 200;
+
+/// A handler that changes the request or response and lets it go on.
+#[derive(Clone)]
+struct Change<'n> {
+    only: Alternative,
+    node: &'n Node,
+}
+
+pub(super) struct Importer<'n> {
+    pub(super) doc: Document,
+    pub(super) source: &'n Source,
+    pub(super) made: HashMap<String, String>,
+}
+
+/// Reads a file.
+pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
+    let root = tree::json(source)?;
+    let servers = root.at(&["apps", "http", "servers"]).map(Node::entries).unwrap_or_default();
+    if servers.is_empty() {
+        let message = "there is no `apps.http.servers` in it; `caddy adapt --config Caddyfile --pretty` makes the JSON of a Caddyfile";
+        return Err(ImportError::new(&source.at(0), message));
+    }
+    let mut importer = Importer { doc: Document::default(), source, made: HashMap::new() };
+    for (name, line, node) in root.at(&["apps"]).map(Node::entries).unwrap_or_default() {
+        let _ = node;
+        match name.as_str() {
+            "http" => {}
+            "tls" | "pki" => {
+                importer.doc.report.left_out(&source.at(*line), format!("apps.{name}"), "Weir obtains no certificates");
+            }
+            _ => importer.doc.report.left_out(&source.at(*line), format!("apps.{name}"), "has no equivalent"),
+        }
+    }
+    for (name, line, node) in servers {
+        importer.server(name, &source.at(*line), node);
+    }
+    let fields = Fields::of(&root);
+    fields.skip(&["apps", "admin", "logging", "storage"]);
+    fields.name_rest(source, &mut importer.doc.report, "the file");
+    Ok(importer.finish())
+}
+
+impl<'n> Importer<'n> {
+    pub(super) fn place(&self, node: &Node) -> Place {
+        tree::place(self.source, node)
+    }
+
+    fn server(&mut self, name: &str, place: &Place, node: &'n Node) {
+        let label = format!("server {name}");
+        let fields = Fields::of(node);
+        let listens = fields.texts("listen");
+        let mut added = 0;
+        for listen in &listens {
+            let address = listen.strip_prefix("tcp/").unwrap_or(listen);
+            let address = if address.starts_with(':') { format!("0.0.0.0{address}") } else { address.to_owned() };
+            match address.parse::<std::net::SocketAddr>() {
+                Ok(socket) if socket.port() == 443 => {
+                    let how = "Caddy speaks TLS there; write a listener with `tls` and the files of its certificate";
+                    self.doc.report.left_out(place, format!("listen {listen} of {label}"), how);
+                }
+                Ok(socket) => {
+                    added += 1;
+                    self.doc.listen.push(Listen { place: place.clone(), value: text(socket.to_string()) });
+                    self.doc.report.exact(place, format!("listen {listen} of {label}"), "a listener");
+                }
+                Err(_) => self.doc.report.left_out(
+                    place,
+                    format!("listen {listen} of {label}"),
+                    "Weir listens on IP addresses and ports",
+                ),
+            }
+        }
+        if self.doc.listen.len() > added && added > 0 {
+            self.doc.report.differs(place, label.clone(), "every listener of Weir serves all routes");
+        }
+        let ms = |key: &str, default: u64| {
+            fields.get(key).and_then(proxy::nanoseconds).filter(|&ms| ms > 0).unwrap_or(default)
+        };
+        let server = map([
+            ("head_timeout", time(ms("read_header_timeout", 60_000))),
+            ("keep_alive", time(ms("idle_timeout", 300_000))),
+            ("path", map([("double_slash", text("merge"))])),
+        ]);
+        document::set(&mut self.doc.top, "server", server);
+        let networks = node.at(&["trusted_proxies", "ranges"]).map(Node::texts).unwrap_or_default();
+        if !networks.is_empty() {
+            document::set(&mut self.doc.top, "trusted_proxies", texts(networks));
+        }
+        fields.skip(&[
+            "routes",
+            "automatic_https",
+            "logs",
+            "protocols",
+            "trusted_proxies",
+            "tls_connection_policies",
+            "read_timeout",
+            "write_timeout",
+            "strict_sni_host",
+        ]);
+        fields.name_rest(self.source, &mut self.doc.report, &label);
+        let routes = node.get("routes").map(Node::items).unwrap_or_default();
+        let mut changes = Vec::new();
+        self.routes(routes, &Alternative::default(), &mut changes, 0);
+    }
+
+    /// Runs through a list of routes. Whether a handler answered all that came here.
+    fn routes(
+        &mut self,
+        routes: &'n [std::rc::Rc<Node>],
+        outer: &Alternative,
+        changes: &mut Vec<Change<'n>>,
+        depth: usize,
+    ) -> bool {
+        if depth > MAX_DEPTH {
+            self.doc.report.left_out(&self.source.at(0), "subroutes", "they are nested too deeply");
+            return false;
+        }
+        for node in routes {
+            let place = self.place(node);
+            let sets = match matchers::read(node.get("match")) {
+                Ok(sets) => sets,
+                Err(why) => {
+                    let kinds: Vec<&str> = node
+                        .get("handle")
+                        .map(Node::items)
+                        .unwrap_or_default()
+                        .iter()
+                        .filter_map(|handler| handler.get("handler").and_then(Node::text))
+                        .collect();
+                    let handlers = node.get("handle").map(Node::items).unwrap_or_default();
+                    let guards = handlers
+                        .iter()
+                        .filter(|handler| handler.get("handler").and_then(Node::text) == Some("authentication"));
+                    let guards: Vec<Change<'n>> =
+                        guards.map(|handler| Change { only: outer.clone(), node: handler }).collect();
+                    let how = if guards.is_empty() {
+                        format!("{why}; its requests go on to the next routes")
+                    } else {
+                        format!("{why}; all requests that come here have to authenticate")
+                    };
+                    changes.extend(guards);
+                    self.doc.report.left_out(&place, format!("route with {}", kinds.join(", ")), how);
+                    continue;
+                }
+            };
+            let everything = sets.iter().any(|set| *set == Alternative::default());
+            for set in sets {
+                let has_path = !set.paths.is_empty();
+                let here = match join(outer, &set) {
+                    Ok(Some(here)) => here,
+                    Ok(None) => continue,
+                    Err(why) => {
+                        self.doc.report.left_out(&place, "route", why);
+                        continue;
+                    }
+                };
+                for note in &set.notes {
+                    self.doc.report.differs(&place, "matcher", note.clone());
+                }
+                let moved =
+                    changes.iter().any(|change| change.node.get("handler").and_then(Node::text) == Some("rewrite"));
+                if moved && has_path {
+                    let how = "it is matched after a rewrite, on the new path; Weir matches the path that the client sent. What it does was not written";
+                    self.doc.report.left_out(&place, "route", how);
+                    continue;
+                }
+                let mut own = changes.clone();
+                let answered = self.handlers(node, &here, &mut own, depth);
+                if answered && everything {
+                    return true;
+                }
+                if !answered {
+                    if node.get("terminal").and_then(Node::flag) == Some(true) {
+                        // Nothing answered: Caddy sends an empty response.
+                        self.leaf(&place, "what no handler answers", &here, &own, |_, route| {
+                            route.set("respond", map([("status", word(200))]));
+                            Ok(())
+                        });
+                    } else {
+                        // The changes hold for what comes later, where this matched.
+                        *changes = own;
+                        if changes.len() > MAX_PENDING {
+                            self.doc.report.left_out(&place, "route", "there are too many handlers before it");
+                            return false;
+                        }
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// The handlers of one route. Whether one of them answered.
+    fn handlers(&mut self, node: &'n Node, here: &Alternative, changes: &mut Vec<Change<'n>>, depth: usize) -> bool {
+        for handler in node.get("handle").map(Node::items).unwrap_or_default() {
+            let place = self.place(handler);
+            let kind = handler.get("handler").and_then(Node::text).unwrap_or_default();
+            match kind {
+                "subroute" => {
+                    let routes = handler.get("routes").map(Node::items).unwrap_or_default();
+                    if handler.get("errors").is_some() {
+                        self.doc.report.left_out(&place, "errors of a subroute", "has no equivalent");
+                    }
+                    if self.routes(routes, here, changes, depth + 1) {
+                        return true;
+                    }
+                }
+                "headers" | "rewrite" | "authentication" | "request_body" => {
+                    changes.push(Change { only: here.clone(), node: handler });
+                }
+                "reverse_proxy" => {
+                    self.leaf(&place, "reverse_proxy", here, changes, |importer, route| importer.proxy(route, handler));
+                    return true;
+                }
+                "static_response" => {
+                    self.leaf(&place, "static_response", here, changes, |importer, route| {
+                        importer.respond(route, handler)
+                    });
+                    return true;
+                }
+                "error" => {
+                    self.leaf(&place, "error", here, changes, |importer, route| importer.respond(route, handler));
+                    return true;
+                }
+                "vars" | "log_append" | "tracing" | "metrics" => {
+                    self.doc.report.differs(&place, kind, "changes nothing that a client or an upstream sees");
+                }
+                "file_server" | "templates" | "php" | "acme_server" => {
+                    self.leaf(&place, kind, here, changes, |_, _| Err("Weir serves no files".to_owned()));
+                    return true;
+                }
+                other => self.doc.report.left_out(&place, format!("handler {other}"), "has no equivalent"),
+            }
+        }
+        false
+    }
+
+    /// The routes for a handler that answers: one for each host and path, and others where a change holds for a part of them only.
+    fn leaf(
+        &mut self,
+        place: &Place,
+        label: &str,
+        here: &Alternative,
+        changes: &[Change<'n>],
+        fill: impl Fn(&mut Self, &mut Route) -> Result<(), String>,
+    ) {
+        // Parts of what matched, each with the changes that hold for all of it.
+        let mut parts: Vec<(Alternative, Vec<&'n Node>)> = vec![(here.clone(), Vec::new())];
+        for change in changes {
+            let mut next = Vec::new();
+            for (part, mut nodes) in parts {
+                match join(&part, &change.only) {
+                    Ok(Some(both)) if same(&both, &part) => {
+                        nodes.push(change.node);
+                        next.push((part, nodes));
+                    }
+                    Ok(Some(both)) if next.len() < MAX_PENDING => {
+                        let mut with = nodes.clone();
+                        with.push(change.node);
+                        next.push((both, with));
+                        next.push((part, nodes));
+                    }
+                    Ok(None) => next.push((part, nodes)),
+                    Ok(Some(_)) | Err(_) => {
+                        let place = self.place(change.node);
+                        let kind = change.node.get("handler").and_then(Node::text).unwrap_or_default().to_owned();
+                        self.doc.report.left_out(
+                            &place,
+                            format!("handler {kind}"),
+                            "it holds for a part of a route that Weir cannot tell apart",
+                        );
+                        // A protection that cannot be placed holds for all.
+                        if kind == "authentication" {
+                            nodes.push(change.node);
+                        }
+                        next.push((part, nodes));
+                    }
+                }
+            }
+            parts = next;
+        }
+        for (part, nodes) in parts {
+            let hosts: Vec<Option<String>> =
+                if part.hosts.is_empty() { vec![None] } else { part.hosts.iter().cloned().map(Some).collect() };
+            let paths = if part.paths.is_empty() { vec![Path::all()] } else { part.paths.clone() };
+            for host in &hosts {
+                for path in &paths {
+                    if self.doc.routes.len() >= MAX_ROUTES {
+                        self.doc.report.left_out(place, label, format!("more than {MAX_ROUTES} routes"));
+                        return;
+                    }
+                    let mut route = Route::new(place, label, path.clone());
+                    route.host.clone_from(host);
+                    route.methods.clone_from(&part.methods);
+                    route.headers.clone_from(&part.headers);
+                    route.rank = self.doc.routes.len();
+                    let mut done = fill(self, &mut route);
+                    let forwards = route.keys.iter().any(|(key, _)| key == "upstream");
+                    if done.is_ok() {
+                        let mut edit = PathEdit::new(&route);
+                        done = nodes.iter().try_for_each(|node| self.change(&mut route, &mut edit, node, forwards));
+                        if forwards {
+                            edit.write(&mut route);
+                        }
+                    }
+                    if let Err(why) = done {
+                        route.close();
+                        let how = format!("{why}; the route answers 501, so that no other takes its requests");
+                        self.doc.report.left_out(place, label, how);
+                    }
+                    self.doc.routes.push(route);
+                }
+            }
+        }
+    }
+
+    /// A handler that lets the request go on.
+    fn change(&mut self, route: &mut Route, edit: &mut PathEdit, node: &'n Node, forwards: bool) -> Result<(), String> {
+        let place = self.place(node);
+        match node.get("handler").and_then(Node::text).unwrap_or_default() {
+            "headers" => {
+                if forwards {
+                    self.edits(route, node.get("request"), "request", None);
+                }
+                self.edits(route, node.get("response"), "response", None);
+            }
+            "rewrite" if forwards => self.rewrite(route, edit, node)?,
+            "request_body" => {
+                if let Some(bytes) = node.get("max_size").and_then(Node::whole).filter(|&bytes| bytes > 0) {
+                    route.set("body", word(units::size(bytes)));
+                    self.doc.report.exact(&place, "request_body", "`body` of the route");
+                }
+            }
+            "authentication" => {
+                let providers = node.get("providers").map(Node::entries).unwrap_or_default();
+                let [(provider, _, basic)] = providers else {
+                    return Err("authentication without exactly one provider has no equivalent".to_owned());
+                };
+                if provider != "http_basic" {
+                    return Err(format!("authentication by {provider} has no equivalent"));
+                }
+                for account in basic.get("accounts").map(Node::items).unwrap_or_default() {
+                    let name = account.get("username").and_then(Node::text).unwrap_or_default();
+                    let place = self.place(account);
+                    let how = "no password is copied: write the line NAME:HASH into the file htpasswd, looked for where Weir is started";
+                    self.doc.report.left_out(&place, format!("password of {name}"), how);
+                }
+                let mut inner: Map = vec![("file".to_owned(), text("htpasswd"))];
+                if let Some(realm) =
+                    basic.get("realm").and_then(Node::text).filter(|realm| is_field_value(realm) && !realm.is_empty())
+                {
+                    inner.push(("realm".to_owned(), text(realm)));
+                }
+                inner.push(("forward".to_owned(), text("token")));
+                let key = format!("auth {inner:?}");
+                let name = match self.made.get(&key) {
+                    Some(name) => name.clone(),
+                    None => {
+                        let name = self.doc.name("auth", "users");
+                        self.made.insert(key, name.clone());
+                        let value = vec![("basic".to_owned(), Value::Map(inner))];
+                        self.doc.auth.push(Entry {
+                            name: name.clone(),
+                            place: place.clone(),
+                            note: "authentication".to_owned(),
+                            value,
+                        });
+                        name
+                    }
+                };
+                route.set("auth", texts([name]));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn rewrite(&mut self, route: &Route, edit: &mut PathEdit, node: &'n Node) -> Result<(), String> {
+        let place = self.place(node);
+        let fields = Fields::of(node);
+        fields.skip(&["handler"]);
+        if let Some(prefix) = fields.text("strip_path_prefix") {
+            edit.strip(&[prefix.to_owned()], route).map_err(|why| format!("strip_path_prefix: {why}"))?;
+        }
+        if let Some(uri) = fields.text("uri") {
+            let rest =
+                ["{http.request.uri}", "{http.request.uri.path}?{http.request.uri.query}", "{http.request.uri.path}"];
+            match rest.iter().find_map(|rest| uri.strip_suffix(rest)) {
+                Some(before) if !placeholder(before) => {
+                    edit.now = format!("{}{}", encode(before.trim_end_matches('/'))?, edit.now);
+                }
+                None if !placeholder(uri) && !uri.contains('?') && uri.starts_with('/') => {
+                    edit.whole = Some(encode(uri)?);
+                }
+                _ => return Err(format!("the rewrite to {uri} has no equivalent")),
+            }
+        }
+        for key in ["strip_path_suffix", "uri_substring", "path_regexp", "method", "query"] {
+            if fields.get(key).is_some() {
+                return Err(format!("{key} of a rewrite has no equivalent"));
+            }
+        }
+        self.doc.report.exact(&place, "rewrite", "`rewrite` of the route");
+        Ok(())
+    }
+
+    fn respond(&mut self, route: &mut Route, node: &'n Node) -> Result<(), String> {
+        let place = self.place(node);
+        let status = node
+            .get("status_code")
+            .and_then(Node::number)
+            .unwrap_or(if node.get("handler").and_then(Node::text) == Some("error") { 500.0 } else { 200.0 });
+        let status = status as u16;
+        if node.get("abort").and_then(Node::flag) == Some(true) {
+            route.set("respond", map([("status", word(400))]));
+            self.doc.report.differs(&place, "abort", "Caddy closes the connection; Weir answers 400");
+            return Ok(());
+        }
+        let headers = node.get("headers").map(Node::entries).unwrap_or_default();
+        let location = headers
+            .iter()
+            .find(|(name, _, _)| name.eq_ignore_ascii_case("location"))
+            .and_then(|(_, _, value)| value.texts().first().cloned());
+        if let (301 | 302 | 303 | 307 | 308, Some(to)) = (status, location) {
+            let host = route.host.clone().filter(|host| !host.starts_with('*'));
+            let mut to = to.replace("{http.request.hostport}", "{http.request.host}");
+            if to.contains("{http.request.host}") {
+                let host = host.ok_or("a redirect to whatever host was asked for has no equivalent")?;
+                to = to.replace("{http.request.host}", &host);
+            }
+            if let Some(base) = to.strip_suffix("{http.request.uri}") {
+                if route.path.has_param() {
+                    return Err("a redirect behind a template has no equivalent".to_owned());
+                }
+                to = format!("{base}{}", route.path);
+            } else {
+                self.doc.report.differs(&place, format!("redirect to {to}"), "Weir keeps the query of the request");
+            }
+            if placeholder(&to) || !(to.starts_with('/') || to.starts_with("http://") || to.starts_with("https://")) {
+                return Err(format!("a redirect to {to} has no equivalent"));
+            }
+            route.set("redirect", map([("to", text(to)), ("status", word(status))]));
+            return Ok(());
+        }
+        if !(200..600).contains(&status) {
+            return Err(format!("a response with the status {status} has no equivalent"));
+        }
+        let mut respond: Map = vec![("status".to_owned(), word(status))];
+        let media = headers
+            .iter()
+            .find(|(name, _, _)| name.eq_ignore_ascii_case("content-type"))
+            .and_then(|(_, _, value)| value.texts().first().cloned());
+        if let Some(body) =
+            node.get("body").and_then(Node::text).filter(|body| !body.is_empty() && !matches!(status, 204 | 205 | 304))
+        {
+            if placeholder(body) {
+                return Err("a body with placeholders has no equivalent".to_owned());
+            }
+            if let Some(media) = media.filter(|media| is_field_value(media)) {
+                respond.push(("content_type".to_owned(), text(media)));
+            }
+            respond.push(("body".to_owned(), text(body)));
+        }
+        route.set("respond", Value::Map(respond));
+        for (name, _, values) in headers {
+            let own = name.eq_ignore_ascii_case("content-type") || name.eq_ignore_ascii_case("location");
+            if let Some(value) = values.texts().first().filter(|value| {
+                !own && is_token(name) && is_field_value(value) && !is_own_field(name) && !placeholder(value)
+            }) {
+                route.edit_header("response", "set", name, text(value));
+            }
+        }
+        self.doc.report.exact(&place, "static_response", "a fixed response");
+        Ok(())
+    }
+
+    /// Edits of header fields; `authority` is what the placeholder of the target stands for.
+    pub(super) fn edits(&mut self, route: &mut Route, node: Option<&'n Node>, side: &str, authority: Option<&str>) {
+        for (edit, line, fields) in node.map(Node::entries).unwrap_or_default() {
+            let place = self.source.at(*line);
+            if edit == "delete" {
+                for name in fields.texts() {
+                    if is_token(&name) && !is_own_field(&name) && !name.contains('*') {
+                        route.edit_header(side, "remove", &name, text(""));
+                        self.doc.report.exact(&place, format!("{side} field {name}: delete"), "the field is removed");
+                    } else {
+                        self.doc.report.left_out(
+                            &place,
+                            format!("{side} field {name}: delete"),
+                            "is not a field that Weir removes",
+                        );
+                    }
+                }
+                continue;
+            }
+            if edit == "deferred" || edit == "require" {
+                continue;
+            }
+            for (name, line, values) in fields.entries() {
+                let place = self.source.at(*line);
+                let what = format!("{side} field {name}: {edit}");
+                let values = values.texts();
+                let target = [
+                    "{http.reverse_proxy.upstream.hostport}",
+                    "{http.reverse_proxy.upstream.host}:{http.reverse_proxy.upstream.port}",
+                ];
+                match (edit.as_str(), values.as_slice()) {
+                    ("set", [value]) if name.eq_ignore_ascii_case("host") && side == "request" => {
+                        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
+                        if value == "{http.request.host}" || value == "{http.request.hostport}" {
+                            self.doc.report.exact(&place, what, "`Host` passes");
+                        } else if let (true, Some(authority)) = (target.contains(&value.as_str()), authority) {
+                            route.set_in("rewrite", "host", text(authority));
+                            self.doc.report.exact(&place, what, "`rewrite.host`: that of the first target");
+                        } else if !value.is_empty() && value.chars().all(plain) {
+                            route.set_in("rewrite", "host", text(value));
+                            self.doc.report.exact(&place, what, "`rewrite.host`");
+                        } else {
+                            self.doc.report.left_out(&place, what, "`Host` passes as the client sent it");
+                        }
+                    }
+                    ("set", [value]) if name.eq_ignore_ascii_case("x-request-id") && value == "{http.request.uuid}" => {
+                        self.doc.report.exact(&place, what, "Weir's request id, under the same name");
+                    }
+                    ("set" | "add", [value])
+                        if is_token(name) && !is_own_field(name) && is_field_value(value) && !placeholder(value) =>
+                    {
+                        route.edit_header(side, edit, name, text(value));
+                        self.doc.report.exact(&place, what, "`headers` of the route");
+                    }
+                    _ => self.doc.report.left_out(
+                        &place,
+                        what,
+                        "Weir writes this field itself, or the value has no equivalent",
+                    ),
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Document {
+        let Self { mut doc, source, .. } = self;
+        let whole = source.at(0);
+        if doc.listen.is_empty() {
+            let how = "no listener could be written: 127.0.0.1:8080 stands in for it";
+            doc.report.differs(&whole, "listen", how);
+            doc.listen.push(Listen { place: whole.clone(), value: text("127.0.0.1:8080") });
+        }
+        let mut seen: Vec<Value> = Vec::new();
+        doc.listen.retain(|listen| {
+            let new = !seen.contains(&listen.value);
+            seen.push(listen.value.clone());
+            new
+        });
+        if doc.routes.is_empty() {
+            let mut route = Route::new(&whole, "no route could be written", Path::all());
+            route.close();
+            doc.report.left_out(&whole, "all routes", "no route could be written");
+            doc.routes.push(route);
+        }
+        precedence::check(&mut doc, |a, b| a.rank < b.rank);
+        doc.drop_doubles();
+        for (what, how) in WHOLE {
+            doc.report.differs(&whole, what, how);
+        }
+        doc.report.sort();
+        doc
+    }
+}
+
+/// What holds for every file.
+const WHOLE: [(&str, &str); 5] = [
+    ("what no route matches", "Weir answers 404, Caddy 200 without a body"),
+    (
+        "path matchers",
+        "Caddy takes upper and lower case for the same, Weir does not; Weir refuses %2F, %5C and ; with 400, see `server.path`",
+    ),
+    ("https", "Caddy obtains certificates and redirects from http by itself; Weir does neither"),
+    ("X-Real-IP and the like from clients", "removed unless the peer is in `trusted_proxies`, see `untrusted_headers`"),
+    ("routes with methods", "Weir answers 405 where only the method does not fit; GET takes HEAD"),
+];
+
+fn same(a: &Alternative, b: &Alternative) -> bool {
+    a.hosts == b.hosts && a.paths == b.paths && a.methods == b.methods && a.headers == b.headers
+}
+
+/// Whether a text has a placeholder of Caddy.
+pub(super) fn placeholder(value: &str) -> bool {
+    value.contains('{') && value.contains('}')
+}

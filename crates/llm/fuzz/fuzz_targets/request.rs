@@ -1,0 +1,9 @@
+//! Request bodies: what is accepted stays accepted, and says what is wanted, after its splices.
+
+#![no_main]
+
+#[path = "../../tests/support/checks.rs"]
+#[allow(dead_code)]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::request(bytes));

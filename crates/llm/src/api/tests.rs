@@ -1,0 +1,24 @@
+use super::{Api, Family};
+
+#[test]
+fn a_path_names_its_api() {
+    for (path, api) in [
+        ("/v1/chat/completions", Some(Api::Chat)),
+        ("/v1/completions", Some(Api::Completions)),
+        ("/v1/responses", Some(Api::Responses)),
+        ("/v1/embeddings", Some(Api::Embeddings)),
+        ("/v1/messages", Some(Api::Messages)),
+        ("/v1beta/models/gemini-2.5-pro:generateContent", Some(Api::Gemini)),
+        ("/v1beta/models/gemini-2.5-pro:streamGenerateContent", Some(Api::Gemini)),
+        ("/v1beta/models/:generateContent", None),
+        ("/v1beta/models/a/b:generateContent", None),
+        ("/v1beta/models/a:countTokens", None),
+        ("/v1/chat/completions/", None),
+        ("/v1/models", None),
+    ] {
+        assert_eq!(Api::of_path(path), api, "{path}");
+    }
+    assert_eq!(Api::Messages.family(), Family::Anthropic);
+    assert_eq!(Api::Gemini.family(), Family::Gemini);
+    assert_eq!(Api::Responses.family(), Family::OpenAi);
+}

@@ -1,0 +1,23 @@
+//! JSON without a tree: an incremental lexer, and strings.
+
+mod lexer;
+mod string;
+
+pub use lexer::{JsonError, Lexer, MAX_DEPTH, Token, TokenKind};
+pub use string::{StringError, push_escaped, unescape, unescape_into};
+
+/// Whether the bytes are one JSON value by RFC 8259, nested no deeper than [`MAX_DEPTH`].
+pub fn is_valid(bytes: &[u8]) -> bool {
+    let mut lexer = Lexer::new();
+    let mut at = 0;
+    loop {
+        match lexer.next(bytes, &mut at) {
+            Ok(Some(_)) => {}
+            Ok(None) => return lexer.finish().is_ok(),
+            Err(_) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Translation between APIs, where a candidate speaks another one than the client.
+//!
+//! What cannot be translated is refused and named ([`Refused`]). Hints that change no meaning are left out and named
+//! ([`Translated::dropped`]). Nothing is dropped in silence.
+
+mod chat_stream;
+mod chat_to_messages;
+mod messages_stream;
+mod messages_to_chat;
+mod response;
+
+pub use chat_stream::ChatToMessagesStream;
+pub use chat_to_messages::chat_to_messages;
+pub use messages_stream::MessagesToChatStream;
+pub use messages_to_chat::messages_to_chat;
+pub use response::{chat_response_to_message, message_response_to_chat};
+
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// A request in another API.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Translated {
+    /// The body.
+    pub body: Value,
+    /// Hints that were left out, for `X-Weir-Dropped`.
+    pub dropped: Vec<String>,
+}
+
+/// A request that the other API cannot express: 400.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The member: `messages[2].role`.
+    pub member: String,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' cannot be translated for this model: {}", self.member, self.reason)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// A response that has no meaning in the other API: a fault of the candidate (F15, F17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Untranslatable;
+
+impl fmt::Display for Untranslatable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the provider's response cannot be translated")
+    }
+}
+
+impl std::error::Error for Untranslatable {}
+
+const NO_EQUIVALENT: &str = "the provider's API has no equivalent";
+const UNKNOWN: &str = "the member is not known";
+const WRONG_TYPE: &str = "the value has the wrong type";
+
+fn refuse<T>(member: impl Into<String>, reason: &'static str) -> Result<T, Refused> {
+    Err(Refused { member: member.into(), reason })
+}
+
+/// Names what is left out, each once.
+fn drop_hint(dropped: &mut Vec<String>, name: &str) {
+    if !dropped.iter().any(|known| known == name) {
+        dropped.push(name.to_owned());
+    }
+}
+
+fn object<'a>(value: &'a Value, member: &str) -> Result<&'a Map<String, Value>, Refused> {
+    value.as_object().ok_or_else(|| Refused { member: member.into(), reason: WRONG_TYPE })
+}
+
+fn array<'a>(value: &'a Value, member: &str) -> Result<&'a Vec<Value>, Refused> {
+    value.as_array().ok_or_else(|| Refused { member: member.into(), reason: WRONG_TYPE })
+}
+
+fn string<'a>(value: &'a Value, member: &str) -> Result<&'a str, Refused> {
+    value.as_str().ok_or_else(|| Refused { member: member.into(), reason: WRONG_TYPE })
+}
+
+/// Appends a message; neighbouring messages of one role are joined.
+fn push_message(messages: &mut Vec<(String, Vec<Value>)>, role: &str, blocks: Vec<Value>) {
+    match messages.last_mut() {
+        Some((last, joined)) if last == role => joined.extend(blocks),
+        _ => messages.push((role.to_owned(), blocks)),
+    }
+}
+
+/// The data of a whole event, its lines joined; `None` if it has none.
+fn event_data(event: &[u8]) -> Option<Vec<u8>> {
+    let lines = event.split(|byte| matches!(byte, b'\n' | b'\r')).filter_map(|line| line.strip_prefix(b"data:"));
+    let lines: Vec<&[u8]> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join(&b'\n'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Streams: OpenAI chat chunks to Anthropic messages.
+
+use super::{Untranslatable, event_data, response};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Bytes of deltas that may wait for the end of another tool's block.
+const MAX_WAITING: usize = 1 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Block {
+    Text,
+    /// OpenAI's index of the call.
+    Tool(u64),
+}
+
+/// A call whose block cannot be opened yet: one block is open at a time.
+#[derive(Debug, Default)]
+struct Waiting {
+    id: Value,
+    name: Value,
+    arguments: String,
+}
+
+/// Translates the events of one stream, one by one.
+#[derive(Debug)]
+pub struct ChatToMessagesStream {
+    /// Estimated input tokens, for the start; the end reports the provider's count.
+    estimate: u64,
+    started: bool,
+    open: Option<Block>,
+    /// Blocks so far.
+    blocks: u64,
+    /// Calls whose blocks have ended.
+    ended: Vec<u64>,
+    waiting: BTreeMap<u64, Waiting>,
+    waiting_bytes: usize,
+    stop_reason: Option<&'static str>,
+    usage: Value,
+}
+
+impl ChatToMessagesStream {
+    /// `estimate`: input tokens, as the provider reports them at the end only.
+    pub fn new(estimate: u64) -> Self {
+        ChatToMessagesStream {
+            estimate,
+            started: false,
+            open: None,
+            blocks: 0,
+            ended: Vec::new(),
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            stop_reason: None,
+            usage: Value::Null,
+        }
+    }
+
+    /// Appends what the client gets for a whole event. The end is written at `[DONE]`; for a complete stream without one, pass the event that
+    /// [`crate::stream::Outcome::Complete`] names as missing. Errors are events of their own kind and never come here.
+    ///
+    /// # Errors
+    /// The event has no meaning for the client: the stream has failed.
+    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let Some(data) = event_data(event) else { return Ok(()) };
+        if data.trim_ascii() == b"[DONE]" {
+            return self.finish(out);
+        }
+        let data: Value = serde_json::from_slice(&data).map_err(|_| Untranslatable)?;
+        if !data["error"].is_null() || !data["choices"].is_array() {
+            return Err(Untranslatable);
+        }
+        if !self.started {
+            self.started = true;
+            let usage = json!({"input_tokens": self.estimate, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+                "output_tokens": 0});
+            let message = json!({"id": data["id"], "type": "message", "role": "assistant", "model": data["model"], "content": [],
+                "stop_reason": null, "stop_sequence": null, "usage": usage});
+            push("message_start", json!({"message": message}), out);
+        }
+        if data["usage"].is_object() {
+            self.usage = data["usage"].clone();
+        }
+        for choice in data["choices"].as_array().into_iter().flatten() {
+            if choice["index"].as_u64().unwrap_or(0) != 0 {
+                return Err(Untranslatable);
+            }
+            let delta = &choice["delta"];
+            for name in ["content", "refusal"] {
+                if let Some(text) = delta[name].as_str().filter(|text| !text.is_empty()) {
+                    self.text(text, out);
+                }
+            }
+            for call in delta["tool_calls"].as_array().into_iter().flatten() {
+                self.tool(call, out)?;
+            }
+            if let Some(reason) = choice["finish_reason"].as_str() {
+                self.stop_reason = Some(response::stop_reason(reason)?);
+                self.close(out);
+                for (_, call) in std::mem::take(&mut self.waiting) {
+                    self.start_tool(&call.id, &call.name, out);
+                    self.arguments(&call.arguments, out);
+                    self.close(out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, out: &mut Vec<u8>) {
+        if self.open != Some(Block::Text) {
+            self.close(out);
+            let block = json!({"type": "text", "text": ""});
+            push("content_block_start", json!({"index": self.blocks, "content_block": block}), out);
+            self.open = Some(Block::Text);
+        }
+        push("content_block_delta", json!({"index": self.blocks, "delta": {"type": "text_delta", "text": text}}), out);
+    }
+
+    fn tool(&mut self, call: &Value, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let index = call["index"].as_u64().unwrap_or(0);
+        let function = &call["function"];
+        let arguments = function["arguments"].as_str().unwrap_or_default();
+        match self.open {
+            _ if self.ended.contains(&index) => return Err(Untranslatable),
+            Some(Block::Tool(open)) if open == index => {}
+            Some(Block::Tool(_)) => {
+                let waiting = self.waiting.entry(index).or_default();
+                if call["id"].is_string() {
+                    waiting.id = call["id"].clone();
+                }
+                if function["name"].is_string() {
+                    waiting.name = function["name"].clone();
+                }
+                waiting.arguments.push_str(arguments);
+                self.waiting_bytes += arguments.len();
+                return if self.waiting_bytes > MAX_WAITING { Err(Untranslatable) } else { Ok(()) };
+            }
+            _ => {
+                self.close(out);
+                self.start_tool(&call["id"], &function["name"], out);
+                self.open = Some(Block::Tool(index));
+            }
+        }
+        self.arguments(arguments, out);
+        Ok(())
+    }
+
+    fn start_tool(&mut self, id: &Value, name: &Value, out: &mut Vec<u8>) {
+        let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+        push("content_block_start", json!({"index": self.blocks, "content_block": block}), out);
+        self.open = Some(Block::Tool(u64::MAX));
+    }
+
+    fn arguments(&self, part: &str, out: &mut Vec<u8>) {
+        if !part.is_empty() {
+            let delta = json!({"type": "input_json_delta", "partial_json": part});
+            push("content_block_delta", json!({"index": self.blocks, "delta": delta}), out);
+        }
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        if let Some(block) = self.open.take() {
+            push("content_block_stop", json!({"index": self.blocks}), out);
+            self.blocks += 1;
+            if let Block::Tool(index) = block {
+                self.ended.push(index);
+            }
+        }
+    }
+
+    /// `[DONE]` alone proves nothing: without an end reason the stream has failed.
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let stop_reason = self.stop_reason.ok_or(Untranslatable)?;
+        let mut delta = json!({"delta": {"stop_reason": stop_reason, "stop_sequence": null}});
+        if self.usage.is_object() {
+            delta["usage"] = response::message_usage(&self.usage);
+        }
+        push("message_delta", delta, out);
+        push("message_stop", json!({}), out);
+        Ok(())
+    }
+}
+
+fn push(name: &str, mut data: Value, out: &mut Vec<u8>) {
+    data["type"] = name.into();
+    out.extend_from_slice(format!("event: {name}\ndata: {data}\n\n").as_bytes());
+}

@@ -1,0 +1,115 @@
+//! Streams: Anthropic messages to OpenAI chat chunks.
+
+use super::{Untranslatable, event_data, response};
+use serde_json::{Value, json};
+
+/// Translates the events of one stream, one by one.
+#[derive(Debug)]
+pub struct MessagesToChatStream {
+    id: Value,
+    model: Value,
+    created: u64,
+    include_usage: bool,
+    /// Tool blocks so far.
+    tools: u64,
+    usage: Value,
+}
+
+impl MessagesToChatStream {
+    /// `include_usage`: what the client asked for. `created`: seconds since 1970.
+    pub fn new(created: u64, include_usage: bool) -> Self {
+        MessagesToChatStream { id: Value::Null, model: Value::Null, created, include_usage, tools: 0, usage: json!({}) }
+    }
+
+    /// Appends what the client gets for a whole event: nothing, a comment, or chunks. Errors are events of their own kind and never come
+    /// here.
+    ///
+    /// # Errors
+    /// The event has no meaning for the client: the stream has failed.
+    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let Some(data) = event_data(event) else { return Ok(()) };
+        let data: Value = serde_json::from_slice(&data).map_err(|_| Untranslatable)?;
+        match data["type"].as_str().ok_or(Untranslatable)? {
+            "message_start" => {
+                let message = &data["message"];
+                self.id = message["id"].clone();
+                self.model = message["model"].clone();
+                self.count(&message["usage"]);
+                self.chunk(json!({"role": "assistant", "content": ""}), Value::Null, out);
+            }
+            "content_block_start" => match data["content_block"]["type"].as_str() {
+                Some("text") => self.text(&data["content_block"]["text"], out),
+                Some("tool_use") => {
+                    let block = &data["content_block"];
+                    let call = json!({"index": self.tools, "id": block["id"], "type": "function",
+                        "function": {"name": block["name"], "arguments": ""}});
+                    self.tools += 1;
+                    self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
+                }
+                Some("thinking" | "redacted_thinking") => {}
+                _ => return Err(Untranslatable),
+            },
+            "content_block_delta" => match data["delta"]["type"].as_str() {
+                Some("text_delta") => self.text(&data["delta"]["text"], out),
+                Some("input_json_delta") => {
+                    let index = self.tools.checked_sub(1).ok_or(Untranslatable)?;
+                    let call = json!({"index": index, "function": {"arguments": data["delta"]["partial_json"]}});
+                    self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
+                }
+                Some("thinking_delta" | "signature_delta" | "citations_delta") => {}
+                _ => return Err(Untranslatable),
+            },
+            "content_block_stop" => {}
+            "message_delta" => {
+                self.count(&data["usage"]);
+                if let Some(reason) = data["delta"]["stop_reason"].as_str() {
+                    self.chunk(json!({}), response::finish_reason(reason)?.into(), out);
+                }
+            }
+            "message_stop" => {
+                if self.include_usage {
+                    let mut chunk = self.frame();
+                    chunk["choices"] = json!([]);
+                    chunk["usage"] = response::chat_usage(&self.usage);
+                    push(&chunk, out);
+                }
+                out.extend_from_slice(b"data: [DONE]\n\n");
+            }
+            "ping" => out.extend_from_slice(b": ping\n\n"),
+            "error" => return Err(Untranslatable),
+            // the API may add events, and clients skip those that they do not know
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Counts are cumulative.
+    fn count(&mut self, usage: &Value) {
+        for (name, count) in usage.as_object().into_iter().flatten().filter(|(_, count)| count.is_u64()) {
+            self.usage[name] = count.clone();
+        }
+    }
+
+    fn text(&self, text: &Value, out: &mut Vec<u8>) {
+        if text.as_str().is_some_and(|text| !text.is_empty()) {
+            self.chunk(json!({"content": text}), Value::Null, out);
+        }
+    }
+
+    fn frame(&self) -> Value {
+        json!({"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model})
+    }
+
+    fn chunk(&self, delta: Value, finish_reason: Value, out: &mut Vec<u8>) {
+        let mut chunk = self.frame();
+        chunk["choices"] = json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]);
+        if self.include_usage {
+            chunk["usage"] = Value::Null;
+        }
+        push(&chunk, out);
+    }
+}
+
+fn push(chunk: &Value, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("data: {chunk}\n\n").as_bytes());
+}

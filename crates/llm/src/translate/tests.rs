@@ -1,0 +1,378 @@
+use super::*;
+use crate::Api;
+use crate::stream::{BodyEnd, EventReader, EventSplitter, Outcome, StreamState};
+use serde_json::json;
+
+fn to_messages(request: &Value) -> Result<Translated, Refused> {
+    chat_to_messages(request, "claude", Some(100))
+}
+
+/// A chat request with every member of the table that has an equivalent.
+fn full_chat() -> Value {
+    json!({
+        "model": "alias",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": [
+                {"type": "text", "text": "What is it?"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+                {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]},
+            {"role": "assistant", "content": "I look.", "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}},
+                {"id": "c2", "type": "function", "function": {"name": "g", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "one"},
+            {"role": "tool", "tool_call_id": "c2", "content": "two"},
+            {"role": "user", "content": "And?"}],
+        "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}}],
+        "tool_choice": {"type": "function", "function": {"name": "f"}},
+        "parallel_tool_calls": false,
+        "max_completion_tokens": 50,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "stop": ["x"],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "response", "schema": {"type": "object"}, "strict": true}},
+        "reasoning_effort": "low",
+        "user": "u",
+        "stream": true,
+        "stream_options": {"include_usage": true}
+    })
+}
+
+#[test]
+fn a_chat_request_becomes_messages() {
+    let translated = to_messages(&full_chat()).expect("translated");
+    assert_eq!(
+        translated.body,
+        json!({
+            "model": "claude",
+            "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}],
+            "messages": [
+                {"role": "user", "content": [
+                    {"type": "text", "text": "What is it?"},
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+                    {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}]},
+                {"role": "assistant", "content": [
+                    {"type": "text", "text": "I look."},
+                    {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+                    {"type": "tool_use", "id": "c2", "name": "g", "input": {}}]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "one"}]},
+                    {"type": "tool_result", "tool_use_id": "c2", "content": [{"type": "text", "text": "two"}]},
+                    {"type": "text", "text": "And?"}]}],
+            "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": true}],
+            "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true},
+            "max_tokens": 50,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "stop_sequences": ["x"],
+            "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}, "effort": "low"},
+            "metadata": {"user_id": "u"},
+            "stream": true
+        })
+    );
+    assert_eq!(translated.dropped, Vec::<String>::new());
+}
+
+#[test]
+fn there_and_back_keeps_every_member_of_the_table() {
+    let chat = full_chat();
+    let back = messages_to_chat(&to_messages(&chat).expect("there").body, "alias").expect("back");
+    assert_eq!(back, Translated { body: chat, dropped: Vec::new() });
+    for (name, value) in [
+        ("tool_choice", json!("auto")),
+        ("tool_choice", json!("none")),
+        ("tool_choice", json!("required")),
+        ("reasoning_effort", json!("none")),
+        ("reasoning_effort", json!("max")),
+        ("temperature", json!(0)),
+        ("stream", json!(false)),
+    ] {
+        let mut chat =
+            json!({"model": "alias", "messages": [{"role": "user", "content": "hi"}], "max_completion_tokens": 5});
+        chat[name] = value;
+        let back = messages_to_chat(&to_messages(&chat).expect("there").body, "alias").expect("back");
+        assert_eq!(back.body, chat);
+    }
+}
+
+#[test]
+fn what_has_no_equivalent_is_refused_by_name() {
+    let user = json!({"role": "user", "content": "hi"});
+    for (name, value) in [
+        ("seed", json!(1)),
+        ("n", json!(2)),
+        ("logprobs", json!(true)),
+        ("presence_penalty", json!(0.5)),
+        ("logit_bias", json!({})),
+        ("audio", json!({})),
+        ("prediction", json!({})),
+        ("web_search_options", json!({})),
+        ("functions", json!([])),
+        ("store", json!(true)),
+        ("moderation", json!({})),
+        ("temperature", json!(1.5)),
+        ("verbosity", json!("low")),
+        ("service_tier", json!("flex")),
+        ("reasoning_effort", json!("minimal")),
+        ("response_format", json!({"type": "json_object"})),
+        ("new_member", json!(1)),
+    ] {
+        let mut chat = json!({"messages": [user]});
+        chat[name] = value;
+        assert_eq!(to_messages(&chat).expect_err(name).member, name);
+    }
+    for (messages, member) in [
+        (json!([user, {"role": "system", "content": "late"}]), "messages[1].role"),
+        (json!([{"role": "user", "content": "a", "name": "n"}]), "messages[0].name"),
+        (json!([{"role": "user", "content": [{"type": "input_audio"}]}]), "messages[0].content[0].type"),
+        (
+            json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/bmp;base64,AA"}}]}]),
+            "messages[0].content[0].image_url.url",
+        ),
+        (
+            json!([{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "[1]"}}]}]),
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        (json!([{"role": "assistant", "refusal": "no"}]), "messages[0].refusal"),
+        (json!([{"role": "function", "content": "x"}]), "messages[0].role"),
+        (json!({}), "messages"),
+    ] {
+        assert_eq!(to_messages(&json!({"messages": messages})).expect_err(member).member, member);
+    }
+    assert_eq!(
+        chat_to_messages(&json!({"messages": [user]}), "m", None).expect_err("no limit").member,
+        "max_completion_tokens"
+    );
+    for (name, value) in
+        [("top_k", json!(1)), ("container", json!("c")), ("mcp_servers", json!([])), ("new_member", json!(1))]
+    {
+        let mut request = json!({"messages": [user], "max_tokens": 5});
+        request[name] = value;
+        assert_eq!(messages_to_chat(&request, "m").expect_err(name).member, name);
+    }
+    let tool = json!({"messages": [user], "tools": [{"type": "web_search_20250305", "name": "web_search"}]});
+    assert_eq!(messages_to_chat(&tool, "m").expect_err("hosted").member, "tools[0].type");
+    let document = json!({"messages": [{"role": "user", "content": [{"type": "document", "source": {}}]}]});
+    assert_eq!(messages_to_chat(&document, "m").expect_err("document").member, "messages[0].content[0].type");
+}
+
+#[test]
+fn hints_are_dropped_and_named() {
+    let chat = json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y", "detail": "low"}}]},
+        {"role": "assistant", "content": "a", "reasoning_content": "because"}], "metadata": {}, "prompt_cache_key": "k", "verbosity": "medium",
+        "service_tier": "auto", "seed": null, "n": 1, "store": false});
+    let mut dropped = to_messages(&chat).expect("translated").dropped;
+    dropped.sort();
+    assert_eq!(dropped, ["detail", "metadata", "prompt_cache_key", "reasoning_content", "service_tier", "verbosity"]);
+    let messages = json!({"max_tokens": 5, "thinking": {"type": "enabled", "budget_tokens": 1024}, "system": [{"type": "text", "text": "s", "cache_control": {}}],
+        "messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "s"}, {"type": "text", "text": "a"}]}]});
+    let mut dropped = messages_to_chat(&messages, "m").expect("translated").dropped;
+    dropped.sort();
+    assert_eq!(dropped, ["cache_control", "thinking"]);
+}
+
+#[test]
+fn whole_responses_there_and_back() {
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": [
+        {"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}],
+        "stop_reason": "tool_use", "stop_sequence": null,
+        "usage": {"input_tokens": 10, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 30, "output_tokens": 5}});
+    let (chat, dropped) = message_response_to_chat(&message, 7).expect("translated");
+    assert_eq!(dropped, Vec::<String>::new());
+    assert_eq!(chat["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(chat["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
+    assert_eq!(
+        chat["usage"],
+        json!({"prompt_tokens": 60, "completion_tokens": 5, "total_tokens": 65,
+        "prompt_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 20}})
+    );
+    assert_eq!(chat_response_to_message(&chat).expect("back").0, message);
+
+    for (stop, finish) in [
+        ("end_turn", Some("stop")),
+        ("stop_sequence", Some("stop")),
+        ("max_tokens", Some("length")),
+        ("model_context_window_exceeded", Some("length")),
+        ("refusal", Some("content_filter")),
+        ("pause_turn", None),
+        ("strange", None),
+    ] {
+        let message = json!({"content": [], "stop_reason": stop});
+        let chat =
+            message_response_to_chat(&message, 0).ok().map(|(chat, _)| chat["choices"][0]["finish_reason"].clone());
+        assert_eq!(chat, finish.map(Value::from), "{stop}");
+    }
+    for (finish, stop) in [
+        ("stop", Some("end_turn")),
+        ("length", Some("max_tokens")),
+        ("content_filter", Some("refusal")),
+        ("strange", None),
+    ] {
+        let chat = json!({"choices": [{"message": {"content": "a"}, "finish_reason": finish}]});
+        assert_eq!(
+            chat_response_to_message(&chat).ok().map(|(message, _)| message["stop_reason"].clone()),
+            stop.map(Value::from),
+            "{finish}"
+        );
+    }
+    let half = json!({"choices": [{"message": {"tool_calls": [{"function": {"name": "f", "arguments": "{\"a"}}]}, "finish_reason": "tool_calls"}]});
+    assert_eq!(chat_response_to_message(&half), Err(Untranslatable));
+    assert_eq!(message_response_to_chat(&json!({"error": {}}), 0), Err(Untranslatable));
+}
+
+/// The golden stream: what Anthropic's documentation shows for text and a tool call, shortened.
+const ANTHROPIC: &str = include_str!("golden/anthropic.sse");
+const CHAT: &str = include_str!("golden/anthropic-as-chat.sse");
+
+fn translate(stream: &str, include_usage: bool) -> Result<String, Untranslatable> {
+    let (mut splitter, mut translator) = (EventSplitter::new(), MessagesToChatStream::new(7, include_usage));
+    let (mut at, mut out) = (0, Vec::new());
+    while let Some(piece) = splitter.next(stream.as_bytes(), &mut at) {
+        translator.event(piece.bytes, &mut out)?;
+    }
+    Ok(String::from_utf8(out).expect("text"))
+}
+
+/// Compares streams event by event, the data as JSON: the order of members is the writer's. `UPDATE_GOLDEN=1` writes the file.
+fn golden(name: &str, expected: &str, found: &str) {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let path = format!("{}/src/translate/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::write(path, found).expect("the golden file is written");
+        return;
+    }
+    let read = |stream: &str| -> Vec<(String, Value)> {
+        let lines = stream.lines().filter(|line| !line.is_empty());
+        lines
+            .map(|line| match line.strip_prefix("data: ") {
+                Some(data) => ("data".to_owned(), serde_json::from_str(data).unwrap_or_else(|_| data.into())),
+                None => (line.to_owned(), Value::Null),
+            })
+            .collect()
+    };
+    assert_eq!(read(found), read(expected), "{name}");
+}
+
+#[test]
+fn a_stream_of_messages_becomes_chunks() {
+    let chat = translate(ANTHROPIC, true).expect("translated");
+    golden("anthropic-as-chat.sse", CHAT, &chat);
+    let (mut splitter, mut reader, mut state) =
+        (EventSplitter::new(), EventReader::new(Api::Chat), StreamState::new(Api::Chat, 1, false));
+    let mut at = 0;
+    while let Some(piece) = splitter.next(chat.as_bytes(), &mut at) {
+        reader.read(piece.bytes);
+        state.event(&reader.finish(), piece.bytes.len() as u64);
+    }
+    assert_eq!(state.end(BodyEnd::Proper, false), Outcome::Complete { missing: b"" });
+    assert_eq!((state.usage().input, state.usage().output), (Some(475), Some(89)));
+    let plain = translate(ANTHROPIC, false).expect("translated");
+    assert!(!plain.contains("usage"));
+    // a cut is never made complete
+    let cut = &ANTHROPIC[..ANTHROPIC.find("event: message_delta").expect("an end")];
+    let cut = translate(cut, true).expect("translated");
+    assert!(!cut.contains("[DONE]") && !cut.contains("finish_reason\":\""));
+    for event in [
+        "data: {\n\n",
+        "data: {\"type\":\"error\"}\n\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"pause_turn\"}}\n\n",
+    ] {
+        assert_eq!(translate(event, true), Err(Untranslatable), "{event}");
+    }
+}
+
+fn translate_back(stream: &str) -> Result<String, Untranslatable> {
+    let (mut splitter, mut translator) = (EventSplitter::new(), ChatToMessagesStream::new(475));
+    let (mut at, mut out) = (0, Vec::new());
+    while let Some(piece) = splitter.next(stream.as_bytes(), &mut at) {
+        translator.event(piece.bytes, &mut out)?;
+    }
+    Ok(String::from_utf8(out).expect("text"))
+}
+
+fn chunk(delta: Value, finish_reason: Value) -> String {
+    let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
+    format!("data: {}\n\n", json!({"id": "c", "model": "m", "choices": [choice]}))
+}
+
+fn call(index: u64, id: Option<&str>, arguments: &str) -> Value {
+    let mut call = json!({"index": index, "function": {"arguments": arguments}});
+    if let Some(id) = id {
+        call["id"] = id.into();
+        call["function"]["name"] = "f".into();
+    }
+    call
+}
+
+#[test]
+fn a_stream_there_and_back_says_the_same() {
+    let back = translate_back(CHAT).expect("translated");
+    golden("chat-as-anthropic.sse", include_str!("golden/chat-as-anthropic.sse"), &back);
+    let again = translate(&back, true).expect("translated");
+    // pings and empty deltas are nothing that the client waits for
+    let said = |stream: &str| {
+        let events = stream
+            .split("\n\n")
+            .filter(|event| event.starts_with("data:") && !event.contains("[{\"function\":{\"arguments\":\"\"},"));
+        events.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(said(&again), said(CHAT));
+    let (mut splitter, mut reader) = (EventSplitter::new(), EventReader::new(Api::Messages));
+    let mut state = StreamState::new(Api::Messages, 1, false);
+    let mut at = 0;
+    while let Some(piece) = splitter.next(back.as_bytes(), &mut at) {
+        reader.read(piece.bytes);
+        state.event(&reader.finish(), piece.bytes.len() as u64);
+    }
+    assert_eq!(state.end(BodyEnd::Proper, false), Outcome::Complete { missing: b"" });
+    assert_eq!((state.usage().total_input(Api::Messages), state.usage().output), (475, Some(89)));
+}
+
+#[test]
+fn one_block_is_open_at_a_time() {
+    let stream = [
+        chunk(json!({"content": "a"}), Value::Null),
+        chunk(json!({"tool_calls": [call(0, Some("x"), "{"), call(1, Some("y"), "")]}), Value::Null),
+        chunk(json!({"tool_calls": [call(1, None, "{\"b\"")]}), Value::Null),
+        chunk(json!({"tool_calls": [call(0, None, "}"), call(1, None, ":1}")]}), Value::Null),
+        chunk(json!({}), "tool_calls".into()),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let out = translate_back(&stream.concat()).expect("translated");
+    let steps: Vec<String> = out
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
+        .filter_map(|data| {
+            let delta = &data["delta"]["partial_json"];
+            let id = &data["content_block"]["id"];
+            let index = data["index"].as_u64()?;
+            let kind = data["type"].as_str()?.trim_start_matches("content_block_").to_owned();
+            Some(format!("{index} {kind} {}", delta.as_str().or_else(|| id.as_str()).unwrap_or_default()))
+        })
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            "0 start ",
+            "0 delta ",
+            "0 stop ",
+            "1 start x",
+            "1 delta {",
+            "1 delta }",
+            "1 stop ",
+            "2 start y",
+            "2 delta {\"b\":1}",
+            "2 stop "
+        ]
+    );
+}
+
+#[test]
+fn a_chat_stream_without_an_end_reason_never_becomes_complete() {
+    let text = chunk(json!({"content": "a"}), Value::Null);
+    for end in ["data: [DONE]\n\n", "data: {\n\n", "data: {\"error\":{\"message\":\"m\"}}\n\n", "data: {}\n\n"] {
+        assert_eq!(translate_back(&format!("{text}{end}")), Err(Untranslatable), "{end}");
+    }
+    assert_eq!(translate_back(&chunk(json!({}), "strange".into())), Err(Untranslatable));
+    assert!(!translate_back(&text).expect("translated").contains("message_stop"));
+}

@@ -1,0 +1,54 @@
+//! The corpus of the fuzz targets, and changes of it, without a fuzzer.
+
+#[path = "support/checks.rs"]
+#[allow(unreachable_pub)]
+mod checks;
+
+use proptest::prelude::*;
+use std::path::Path;
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let files = std::fs::read_dir(&folder).expect("a corpus");
+    files.map(|file| std::fs::read(file.expect("an entry").path()).expect("a file")).collect()
+}
+
+#[test]
+fn every_file_of_the_corpus() {
+    let (requests, streams) = (corpus("request"), corpus("stream"));
+    assert!(requests.len() > 3 && streams.len() > 3);
+    requests.iter().for_each(|body| checks::request(body));
+    streams.iter().for_each(|input| checks::stream(input));
+}
+
+/// A file with some bytes replaced, and a part of it repeated.
+fn changed(target: &str) -> impl Strategy<Value = Vec<u8>> {
+    let bytes = prop::sample::select(b"{}[]\",:\\ \r\n0e.a\xff\0".to_vec());
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), bytes), 0..6);
+    (prop::sample::select(corpus(target)), changes, any::<[prop::sample::Index; 2]>()).prop_map(
+        |(mut file, changes, part)| {
+            for (at, byte) in changes {
+                let at = at.index(file.len());
+                file[at] = byte;
+            }
+            let [a, b] = part.map(|index| index.index(file.len() + 1));
+            let again = file[a.min(b)..a.max(b)].to_vec();
+            file.extend(again);
+            file
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn changed_requests(body in changed("request")) {
+        checks::request(&body);
+    }
+
+    #[test]
+    fn changed_streams(input in changed("stream")) {
+        checks::stream(&input);
+    }
+}

@@ -1,0 +1,63 @@
+//! What the simulator has done: the truth that a gateway's books are compared with.
+
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Counts of one simulator.
+#[derive(Debug, Default)]
+pub struct Ledger(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    calls: HashMap<String, u64>,
+    cancelled: u64,
+    input_tokens: u64,
+    output_tokens: u64,
+    metrics: Option<String>,
+}
+
+impl Ledger {
+    fn with<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts a call; how many there were of this model, with this one.
+    pub(crate) fn call(&self, model: &str) -> u64 {
+        self.with(|counts| {
+            let calls = counts.calls.entry(model.to_owned()).or_default();
+            *calls += 1;
+            *calls
+        })
+    }
+
+    pub(crate) fn cancelled(&self) {
+        self.with(|counts| counts.cancelled += 1);
+    }
+
+    /// Counts tokens that a response reported.
+    pub(crate) fn reported(&self, input: u64, output: u64) {
+        self.with(|counts| {
+            counts.input_tokens += input;
+            counts.output_tokens += output;
+        });
+    }
+
+    pub(crate) fn set_metrics(&self, text: String) {
+        self.with(|counts| counts.metrics = Some(text));
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        self.with(|counts| counts.metrics.clone()).unwrap_or_else(|| {
+            "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\nvllm:kv_cache_usage_perc 0\n".into()
+        })
+    }
+
+    /// Calls by model, responses that their clients did not wait for, and tokens that responses reported.
+    pub fn to_json(&self) -> Value {
+        self.with(|counts| {
+            json!({"calls": counts.calls, "cancelled": counts.cancelled, "input_tokens": counts.input_tokens,
+                "output_tokens": counts.output_tokens})
+        })
+    }
+}

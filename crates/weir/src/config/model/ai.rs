@@ -1,0 +1,130 @@
+//! AI traffic: providers, models and their candidates.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::UpstreamId;
+
+/// Index of a model in [`Config::models`](super::Config::models).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ModelId(pub usize);
+
+/// Index of a provider in [`Config::providers`](super::Config::providers).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProviderId(pub usize);
+
+/// What holds for AI traffic of the whole process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ai {
+    /// Bytes of request bodies that are held at once.
+    pub held_bytes: u64,
+}
+
+/// A provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Name in the file.
+    pub name: Arc<str>,
+    /// API family that it speaks: OpenAI's or Anthropic's.
+    pub family: llm::api::Family,
+    /// Where it is.
+    pub upstream: UpstreamId,
+    /// Credentials; empty: none is sent.
+    pub keys: Vec<ProviderKey>,
+    /// Path before that of an operation, without a slash at its end.
+    pub base: Arc<str>,
+    /// Fields of every request.
+    pub headers: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// A credential.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProviderKey {
+    /// What is sent: never print it.
+    pub secret: Arc<str>,
+    /// What may be shown: its last four characters.
+    pub shown: Arc<str>,
+    /// Share of requests.
+    pub weight: u32,
+}
+
+impl fmt::Debug for ProviderKey {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderKey").field("shown", &self.shown).finish_non_exhaustive()
+    }
+}
+
+/// A model as clients name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// Name in the file.
+    pub name: Arc<str>,
+    /// Further names.
+    pub aliases: Vec<Alias>,
+    /// Who may serve it, by tier.
+    pub candidates: Vec<Candidate>,
+    /// Attempts for one request.
+    pub attempts: u32,
+    /// Longest wait that a provider may ask for.
+    pub retry_after: Duration,
+    /// From the request to the first content.
+    pub first_token: Option<Duration>,
+    /// Between two pieces of a stream.
+    pub token_idle: Option<Duration>,
+    /// Of the whole exchange.
+    pub total: Option<Duration>,
+}
+
+/// A further name of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alias {
+    /// Just this.
+    Exact(Arc<str>),
+    /// What stands before and behind the `*`.
+    Pattern(Arc<str>, Arc<str>),
+}
+
+impl Alias {
+    /// How well it fits: the length of the fixed part of a pattern that does.
+    pub fn fits(&self, name: &str) -> Option<usize> {
+        match self {
+            Alias::Exact(own) => (**own == *name).then_some(usize::MAX),
+            Alias::Pattern(before, behind) => {
+                let fits = name.len() >= before.len() + behind.len()
+                    && name.starts_with(&**before)
+                    && name.ends_with(&**behind);
+                fits.then_some(before.len() + behind.len())
+            }
+        }
+    }
+}
+
+/// A provider with a model of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Provider.
+    pub provider: ProviderId,
+    /// Name of the model there.
+    pub model: Arc<str>,
+    /// Tried in this order.
+    pub tier: u32,
+    /// Share within the tier.
+    pub weight: u32,
+    /// Tokens that it takes.
+    pub context: Option<u64>,
+    /// Output tokens that it gives at most.
+    pub max_output: Option<u64>,
+}
+
+/// What an AI route serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteAi {
+    /// Its models.
+    pub models: Vec<ModelId>,
+    /// For names that no model has.
+    pub default_model: Option<ModelId>,
+    /// Upstreams of all candidates, each once.
+    pub upstreams: Vec<UpstreamId>,
+}

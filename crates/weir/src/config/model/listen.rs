@@ -1,0 +1,70 @@
+//! Public listeners.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A public listener.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listen {
+    /// Address; port 0 takes a free port.
+    pub bind: SocketAddr,
+    /// Whether a connection in clear text may begin with the preface of HTTP/2.
+    pub takes_prior_knowledge: bool,
+    /// What it does with connections.
+    pub serves: Serves,
+}
+
+/// What a listener does with connections.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Serves {
+    /// Requests in clear text.
+    Http,
+    /// Requests over TLS.
+    Https(Arc<ListenerTls>),
+    /// Every request is sent to the listener over TLS that has its host.
+    RedirectToHttps,
+}
+
+/// TLS on a listener: files are read, keys and names checked.
+#[derive(Debug)]
+pub struct ListenerTls {
+    /// Certificates by name, and what clients have to show.
+    pub options: tls::server::Options,
+    /// What tells listeners apart.
+    pub digest: [u8; 32],
+}
+
+impl Listen {
+    /// Hosts that it serves over TLS, if it does.
+    pub fn names(&self) -> Option<&tls::Names> {
+        match &self.serves {
+            Serves::Https(tls) => Some(&*tls.options.names),
+            Serves::Http | Serves::RedirectToHttps => None,
+        }
+    }
+}
+
+impl ListenerTls {
+    /// TLS with these options.
+    pub fn new(options: tls::server::Options) -> Self {
+        ListenerTls { digest: options.digest(), options }
+    }
+
+    /// Whether any host asks its clients for certificates.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.options.policies.iter().any(|policy| policy.client_auth.is_some())
+    }
+}
+
+impl PartialEq for ListenerTls {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl From<SocketAddr> for Listen {
+    /// A listener in clear text.
+    fn from(bind: SocketAddr) -> Self {
+        Listen { bind, takes_prior_knowledge: false, serves: Serves::Http }
+    }
+}

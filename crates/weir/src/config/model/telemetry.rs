@@ -1,0 +1,41 @@
+//! What the gateway tells collectors of telemetry.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Which telemetry is exported, and the attributes of its source.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Telemetry {
+    /// Attributes of this gateway; `service.name` is among them.
+    pub resource: Vec<(String, String)>,
+    /// Traces of requests.
+    pub traces: Option<Traces>,
+}
+
+/// Where traces go, and which.
+#[derive(Clone, PartialEq)]
+pub struct Traces {
+    /// URL of the collector.
+    pub endpoint: String,
+    /// Share of traces that are recorded, 0.0 to 1.0.
+    pub share: f64,
+    /// Whether a request goes on with the trace that its `traceparent` names.
+    pub respects_parent: bool,
+    /// Spans that wait at most.
+    pub queue: usize,
+    /// Spans of one call.
+    pub batch: usize,
+    /// How long spans wait for more.
+    pub every: Duration,
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// Fields of each call: never print their values.
+    pub headers: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Traces {
+    /// Leaves the values of fields out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traces").field("endpoint", &self.endpoint).field("share", &self.share).finish_non_exhaustive()
+    }
+}

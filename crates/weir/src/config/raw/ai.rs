@@ -1,0 +1,220 @@
+//! AI traffic: providers, models, and what a route for them says.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::shape::{At, Map, OrNone};
+use super::text::FieldValue;
+use super::units::{Size, Time};
+use super::word::{WordOr, word_or};
+
+/// What holds for AI traffic of the whole process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `held`")]
+pub struct Ai {
+    /// Bytes of request bodies that are held at once, so that they can be sent again; beyond it 503.
+    pub held: Size,
+}
+
+impl Default for Ai {
+    fn default() -> Self {
+        Ai { held: Size(256 << 20) }
+    }
+}
+
+/// A provider of models: an API, the upstream that serves it, and credentials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a provider: a mapping with `api` and `upstream`")]
+pub struct Provider {
+    /// API that it speaks.
+    pub api: At<ProviderApi>,
+    /// Upstream with its targets.
+    pub upstream: At<String>,
+    /// Credentials; they share requests by weight, and one that the provider refuses rests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<At<ProviderKey>>,
+    /// Path before that of the API's own operations.
+    #[serde(default = "base")]
+    pub base: At<String>,
+    /// Header fields of every request to it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub headers: Map<FieldValue>,
+}
+
+fn base() -> At<String> {
+    "/v1".to_owned().into()
+}
+
+/// An API of providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderApi {
+    /// OpenAI, and the many servers that speak its API.
+    Openai,
+    /// Anthropic.
+    Anthropic,
+}
+
+/// A credential of a provider.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProviderKey {
+    /// The key itself.
+    pub key: Option<String>,
+    /// File that holds it.
+    pub file: Option<String>,
+    /// Share of requests relative to the other keys.
+    pub weight: NonZeroU32,
+}
+
+impl fmt::Debug for ProviderKey {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderKey").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// A key as a word.
+struct KeyText(String);
+
+impl FromStr for KeyText {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse::<FieldValue>().map(|value| KeyText(value.0))
+    }
+}
+
+/// A credential: `key`, or `file` that holds it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a key, or a mapping of `key` or `file`, and `weight`")]
+struct WeightedKey {
+    /// The key itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<FieldValue>,
+    /// File that holds it; read at start and at reload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    /// Share of requests relative to the other keys.
+    #[serde(default = "one")]
+    weight: NonZeroU32,
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+impl Serialize for ProviderKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let (Some(key), None, true) = (&self.key, &self.file, self.weight == one()) {
+            return serializer.serialize_str(key);
+        }
+        let key = self.key.clone().map(FieldValue);
+        WeightedKey { key, file: self.file.clone(), weight: self.weight }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProviderKey {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(match word_or::<_, KeyText, WeightedKey>(d, "a key or a mapping with `key` or `file`")? {
+            WordOr::Word(KeyText(key)) => ProviderKey { key: Some(key), file: None, weight: one() },
+            WordOr::More(WeightedKey { key, file, weight }) => {
+                ProviderKey { key: key.map(|value| value.0), file, weight }
+            }
+        })
+    }
+}
+
+impl JsonSchema for ProviderKey {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ProviderKey".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let word = generator.subschema_for::<FieldValue>();
+        let weighted = generator.subschema_for::<WeightedKey>();
+        json_schema!({"description": "A credential of a provider.", "anyOf": [word, weighted]})
+    }
+}
+
+/// A model as clients name it: the candidates that may serve it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a model: a mapping with `candidates`")]
+pub struct Model {
+    /// Further names; one `*` stands for any text. An exact name wins, then the pattern with the longest fixed part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<At<String>>,
+    /// Who may serve it.
+    pub candidates: At<Vec<At<Candidate>>>,
+    /// Attempts for one request over all candidates; at most two at one of them.
+    #[serde(default = "four")]
+    pub attempts: NonZeroU32,
+    /// Longest wait that a provider may ask for (`Retry-After`) before the same candidate is tried again.
+    #[serde(default = "three_seconds")]
+    pub retry_after: Time,
+    /// Deadlines.
+    #[serde(default)]
+    pub timeouts: ModelTimeouts,
+}
+
+fn four() -> NonZeroU32 {
+    NonZeroU32::new(4).unwrap_or(NonZeroU32::MIN)
+}
+
+fn three_seconds() -> Time {
+    Time(Duration::from_secs(3))
+}
+
+/// A provider with the name that it knows the model by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a candidate: a mapping of `provider` and `model`")]
+pub struct Candidate {
+    /// Provider.
+    pub provider: At<String>,
+    /// Name of the model at that provider.
+    pub model: At<String>,
+    /// Candidates of a higher tier are tried when those of the lower ones failed.
+    #[serde(default = "one")]
+    pub tier: NonZeroU32,
+    /// Share of requests relative to the other candidates of the tier.
+    #[serde(default = "one")]
+    pub weight: NonZeroU32,
+    /// Tokens that the model takes, input and output together. Candidates that are too small for a request are passed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<NonZeroU32>,
+    /// Output tokens that the model gives at most; needed to serve clients of OpenAI's API from Anthropic's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<NonZeroU32>,
+}
+
+/// Deadlines of a model; that of connecting is the upstream's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of deadlines")]
+pub struct ModelTimeouts {
+    /// From the request to the first content of the response; the next candidate is tried then.
+    pub first_token: OrNone<Time>,
+    /// Between two pieces of a stream, once content was sent; the stream ends with an error event then.
+    pub token_idle: OrNone<Time>,
+    /// Of the whole exchange, all attempts included.
+    pub total: OrNone<Time>,
+}
+
+impl Default for ModelTimeouts {
+    fn default() -> Self {
+        let seconds = |seconds| OrNone::Some(Time(Duration::from_secs(seconds)));
+        ModelTimeouts { first_token: seconds(30), token_idle: seconds(20), total: seconds(600) }
+    }
+}
+
+/// What an AI route serves.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `models` and `default_model`")]
+pub struct RouteAi {
+    /// Models that the route serves; absent: all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<At<String>>,
+    /// Model for requests that name one which no model of the route has, or none.
+    pub default_model: OrNone<At<String>>,
+}

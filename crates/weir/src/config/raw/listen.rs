@@ -1,0 +1,181 @@
+//! Listeners, and TLS on them.
+
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::TlsVersion;
+use super::shape::{At, OrNone};
+use super::text::Address;
+use super::units::Time;
+use super::word::{WordOr, word_or};
+
+/// A public listener: an address, or a mapping that says more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listen {
+    /// Address; port 0 takes a free port.
+    pub bind: At<Address>,
+    /// How HTTP/2 begins on connections in clear text.
+    pub http2: ClearTextHttp2,
+    /// TLS; without it the listener speaks clear text.
+    pub tls: Option<At<ListenerTls>>,
+    /// Where its requests are sent instead of being served.
+    pub redirect: Option<At<RedirectTo>>,
+}
+
+/// How HTTP/2 begins on connections in clear text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClearTextHttp2 {
+    /// Not at all: HTTP/1.1 only.
+    #[default]
+    None,
+    /// A connection that begins with the preface of HTTP/2 speaks it; any other speaks HTTP/1.1.
+    PriorKnowledge,
+}
+
+impl From<Address> for Listen {
+    fn from(bind: Address) -> Self {
+        Listen { bind: bind.into(), http2: ClearTextHttp2::None, tls: None, redirect: None }
+    }
+}
+
+/// A listener as a mapping.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `bind`")]
+struct ListenMapping {
+    /// IP address and port; port 0 takes a free port.
+    bind: At<Address>,
+    /// How HTTP/2 begins on connections in clear text.
+    #[serde(default)]
+    http2: ClearTextHttp2,
+    /// TLS: certificates, and what clients have to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tls: Option<At<ListenerTls>>,
+    /// `https`: every request gets a 308 to the same URL at the listener with `tls` that has its host; other hosts get 421.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    redirect: Option<At<RedirectTo>>,
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if *self == Listen::from(self.bind.value) {
+            return self.bind.serialize(serializer);
+        }
+        let Listen { bind, http2, tls, redirect } = self.clone();
+        ListenMapping { bind, http2, tls, redirect }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(match word_or::<_, Address, ListenMapping>(d, "an address or a mapping with `bind`")? {
+            WordOr::Word(bind) => bind.into(),
+            WordOr::More(ListenMapping { bind, http2, tls, redirect }) => Listen { bind, http2, tls, redirect },
+        })
+    }
+}
+
+impl JsonSchema for Listen {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Listen".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let address = generator.subschema_for::<Address>();
+        let mapping = generator.subschema_for::<ListenMapping>();
+        json_schema!({"description": "A public listener.", "anyOf": [address, mapping]})
+    }
+}
+
+/// Where a listener sends requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RedirectTo {
+    /// To the same URL over TLS.
+    Https,
+}
+
+/// TLS on a listener.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `certificates`")]
+pub struct ListenerTls {
+    /// Certificates with the hosts that they are used for.
+    pub certificates: At<Vec<At<ListenerCertificate>>>,
+    /// Whether clients show certificates, and whose.
+    #[serde(default)]
+    pub client_auth: OrNone<At<ClientAuth>>,
+    /// Oldest version of TLS that is spoken.
+    #[serde(default)]
+    pub min_version: TlsVersion,
+    /// Tickets, with which clients that come again skip the costly part of the handshake.
+    #[serde(default = "tickets")]
+    pub tickets: OrNone<Tickets>,
+}
+
+/// One certificate of a listener.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `cert` and `key`")]
+pub struct ListenerCertificate {
+    /// File of the certificate and those that lead to its authority, in PEM form.
+    pub cert: String,
+    /// File of the private key, in PEM form.
+    pub key: String,
+    /// Hosts that it is used for; absent: all DNS names of the certificate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<At<String>>,
+    /// Whether clients that ask for no host, or for one that no certificate is used for, get it. Without a default they are refused.
+    #[serde(default)]
+    pub default: bool,
+    /// In place of the listener's `client_auth`, for these hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_auth: Option<OrNone<At<ClientAuth>>>,
+    /// In place of the listener's `min_version`, for these hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_version: Option<TlsVersion>,
+}
+
+/// Certificates of clients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `ca`, or `none`")]
+pub struct ClientAuth {
+    /// File of the authorities that issue them, in PEM form.
+    pub ca: At<String>,
+    /// File of revocation lists, in PEM form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crl: Option<At<String>>,
+    /// Whether a client without a certificate is refused.
+    #[serde(default)]
+    pub mode: ClientAuthMode,
+}
+
+/// What becomes of clients without a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientAuthMode {
+    /// The handshake fails.
+    #[default]
+    Required,
+    /// They are served.
+    Optional,
+}
+
+/// Session tickets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
+pub struct Tickets {
+    /// Age at which the key of tickets is replaced; tickets of the key before are still accepted.
+    pub rotate: At<Time>,
+    /// Tickets that a client is sent after a full handshake of TLS 1.3.
+    pub count: At<usize>,
+}
+
+impl Default for Tickets {
+    fn default() -> Self {
+        Tickets { rotate: Time(Duration::from_secs(6 * 60 * 60)).into(), count: 1.into() }
+    }
+}
+
+fn tickets() -> OrNone<Tickets> {
+    OrNone::Some(Tickets::default())
+}

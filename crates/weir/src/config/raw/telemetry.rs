@@ -1,0 +1,80 @@
+//! What the gateway tells collectors of telemetry.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::shape::{At, Map, OrNone};
+use super::text::FieldValue;
+use super::units::{Share, Time};
+
+/// What the gateway tells collectors of telemetry.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `resource` and `traces`")]
+pub struct Telemetry {
+    /// Attributes of this gateway, such as `service.name` (`weir` where it is left out) and `deployment.environment.name`.
+    pub resource: Map<String>,
+    /// Traces of requests, over OTLP.
+    pub traces: OrNone<At<Traces>>,
+}
+
+/// Traces of requests, over OTLP (HTTP, Protocol Buffers).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `endpoint`, or `none`")]
+pub struct Traces {
+    /// URL that spans are sent to, such as `http://127.0.0.1:4318/v1/traces`.
+    pub endpoint: At<String>,
+    /// Share of traces that are recorded.
+    #[serde(default = "tenth")]
+    pub sample: Share,
+    /// What the `traceparent` of a request means.
+    #[serde(default)]
+    pub parent: TraceParent,
+    /// Spans that wait to be sent; more are dropped and counted.
+    #[serde(default = "default_queue")]
+    pub queue: At<usize>,
+    /// Spans of one call.
+    #[serde(default = "default_batch")]
+    pub batch: At<usize>,
+    /// How long spans wait for more.
+    #[serde(default = "default_every")]
+    pub every: Time,
+    /// How long a call may take.
+    #[serde(default = "default_timeout")]
+    pub timeout: Time,
+    /// Fields of each call, such as `Authorization`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub headers: Map<FieldValue>,
+}
+
+/// What the `traceparent` of a request means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceParent {
+    /// The request belongs to that trace. Of a trusted proxy it also says whether the trace is recorded.
+    #[default]
+    Respect,
+    /// The request begins a trace, which is linked to that one.
+    Ignore,
+}
+
+fn tenth() -> Share {
+    Share { percent: 10.0 }
+}
+
+fn default_queue() -> At<usize> {
+    8192.into()
+}
+
+fn default_batch() -> At<usize> {
+    512.into()
+}
+
+fn default_every() -> Time {
+    Time(Duration::from_secs(5))
+}
+
+fn default_timeout() -> Time {
+    Time(Duration::from_secs(10))
+}

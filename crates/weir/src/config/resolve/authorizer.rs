@@ -1,0 +1,206 @@
+//! Services that are asked whether a request may pass.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Uri;
+
+use super::Resolver;
+use super::headers::may_edit;
+use crate::config::raw::shape::At;
+use crate::config::raw::target::TargetUrl;
+use crate::config::raw::text::FieldName;
+use crate::config::raw::{self, OnAuthorizerFailure};
+use crate::config::{
+    Authorizer, AuthorizerForm, Proxy, Rewrite, TimeoutOverrides, UpstreamId, VerdictCache, VerdictKey,
+};
+use crate::route::path;
+
+/// What both kinds of authorizer have.
+struct Common<'a> {
+    url: Option<&'a At<String>>,
+    upstream: Option<&'a At<String>>,
+    send: Option<&'a [At<FieldName>]>,
+    copy: &'a [At<FieldName>],
+    consumer: Option<&'a At<FieldName>>,
+    tier: Option<&'a At<FieldName>>,
+    timeout: Duration,
+    on_failure: OnAuthorizerFailure,
+}
+
+impl Resolver<'_> {
+    pub(super) fn forward_auth(&mut self, name: &At<String>, raw: &At<raw::ForwardAuth>) -> Option<Authorizer> {
+        let common = Common {
+            url: raw.url.as_ref(),
+            upstream: raw.upstream.as_ref(),
+            send: raw.send.as_deref(),
+            copy: &raw.copy,
+            consumer: raw.consumer.as_option(),
+            tier: raw.tier.as_option(),
+            timeout: raw.timeout.0.0,
+            on_failure: raw.on_failure,
+        };
+        let form = match raw.mode {
+            raw::ForwardMode::Traefik => AuthorizerForm::Traefik,
+            raw::ForwardMode::Nginx => AuthorizerForm::Nginx,
+        };
+        if let (Some(path), None) = (&raw.path, &raw.upstream) {
+            self.problem(path.origin, "`path` belongs to an `upstream`; a `url` has its own");
+        }
+        let mut authorizer = self.authorizer(name, raw.origin, &common, form)?;
+        if let Some(path) = &raw.path {
+            if let Err(why) = check_path(path) {
+                self.problem(path.origin, why);
+            }
+            authorizer.path = path.as_str().into();
+        }
+        authorizer.cache = raw.cache.as_option().map(|cache| self.verdict_cache(cache, &authorizer.send));
+        Some(authorizer)
+    }
+
+    pub(super) fn ext_authz(&mut self, name: &At<String>, raw: &At<raw::ExtAuthz>) -> Option<Authorizer> {
+        let common = Common {
+            url: raw.url.as_ref(),
+            upstream: raw.upstream.as_ref(),
+            send: raw.send.as_deref(),
+            copy: &raw.copy,
+            consumer: raw.consumer.as_option(),
+            tier: raw.tier.as_option(),
+            timeout: raw.timeout.0.0,
+            on_failure: raw.on_failure,
+        };
+        if let Some(url) = raw.url.as_ref().filter(|url| url.starts_with("grpc")) {
+            let message =
+                "`ext_authz` over gRPC is not supported yet; give the `http://` URL of the service's HTTP interface";
+            self.problem(url.origin, message);
+            return None;
+        }
+        let mut authorizer = self.authorizer(name, raw.origin, &common, AuthorizerForm::Envoy)?;
+        if authorizer.path.contains('?') {
+            self.problem(raw.origin, "the URL of `ext_authz` takes no query: the path of the request is put behind it");
+        }
+        authorizer.path = authorizer.path.trim_end_matches('/').into();
+        Some(authorizer)
+    }
+
+    fn authorizer(
+        &mut self,
+        name: &At<String>,
+        origin: crate::config::problem::Origin,
+        raw: &Common<'_>,
+        form: AuthorizerForm,
+    ) -> Option<Authorizer> {
+        let (upstream, host, path) = match (raw.url, raw.upstream) {
+            (Some(url), None) => self.authorizer_upstream(name, url)?,
+            (None, Some(upstream)) => {
+                let id = self.upstream_id(upstream);
+                let target = self.file.upstreams.iter().nth(id.0).and_then(|(_, raw)| raw.targets.first());
+                let host = target.and_then(|target| target.url.authority.as_deref()).unwrap_or("localhost");
+                (id, host.into(), "/".into())
+            }
+            _ => {
+                self.problem(origin, format!("`{}` needs `url` or `upstream`, one of the two", name.value));
+                return None;
+            }
+        };
+        let lower = |name: &At<FieldName>| -> Arc<str> { name.0.to_ascii_lowercase().into() };
+        let send = match raw.send {
+            Some(names) => {
+                for name in names {
+                    self.check(name.origin, may_edit(&name.0));
+                    if name.0.to_ascii_lowercase().starts_with("x-forwarded-") {
+                        self.problem(name.origin, format!("`{}` is written by the gateway", name.0));
+                    }
+                }
+                names.iter().map(lower).collect()
+            }
+            None => vec!["authorization".into(), "cookie".into()],
+        };
+        for name in raw.copy {
+            self.check(name.origin, may_edit(&name.0));
+            let is_known = ["authorization", "cookie"].iter().any(|known| name.0.eq_ignore_ascii_case(known));
+            if is_known || name.0.eq_ignore_ascii_case(&self.file.request_id.0) {
+                let message = format!("`{}` has another meaning: clients' own would be removed on every route", name.0);
+                self.problem(name.origin, message);
+            }
+        }
+        let total = Some(Some(raw.timeout));
+        let name_of = |name: Option<&At<FieldName>>| name.map(|name| name.0.as_str().into());
+        Some(Authorizer {
+            form,
+            action: Proxy {
+                upstream,
+                fallback: Vec::new(),
+                rewrite: Rewrite::None,
+                host: Some(host),
+                timeouts: TimeoutOverrides { total, ..TimeoutOverrides::default() },
+                upgrade: Vec::new(),
+            },
+            path,
+            send,
+            copy: raw.copy.iter().map(|name| name.0.as_str().into()).collect(),
+            consumer: name_of(raw.consumer),
+            tier: name_of(raw.tier),
+            fails_open: raw.on_failure == OnAuthorizerFailure::Allow,
+            cache: None,
+        })
+    }
+
+    /// An upstream of its own for the service at a URL.
+    fn authorizer_upstream(&mut self, name: &At<String>, url: &At<String>) -> Option<(UpstreamId, Arc<str>, Arc<str>)> {
+        let parsed: Option<Uri> = url.parse().ok();
+        let parts = parsed.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?.as_str(), uri)));
+        let Some((scheme @ ("http" | "https"), authority, uri)) = parts else {
+            self.problem(url.origin, format!("`{}` is not an `http://` or `https://` URL", url.value));
+            return None;
+        };
+        let target: TargetUrl = match format!("{scheme}://{authority}").parse() {
+            Ok(target) => target,
+            Err(why) => {
+                self.problem(url.origin, why);
+                return None;
+            }
+        };
+        if let Err(why) = check_path(uri.path()) {
+            self.problem(url.origin, why);
+        }
+        let host = target.authority.as_deref().unwrap_or(authority).into();
+        let upstream = raw::Upstream {
+            targets: At::new(vec![At::new(raw::Target::from(target), url.origin)], url.origin),
+            ..raw::Upstream::default()
+        };
+        // No name of the file has a colon.
+        let upstream = self.upstream_named(&At::new(format!("auth:{}", name.value), url.origin), &upstream);
+        let id = UpstreamId(self.file.upstreams.0.len() + self.authorizers.len());
+        self.authorizers.push(upstream);
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        Some((id, host, path.into()))
+    }
+
+    fn verdict_cache(&mut self, raw: &At<raw::VerdictCache>, send: &[Arc<str>]) -> VerdictCache {
+        let ttl = raw.ttl.0;
+        let headers = send.iter().cloned().map(VerdictKey::Header);
+        if raw.key.is_empty() {
+            let all = headers.chain([VerdictKey::Method, VerdictKey::Host, VerdictKey::Uri]);
+            return VerdictCache { key: all.collect(), ttl };
+        }
+        let key: Vec<VerdictKey> = raw.key.iter().map(|part| part.0.clone()).collect();
+        for header in headers {
+            if let VerdictKey::Header(name) = &header
+                && !key.contains(&header)
+            {
+                let message = format!(
+                    "the service sees `{name}`, so its verdict depends on it: add `header:{name}` to `key`, or leave it out of `send`"
+                );
+                self.problem(raw.origin, message);
+            }
+        }
+        VerdictCache { key, ttl }
+    }
+}
+
+fn check_path(text: &str) -> Result<(), String> {
+    let path = text.split('?').next().unwrap_or_default();
+    let mut scratch = Vec::new();
+    path::normalise(path.as_bytes(), &mut scratch).map(drop).map_err(|why| format!("`{text}`: {why}"))
+}

@@ -1,0 +1,293 @@
+//! Rate limits. One with several windows or with tiers becomes a limit for each window of each tier: all limits of a request are checked
+//! together, so that such a limit needs no rules of its own where requests are counted.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Resolver;
+use super::policy::lower;
+use crate::config::problem::Origin;
+use crate::config::raw;
+use crate::config::raw::shape::At;
+use crate::config::raw::units::{Rate, Time};
+use crate::config::{
+    Limit, LimitAlgorithm, LimitCost, LimitHeaders, LimitId, LimitKey, LimitStore, LimitTiers, MissingKey,
+    OnStoreFailure,
+};
+use crate::policy::limit::{Algorithm, Unfit};
+
+/// Token bucket where the file says nothing.
+const DEFAULT_RATE: Rate = Rate { count: 20.0, seconds: 1 };
+const DEFAULT_BURST: u64 = 40;
+
+impl Resolver<'_> {
+    pub(super) fn limits(&mut self) -> Vec<Limit> {
+        let file = self.file;
+        let mut all: Vec<Limit> = Vec::with_capacity(file.limits.0.len());
+        for (name, raw) in file.limits.iter() {
+            let first = all.len();
+            self.limit(name, raw, &mut all);
+            self.limit_spans.push(first..all.len());
+        }
+        for (index, limit) in all.iter().enumerate() {
+            // Metrics and header fields know limits by their names.
+            if let Some(other) =
+                all[..index].iter().find(|other| other.name == limit.name && other.group != limit.group)
+            {
+                let origin =
+                    file.limits.iter().find(|(name, _)| *name.value == *limit.group).map(|(name, _)| name.origin);
+                let message = format!(
+                    "`{}` and `{}` both count under the name `{}`; rename one",
+                    other.group, limit.group, limit.name
+                );
+                self.problem(origin.unwrap_or_default(), message);
+            }
+        }
+        all
+    }
+
+    /// Failed logins: as many at once as the rate has in its time.
+    pub(super) fn auth_failures(&mut self) -> Option<LimitAlgorithm> {
+        let rate = self.file.server.auth_failures.as_option()?;
+        let algorithm = LimitAlgorithm::TokenBucket {
+            rate_per_second: rate.per_second(),
+            burst: (rate.count.ceil() as u64).max(1),
+        };
+        if let Err(unfit) = Algorithm::new(algorithm) {
+            self.problem(rate.origin, unfit.to_string());
+        }
+        Some(algorithm)
+    }
+
+    /// The limits that a name of the file stands for.
+    pub(super) fn limit_span(&self, position: usize) -> impl Iterator<Item = LimitId> + use<> {
+        self.limit_spans.get(position).cloned().unwrap_or(Range::default()).map(LimitId)
+    }
+
+    /// Appends the limits that one of the file is.
+    fn limit(&mut self, name: &At<String>, raw: &raw::Limit, all: &mut Vec<Limit>) {
+        self.check_name(name);
+        let plain = self.limit_alone(name, raw);
+        let Some(windows) = &raw.windows else {
+            if let Some((tier, _)) = raw.tiers.iter().next() {
+                self.problem(tier.origin, "`tiers` needs `windows`, which hold for senders of every other tier");
+            }
+            let window = raw::LimitWindow {
+                algorithm: raw.algorithm,
+                rate: raw.rate,
+                burst: raw.burst,
+                quota: raw.quota,
+                window: raw.window,
+                aligned: raw.aligned,
+            };
+            let algorithm = self.algorithm(name, name.origin, &window, raw::Algorithm::TokenBucket);
+            all.push(Limit { algorithm, ..plain });
+            return;
+        };
+        let alone = [
+            ("algorithm", raw.algorithm.map(|at| at.origin)),
+            ("rate", raw.rate.map(|at| at.origin)),
+            ("burst", raw.burst.map(|at| at.origin)),
+            ("quota", raw.quota.map(|at| at.origin)),
+            ("window", raw.window.map(|at| at.origin)),
+            ("aligned", raw.aligned.map(|at| at.origin)),
+        ];
+        for (key, origin) in alone.into_iter().filter_map(|(key, origin)| Some((key, origin?))) {
+            self.problem(origin, format!("`{key}` belongs into an item of `windows`"));
+        }
+        if windows.is_empty() && raw.tiers.is_empty() {
+            self.problem(windows.origin, "`windows` is empty; without `tiers`, nothing would be limited");
+        }
+        let names: Arc<[Arc<str>]> = raw.tiers.iter().map(|(tier, _)| tier.as_str().into()).collect();
+        let others = if names.is_empty() { LimitTiers::All } else { LimitTiers::Except(names) };
+        self.windows(name, windows, &plain, others, all);
+        for (tier, windows) in raw.tiers.iter() {
+            self.windows(name, windows, &plain, LimitTiers::Only(tier.as_str().into()), all);
+        }
+    }
+
+    /// Appends a limit for each of these windows.
+    fn windows(
+        &mut self,
+        name: &At<String>,
+        windows: &[At<raw::LimitWindow>],
+        plain: &Limit,
+        tiers: LimitTiers,
+        all: &mut Vec<Limit>,
+    ) {
+        let first = all.len();
+        let mut buckets = 0;
+        for raw in windows {
+            let guess = if raw.rate.is_none() && raw.burst.is_none() {
+                raw::Algorithm::FixedWindow
+            } else {
+                raw::Algorithm::TokenBucket
+            };
+            let algorithm = self.algorithm(name, raw.origin, raw, guess);
+            let suffix = match algorithm {
+                LimitAlgorithm::TokenBucket { .. } => {
+                    buckets += 1;
+                    if buckets == 1 { "rate".to_owned() } else { format!("rate-{buckets}") }
+                }
+                LimitAlgorithm::Concurrency { .. } => "concurrency".to_owned(),
+                LimitAlgorithm::FixedWindow { window, .. } | LimitAlgorithm::SlidingWindow { window, .. } => {
+                    Time(window).to_string()
+                }
+            };
+            if let (Some(quota), Ok(None)) = (raw.quota, Algorithm::new(algorithm)) {
+                let message = "a window with a quota of 0 would admit everything; leave it out, or refuse the tier with `allow` of a route";
+                self.problem(quota.origin, message);
+            }
+            let window_name: Arc<str> = format!("{}-{suffix}", name.value).into();
+            if all[first..].iter().any(|other| other.name == window_name) {
+                self.problem(raw.origin, format!("a second window of `{suffix}`: only the narrower one would count"));
+            }
+            if matches!(algorithm, LimitAlgorithm::Concurrency { .. }) && plain.store == LimitStore::Redis {
+                self.problem(raw.origin, CONCURRENCY_IN_REDIS);
+            }
+            let (tiers, plain) = (tiers.clone(), plain.clone());
+            all.push(Limit { name: window_name, is_window: true, tiers, algorithm, ..plain });
+        }
+    }
+
+    /// A limit without its numbers.
+    fn limit_alone(&mut self, name: &At<String>, raw: &raw::Limit) -> Limit {
+        let key: Vec<LimitKey> = raw.key.iter().map(|key| key.0.clone()).collect();
+        if key.is_empty() {
+            self.problem(name.origin, format!("the limit `{}` needs a `key`", name.value));
+        }
+        if key.len() > 1 && key.contains(&LimitKey::Global) {
+            let message = "`global` is one count for everything; it cannot be combined with other keys";
+            self.problem(name.origin, message);
+        }
+        if let Some(twice) = (1..key.len()).find(|&index| key[..index].contains(&key[index])) {
+            let message = format!("the key `{}` is named twice", raw.key[twice]);
+            self.problem(name.origin, message);
+        }
+        let store = match *raw.store {
+            raw::LimitStore::Memory => LimitStore::Memory,
+            raw::LimitStore::Redis => {
+                self.needs_redis(raw.store.origin);
+                LimitStore::Redis
+            }
+        };
+        let is_concurrency = raw.algorithm.is_some_and(|algorithm| algorithm.value == raw::Algorithm::Concurrency);
+        if is_concurrency && store == LimitStore::Redis {
+            self.problem(raw.store.origin, CONCURRENCY_IN_REDIS);
+        }
+        Limit {
+            name: name.as_str().into(),
+            group: name.as_str().into(),
+            is_window: false,
+            tiers: LimitTiers::All,
+            enforce: raw.enforce,
+            algorithm: LimitAlgorithm::Concurrency { quota: 0 },
+            key,
+            store,
+            cost: match &raw.cost {
+                raw::Cost::Fixed(number) => LimitCost::Fixed(number.get()),
+                raw::Cost::Header(field) => LimitCost::Header(lower(&field.0)),
+            },
+            max_keys: raw.max_keys.get(),
+            on_store_failure: match raw.on_store_failure {
+                raw::OnStoreFailure::Local => OnStoreFailure::Local,
+                raw::OnStoreFailure::Open => OnStoreFailure::Open,
+                raw::OnStoreFailure::Closed => OnStoreFailure::Closed,
+            },
+            replicas: raw.replicas,
+            lease: raw.lease,
+            missing_key: match &raw.missing_key {
+                raw::MissingKey::Shared => MissingKey::Shared,
+                raw::MissingKey::Skip => MissingKey::Skip,
+                raw::MissingKey::Refuse(refusal) => MissingKey::Refuse {
+                    status: self.error_status(&refusal.status),
+                    body: refusal.body.as_deref().map(Into::into),
+                },
+            },
+            refusal_status: self.error_status(&raw.on_limit.status),
+            refusal_body: raw.on_limit.body.as_deref().map(Into::into),
+            headers: LimitHeaders {
+                ietf: raw.headers.contains(&raw::LimitHeader::Ietf),
+                legacy: raw.headers.contains(&raw::LimitHeader::Legacy),
+                scope: raw.headers.contains(&raw::LimitHeader::Scope),
+            },
+        }
+    }
+
+    /// The algorithm of a limit or of one of its windows, which stands at `origin`.
+    fn algorithm(
+        &mut self,
+        name: &At<String>,
+        origin: Origin,
+        raw: &raw::LimitWindow,
+        default: raw::Algorithm,
+    ) -> LimitAlgorithm {
+        let kind = raw.algorithm.map_or(default, |algorithm| algorithm.value);
+        let uses: &[&str] = match kind {
+            raw::Algorithm::TokenBucket => &["rate", "burst"],
+            raw::Algorithm::FixedWindow => &["quota", "window", "aligned"],
+            raw::Algorithm::SlidingWindow => &["quota", "window"],
+            raw::Algorithm::Concurrency => &["quota"],
+        };
+        let given = [
+            ("rate", raw.rate.map(|at| at.origin)),
+            ("burst", raw.burst.map(|at| at.origin)),
+            ("quota", raw.quota.map(|at| at.origin)),
+            ("window", raw.window.map(|at| at.origin)),
+            ("aligned", raw.aligned.map(|at| at.origin)),
+        ];
+        for (key, given) in given {
+            match given {
+                Some(origin) if !uses.contains(&key) => {
+                    let message =
+                        format!("`{key}` means nothing to this algorithm, which takes `{}`", uses.join("`, `"));
+                    self.problem(origin, message);
+                }
+                None if uses.contains(&key) && matches!(key, "quota" | "window") => {
+                    let message = format!("the limit `{}` needs `{key}`", name.value);
+                    self.problem(origin, message);
+                }
+                _ => {}
+            }
+        }
+        let quota = raw.quota.map_or(0, |quota| quota.value);
+        let window = raw.window.map_or_else(Default::default, |window| window.0);
+        let algorithm = match kind {
+            raw::Algorithm::TokenBucket => LimitAlgorithm::TokenBucket {
+                rate_per_second: raw.rate.map_or(DEFAULT_RATE, |rate| rate.value).per_second(),
+                burst: raw.burst.map_or(DEFAULT_BURST, |burst| burst.get()),
+            },
+            raw::Algorithm::FixedWindow => {
+                LimitAlgorithm::FixedWindow { quota, window, aligned: raw.aligned.is_some_and(|aligned| aligned.value) }
+            }
+            raw::Algorithm::SlidingWindow => LimitAlgorithm::SlidingWindow { quota, window },
+            raw::Algorithm::Concurrency => LimitAlgorithm::Concurrency { quota },
+        };
+        if let Err(unfit) = Algorithm::new(algorithm) {
+            let culprit = match unfit {
+                Unfit::Quota(_) => raw.quota.map(|at| at.origin),
+                Unfit::Window(_) => raw.window.map(|at| at.origin),
+                Unfit::Fill(_) => raw.rate.map(|at| at.origin).or(raw.burst.map(|at| at.origin)),
+            };
+            self.problem(culprit.unwrap_or(origin), unfit.to_string());
+        }
+        algorithm
+    }
+
+    /// A status that says no.
+    fn error_status(&mut self, status: &At<u16>) -> u16 {
+        if !(400..600).contains(&status.value) {
+            self.problem(status.origin, "a refusal has a status from 400 to 599");
+        }
+        status.value
+    }
+
+    pub(super) fn needs_redis(&mut self, origin: Origin) {
+        if self.file.redis.is_none() {
+            self.problem(origin, "`redis` is a store only where the file has a `redis` section");
+        }
+    }
+}
+
+const CONCURRENCY_IN_REDIS: &str =
+    "`concurrency` counts requests in flight, which only this process knows; use `store: memory`";

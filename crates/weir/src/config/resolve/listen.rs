@@ -1,0 +1,138 @@
+//! Public listeners.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use tls::names::{Entry, Names};
+use tls::server::{self, MAX_ROTATE, Policy};
+use tls::{Alpn, CertificateError};
+
+use super::Resolver;
+use super::tls::version;
+use crate::config::raw::shape::{At, OrNone};
+use crate::config::{Listen, ListenerTls, Serves, raw};
+
+/// Most tickets of one handshake: more than any client uses at once.
+const MOST_TICKETS: usize = 8;
+
+impl Resolver<'_> {
+    pub(super) fn listen(&mut self) -> Vec<Listen> {
+        let file = self.file;
+        if file.listen.is_empty() {
+            let message = "`listen` is an empty list; name at least one address, such as `127.0.0.1:8080`";
+            self.problem(file.listen.origin, message);
+        }
+        let mut seen = HashSet::new();
+        for listener in file.listen.iter() {
+            // Any number of free ports may be asked for.
+            if listener.bind.0.port() != 0 && !seen.insert(listener.bind.0) {
+                let message = format!("`{}` is listened on twice", listener.bind.0);
+                self.problem(listener.origin, message);
+            }
+        }
+        let has_tls = file.listen.iter().any(|listener| listener.tls.is_some());
+        let mut resolve = |listener: &At<raw::Listen>| {
+            let serves = match (&listener.tls, &listener.redirect) {
+                (Some(tls), None) => self.listener_tls(tls).map_or(Serves::Http, |tls| Serves::Https(Arc::new(tls))),
+                (Some(_), Some(redirect)) => {
+                    let message = "a listener with `tls` serves requests itself; `redirect` is for one without";
+                    self.problem(redirect.origin, message);
+                    Serves::Http
+                }
+                (None, Some(redirect)) => {
+                    if !has_tls {
+                        self.problem(redirect.origin, "no listener has `tls`, so there is nothing to redirect to");
+                    }
+                    Serves::RedirectToHttps
+                }
+                (None, None) => Serves::Http,
+            };
+            let asks = listener.http2 == raw::ClearTextHttp2::PriorKnowledge;
+            if asks && listener.tls.is_some() {
+                self.problem(
+                    listener.bind.origin,
+                    "`http2: prior_knowledge` is for clear text; over TLS the handshake decides",
+                );
+            }
+            Listen { bind: listener.bind.0, takes_prior_knowledge: asks && listener.tls.is_none(), serves }
+        };
+        file.listen.iter().map(&mut resolve).collect()
+    }
+
+    fn listener_tls(&mut self, tls: &At<raw::ListenerTls>) -> Option<ListenerTls> {
+        if tls.certificates.is_empty() {
+            let message = "`certificates` is an empty list; name at least one, with `cert` and `key`";
+            self.problem(tls.certificates.origin, message);
+            return None;
+        }
+        let problems = self.problems.len();
+        let mut policies: Vec<(&OrNone<At<raw::ClientAuth>>, raw::TlsVersion)> = Vec::new();
+        let mut entries = Vec::new();
+        for one in tls.certificates.iter() {
+            let policy =
+                (one.client_auth.as_ref().unwrap_or(&tls.client_auth), one.min_version.unwrap_or(tls.min_version));
+            let position = policies.iter().position(|known| *known == policy).unwrap_or_else(|| {
+                policies.push(policy);
+                policies.len() - 1
+            });
+            let files = raw::CertificateFiles { cert: one.cert.clone(), key: one.key.clone() };
+            if let Some(certificate) = self.certificate(&At::new(files, one.origin)) {
+                let names = one.hosts.iter().map(|host| host.value.clone()).collect();
+                entries.push(Entry { certificate, names, is_default: one.default, policy: position });
+            }
+        }
+        let policies = policies
+            .into_iter()
+            .map(|(client_auth, min_version)| Policy {
+                client_auth: client_auth.as_option().and_then(|auth| self.client_auth(auth)),
+                min_version: version(min_version),
+            })
+            .collect();
+        let tickets = tls.tickets.as_option();
+        if let Some(tickets) = tickets {
+            if tickets.rotate.0.is_zero() || tickets.rotate.0 > MAX_ROTATE {
+                self.problem(tickets.rotate.origin, "`rotate` is from `1s` to `6h`");
+            }
+            if tickets.count.value == 0 || tickets.count.value > MOST_TICKETS {
+                let message = format!("`count` is from 1 to {MOST_TICKETS}; `tickets: none` sends none");
+                self.problem(tickets.count.origin, message);
+            }
+        }
+        let names =
+            Names::new(entries).map_err(|error| self.problem(tls.certificates.origin, error.to_string())).ok()?;
+        if self.problems.len() > problems {
+            return None;
+        }
+        let options = server::Options {
+            policies,
+            alpn: vec![Alpn::Http2, Alpn::Http11],
+            tickets: tickets.map_or(0, |tickets| tickets.count.value),
+            rotate: tickets.map_or(MAX_ROTATE, |tickets| tickets.rotate.0),
+            ..server::Options::new(Arc::new(names))
+        };
+        if let Err(error) = server::Listener::new(&options, &server::Tickets::default()) {
+            self.problem(tls.origin, error.to_string());
+            return None;
+        }
+        Some(ListenerTls::new(options))
+    }
+
+    fn client_auth(&mut self, auth: &At<raw::ClientAuth>) -> Option<server::ClientAuth> {
+        let authorities = self.authorities(&auth.ca, auth.ca.origin);
+        let revocations = match &auth.crl {
+            None => Vec::new(),
+            Some(crl) => {
+                let path = Path::new(&crl.value);
+                let read: Result<_, CertificateError> =
+                    self.read(path).and_then(|pem| tls::certificate::revocations_from_pem(&pem, path));
+                read.unwrap_or_else(|error| {
+                    self.problem(crl.origin, error.to_string());
+                    Vec::new()
+                })
+            }
+        };
+        let is_required = auth.mode == raw::ClientAuthMode::Required;
+        (!authorities.is_empty()).then_some(server::ClientAuth { authorities, revocations, is_required })
+    }
+}

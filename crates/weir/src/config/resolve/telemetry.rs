@@ -1,0 +1,77 @@
+//! What collectors of telemetry are told.
+
+use hyper::Uri;
+use hyper::header::{HeaderName, HeaderValue};
+
+use super::Resolver;
+use crate::config::raw::TraceParent;
+use crate::config::raw::shape::At;
+use crate::config::{Telemetry, Traces, raw};
+
+/// Spans that may wait: each takes about half a KiB.
+const QUEUE: std::ops::RangeInclusive<usize> = 1..=1 << 20;
+
+impl Resolver<'_> {
+    pub(super) fn telemetry(&mut self) -> Telemetry {
+        let raw = &self.file.telemetry;
+        let mut resource: Vec<_> = raw.resource.iter().map(|(key, value)| (key.value.clone(), value.clone())).collect();
+        if raw.resource.position("service.name").is_none() {
+            resource.insert(0, ("service.name".to_owned(), "weir".to_owned()));
+        }
+        if raw.resource.position("service.version").is_none() {
+            resource.push(("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
+        }
+        Telemetry { resource, traces: raw.traces.as_option().map(|traces| self.traces(traces)) }
+    }
+
+    fn traces(&mut self, raw: &At<raw::Traces>) -> Traces {
+        self.check(raw.endpoint.origin, check_endpoint(&raw.endpoint));
+        for (number, name) in [(&raw.queue, "queue"), (&raw.batch, "batch")] {
+            if !QUEUE.contains(&number.value) {
+                let message = format!("`{name}` is from {} to {}", QUEUE.start(), QUEUE.end());
+                self.problem(number.origin, message);
+            }
+        }
+        if raw.batch.value > raw.queue.value {
+            self.problem(raw.batch.origin, "`batch` is larger than `queue`: so many spans never wait");
+        }
+        for (name, value) in raw.headers.iter() {
+            if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(&value.0).is_err() {
+                let message = format!("`{}` is not a field that can be sent", name.value);
+                self.problem(name.origin, message);
+            }
+        }
+        Traces {
+            endpoint: raw.endpoint.value.clone(),
+            share: raw.sample.fraction(),
+            respects_parent: raw.parent == TraceParent::Respect,
+            queue: raw.queue.value,
+            batch: raw.batch.value,
+            every: raw.every.0,
+            timeout: raw.timeout.0,
+            headers: raw.headers.iter().map(|(name, value)| (name.value.clone(), value.0.clone())).collect(),
+        }
+    }
+}
+
+fn check_endpoint(url: &str) -> Result<(), String> {
+    let wrong = || format!("`endpoint`: expected a URL such as `http://127.0.0.1:4318/v1/traces`, found `{url}`");
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    match uri.scheme_str() {
+        Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
+        Some("grpc") => {
+            return Err("`endpoint`: OTLP over gRPC is not supported; collectors take HTTP at port 4318".to_owned());
+        }
+        _ => return Err(wrong()),
+    }
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("`endpoint`: credentials belong into `headers`".to_owned());
+    }
+    if uri.path() == "/" {
+        return Err(format!(
+            "`endpoint`: the path is missing; collectors take traces at `{}/v1/traces`",
+            url.trim_end_matches('/')
+        ));
+    }
+    Ok(())
+}

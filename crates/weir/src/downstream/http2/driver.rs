@@ -1,0 +1,529 @@
+//! The task of one connection: reads once, decodes, polls the streams that something has come for, and writes once.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ::http2::{Connection, Event, Head, Malformed, ResetReason};
+use tokio::io::AsyncWrite;
+
+use super::pipe::Pipe;
+use super::ready::Ready;
+use super::registry::Registered;
+use super::slots::Slots;
+use super::{codec_config, request};
+use crate::error::{Error, Reason};
+use crate::exchange::connection;
+use crate::exchange::downstream::Downstream;
+use crate::exchange::stream::{Stream, poll_read};
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::server::worker::Worker;
+
+/// No frame with a part of a response is begun while so many bytes wait to be sent.
+const OUTPUT: usize = 64 * 1024;
+/// Rounds of one turn; other connections have their turn then.
+const ROUNDS: usize = 16;
+/// From the first GOAWAY of a graceful end to the second, if the client does not answer the PING (RFC 9113 section 6.8).
+const GRACE: Duration = Duration::from_secs(1);
+/// How long the client has to close after the last frame, so that it arrives.
+const LINGER: Duration = Duration::from_secs(2);
+/// How much it is read for.
+const LINGER_BYTES: usize = 1 << 20;
+/// When less room than this is left behind unread bytes, they are moved to the front.
+const ROOM: usize = 4 * 1024;
+const NEVER: u64 = u64::MAX;
+
+/// How far the connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// What is in the output is the last.
+    Flushing,
+    /// All is sent; the client is to close, and may still send so many bytes.
+    Lingering(usize),
+    /// The socket is closed; exchanges may still have to end.
+    Closed,
+}
+
+pub(super) struct Driver<F, M> {
+    worker: Rc<Worker>,
+    down: Downstream,
+    codec: Connection,
+    head: Head,
+    slots: Slots<F>,
+    ready: Arc<Ready>,
+    make: M,
+    registered: Registered,
+    phase: Phase,
+    /// When the deadline is set to.
+    due: u64,
+    /// When the second GOAWAY is sent.
+    drain_due: u64,
+    /// When the client must have taken something of the output, or have closed.
+    stall_due: u64,
+    idle_ns: u64,
+    is_paused: bool,
+    is_idle: bool,
+    /// Where the next round of frames begins among the slots.
+    turn: usize,
+    order: Vec<(u8, usize, usize)>,
+}
+
+impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
+    pub(super) fn new(worker: Rc<Worker>, down: Downstream, make: M) -> Self {
+        let snapshot = worker.snapshot.borrow().clone();
+        let server = &snapshot.config().server;
+        let config = codec_config(server);
+        let ready = Ready::new(config.max_concurrent_streams as usize);
+        down.deadline.set_idle(true);
+        worker.metrics.http2_connection_opened();
+        Driver {
+            registered: Registered::new(worker.clone()),
+            down,
+            codec: Connection::server(config, now_ms()),
+            head: Head::default(),
+            slots: Slots::new(ready.clone()),
+            ready,
+            make,
+            phase: Phase::Open,
+            due: 0,
+            drain_due: NEVER,
+            stall_due: NEVER,
+            idle_ns: server.body_idle_timeout.map_or(NEVER, nanos),
+            is_paused: false,
+            is_idle: true,
+            turn: 0,
+            order: Vec::new(),
+            worker,
+        }
+    }
+
+    /// Ready when the connection is closed and every exchange of it has ended.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.ready.register(cx.waker());
+        self.registered.register(cx.waker());
+        self.codec.begin_turn();
+        self.look_at_time(cx);
+        let mut rounds = 0;
+        loop {
+            let mut has_moved = self.poll_input(cx);
+            while self.poll_slots() | self.send() {
+                has_moved = true;
+                rounds += 1;
+                if rounds >= ROUNDS {
+                    break;
+                }
+            }
+            self.look_at_end();
+            has_moved |= self.poll_output(cx);
+            if self.phase == Phase::Closed && self.slots.active() == 0 {
+                return Poll::Ready(());
+            }
+            rounds += 1;
+            if !has_moved {
+                break;
+            }
+            if rounds >= ROUNDS {
+                cx.waker().wake_by_ref();
+                break;
+            }
+        }
+        self.hold();
+        self.set_deadline();
+        Poll::Pending
+    }
+
+    /// Gives back what the connection has of the worker's.
+    pub(super) fn end(self) {
+        self.worker.metrics.http2_connection_closed(self.codec.budget());
+        self.worker.buffers.put_back(self.down.buffer);
+    }
+
+    /// Reads and decodes. Whether something came.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_read = false;
+        loop {
+            match self.phase {
+                Phase::Open => {
+                    if !self.decode(cx) {
+                        return has_read;
+                    }
+                }
+                Phase::Lingering(left) => {
+                    let count = self.down.buffer.filled().len();
+                    self.down.buffer.consume(count);
+                    if count > left {
+                        self.close();
+                    } else {
+                        self.phase = Phase::Lingering(left - count);
+                    }
+                }
+                Phase::Flushing | Phase::Closed => return has_read,
+            }
+            let buffers = &self.worker.buffers;
+            let buffer = &mut self.down.buffer;
+            if buffer.is_empty() {
+                buffer.rewind(0);
+            } else if buffer.room() < ROOM {
+                buffer.compact();
+            }
+            let was_held = buffer.is_held();
+            if !was_held {
+                *buffer = buffers.small();
+            } else if !buffer.has_space() {
+                buffers.grow(buffer);
+            }
+            match poll_read(cx, &mut self.down.stream, buffer) {
+                Poll::Pending => {
+                    if buffer.is_empty() {
+                        buffers.put_back(std::mem::take(buffer));
+                    }
+                    return has_read;
+                }
+                Poll::Ready(Ok(0) | Err(_)) => {
+                    self.close();
+                    return true;
+                }
+                Poll::Ready(Ok(_)) => has_read = true,
+            }
+        }
+    }
+
+    /// Decodes what was read. False when no more may be read in this turn.
+    fn decode(&mut self, cx: &mut Context<'_>) -> bool {
+        loop {
+            let input = self.down.buffer.filled();
+            let (used, event) = match self.codec.decode(input, &mut self.head, now_ms()) {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::debug!(%error, peer = %self.down.client.peer, "HTTP/2 connection ended");
+                    self.fail();
+                    return false;
+                }
+            };
+            match event {
+                Event::NeedMore => {
+                    self.down.buffer.consume(used);
+                    return true;
+                }
+                // Goes on when the output is sent.
+                Event::Flush => {
+                    self.down.buffer.consume(used);
+                    return false;
+                }
+                Event::Yield => {
+                    self.down.buffer.consume(used);
+                    cx.waker().wake_by_ref();
+                    return false;
+                }
+                Event::Data { stream, range, end } => {
+                    let length = range.len();
+                    match self.slots.find(stream) {
+                        Some((_, slot)) if !slot.has_ended() && !slot.pipe.is_reset() => {
+                            slot.pipe.push_body(&input[range]);
+                            if end {
+                                slot.pipe.end_body(|_| ());
+                            }
+                        }
+                        _ => self.codec.consume(stream, length),
+                    }
+                }
+                event => self.handle(event),
+            }
+            self.down.buffer.consume(used);
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Request { stream, end } => self.open(stream, end),
+            Event::Trailers { stream } => {
+                if let Some((_, slot)) = self.slots.find(stream) {
+                    slot.pipe.end_body(|out| request::write_trailers(out, &self.head.trailers, &self.head.text));
+                }
+            }
+            Event::Reset { stream, reason } => match self.slots.find(stream) {
+                // The exchange ends when it sees that; until then the stream counts as one in progress.
+                Some((index, slot)) => {
+                    slot.pipe.reset();
+                    self.ready.insert(index);
+                }
+                None => {
+                    self.codec.release(stream);
+                    self.note_refusal(reason);
+                }
+            },
+            Event::Pong if self.codec.is_draining() => self.codec.finish_drain(),
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, stream: u32, end: bool) {
+        let head = &self.head;
+        let body = head.request.body;
+        let make = &self.make;
+        self.slots.open(stream, head.request.method, |pipe| {
+            pipe.begin(request::is_chunked(body), |out| request::write_head(out, head));
+            if end {
+                pipe.end_body(|_| ());
+            }
+            make(pipe)
+        });
+        self.worker.metrics.http2_stream();
+        if std::mem::take(&mut self.is_idle) {
+            self.down.deadline.set_idle(false);
+        }
+    }
+
+    /// A request that no exchange saw: the codec has refused it.
+    fn note_refusal(&self, reason: ResetReason) {
+        let error = match reason {
+            ResetReason::Malformed(rule) => Error::new(Reason::BadRequest, text(rule)),
+            ResetReason::TooLarge => Error::new(Reason::HeadTooLarge, "a field section above the limits"),
+            _ => return,
+        };
+        connection::note_refusal(&self.worker, &self.down.client, error);
+    }
+
+    /// Polls the exchanges that something has come for. Whether there were any.
+    fn poll_slots(&mut self) -> bool {
+        let mut has_polled = false;
+        let Driver { ready, slots, codec, .. } = self;
+        ready.take(|index| {
+            let Some(slot) = slots.get_mut(index) else { return };
+            has_polled = true;
+            slot.poll();
+            let taken = slot.pipe.take_credit();
+            if taken > 0 {
+                codec.consume(slot.stream, taken);
+            }
+        });
+        has_polled
+    }
+
+    /// Turns what exchanges wrote into frames: the most urgent streams first, one frame each in turn (RFC 9218 section 10). Whether an
+    /// exchange can go on, or a stream has ended.
+    fn send(&mut self) -> bool {
+        if matches!(self.phase, Phase::Open | Phase::Flushing) {
+            while self.send_round() {}
+        }
+        let mut has_moved = false;
+        let mut index = 0;
+        while let Some(slot) = self.slots.next_from(&mut index) {
+            if slot.has_ended() {
+                let stream = slot.stream;
+                if let Some(code) = slot.code() {
+                    self.codec.reset(stream, code);
+                }
+                self.codec.release(stream);
+                self.slots.close(index);
+                has_moved = true;
+            } else if slot.pipe.take_awaits() {
+                self.ready.insert(index);
+                has_moved = true;
+            }
+            index += 1;
+        }
+        has_moved
+    }
+
+    fn send_round(&mut self) -> bool {
+        if self.codec.output().len() >= OUTPUT {
+            return false;
+        }
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        let turn = self.turn;
+        for (index, slot) in self.slots.iter_mut().filter(|(_, slot)| slot.pipe.has_response()) {
+            let urgency = self.codec.priority(slot.stream).urgency;
+            order.push((urgency, index.wrapping_sub(turn), index));
+        }
+        order.sort_unstable();
+        let mut sent_at = None;
+        for &(urgency, _, index) in &order {
+            if self.codec.output().len() >= OUTPUT || sent_at.is_some_and(|sent_at| sent_at != urgency) {
+                break;
+            }
+            let Some(slot) = self.slots.get_mut(index) else { continue };
+            if slot.send(&mut self.codec) {
+                sent_at = Some(urgency);
+                self.turn = index + 1;
+            }
+        }
+        self.order = order;
+        sent_at.is_some()
+    }
+
+    fn look_at_end(&mut self) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        let is_last = self.worker.draining.get() || self.down.origin.is_closed();
+        if is_last {
+            self.codec.drain();
+        }
+        if self.codec.is_draining() && self.drain_due == NEVER {
+            self.drain_due = clock::turn_ns().saturating_add(nanos(GRACE));
+        }
+        if self.codec.is_finished() {
+            self.phase = Phase::Flushing;
+        }
+    }
+
+    /// Writes what waits. Whether reading or sending can go on that could not.
+    fn poll_output(&mut self, cx: &mut Context<'_>) -> bool {
+        if !matches!(self.phase, Phase::Open | Phase::Flushing) {
+            return false;
+        }
+        let was_full = self.codec.output().len() >= OUTPUT;
+        let had_output = !self.codec.output().is_empty();
+        while !self.codec.output().is_empty() {
+            match Pin::new(&mut self.down.stream).poll_write(cx, self.codec.output()) {
+                Poll::Ready(Ok(count @ 1..)) => {
+                    self.codec.advance(count);
+                    self.stall_due = NEVER;
+                }
+                Poll::Ready(_) => {
+                    self.close();
+                    return true;
+                }
+                Poll::Pending => {
+                    self.begin_stall();
+                    return was_full && self.codec.output().len() < OUTPUT;
+                }
+            }
+        }
+        match Pin::new(&mut self.down.stream).poll_flush(cx) {
+            Poll::Ready(Err(_)) => {
+                self.close();
+                return true;
+            }
+            Poll::Pending => {
+                self.begin_stall();
+                return false;
+            }
+            Poll::Ready(Ok(())) if self.phase == Phase::Flushing => {
+                // A client that has closed its side is not waited for.
+                let _ = Pin::new(&mut self.down.stream).poll_shutdown(cx);
+                self.phase = Phase::Lingering(LINGER_BYTES);
+                self.stall_due = clock::turn_ns().saturating_add(nanos(LINGER));
+                return true;
+            }
+            Poll::Ready(Ok(())) => self.stall_due = NEVER,
+        }
+        // Decoding may have waited for the control frames to be sent.
+        had_output
+    }
+
+    /// The client takes nothing: it has so long to begin again.
+    fn begin_stall(&mut self) {
+        if self.stall_due == NEVER {
+            let time = if self.phase == Phase::Open { self.idle_ns } else { nanos(LINGER) };
+            self.stall_due = clock::turn_ns().saturating_add(time);
+        }
+    }
+
+    /// The peer broke a rule of the connection: the GOAWAY is in the output.
+    fn fail(&mut self) {
+        self.worker.metrics.http2_connection_failed();
+        self.phase = Phase::Flushing;
+        self.stall_due = NEVER;
+        self.reset_all();
+    }
+
+    /// Closes the socket. Exchanges see that their client disconnected.
+    fn close(&mut self) {
+        self.phase = Phase::Closed;
+        self.stall_due = NEVER;
+        self.down.stream = Stream::Subrequest;
+        let length = self.down.buffer.filled().len();
+        self.down.buffer.consume(length);
+        self.reset_all();
+    }
+
+    fn reset_all(&mut self) {
+        for (index, slot) in self.slots.iter_mut() {
+            slot.pipe.reset();
+            self.ready.insert(index);
+        }
+    }
+
+    /// Keeps to the worker's bound on memory.
+    fn hold(&mut self) {
+        let held = self.slots.iter_mut().map(|(_, slot)| slot.pipe.held()).sum();
+        self.registered.hold(held);
+        let registry = &self.worker.http2;
+        let is_full = registry.is_full();
+        if is_full != self.is_paused {
+            self.is_paused = is_full;
+            self.codec.pause_credit(is_full);
+        }
+    }
+
+    fn look_at_time(&mut self, cx: &mut Context<'_>) {
+        if !self.down.deadline.poll_passed(cx) {
+            return;
+        }
+        let now = clock::turn_ns();
+        if now < self.due && self.slots.active() == 0 {
+            // The worker drains, or needs room: at once, as nothing is lost.
+            self.codec.drain();
+            self.codec.finish_drain();
+        }
+        self.due = 0;
+        if self.phase == Phase::Open && self.codec.handle_time(now_ms()).is_err() {
+            self.fail();
+        }
+        if now >= self.drain_due {
+            self.codec.finish_drain();
+        }
+        if now >= self.stall_due {
+            self.close();
+        }
+    }
+
+    fn set_deadline(&mut self) {
+        let is_idle = self.slots.active() == 0;
+        if is_idle && !self.is_idle {
+            self.is_idle = true;
+            self.down.deadline.set_idle(true);
+            self.codec.shrink();
+        }
+        let of_codec = match self.phase {
+            Phase::Open => self.codec.deadline_ms().map_or(NEVER, |ms| ms.saturating_mul(1_000_000)),
+            _ => NEVER,
+        };
+        let drain_due = if self.phase == Phase::Open && self.codec.is_draining() { self.drain_due } else { NEVER };
+        let due = of_codec.min(drain_due).min(self.stall_due);
+        if due != self.due {
+            self.due = due;
+            self.down.deadline.set_at(due);
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    clock::turn_ns() / 1_000_000
+}
+
+/// What the access log says of a malformed request.
+fn text(rule: Malformed) -> &'static str {
+    match rule {
+        Malformed::FieldName => "a field name that is no lower-case token (RFC 9113 8.2.1)",
+        Malformed::FieldValue => "a field value with a control byte, or a blank at an end (RFC 9113 8.2.1)",
+        Malformed::PseudoField => "pseudo-fields that are missing, unknown, repeated or misplaced (RFC 9113 8.3)",
+        Malformed::Method => "a method that is no token, too long, or in the wrong case",
+        Malformed::Connect => "CONNECT is not offered",
+        Malformed::Path => "a `:path` that is no path (RFC 9113 8.3.1)",
+        Malformed::Scheme => "a `:scheme` that is neither http nor https",
+        Malformed::Authority => "an `:authority` that is none, or another than Host (RFC 9113 8.3.1)",
+        Malformed::ConnectionField => "a field of an HTTP/1 connection (RFC 9113 8.2.2)",
+        Malformed::ContentLength => "a content-length that is no number, or does not hold (RFC 9113 8.1.1)",
+        Malformed::Trailers => "trailers that do not end the stream, or with pseudo-fields (RFC 9113 8.1)",
+        Malformed::Interim | Malformed::Status => "a response",
+        Malformed::Priority => "a priority that cannot be read, or depends on itself",
+    }
+}

@@ -1,0 +1,55 @@
+//! HTTP/2 connections of clients. One task owns a connection: its socket, its codec, and a slot for each stream. A stream runs the same exchange as
+//! a request of HTTP/1.1 does, over a [`pipe`] in memory: the task writes the request in HTTP/1.1 from the fields that the codec has validated
+//! ([`request`]), and turns the response into frames ([`response`]). The life of a connection is told in `LIFECYCLE.md` beside this file.
+
+mod driver;
+pub mod pipe;
+mod ready;
+pub mod registry;
+mod request;
+mod response;
+mod slots;
+
+use std::rc::Rc;
+
+use crate::config::Server;
+use crate::exchange::connection;
+use crate::exchange::downstream::Downstream;
+use crate::exchange::stream::Stream;
+use crate::server::deadline::nanos;
+use crate::server::worker::Worker;
+use driver::Driver;
+
+/// Serves a connection whose client speaks HTTP/2; `down.buffer` may hold the first bytes.
+pub async fn serve(worker: Rc<Worker>, down: Downstream) {
+    let (client, origin) = (down.client.clone(), down.origin.clone());
+    let of_streams = worker.clone();
+    let make = move |pipe: &pipe::Pipe| {
+        connection::serve_one(of_streams.clone(), Stream::Http2(pipe.clone()), client.clone(), origin.clone())
+    };
+    let mut driver = Driver::new(worker, down, make);
+    std::future::poll_fn(|cx| driver.poll(cx)).await;
+    driver.end();
+}
+
+/// The limits of a connection.
+fn codec_config(server: &Server) -> ::http2::Config {
+    let milliseconds = |time: Option<std::time::Duration>| time.map_or(u64::MAX / 4, |time| nanos(time) / 1_000_000);
+    let http2 = &server.http2;
+    ::http2::Config {
+        max_concurrent_streams: http2.max_concurrent_streams,
+        stream_window: http2.stream_window,
+        connection_window: http2.connection_window,
+        section: server.head_bytes,
+        block: server.head_bytes / 2,
+        // The two that HTTP/1.1 adds: Host, and the framing.
+        fields: server.fields + PSEUDO_FIELDS,
+        head_timeout_ms: milliseconds(server.head_timeout),
+        idle_timeout_ms: milliseconds(server.keep_alive),
+        max_streams: http2.max_requests.unwrap_or(1 << 30),
+        ..::http2::Config::default()
+    }
+}
+
+/// Pseudo-fields of a request, which the codec counts among its fields.
+const PSEUDO_FIELDS: usize = 4;

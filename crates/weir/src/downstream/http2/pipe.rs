@@ -1,0 +1,262 @@
+//! A stream's two bodies of bytes between the connection's task and the exchange: what the exchange reads is an HTTP/1.1 request, what it
+//! writes is its response. Both live in one task, so the lock, which
+//! streams of other kinds need to be sent to the control thread, is never waited for, and nothing is woken: the connection's task polls the exchange again
+//! when [`Pipe::take_awaits`] says that what it waits for has come.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use h1::encode;
+use tokio::io::ReadBuf;
+
+use crate::error::Reason;
+
+/// Bytes of a response that may wait for the client's window, beside a head.
+const RESPONSE: usize = 16 * 1024;
+/// The exchange is told that there is room when there is so much of it: a client that opens its window byte by byte makes no progress
+/// for the deadline that guards against it.
+const PROGRESS: usize = 1024;
+/// Room for a chunk's size line and line end, and some data.
+const CHUNK_ROOM: usize = 64;
+/// Memory that is kept from stream to stream.
+const KEPT: usize = 16 * 1024;
+
+/// The byte stream of one HTTP/2 stream.
+#[derive(Debug, Clone, Default)]
+pub struct Pipe(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Bytes for the exchange that are framed already: the head, the last chunk.
+    staged: Vec<u8>,
+    staged_at: usize,
+    /// Body bytes as they came in DATA frames. Framing is put around them when they are read.
+    body: Vec<u8>,
+    body_at: usize,
+    is_chunked: bool,
+    /// Field lines behind the body.
+    trailers: Vec<u8>,
+    has_ended: bool,
+    is_end_staged: bool,
+    /// Body bytes that the exchange took since the connection asked: credit for the client.
+    taken: usize,
+    /// Bytes that the exchange wrote.
+    response: Vec<u8>,
+    response_at: usize,
+    /// The final head of the response has gone out.
+    has_head: bool,
+    is_reset: bool,
+    wants_bytes: bool,
+    wants_room: bool,
+    failure: Option<Reason>,
+}
+
+impl Pipe {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A pipe for a new stream: the memory of an old one.
+    pub fn clear(&mut self) {
+        if Arc::strong_count(&self.0) > 1 {
+            *self = Pipe::default();
+            return;
+        }
+        let mut state = self.lock();
+        let State { mut staged, mut body, mut response, mut trailers, .. } = std::mem::take(&mut *state);
+        for kept in [&mut staged, &mut body, &mut response, &mut trailers] {
+            kept.clear();
+            kept.shrink_to(KEPT);
+        }
+        *state = State { staged, body, response, trailers, ..State::default() };
+    }
+
+    /// Puts the request's head in front; `is_chunked` says how a body is framed behind it.
+    pub fn begin(&self, is_chunked: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.lock();
+        state.is_chunked = is_chunked;
+        write(&mut state.staged);
+    }
+
+    /// Body bytes came.
+    pub fn push_body(&self, data: &[u8]) {
+        let mut state = self.lock();
+        if state.body_at > 0 && state.body_at * 2 >= state.body.len() {
+            let at = std::mem::take(&mut state.body_at);
+            state.body.drain(..at);
+        }
+        state.body.extend_from_slice(data);
+    }
+
+    /// The body is complete; `write` appends field lines behind it.
+    pub fn end_body(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.lock();
+        write(&mut state.trailers);
+        state.has_ended = true;
+    }
+
+    /// Body bytes that the exchange took since the last call.
+    pub fn take_credit(&self) -> usize {
+        std::mem::take(&mut self.lock().taken)
+    }
+
+    /// Body bytes that wait for the exchange.
+    pub fn held(&self) -> usize {
+        let state = self.lock();
+        state.body.len() - state.body_at
+    }
+
+    /// The client reset the stream or disconnected: from now on reads and writes fail.
+    pub fn reset(&self) {
+        let mut state = self.lock();
+        state.is_reset = true;
+        state.body.clear();
+        state.body_at = 0;
+        state.response.clear();
+        state.response_at = 0;
+    }
+
+    /// Whether the client reset the stream.
+    pub fn is_reset(&self) -> bool {
+        self.lock().is_reset
+    }
+
+    /// The final head has gone out: from now on what waits is bounded.
+    pub fn head_sent(&self) {
+        self.lock().has_head = true;
+    }
+
+    /// Hands what the exchange wrote to `take`, which returns how many bytes of it are done with.
+    pub fn take_response<R>(&self, take: impl FnOnce(&[u8]) -> (usize, R)) -> R {
+        let mut state = self.lock();
+        let at = state.response_at;
+        let (count, result) = take(state.response.get(at..).unwrap_or_default());
+        state.response_at += count;
+        if state.response_at >= state.response.len() {
+            state.response.clear();
+            state.response_at = 0;
+        }
+        result
+    }
+
+    /// Whether the exchange wrote what has not gone out.
+    pub fn has_response(&self) -> bool {
+        !self.lock().response.is_empty()
+    }
+
+    /// Whether the exchange waits for something that has come: bytes, room, the end of the client. Says so once; if the exchange does not
+    /// take it, it has to ask again.
+    pub fn take_awaits(&self) -> bool {
+        let mut state = self.lock();
+        let has_bytes = state.has_bytes();
+        let waiting = state.response.len() - state.response_at;
+        let has_room = waiting == 0 || RESPONSE.saturating_sub(waiting) >= PROGRESS;
+        let awaits =
+            state.wants_bytes && (has_bytes || state.is_reset) || state.wants_room && (has_room || state.is_reset);
+        if awaits {
+            state.wants_bytes = false;
+            state.wants_room = false;
+        }
+        awaits
+    }
+
+    /// Notes why the exchange gives the response up.
+    pub fn fail(&self, reason: Reason) {
+        self.lock().failure = Some(reason);
+    }
+
+    /// Why the exchange gave the response up.
+    pub fn failure(&self) -> Option<Reason> {
+        self.lock().failure
+    }
+
+    /// The exchange's side of reading. There is no end of the stream: the head says where the request ends.
+    pub fn poll_read(&self, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.lock();
+        if state.is_reset {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        let before = buf.filled().len();
+        while buf.remaining() > 0 && state.read(buf) {}
+        state.wants_bytes = buf.filled().len() == before;
+        if state.wants_bytes { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    /// The exchange's side of writing.
+    pub fn poll_write(&self, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.lock();
+        if state.is_reset {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let waiting = state.response.len() - state.response_at;
+        let room = RESPONSE.saturating_sub(waiting);
+        let count = if !state.has_head && waiting == 0 {
+            // A head is read whole, whatever its size; what is put together with it is bounded by who puts it together.
+            bytes.len()
+        } else if room < bytes.len().min(PROGRESS) {
+            state.wants_room = true;
+            return Poll::Pending;
+        } else {
+            room.min(bytes.len())
+        };
+        state.response.extend_from_slice(&bytes[..count]);
+        Poll::Ready(Ok(count))
+    }
+
+    /// Ready when all that was written has gone to the client as far as its windows allow.
+    pub fn poll_flush(&self) -> Poll<io::Result<()>> {
+        let mut state = self.lock();
+        if state.is_reset {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        state.wants_room = !state.response.is_empty();
+        if state.wants_room { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+}
+
+impl State {
+    fn has_bytes(&self) -> bool {
+        self.staged_at < self.staged.len()
+            || self.body_at < self.body.len()
+            || (self.has_ended && self.is_chunked && !self.is_end_staged)
+    }
+
+    /// Puts a piece into `buf`; false when there is none.
+    fn read(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        if self.staged_at < self.staged.len() {
+            let count = buf.remaining().min(self.staged.len() - self.staged_at);
+            buf.put_slice(&self.staged[self.staged_at..self.staged_at + count]);
+            self.staged_at += count;
+            return true;
+        }
+        self.staged.clear();
+        self.staged_at = 0;
+        let waiting = self.body.len() - self.body_at;
+        if waiting == 0 {
+            if self.has_ended && self.is_chunked && !self.is_end_staged {
+                self.is_end_staged = true;
+                self.staged.extend_from_slice(b"0\r\n");
+                self.staged.extend_from_slice(&self.trailers);
+                self.staged.extend_from_slice(b"\r\n");
+                return true;
+            }
+            return false;
+        }
+        let count;
+        if !self.is_chunked {
+            count = buf.remaining().min(waiting);
+            buf.put_slice(&self.body[self.body_at..self.body_at + count]);
+        } else {
+            count = waiting.min(buf.remaining().max(2 * CHUNK_ROOM) - CHUNK_ROOM);
+            encode::chunk(&mut self.staged, &self.body[self.body_at..self.body_at + count]);
+        }
+        self.taken += count;
+        self.body_at += count;
+        if self.body_at == self.body.len() {
+            self.body.clear();
+            self.body_at = 0;
+        }
+        true
+    }
+}

@@ -1,0 +1,400 @@
+//! One attempt: one candidate, one key, one target of the provider's upstream.
+
+use std::fmt::Write;
+use std::task::Poll;
+use std::time::Duration;
+
+use h1::{HeadScanner, Known};
+use llm::Api;
+use llm::fault::{self, Fault};
+use llm::request::{Edits, Wanted};
+use rustix::event::PollFlags;
+
+use super::super::Exchange;
+use super::super::conversation::{Conversation, Timing, UpstreamSide};
+use super::super::proxy::{connect_to, hash_of, kind_of, moment, wait};
+use super::super::stall::Stall;
+use super::super::stream::{Outgoing, poll_read};
+use super::response::{Response, client_lines};
+use super::{Call, request, stream, whole};
+use crate::config::{Candidate, Provider, ProviderKey};
+use crate::error::{Error, Fault as Side, Reason};
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::upstream::{FailureKind, Lease, Pick, Request};
+
+/// Interim responses that are read past; they say nothing about the final one.
+const MAX_INTERIM: u32 = 16;
+
+/// What one attempt is made of.
+pub(super) struct Turn<'a> {
+    /// Candidate.
+    pub candidate: &'a Candidate,
+    /// Its provider.
+    pub provider: &'a Provider,
+    /// Key, where the provider has any.
+    pub key: Option<&'a ProviderKey>,
+    /// API that the provider is spoken to in.
+    pub api: Api,
+    /// The request in that API, where it is another one than the client's.
+    pub translated: Option<&'a [u8]>,
+    /// Hints that the translation left out.
+    pub dropped: Vec<String>,
+    /// The model's first choice.
+    pub is_first: bool,
+    /// Usage is asked for in a stream whose client did not ask.
+    pub adds_usage: bool,
+}
+
+/// An attempt that did not lead to a response.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// What went wrong; `None` if that is not the provider's doing, or nothing else can be tried.
+    pub fault: Option<Fault>,
+    /// For log and metrics, and for the client when nothing else is tried.
+    pub error: Error,
+    /// What it means for the target.
+    pub kind: Option<FailureKind>,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// What the provider said, to be passed on when nothing helps.
+    pub response: Option<Response>,
+    /// What the provider says went wrong, where it is passed on in another form.
+    pub message: String,
+    /// Nothing of a response was read on a connection that was idle before.
+    pub is_stale: bool,
+}
+
+impl Failed {
+    /// A fault of the provider.
+    pub(super) fn fault(fault: Fault, kind: Option<FailureKind>) -> Self {
+        let detail = detail_of(fault);
+        Failed { fault: Some(fault), kind, ..Failed::last(Error::new(reason_of(fault), detail)) }
+    }
+
+    /// The end: nothing else is tried.
+    pub(super) fn last(error: Error) -> Self {
+        Failed {
+            fault: None,
+            error,
+            kind: None,
+            retry_after: None,
+            response: None,
+            message: String::new(),
+            is_stale: false,
+        }
+    }
+
+    /// The whole exchange has taken too long.
+    pub(super) fn too_long() -> Self {
+        Failed { kind: kind_of(Reason::TotalTimeout), ..Failed::last(Reason::TotalTimeout.into()) }
+    }
+
+    /// What an error of the exchange means.
+    fn of(error: Error) -> Self {
+        let fault = match error.reason {
+            Reason::ConnectFailed | Reason::ConnectTimeout | Reason::UpstreamTls => Fault::UNREACHABLE,
+            // No target to be had: as if none could be reached.
+            Reason::Unavailable | Reason::QueueFull | Reason::QueueTimeout => Fault::UNREACHABLE,
+            Reason::UpstreamReset => Fault::RESET,
+            Reason::FirstByteTimeout | Reason::TryTimeout | Reason::IdleTimeout => Fault::SILENT,
+            Reason::BadResponse => Fault::MALFORMED_BODY,
+            _ => return Failed { kind: kind_of(error.reason), ..Failed::last(error) },
+        };
+        Failed { fault: Some(fault), kind: kind_of(error.reason), ..Failed::last(error) }
+    }
+}
+
+/// Why a fault is an error of the exchange.
+pub(super) fn reason_of(fault: Fault) -> Reason {
+    match fault.rule().status {
+        429 => Reason::AiLimited,
+        504 => Reason::AiTimeout,
+        _ => Reason::AiUpstream,
+    }
+}
+
+/// A fault in the log.
+fn detail_of(fault: Fault) -> &'static str {
+    const NAMES: [&str; 36] = [
+        "", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16",
+        "F17", "F18", "F19", "F20", "F21", "F22", "F23", "F24", "F25", "F26", "F27", "F28", "F29", "F30", "F31", "F32",
+        "F33", "F34", "F35",
+    ];
+    NAMES.get(usize::from(fault.number())).copied().unwrap_or_default()
+}
+
+/// Makes one attempt. `Ok`: the client has its response.
+///
+/// # Errors
+/// Why it has not, and what that means.
+pub(super) async fn attempt(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> Result<(), Failed> {
+    let mut lease = pick(x, call, turn).await?;
+    x.log.attempts += 1;
+    let choices = &call.snapshot.routes[call.route.0].choices;
+    x.log.slot = 1 + choices.iter().position(|choice| choice.upstream == turn.provider.upstream).unwrap_or(0);
+    x.scratch.logged_target.clear();
+    // Writing to a string cannot fail.
+    let _ = write!(x.scratch.logged_target, "{}", lease.target().address());
+    let client_ns = x.stalls.client_ns();
+    let result = on_connection(x, call, turn, &mut lease).await;
+    if let Err(failed) = &result {
+        if let Some(kind) = failed.kind {
+            lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));
+            lease.failure(kind, moment());
+            x.scratch.tried.push(lease.target().id());
+        }
+        if failed.error.reason.fault() == Side::Upstream {
+            call.snapshot.upstream_metrics[turn.provider.upstream.0].error(failed.error.reason);
+        }
+    }
+    result
+}
+
+/// A place at a target: one that was not tried in this request, if there is one.
+async fn pick(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> Result<Lease, Failed> {
+    let snapshot = call.snapshot;
+    let upstream = turn.provider.upstream;
+    let view = snapshot.views.get(upstream);
+    let is_hashed = matches!(snapshot.config().upstreams[upstream.0].balance, crate::config::Balance::Hash(_));
+    let hash = is_hashed.then(|| hash_of(x, snapshot, upstream));
+    loop {
+        match view.pick(&Request { hash, tried: &x.scratch.tried }, moment()) {
+            Pick::Target(lease) => return Ok(lease),
+            Pick::Unavailable if !x.scratch.tried.is_empty() => x.scratch.tried.clear(),
+            Pick::Unavailable => return Err(Failed::of(Reason::Unavailable.into())),
+            Pick::Busy => {
+                x.stalls.change(Stall::Gateway);
+                return wait(x, view.wait(), call.total_due).await.map_err(|(error, _)| Failed::of(error));
+            }
+        }
+    }
+}
+
+async fn on_connection(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    lease: &mut Lease,
+) -> Result<(), Failed> {
+    let target = lease.target().id();
+    let metrics = &call.snapshot.upstream_metrics[turn.provider.upstream.0];
+    let timeout = call.snapshot.config().upstreams[turn.provider.upstream.0].timeouts.connect;
+    let mut pooled = x.worker.pool.take(target, clock::turn_ns(), || metrics.connection_discarded());
+    loop {
+        let is_reused = pooled.is_some();
+        let stream = match pooled.take() {
+            Some(stream) => {
+                metrics.connection_reused();
+                stream
+            }
+            None => {
+                let stream = connect_to(x, lease, timeout, call.total_due).await.map_err(Failed::of)?;
+                metrics.connection_opened();
+                stream
+            }
+        };
+        let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
+        let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
+        let result = converse(x, call, turn, lease, &mut up).await;
+        let UpstreamSide { stream, buffer, out } = up;
+        // A prompt's memory goes back to the system, an ordinary head's stays.
+        x.scratch.to_upstream =
+            Some(out.into_bytes()).filter(|bytes| bytes.capacity() <= 64 * 1024).unwrap_or_default();
+        let is_clean = buffer.is_empty();
+        x.worker.buffers.put_back(buffer);
+        match result {
+            Ok(reusable) => {
+                if reusable && is_clean && !x.worker.draining.get() {
+                    x.worker.pool.put(target, stream, lease.spec().keep_alive, clock::turn_ns());
+                }
+                return Ok(());
+            }
+            // An idle connection may be closed by its upstream at any time: that says nothing about the target.
+            Err(failed) if is_reused && failed.is_stale => metrics.connection_discarded(),
+            Err(failed) => return Err(failed),
+        }
+    }
+}
+
+/// Sends the request and brings the response. `Ok` says whether the connection may carry another exchange.
+async fn converse(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    lease: &mut Lease,
+    up: &mut UpstreamSide,
+) -> Result<bool, Failed> {
+    write_request(x, call, turn, lease, up);
+    let keep = x.scratch.request.end;
+    let began = clock::turn_ns();
+    let timing = Timing {
+        client_idle: None,
+        first_byte: call.model.first_token,
+        idle: call.model.first_token,
+        try_due: u64::MAX,
+        client_ns: x.stalls.client_ns(),
+        total_due: call.total_due,
+    };
+    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
+    let head = &mut x.scratch.response;
+    let limits = h1::Limits::default();
+    let mut scanner = HeadScanner::for_response();
+    let mut interim = 0;
+    let got_head = loop {
+        let method = x.scratch.request.method;
+        let got = std::future::poll_fn(|cx| talk.poll_head(cx, &mut scanner, head, method, &limits)).await;
+        match got {
+            Err(error) => break Err(error),
+            Ok(()) if !head.is_interim() => break Ok(()),
+            Ok(()) if interim == MAX_INTERIM => {
+                break Err(Error::new(Reason::BadResponse, "too many interim responses"));
+            }
+            Ok(()) => interim += 1,
+        }
+    };
+    let sent_at = if talk.sent_at > 0 { talk.sent_at } else { began };
+    let request_sent = talk.request_sent;
+    if let Err(error) = got_head {
+        let is_stale = matches!(error.reason, Reason::UpstreamReset) && up.buffer.is_empty();
+        return Err(Failed { is_stale, ..Failed::of(error) });
+    }
+    if request_sent {
+        lease.first_byte(Duration::from_nanos(clock::turn_ns().saturating_sub(sent_at)), moment());
+    }
+    let reply = Reply::new(x, call, &up.buffer, sent_at);
+    let may_reuse = request_sent && x.scratch.response.keep_alive;
+    if (300..400).contains(&reply.status) || reply.is_encoded || reply.status == 101 {
+        return Err(Failed::fault(Fault::UNEXPECTED_FORM, Some(FailureKind::InvalidReply)));
+    }
+    let ended = if reply.is_events && call.streams && reply.status == 200 {
+        stream::run(x, call, turn, up, &reply).await?
+    } else {
+        whole::run(x, call, turn, up, &reply).await?
+    };
+    match ended.failure {
+        Some(kind) => lease.failure(kind, moment()),
+        None => lease.success(moment()),
+    }
+    let done = clock::now_ns();
+    x.log.ended_ns = done;
+    x.log.upstream_ns = Some(clock::turn_ns().max(sent_at) - sent_at);
+    x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns));
+    Ok(ended.is_clean && may_reuse)
+}
+
+fn write_request(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, lease: &Lease, up: &mut UpstreamSide) {
+    let target = lease.target();
+    let place = (&**target.base_path(), target.authority().map_or("localhost", |authority| authority));
+    if let Some(body) = turn.translated {
+        request::write_head(x, call, turn, place, body.len(), &mut up.out.bytes);
+        up.out.bytes.extend_from_slice(body);
+        return;
+    }
+    let wanted = Wanted { model: Some(&turn.candidate.model), include_usage: turn.adds_usage, max_output: None };
+    let edits = Edits::of(call.scan, call.body, &wanted);
+    let length = edits.len_after(call.body);
+    request::write_head(x, call, turn, place, length, &mut up.out.bytes);
+    up.out.bytes.reserve(length);
+    edits.pieces(call.body).for_each(|piece| up.out.bytes.extend_from_slice(piece));
+}
+
+/// What is known of a response from its head.
+pub(super) struct Reply {
+    /// Status.
+    pub status: u16,
+    /// Field lines for the client.
+    pub lines: Vec<u8>,
+    /// It is an event stream.
+    pub is_events: bool,
+    /// It has a content coding, which nobody asked for.
+    pub is_encoded: bool,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// When the request was sent.
+    pub sent_at: u64,
+    /// When there must be content.
+    pub first_due: u64,
+}
+
+impl Reply {
+    fn new(x: &Exchange<'_>, call: &Call<'_>, buffer: &super::super::buffer::Buffer, sent_at: u64) -> Self {
+        let head = &x.scratch.response;
+        let buf = buffer.whole();
+        let edits = &call.snapshot.config().routes[call.route.0].headers.response;
+        let is_type = |wanted: &[u8]| {
+            head.fields.first(Known::ContentType, buf).is_some_and(|value| {
+                let kind = value.split(|byte| *byte == b';').next().unwrap_or_default();
+                kind.trim_ascii().eq_ignore_ascii_case(wanted)
+            })
+        };
+        let coding = head.fields.first(Known::ContentEncoding, buf);
+        Reply {
+            status: head.status,
+            lines: client_lines(head, buf, edits, &call.snapshot.config().request_id),
+            is_events: is_type(b"text/event-stream"),
+            is_encoded: coding.is_some_and(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")),
+            retry_after: fault::retry_hint(
+                head.fields.get(b"retry-after-ms", buf),
+                head.fields.first(Known::RetryAfter, buf),
+            ),
+            sent_at,
+            first_due: call.model.first_token.map_or(u64::MAX, |first| sent_at.saturating_add(nanos(first))),
+        }
+    }
+}
+
+/// How a response ended that the client has.
+pub(super) struct Ended {
+    /// Nothing more of it is on the way: the connection may carry another exchange.
+    pub is_clean: bool,
+    /// What was wrong with it all the same.
+    pub failure: Option<FailureKind>,
+}
+
+/// What came of waiting for bytes of a response.
+pub(super) enum Waited {
+    /// Bytes are there.
+    Bytes,
+    /// The connection ended or failed.
+    Closed,
+    /// The deadline passed.
+    Late,
+    /// The whole exchange has taken too long.
+    TooLong,
+}
+
+/// Reads more of a response into `up.buffer`, all of which was used up. Ends when the client disconnects.
+///
+/// # Errors
+/// The client is gone.
+pub(super) async fn read_more(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    up: &mut UpstreamSide,
+    due: u64,
+) -> Result<Waited, Failed> {
+    up.buffer.rewind(0);
+    if !up.buffer.has_space() {
+        x.worker.buffers.grow(&mut up.buffer);
+    }
+    x.stalls.change(Stall::UpstreamBody);
+    x.down.deadline.set_at(due.min(call.total_due));
+    let waited = std::future::poll_fn(|cx| match poll_read(cx, &mut up.stream, &mut up.buffer) {
+        Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Ok(Waited::Closed)),
+        Poll::Ready(Ok(_)) => Poll::Ready(Ok(Waited::Bytes)),
+        Poll::Pending => {
+            if x.down.poll_gone(cx).is_ready() {
+                return Poll::Ready(Err(Failed::last(Reason::ClientGone.into())));
+            }
+            let is_late = x.down.deadline.poll_passed_without(cx, up.stream.socket(), PollFlags::IN);
+            if is_late { Poll::Ready(Ok(Waited::Late)) } else { Poll::Pending }
+        }
+    })
+    .await?;
+    x.stalls.change(Stall::None);
+    Ok(match waited {
+        Waited::Late if clock::turn_ns() >= call.total_due => Waited::TooLong,
+        waited => waited,
+    })
+}

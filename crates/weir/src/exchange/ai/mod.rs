@@ -1,0 +1,417 @@
+//! Calls of AI models: the request is held whole, a candidate is found, and nothing is sent to the client before there is content, so that
+//! another candidate can take the place of one that fails unseen. `docs/ai.md` has the table of faults.
+
+mod attempt;
+mod models;
+mod problem;
+mod record;
+mod request;
+mod response;
+mod stream;
+mod translation;
+mod whole;
+
+use std::time::Duration;
+
+use llm::Api;
+use llm::fault::{Fault, Next, Repeat};
+use llm::request::{Member, RequestScan, scan};
+use llm::tokens::PromptSize;
+
+pub use problem::{write_problem, write_refusal};
+pub use record::{Record, api_name, end_of};
+
+use super::{Answer, Exchange};
+use crate::config::{Model, ModelId, RouteAi, RouteId};
+use crate::error::{Error, Reason};
+use crate::policy::ai::{AiState, KeyChoice, KeyHealth, Operation, find_model, order};
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::server::snapshot::Snapshot;
+use attempt::{Failed, Turn, attempt};
+use problem::{Problem, Stop};
+
+/// Attempts at one candidate.
+const AT_ONE: u32 = 2;
+/// First backoff, doubled for each further attempt up to the longest; the wait is a random part of it.
+const BACKOFF: Duration = Duration::from_millis(200);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
+/// Part of the estimate that must fit into a candidate's context: the estimate may be too high.
+const SURE_PART: f64 = 0.8;
+
+/// One call of a model.
+pub struct Call<'a> {
+    snapshot: &'a Snapshot,
+    route: RouteId,
+    /// What the client speaks.
+    api: Api,
+    body: &'a [u8],
+    scan: &'a RequestScan,
+    /// Events are asked for.
+    streams: bool,
+    model: &'a Model,
+    model_id: ModelId,
+    /// Estimated input tokens.
+    estimate: u64,
+    /// End of the exchange, in nanoseconds since process start.
+    total_due: u64,
+}
+
+/// Serves a request of a route with `ai`.
+///
+/// # Errors
+/// Why there is no complete response; what the client is told depends on how much of one was sent.
+pub async fn run(x: &mut Exchange<'_>, snapshot: &Snapshot, route: RouteId, action: &RouteAi) -> Result<(), Error> {
+    let api = x.ingress_api().unwrap_or(Api::Chat);
+    match serve(x, snapshot, route, action, api).await {
+        Ok(()) => Ok(()),
+        Err(Stop::Sent) => Ok(()),
+        Err(Stop::Error(error)) => Err(error),
+        Err(Stop::Problem(problem)) => x.refuse_call(api, &problem).await,
+    }
+}
+
+async fn serve(
+    x: &mut Exchange<'_>,
+    snapshot: &Snapshot,
+    route: RouteId,
+    action: &RouteAi,
+    api: Api,
+) -> Result<(), Stop> {
+    let config = snapshot.config();
+    let method = x.scratch.request.method_name.of_buf(x.down.buffer.whole());
+    match Operation::of(method, &x.scratch.path) {
+        Operation::Call(_) => {}
+        Operation::Models => return models::run(x, config, action, api, None).await,
+        Operation::Model(name) => return models::run(x, config, action, api, Some(&name)).await,
+        Operation::WrongMethod(allow) => {
+            x.allow = Some(allow.as_bytes().to_vec());
+            return Err(Reason::MethodNotAllowed.into());
+        }
+        Operation::Unknown => {
+            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages and /v1/models";
+            return Err(Error::new(Reason::NotFound, detail).into());
+        }
+    }
+    let state = &snapshot.generation.ai;
+    let mut held = state.hold();
+    let body = request::read(x, &mut held).await?;
+    let found = scan(&body).map_err(|error| {
+        let param = error.defect.member().map(Member::name);
+        Problem::request("invalid_request", format!("The request body cannot be read: {error}"), param)
+    })?;
+    let name = found.model(&body);
+    let Some((model_id, model)) = find_model(config, action, name.as_deref()) else {
+        return Err(match name {
+            Some(name) => models::not_found(&name).into(),
+            None => Problem::request("missing_model", "The request names no `model`", Some("model")).into(),
+        });
+    };
+    if found.has_state(&body) && api == Api::Responses && model.candidates.len() > 1 {
+        let message = "`previous_response_id`, `conversation` and `background` need a model with one candidate: state lies with one provider";
+        return Err(Problem::request("unsupported_state", message, None).into());
+    }
+    let streams = found.stream(&body) && api != Api::Embeddings;
+    let estimate = state.ratio(model_id).estimate(&PromptSize::from(&found));
+    let mut record = Record::new(api, model.name.clone(), streams);
+    record.estimate = estimate;
+    x.ai = Some(Box::new(record));
+    let total = model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
+    let scan = &found;
+    let call = Call { snapshot, route, api, body: &body, scan, streams, model, model_id, estimate, total_due: total };
+    let result = candidates(x, &call, state).await;
+    if let Some(record) = &x.ai
+        && let Some([input, ..]) = record.tokens
+        && !record.estimated
+    {
+        state.ratio(model_id).learn(&PromptSize::from(&found), input);
+    }
+    result
+}
+
+/// Tries candidates until one leads to a response.
+async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> Result<(), Stop> {
+    x.scratch.tried.clear();
+    let order = order(call.model, || x.worker.random());
+    let mut attempts = 0;
+    let mut last: Option<Failed> = None;
+    let mut refused: Option<Problem> = None;
+    // After a prompt that was too long: only candidates with more room than this.
+    let mut more_than = None;
+    let least = (call.estimate as f64 * SURE_PART) as u64;
+    let mut too_small = 0;
+    'candidates: for (position, &index) in order.iter().enumerate() {
+        let candidate = &call.model.candidates[index];
+        let provider = &call.snapshot.config().providers[candidate.provider.0];
+        if candidate.context.is_some_and(|context| context < least) {
+            too_small += 1;
+            continue;
+        }
+        if more_than.is_some_and(|least: Option<u64>| candidate.context.is_none() || candidate.context <= least) {
+            continue;
+        }
+        let Some(api) = translation::egress(call.api, provider.family) else {
+            let message = format!(
+                "The model `{}` is served by a provider that has no {} API",
+                call.model.name,
+                api_name(call.api)
+            );
+            refused.get_or_insert_with(|| Problem::request("unsupported_api", message, Some("model")));
+            continue;
+        };
+        let health = &state.candidates(call.model_id)[index];
+        // The last hope is tried even if it rests.
+        let is_last = position + 1 == order.len() && last.is_none();
+        if health.is_out(clock::turn_ns()) && !is_last {
+            continue;
+        }
+        let mut dropped = Vec::new();
+        let translated = if api == call.api {
+            None
+        } else {
+            match translation::request(call, candidate) {
+                Ok((body, hints)) => {
+                    dropped = hints;
+                    Some(body)
+                }
+                Err(why) => {
+                    refused.get_or_insert_with(|| {
+                        Problem::request("unsupported_member", why.to_string(), Some(&why.member))
+                    });
+                    continue;
+                }
+            }
+        };
+        let keys = state.keys(candidate.provider);
+        let mut tried_keys: Vec<usize> = Vec::new();
+        let mut same_key = None;
+        for at_one in 1..=AT_ONE {
+            if attempts >= call.model.attempts {
+                break;
+            }
+            let key = match same_key.take() {
+                Some(key) => key,
+                None => match KeyHealth::choose(keys, &tried_keys, clock::turn_ns(), x.worker.random()) {
+                    KeyChoice::None => None,
+                    KeyChoice::Key(key) => Some(key),
+                    KeyChoice::Resting(rest, fault) if last.is_none() => {
+                        last = Some(resting(rest, fault));
+                        break;
+                    }
+                    KeyChoice::Resting(..) | KeyChoice::Tried => break,
+                },
+            };
+            attempts += 1;
+            let turn = Turn {
+                candidate,
+                provider,
+                key: key.and_then(|key| provider.keys.get(key)),
+                api,
+                translated: translated.as_deref(),
+                dropped: dropped.clone(),
+                is_first: position == 0,
+                adds_usage: adds_usage(call, translated.is_some()),
+            };
+            if let Some(record) = &mut x.ai {
+                record.provider = Some(provider.name.clone());
+                record.served_model = candidate.model.clone();
+                record.key = turn.key.map(|key| key.shown.clone());
+                record.fallback = position > 0;
+                record.fault = 0;
+            }
+            let result = attempt(x, call, &turn).await;
+            let number = match &result {
+                Ok(()) => x.ai.as_ref().map_or(0, |record| record.fault),
+                Err(failed) => failed.fault.map_or(0, Fault::number),
+            };
+            let is_outcome = result.is_ok() || matches!(&result, Err(failed) if failed.fault.is_some());
+            if is_outcome {
+                state.counters.attempt(&provider.name, &call.model.name, number);
+                if let Some(record) = &mut x.ai {
+                    record.attempted(&provider.name, &candidate.model, number);
+                }
+            }
+            let failed = match result {
+                Ok(()) => {
+                    if let Some(key) = key {
+                        keys[key].accepted();
+                    }
+                    return Ok(());
+                }
+                Err(failed) => failed,
+            };
+            let (Some(fault), Answer::None) = (failed.fault, x.answer) else { return Err(failed.error.into()) };
+            let rule = fault.rule();
+            let hint = failed.retry_after;
+            let is_unknown_model =
+                fault == Fault::UNAUTHORIZED && failed.response.as_ref().is_some_and(|r| r.status == 404);
+            last = Some(failed);
+            if rule.next == Next::Nothing {
+                break 'candidates;
+            }
+            if rule.next == Next::LargerContext {
+                more_than = Some(candidate.context);
+            }
+            let mut other_key = false;
+            if is_unknown_model {
+                health.unknown_model(clock::turn_ns());
+                break;
+            }
+            if let (Next::Key, Some(key)) = (rule.next, key) {
+                keys[key].refused(fault, hint, clock::turn_ns());
+                tried_keys.push(key);
+                other_key = keys
+                    .iter()
+                    .enumerate()
+                    .any(|(index, key)| !tried_keys.contains(&index) && !key.is_out(clock::turn_ns()));
+            }
+            if at_one == AT_ONE || attempts >= call.model.attempts {
+                break;
+            }
+            if other_key {
+                continue;
+            }
+            let wait = match (rule.repeat, hint) {
+                (Repeat::Never, _) => None,
+                (Repeat::NewConnection, _) => Some(Duration::ZERO),
+                (Repeat::OnceAfterBackoff, _) => Some(backoff(x, attempts)),
+                (Repeat::AfterHint, Some(hint)) if hint <= call.model.retry_after => Some(hint),
+                (Repeat::AfterHint, _) => None,
+            };
+            let Some(wait) = wait else { break };
+            if !call.snapshot.views.get(provider.upstream).spend_retry(super::proxy::moment()) {
+                break;
+            }
+            call.snapshot.upstream_metrics[provider.upstream.0].retried();
+            pause(x, wait, call.total_due).await?;
+            same_key = Some(key);
+        }
+    }
+    Err(match (last, refused) {
+        (Some(failed), _) => give_up(x, call, failed).await?,
+        (None, Some(problem)) => problem.into(),
+        (None, None) if too_small > 0 => {
+            let message =
+                format!("The prompt has about {} tokens, more than any candidate of the model takes", call.estimate);
+            Problem::request("context_length_exceeded", message, Some("messages")).into()
+        }
+        (None, None) => Reason::Unavailable.into(),
+    })
+}
+
+/// Usage is asked for in streams whose client did not ask: it is counted, and taken out again.
+fn adds_usage(call: &Call<'_>, is_translated: bool) -> bool {
+    call.streams
+        && !is_translated
+        && matches!(call.api, Api::Chat | Api::Completions)
+        && !call.scan.is_true(Member::IncludeUsage, call.body)
+}
+
+/// Every key of the only candidates rests.
+fn resting(rest: Duration, fault: u8) -> Failed {
+    let fault = Fault::all().find(|known| known.number() == fault).unwrap_or(Fault::RATE_LIMITED);
+    Failed { retry_after: Some(rest), ..Failed::fault(fault, None) }
+}
+
+fn backoff(x: &Exchange<'_>, attempts: u32) -> Duration {
+    let longest = BACKOFF.saturating_mul(1 << attempts.saturating_sub(1).min(8)).min(LONGEST_BACKOFF);
+    Duration::from_nanos(x.worker.random() % nanos(longest).max(1))
+}
+
+/// Waits before a further attempt, as long as the client does.
+async fn pause(x: &mut Exchange<'_>, wait: Duration, total_due: u64) -> Result<(), Stop> {
+    if wait.is_zero() {
+        return Ok(());
+    }
+    x.stalls.change(super::stall::Stall::Gateway);
+    let due = clock::turn_ns().saturating_add(nanos(wait));
+    x.down.deadline.set_at(due.min(total_due));
+    std::future::poll_fn(|cx| {
+        if x.down.poll_gone(cx).is_ready() {
+            return std::task::Poll::Ready(Err(Reason::ClientGone));
+        }
+        match x.down.deadline.poll_passed(cx) {
+            true if due >= total_due => std::task::Poll::Ready(Err(Reason::TotalTimeout)),
+            true => std::task::Poll::Ready(Ok(())),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await?;
+    Ok(())
+}
+
+/// Nothing helped: what the client is told. A provider's own response is passed on where the table of faults says so.
+async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Result<Stop, Stop> {
+    let Some(fault) = failed.fault else { return Ok(failed.error.into()) };
+    let rule = fault.rule();
+    let own_status = failed.error.reason.status();
+    let mut status = match (rule.status, &failed.response) {
+        (0, Some(response)) => response.status,
+        (0, None) => llm::fault::status_of(&llm::response::UpstreamError::default()).max(502),
+        (status, _) => status,
+    };
+    // No target to be had is the gateway's to say.
+    if matches!(failed.error.reason, Reason::Unavailable | Reason::QueueFull | Reason::QueueTimeout) {
+        status = own_status;
+    }
+    let message = match (rule.status, failed.message.is_empty()) {
+        (0, false) => failed.message.clone(),
+        _ => message_of(fault).to_owned(),
+    };
+    if rule.status == 0
+        && let Some(response) = &failed.response
+        && let Some(turn) = last_turn(x, call)
+        && turn.api == call.api
+    {
+        x.log.error = Some(failed.error);
+        x.worker.metrics.not_served(failed.error.reason);
+        x.send_response(call, &turn, response).await?;
+        return Err(Stop::Sent);
+    }
+    let retry_after = match status {
+        429 | 503 => Some(failed.retry_after.map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))),
+        _ => None,
+    };
+    let code = if rule.code.is_empty() { "upstream_error" } else { rule.code };
+    Ok(Problem { reason: failed.error.reason, status, code, message, param: None, retry_after }.into())
+}
+
+/// The last attempt, as far as a response from it needs it.
+fn last_turn<'a>(x: &Exchange<'_>, call: &Call<'a>) -> Option<Turn<'a>> {
+    let record = x.ai.as_ref()?;
+    let candidates = &call.model.candidates;
+    let config = call.snapshot.config();
+    let candidate = candidates.iter().find(|candidate| {
+        candidate.model == record.served_model
+            && Some(&config.providers[candidate.provider.0].name) == record.provider.as_ref()
+    })?;
+    let provider = &config.providers[candidate.provider.0];
+    let api = translation::egress(call.api, provider.family)?;
+    let is_first = !record.fallback;
+    Some(Turn {
+        candidate,
+        provider,
+        key: None,
+        api,
+        translated: None,
+        dropped: Vec::new(),
+        is_first,
+        adds_usage: false,
+    })
+}
+
+/// A fault in words for a client: nothing of the provider's account.
+fn message_of(fault: Fault) -> &'static str {
+    match fault {
+        Fault::UNREACHABLE => "No provider of the model can be reached",
+        Fault::RATE_LIMITED_UNTIL | Fault::RATE_LIMITED => "The providers of the model take no more requests for now",
+        Fault::QUOTA => "The quota at the providers of the model is used up",
+        Fault::OVERLOADED => "The providers of the model are overloaded",
+        Fault::RESET => "The provider closed the connection without a response",
+        Fault::SILENT | Fault::NO_CONTENT_IN_TIME => "The providers of the model did not respond in time",
+        Fault::UNAUTHORIZED => "The gateway has no access to the model at its provider",
+        Fault::CONTEXT_LENGTH => "The prompt is too long for the model",
+        Fault::SERVER_ERROR | Fault::ERROR_BEFORE_CONTENT => "The providers of the model failed",
+        _ => "The provider's response cannot be used",
+    }
+}

@@ -1,0 +1,89 @@
+//! `GET /v1/models`: the models of the route, in the form of the API that is asked.
+
+use llm::Api;
+use serde_json::{Value, json};
+
+use super::super::Exchange;
+use super::super::reply::Prepared;
+use super::problem::{Problem, Stop};
+use crate::config::{Alias, Config, RouteAi};
+use crate::error::Reason;
+use crate::policy::ai::find_model;
+
+/// Names that a client may use: those of models, and aliases without a `*`.
+fn names(config: &Config, route: &RouteAi) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for id in &route.models {
+        let model = &config.models[id.0];
+        let exact = model.aliases.iter().filter_map(|alias| match alias {
+            Alias::Exact(name) => Some(name.to_string()),
+            Alias::Pattern(..) => None,
+        });
+        names.extend(std::iter::once(model.name.to_string()).chain(exact));
+    }
+    names
+}
+
+fn describe(api: Api, name: &str) -> Value {
+    match api {
+        Api::Messages => {
+            json!({"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"})
+        }
+        _ => json!({"id": name, "object": "model", "created": 0, "owned_by": "weir"}),
+    }
+}
+
+/// Responds with all names, or with one.
+///
+/// # Errors
+/// There is no such model, or the client does not take the response.
+pub(super) async fn run(
+    x: &mut Exchange<'_>,
+    config: &Config,
+    route: &RouteAi,
+    api: Api,
+    name: Option<&str>,
+) -> Result<(), Stop> {
+    let document = match name {
+        Some(name) => {
+            if find_model(config, &RouteAi { default_model: None, ..route.clone() }, Some(name)).is_none() {
+                return Err(not_found(name).into());
+            }
+            describe(api, name)
+        }
+        None => {
+            let names = names(config, route);
+            let list: Vec<Value> = names.iter().map(|name| describe(api, name)).collect();
+            match api {
+                Api::Messages => {
+                    json!({"data": list, "has_more": false, "first_id": names.first(), "last_id": names.last()})
+                }
+                _ => json!({"object": "list", "data": list}),
+            }
+        }
+    };
+    let body = document.to_string();
+    x.answer(&Prepared::new(200, Some("application/json"), b"", body.as_bytes())).await?;
+    Ok(())
+}
+
+/// No model has this name.
+pub(super) fn not_found(name: &str) -> Problem {
+    // What clients send may be anything; a name that none could have is not repeated.
+    let is_plain = name.len() <= 256 && name.bytes().all(|byte| byte.is_ascii_graphic());
+    let message = if is_plain {
+        format!(
+            "The model `{name}` does not exist here, or you have no access to it; GET /v1/models lists those that do"
+        )
+    } else {
+        "The model does not exist here; GET /v1/models lists those that do".to_owned()
+    };
+    Problem {
+        reason: Reason::ModelNotFound,
+        status: 404,
+        code: "model_not_found",
+        message,
+        param: Some("model".into()),
+        retry_after: None,
+    }
+}

@@ -1,0 +1,173 @@
+//! The gateway's own errors on AI routes, in the form of the API that the client speaks.
+
+use h1::encode;
+use llm::Api;
+use llm::error::ApiError;
+
+use super::super::Exchange;
+use super::super::reply::{self, Framing};
+use crate::config::Action;
+use crate::error::{Error, Reason};
+use crate::policy::limit::Refusal;
+
+/// Why a call is not served.
+#[derive(Debug)]
+pub(super) struct Problem {
+    /// For log and metrics.
+    pub reason: Reason,
+    /// Status for the client.
+    pub status: u16,
+    /// Name for programs.
+    pub code: &'static str,
+    /// Sentence for people: no prompt, no key.
+    pub message: String,
+    /// Member at fault.
+    pub param: Option<String>,
+    /// Seconds after which it may be better.
+    pub retry_after: Option<u64>,
+}
+
+impl Problem {
+    /// A request that cannot be served as it is.
+    pub(super) fn request(code: &'static str, message: impl Into<String>, param: Option<&str>) -> Self {
+        let param = param.map(str::to_owned);
+        Problem { reason: Reason::AiRequest, status: 400, code, message: message.into(), param, retry_after: None }
+    }
+
+    /// The same request has the same end: official clients do not repeat it then.
+    fn is_final(&self) -> bool {
+        self.reason.fault() == crate::error::Fault::Client
+    }
+}
+
+/// Why a call ends before it was answered.
+pub(super) enum Stop {
+    /// With an error of the exchange.
+    Error(Error),
+    /// With one that says more.
+    Problem(Box<Problem>),
+    /// With a response that the client has.
+    Sent,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Error(error)
+    }
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Self {
+        Stop::Error(reason.into())
+    }
+}
+
+impl From<Problem> for Stop {
+    fn from(problem: Problem) -> Self {
+        Stop::Problem(Box::new(problem))
+    }
+}
+
+impl Exchange<'_> {
+    /// The API in whose form a client of an AI route is told of errors; `None` on other routes.
+    pub(crate) fn ingress_api(&self) -> Option<Api> {
+        let route = self.route?;
+        if !matches!(self.snapshot.config().routes[route.0].action, Action::Ai(_)) {
+            return None;
+        }
+        let path = std::str::from_utf8(&self.scratch.path).ok();
+        let is_anthropic = || self.scratch.request.fields.get(b"anthropic-version", self.down.buffer.whole()).is_some();
+        Some(match path.and_then(Api::of_path) {
+            Some(api) => api,
+            None if path.is_some_and(|path| path.starts_with("/v1/messages")) || is_anthropic() => Api::Messages,
+            None => Api::Chat,
+        })
+    }
+
+    /// Responds with a problem.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub(super) async fn refuse_call(&mut self, api: Api, problem: &Problem) -> Result<(), Error> {
+        self.log.error = Some(Error::new(problem.reason, problem.code));
+        self.worker.metrics.not_served(problem.reason);
+        self.ensure_request_id();
+        self.skip_body();
+        let mut fields = std::mem::take(&mut self.scratch.answer_lines);
+        if let Some(seconds) = problem.retry_after {
+            encode::field(&mut fields, b"Retry-After", seconds.max(1).to_string().as_bytes());
+        }
+        let own = ApiError {
+            status: problem.status,
+            code: problem.code,
+            message: &problem.message,
+            param: problem.param.as_deref(),
+        };
+        let framing = self.framing();
+        self.down.out.clear();
+        let out = &mut self.down.out.bytes;
+        self.log.status = write(out, api, own, problem.is_final(), &self.scratch.request_id, &fields, framing);
+        self.send_answer().await
+    }
+}
+
+/// Appends an error of the exchange; returns its status.
+pub fn write_problem(
+    out: &mut Vec<u8>,
+    api: Api,
+    error: Error,
+    request_id: &[u8],
+    mut fields: Vec<u8>,
+    retry_after: Option<u64>,
+    framing: Framing,
+) -> u16 {
+    let reason = error.reason;
+    if let Some(seconds) = retry_after.or(reason.is_temporary().then_some(1)) {
+        encode::field(&mut fields, b"Retry-After", seconds.max(1).to_string().as_bytes());
+    }
+    let mut message = reason.title().to_owned();
+    if !error.detail.is_empty() {
+        message.push_str(": ");
+        message.push_str(error.detail);
+    }
+    let own = ApiError { status: reason.status(), code: reason.label(), message: &message, param: None };
+    let is_final = matches!(reason.status(), 400 | 401 | 403 | 404 | 405 | 413);
+    write(out, api, own, is_final, request_id, &fields, framing)
+}
+
+/// Appends the refusal of a limit; returns its status.
+pub fn write_refusal(
+    out: &mut Vec<u8>,
+    api: Api,
+    refusal: &Refusal<'_>,
+    request_id: &[u8],
+    fields: &mut Vec<u8>,
+    framing: Framing,
+) -> u16 {
+    let status = refusal.begin(fields);
+    let (code, message) = match refusal.is_exceeded() {
+        true => ("rate_limit_exceeded", format!("The limit `{}` is used up; try again later", refusal.limit_name())),
+        false => ("missing_key", "The request lacks the key that it is limited by".to_owned()),
+    };
+    let own = ApiError { status, code, message: &message, param: None };
+    write(out, api, own, false, request_id, fields, framing)
+}
+
+fn write(
+    out: &mut Vec<u8>,
+    api: Api,
+    own: ApiError<'_>,
+    is_final: bool,
+    request_id: &[u8],
+    fields: &[u8],
+    framing: Framing,
+) -> u16 {
+    let status = own.status_for(api);
+    let body = own.body(api, &String::from_utf8_lossy(request_id));
+    let mut lines = fields.to_vec();
+    if is_final {
+        encode::field(&mut lines, b"x-should-retry", b"false");
+    }
+    reply::write(out, status, "application/json", &lines, &body, framing);
+    status
+}

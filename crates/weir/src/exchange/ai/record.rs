@@ -1,0 +1,121 @@
+//! What is remembered of a call of a model, for log and metrics. Never prompts, answers or keys.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use llm::Api;
+use llm::response::Usage;
+
+use crate::error::{Error, Reason};
+use crate::policy::ai::metrics::Request;
+
+/// One call.
+#[derive(Debug)]
+pub struct Record {
+    /// Ingress API.
+    pub api: Api,
+    /// Model of the configuration.
+    pub model: Arc<str>,
+    /// Provider of the last attempt.
+    pub provider: Option<Arc<str>>,
+    /// End of the key of the last attempt.
+    pub key: Option<Arc<str>>,
+    /// Name of the model at that provider.
+    pub served_model: Arc<str>,
+    /// Whether events were asked for.
+    pub streams: bool,
+    /// From sending the request to the first content, in nanoseconds.
+    pub first_token_ns: Option<u64>,
+    /// Tokens in, out and read from a cache of the provider.
+    pub tokens: Option<[u64; 3]>,
+    /// Whether the tokens are an estimate.
+    pub estimated: bool,
+    /// Attempts, in order: `provider/model:F5>other/model:ok`.
+    pub tried: String,
+    /// Number of the last fault, 0 without any.
+    pub fault: u8,
+    /// Another candidate than the first one served it.
+    pub fallback: bool,
+    /// Input tokens, as estimated.
+    pub estimate: u64,
+}
+
+impl Record {
+    /// Of a call for which nothing was tried yet.
+    pub fn new(api: Api, model: Arc<str>, streams: bool) -> Self {
+        Record {
+            api,
+            served_model: "-".into(),
+            model,
+            provider: None,
+            key: None,
+            streams,
+            first_token_ns: None,
+            tokens: None,
+            estimated: false,
+            tried: String::new(),
+            fault: 0,
+            fallback: false,
+            estimate: 0,
+        }
+    }
+
+    /// Takes in what the provider counted, or what must be estimated: input as before the call, output as it was delivered. What was
+    /// reported before a response broke off is less than what it cost.
+    pub fn count(&mut self, usage: &Usage, api: Api, delivered: u64, is_complete: bool) {
+        let is_whole = is_complete && usage.input.is_some() && usage.output.is_some();
+        self.estimated = !is_whole;
+        self.tokens = Some(if is_whole {
+            [usage.total_input(api), usage.total_output(), usage.cached.unwrap_or(0)]
+        } else {
+            let input = if usage.input.is_some() { usage.total_input(api) } else { self.estimate };
+            [input, usage.total_output().max(delivered), usage.cached.unwrap_or(0)]
+        });
+    }
+
+    /// For the metrics.
+    pub fn counted(&self, route: Arc<str>, end: &'static str) -> Request {
+        Request {
+            route,
+            model: self.model.clone(),
+            provider: self.provider.clone().unwrap_or_else(|| "-".into()),
+            api: api_name(self.api),
+            end,
+            first_token_ns: self.first_token_ns,
+            tokens: self.tokens,
+            estimated: self.estimated,
+        }
+    }
+
+    /// Notes how an attempt ended.
+    pub fn attempted(&mut self, provider: &str, model: &str, fault: u8) {
+        let separator = if self.tried.is_empty() { "" } else { ">" };
+        self.fault = fault;
+        // Writing to a string cannot fail.
+        let _ = match fault {
+            0 => write!(self.tried, "{separator}{provider}/{model}:ok"),
+            fault => write!(self.tried, "{separator}{provider}/{model}:F{fault}"),
+        };
+    }
+}
+
+/// How a call ended.
+pub fn end_of(error: Option<Error>) -> &'static str {
+    match error.map(|error| error.reason) {
+        None => "complete",
+        Some(Reason::ClientGone) => "client_gone",
+        Some(_) => "error",
+    }
+}
+
+/// Name of an ingress API in logs and metrics.
+pub fn api_name(api: Api) -> &'static str {
+    match api {
+        Api::Chat => "chat",
+        Api::Completions => "completions",
+        Api::Responses => "responses",
+        Api::Embeddings => "embeddings",
+        Api::Messages => "messages",
+        Api::Gemini => "gemini",
+    }
+}

@@ -1,0 +1,218 @@
+//! The request: its body is read whole, and written again for each attempt.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use h1::{BodyKind, Known, encode};
+use llm::api::Family;
+
+use super::super::Exchange;
+use super::super::forward::{copy_lines, is_edited, write_edits};
+use super::super::proxy::send_continue;
+use super::super::pump::{Pump, PumpError};
+use super::super::stall::Stall;
+use super::super::stream::Outgoing;
+use super::Call;
+use super::attempt::Turn;
+use super::problem::Stop;
+use crate::error::{Error, Reason};
+use crate::policy::ai::Held;
+use crate::server::snapshot::Snapshot;
+
+/// Each body lies here once as it came, and once more as it is written to a provider.
+const COPIES: u64 = 2;
+
+/// Fields of clients that no provider sees: who they are to the gateway, where they come from, and what the gateway writes.
+const PRIVATE: [&str; 9] = [
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "openai-organization",
+    "openai-project",
+    "x-real-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "x-stainless-retry-count",
+];
+
+/// Reads the whole body, within the route's limit and what the process may hold.
+///
+/// # Errors
+/// When it does not come, or is too large.
+pub(super) async fn read(x: &mut Exchange<'_>, held: &mut Held) -> Result<Vec<u8>, Stop> {
+    let keep = x.scratch.request.end;
+    let kind = x.scratch.request.body;
+    let limit = x.body_limit();
+    if x.expects_continue() {
+        if let BodyKind::Length(length) = kind {
+            take_room(held, length)?;
+        }
+        send_continue(x).await?;
+    }
+    let mut body = Vec::new();
+    if let BodyKind::Length(length) = kind {
+        take_room(held, length)?;
+        // A length is a promise: memory is taken as it comes true.
+        body.reserve(usize::try_from(length).unwrap_or(usize::MAX).min(1 << 20));
+    }
+    // From here on the body goes into memory: without framing, in one piece.
+    x.body = Pump::new(kind, BodyKind::UntilClose, limit);
+    let mut out = Outgoing::default();
+    let idle = x.snapshot.config().server.body_idle_timeout;
+    x.stalls.change(Stall::ClientSends);
+    x.down.deadline.set(idle);
+    let mut room = Ok(());
+    std::future::poll_fn(|cx| {
+        let mut progress = false;
+        let source = (&mut x.down.stream, &mut x.down.buffer, keep);
+        let poll = x.body.poll(cx, &x.worker.buffers, source, (&mut body, &mut out), &mut progress);
+        if progress {
+            x.down.deadline.set(idle);
+            if let Err(stop) = take_room(held, body.len() as u64) {
+                room = Err(stop);
+                return Poll::Ready(Ok(()));
+            }
+        }
+        match poll {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(match error {
+                PumpError::Parse(error) => Error::new(Reason::BadRequest, error.text()),
+                PumpError::TooLarge => Reason::BodyTooLarge.into(),
+                PumpError::Truncated | PumpError::Read(_) | PumpError::Write(_) => Reason::ClientGone.into(),
+            })),
+            Poll::Pending if x.down.deadline.poll_passed(cx) => Poll::Ready(Err(Reason::BodyTimeout.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await?;
+    room?;
+    x.stalls.change(Stall::Gateway);
+    Ok(body)
+}
+
+fn take_room(held: &mut Held, bytes: u64) -> Result<(), Stop> {
+    if held.grow_to(bytes.saturating_mul(COPIES)) { Ok(()) } else { Err(Reason::AiHeld.into()) }
+}
+
+/// Appends the head of the request to a provider; its body has so many bytes.
+pub(super) fn write_head(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    (base_path, host): (&str, &str),
+    length: usize,
+    out: &mut Vec<u8>,
+) {
+    x.ensure_request_id();
+    let snapshot: &Snapshot = call.snapshot;
+    let config = snapshot.config();
+    let buf = x.down.buffer.whole();
+    let head = &x.scratch.request;
+    let route = &config.routes[call.route.0];
+    let edits = &route.headers.request;
+    let provider = turn.provider;
+
+    out.extend_from_slice(b"POST ");
+    out.extend_from_slice(base_path.as_bytes());
+    out.extend_from_slice(provider.base.as_bytes());
+    out.extend_from_slice(operation(turn.api).as_bytes());
+    write_query(out, head.query.map(|query| query.of_buf(buf)).filter(|_| turn.api == call.api));
+    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+    out.extend_from_slice(host.as_bytes());
+    out.extend_from_slice(b"\r\n");
+
+    let (auth, forged) = (&snapshot.routes[call.route.0].auth_edits, &snapshot.auth.shared().forged);
+    let mut has_version = false;
+    let own: &Arc<str> = &config.request_id;
+    copy_lines(out, buf, head.fields.iter(), |field| {
+        if field.is_hop_by_hop() {
+            return false;
+        }
+        let name = field.name.of_buf(buf);
+        let is_wanted = match field.known {
+            Known::Host
+            | Known::ContentLength
+            | Known::ContentType
+            | Known::ContentEncoding
+            | Known::Expect
+            | Known::Http2Settings
+            | Known::Authorization
+            | Known::ProxyAuthorization
+            | Known::Cookie
+            | Known::AcceptEncoding
+            | Known::XRequestId
+            | Known::XForwardedFor
+            | Known::XForwardedProto
+            | Known::XForwardedHost
+            | Known::Forwarded
+            | Known::Via
+            | Known::Origin
+            | Known::Referer => false,
+            Known::Other => {
+                let is_private = PRIVATE.iter().any(|private| Known::is_alias(name, private.as_bytes()))
+                    || name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"x-weir-"))
+                    || name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case(b"x-forwarded-"))
+                    || Known::is_alias(name, own.as_bytes());
+                let is_anthropic = name.get(..10).is_some_and(|start| start.eq_ignore_ascii_case(b"anthropic-"));
+                has_version |= name.eq_ignore_ascii_case(b"anthropic-version");
+                !is_private && (!is_anthropic || turn.api.family() == Family::Anthropic)
+            }
+            _ => true,
+        };
+        is_wanted
+            && !auth.removes(field, buf)
+            && !forged.contains(name)
+            && !is_edited(edits, name)
+            && !provider.headers.iter().any(|(own, _)| Known::is_alias(name, own.as_bytes()))
+    });
+    encode::field(out, b"Content-Type", b"application/json");
+    if let Some(key) = turn.key {
+        match turn.api.family() {
+            Family::Anthropic => encode::field(out, b"x-api-key", key.secret.as_bytes()),
+            _ => {
+                out.extend_from_slice(b"Authorization: Bearer ");
+                out.extend_from_slice(key.secret.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+    let sets_version = provider.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("anthropic-version"));
+    if turn.api.family() == Family::Anthropic && !has_version && !sets_version {
+        encode::field(out, b"anthropic-version", b"2023-06-01");
+    }
+    encode::field(out, own.as_bytes(), &x.scratch.request_id);
+    for (name, value) in &provider.headers {
+        encode::field(out, name.as_bytes(), value.as_bytes());
+    }
+    out.extend_from_slice(&x.scratch.identity_lines);
+    write_edits(out, edits);
+    encode::content_length(out, length as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Path of an API below the provider's base.
+fn operation(api: llm::Api) -> &'static str {
+    match api {
+        llm::Api::Chat => "/chat/completions",
+        llm::Api::Completions => "/completions",
+        llm::Api::Responses => "/responses",
+        llm::Api::Embeddings => "/embeddings",
+        llm::Api::Messages => "/messages",
+        llm::Api::Gemini => "",
+    }
+}
+
+/// Appends a client's query without the parameters that carry keys.
+fn write_query(out: &mut Vec<u8>, query: Option<&[u8]>) {
+    let mut separator = b'?';
+    for part in query.unwrap_or_default().split(|byte| *byte == b'&').filter(|part| !part.is_empty()) {
+        let name = part.split(|byte| *byte == b'=').next().unwrap_or_default();
+        // An escaped name could be any: those of these APIs have no escapes.
+        if name.eq_ignore_ascii_case(b"key") || name.eq_ignore_ascii_case(b"api_key") || name.contains(&b'%') {
+            continue;
+        }
+        out.push(separator);
+        out.extend_from_slice(part);
+        separator = b'&';
+    }
+}

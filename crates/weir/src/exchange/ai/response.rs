@@ -1,0 +1,139 @@
+//! Heads of responses: what clients see of a provider's fields.
+
+use h1::{BodyKind, Field, Known, ResponseHead, Version, encode};
+
+use super::super::Exchange;
+use super::super::forward::{is_edited, write_connection, write_edits};
+use super::Call;
+use super::attempt::Turn;
+use crate::config::Edits;
+use crate::error::{Error, Reason};
+use crate::server::clock;
+
+/// Fields of providers about their account, not about the response.
+const PRIVATE: [&str; 8] = [
+    "openai-organization",
+    "openai-project",
+    "openai-version",
+    "anthropic-organization-id",
+    "alt-svc",
+    "report-to",
+    "nel",
+    "x-should-retry",
+];
+
+/// A response that is held whole.
+#[derive(Debug)]
+pub(super) struct Response {
+    /// Status.
+    pub status: u16,
+    /// Field lines for the client.
+    pub lines: Vec<u8>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// The field lines of a provider's response that a client gets: without those of the connection, of the provider's account and limits,
+/// and those that the route edits. The provider's request id becomes `X-Upstream-Request-Id`.
+pub(super) fn client_lines(head: &ResponseHead, buf: &[u8], edits: &Edits, own_id: &str) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(256);
+    let has_prefix =
+        |name: &[u8], prefix: &[u8]| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    for field in head.fields.iter() {
+        let (name, value) = (field.name.of_buf(buf), field.value.of_buf(buf));
+        if is_request_id(field, name) {
+            encode::field(&mut lines, b"X-Upstream-Request-Id", value);
+            continue;
+        }
+        let is_dropped = field.is_hop_by_hop()
+            || matches!(field.known, Known::ContentLength | Known::SetCookie | Known::Date)
+            || name.eq_ignore_ascii_case(own_id.as_bytes())
+            || has_prefix(name, b"x-ratelimit-")
+            || has_prefix(name, b"anthropic-ratelimit-")
+            || has_prefix(name, b"ratelimit")
+            || has_prefix(name, b"x-weir-")
+            || PRIVATE.iter().any(|private| name.eq_ignore_ascii_case(private.as_bytes()))
+            || is_edited(edits, name);
+        if !is_dropped {
+            encode::field(&mut lines, name, value);
+        }
+    }
+    lines
+}
+
+fn is_request_id(field: &Field, name: &[u8]) -> bool {
+    field.known == Known::XRequestId || name.eq_ignore_ascii_case(b"request-id")
+}
+
+impl Exchange<'_> {
+    /// How a body of this kind goes to the client.
+    pub(super) fn client_framing(&self, kind: BodyKind) -> BodyKind {
+        match (kind, self.scratch.request.version) {
+            (BodyKind::Chunked | BodyKind::UntilClose, Version::Http11) => BodyKind::Chunked,
+            (BodyKind::Chunked | BodyKind::UntilClose, Version::Http10) => BodyKind::UntilClose,
+            (kind, _) => kind,
+        }
+    }
+
+    /// Puts the head of a response into `down.out`: from now on nothing takes its place.
+    pub(super) fn begin_response(
+        &mut self,
+        call: &Call<'_>,
+        turn: &Turn<'_>,
+        status: u16,
+        lines: &[u8],
+        framing: BodyKind,
+    ) {
+        let snapshot = self.snapshot.clone();
+        let edits = &snapshot.config().routes[call.route.0].headers.response;
+        self.close |= framing == BodyKind::UntilClose;
+        let version = self.scratch.request.version;
+        let out = &mut self.down.out.bytes;
+        encode::status_line(out, status, encode::reason(status).as_bytes());
+        out.extend_from_slice(lines);
+        clock::date_line(out);
+        let name = [turn.provider.name.as_bytes(), b"/", turn.candidate.model.as_bytes()].concat();
+        encode::field(out, b"X-Weir-Model", &name);
+        if !turn.is_first {
+            encode::field(out, b"X-Fallback", turn.provider.name.as_bytes());
+        }
+        if !turn.dropped.is_empty() {
+            encode::field(out, b"X-Weir-Dropped", turn.dropped.join(", ").as_bytes());
+        }
+        write_edits(out, edits);
+        out.extend_from_slice(&self.scratch.answer_lines);
+        match framing {
+            BodyKind::Length(length) => encode::content_length(out, length),
+            BodyKind::Chunked => encode::chunked(out),
+            BodyKind::None => encode::content_length(out, 0),
+            BodyKind::UntilClose => {}
+        }
+        write_connection(out, version, self.close);
+        out.extend_from_slice(b"\r\n");
+        self.log.status = status;
+        self.log.response_bytes += out.len() as u64;
+        self.begin_answer();
+    }
+
+    /// Sends a whole response.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub(super) async fn send_response(
+        &mut self,
+        call: &Call<'_>,
+        turn: &Turn<'_>,
+        response: &Response,
+    ) -> Result<(), Error> {
+        let framing = match response.body.len() {
+            0 => BodyKind::None,
+            length => BodyKind::Length(length as u64),
+        };
+        self.begin_response(call, turn, response.status, &response.lines, framing);
+        self.log.response_bytes += response.body.len() as u64;
+        let idle = self.snapshot.config().server.body_idle_timeout;
+        self.down.send(&response.body, idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
+        self.answer = super::super::Answer::Complete;
+        Ok(())
+    }
+}

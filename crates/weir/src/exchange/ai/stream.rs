@@ -1,0 +1,392 @@
+//! Event streams: nothing is sent before content, and afterwards a stream ends complete or with an error event, never otherwise.
+
+use h1::{BodyDecoder, BodyEvent, BodyKind, encode};
+use llm::error::ApiError;
+use llm::fault::{self, Fault};
+use llm::stream::{BodyEnd, EventReader, EventSplitter, Failure, Handling, Outcome, StreamState};
+
+use super::super::conversation::UpstreamSide;
+use super::super::stall::Stall;
+use super::super::{Answer, Exchange};
+use super::Call;
+use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
+use super::translation::StreamTranslation;
+use crate::error::{Error, Reason};
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::upstream::FailureKind;
+
+/// Bytes before content that are held; no provider sends a hundredth of it.
+const HELD: usize = 1 << 20;
+/// Bytes behind the last event that are read, so that the connection can go on.
+const BEHIND_END: u64 = 64 * 1024;
+/// How long its end is waited for.
+const END_NS: u64 = 50_000_000;
+/// Most bytes of one event: a larger one cuts the stream.
+const LARGEST_EVENT: u64 = 64 << 20;
+/// Bytes for the client that are put together before they are written.
+const WRITTEN: usize = 64 * 1024;
+
+/// One stream on its way.
+struct Relay<'a> {
+    call: &'a Call<'a>,
+    turn: &'a Turn<'a>,
+    reply: &'a Reply,
+    splitter: EventSplitter,
+    reader: EventReader,
+    state: StreamState,
+    translation: Option<StreamTranslation>,
+    framing: BodyKind,
+    /// What came before content.
+    held: Vec<u8>,
+    /// The head of the response is written.
+    is_begun: bool,
+    /// A piece of a larger event has left, and its end has not.
+    in_event: bool,
+    event_bytes: u64,
+    /// Events with content: about as many tokens.
+    delivered: u64,
+    /// The end, once it is known before the body's.
+    end: Option<BodyEnd>,
+}
+
+/// Relays a stream.
+///
+/// # Errors
+/// Before content, whatever another attempt may mend; later only that the client is gone.
+pub(super) async fn run(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    up: &mut UpstreamSide,
+    reply: &Reply,
+) -> Result<Ended, Failed> {
+    let kind = x.scratch.response.body;
+    let choices = call.scan.choices(call.body);
+    let mut relay = Relay {
+        call,
+        turn,
+        reply,
+        splitter: EventSplitter::new(),
+        reader: EventReader::new(turn.api),
+        state: StreamState::new(turn.api, choices, turn.adds_usage),
+        translation: turn.translated.is_some().then(|| StreamTranslation::new(call)),
+        framing: x.client_framing(BodyKind::Chunked),
+        held: Vec::new(),
+        is_begun: false,
+        in_event: false,
+        event_bytes: 0,
+        delivered: 0,
+        end: None,
+    };
+    let mut decoder = BodyDecoder::new(kind);
+    let mut ended = kind == BodyKind::None;
+    let end = loop {
+        while !ended && relay.end.is_none() {
+            let (consumed, event) = match decoder.decode(up.buffer.filled()) {
+                Ok(step) => step,
+                Err(_) => {
+                    relay.end = Some(BodyEnd::Cut);
+                    break;
+                }
+            };
+            match event {
+                BodyEvent::NeedMore => {
+                    up.buffer.consume(consumed);
+                    break;
+                }
+                BodyEvent::End => ended = true,
+                BodyEvent::Data(range) => {
+                    relay.data(x, &up.buffer.filled()[range]);
+                    ended = decoder.is_done();
+                }
+            }
+            up.buffer.consume(consumed);
+            if x.down.out.bytes.len() > WRITTEN {
+                flush(x).await?;
+            }
+        }
+        if !x.down.out.is_empty() {
+            flush(x).await?;
+        }
+        if let Some(end) = relay.end {
+            break end;
+        }
+        if ended || relay.state.is_done() {
+            break BodyEnd::Proper;
+        }
+        let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
+        let due = if relay.state.is_committed() { idle } else { reply.first_due };
+        match read_more(x, call, up, due).await {
+            Ok(Waited::Bytes) => {}
+            Ok(Waited::Closed) if decoder.close().is_ok() => break BodyEnd::Proper,
+            Ok(Waited::Closed) => break BodyEnd::Cut,
+            Ok(Waited::Late) => break BodyEnd::Idle,
+            Ok(Waited::TooLong) if !relay.is_begun => return Err(Failed::too_long()),
+            Ok(Waited::TooLong) => break BodyEnd::Idle,
+            Err(gone) => {
+                relay.count(x, false);
+                return Err(gone);
+            }
+        }
+    };
+    let failure = relay.finish(x, end).await?;
+    // The client has all of it. The connection goes on if nothing more than the end of its body comes, and soon.
+    let mut behind = relay.state.dropped_bytes();
+    let due = clock::turn_ns().saturating_add(END_NS);
+    while !ended && relay.state.is_done() && behind < BEHIND_END {
+        match decoder.decode(up.buffer.filled()) {
+            Ok((consumed, BodyEvent::Data(range))) => {
+                behind += range.len() as u64;
+                up.buffer.consume(consumed);
+            }
+            Ok((consumed, BodyEvent::End)) => {
+                up.buffer.consume(consumed);
+                ended = true;
+            }
+            Ok((consumed, BodyEvent::NeedMore)) => {
+                up.buffer.consume(consumed);
+                if !matches!(read_more(x, call, up, due).await, Ok(Waited::Bytes)) {
+                    break;
+                }
+            }
+            Err(_) => break,
+        }
+    }
+    Ok(Ended { is_clean: ended && behind == 0, failure })
+}
+
+impl Relay<'_> {
+    /// Takes bytes of the body; what goes to the client is put into `down.out`.
+    fn data(&mut self, x: &mut Exchange<'_>, data: &[u8]) {
+        let mut at = 0;
+        while self.end.is_none() {
+            // Borrowed from the splitter, which holds nothing while events come whole.
+            let Some(piece) = self.splitter.next(data, &mut at) else { return };
+            let (bytes, first, last) = (piece.bytes, piece.first, piece.last);
+            self.event_bytes = if first { 0 } else { self.event_bytes } + bytes.len() as u64;
+            self.reader.read(bytes);
+            let handling = if !last {
+                let is_whole_wanted = self.translation.is_some();
+                if self.event_bytes > LARGEST_EVENT {
+                    self.end = Some(BodyEnd::Cut);
+                    return;
+                }
+                if is_whole_wanted { Handling::Hold } else { self.state.large_piece() }
+            } else {
+                let facts = self.reader.finish();
+                self.delivered += u64::from(facts.content);
+                self.state.event(&facts, self.event_bytes)
+            };
+            let (is_begun, is_translated) = (self.is_begun, self.translation.is_some());
+            let emitted = Emit {
+                translation: self.translation.as_mut(),
+                held: &mut self.held,
+                is_begun: &mut self.is_begun,
+                framing: self.framing,
+            };
+            match handling {
+                Handling::Hold => {
+                    if !emitted.push(x, bytes, last, None) || self.held.len() > HELD {
+                        self.end = Some(BodyEnd::Cut);
+                    }
+                }
+                Handling::Pass => {
+                    let head = (self.call, self.turn, self.reply);
+                    if !emitted.push(x, bytes, last, Some(head)) {
+                        self.end = Some(BodyEnd::Cut);
+                    }
+                    self.in_event = !last;
+                }
+                Handling::Drop | Handling::Remove => {}
+                Handling::Fail(failure) => {
+                    let is_own = matches!(failure, Failure::Error(_)) && !is_translated;
+                    // The provider's own error event, and nothing behind it.
+                    if is_own && is_begun && last && first {
+                        emitted.push(x, bytes, last, None);
+                        self.in_event = false;
+                    } else if !first {
+                        self.in_event = true;
+                    }
+                    self.end = Some(BodyEnd::Proper);
+                }
+            }
+        }
+    }
+
+    /// The end of the stream: complete, an error event, or a fault that another attempt may mend.
+    async fn finish(&mut self, x: &mut Exchange<'_>, end: BodyEnd) -> Result<Option<FailureKind>, Failed> {
+        let has_rest = self.splitter.finish().is_some_and(|piece| !piece.bytes.trim_ascii().is_empty());
+        // A last event without its blank line says all that it has to say.
+        let in_event = has_rest && {
+            let facts = self.reader.finish();
+            !facts.done || self.state.event(&facts, 0) == Handling::Drop
+        };
+        let outcome = self.state.end(end, in_event);
+        let fault = fault::of_stream(&outcome, self.state.in_tool_call(), self.state.dropped_bytes());
+        self.count(x, matches!(outcome, Outcome::Complete { .. }));
+        match outcome {
+            Outcome::Uncommitted(failure) => {
+                let fault = match (end, fault) {
+                    (BodyEnd::Idle, _) => Fault::NO_CONTENT_IN_TIME,
+                    (_, fault) => fault.unwrap_or(Fault::EMPTY),
+                };
+                let kind = match (end, &failure) {
+                    (BodyEnd::Idle, _) => FailureKind::FirstByteTimeout,
+                    (BodyEnd::Cut, _) | (_, Failure::Cut) => FailureKind::IncompleteReply,
+                    _ => FailureKind::InvalidReply,
+                };
+                let message = if let Failure::Error(error) = failure { error.message } else { String::new() };
+                Err(Failed { message, retry_after: self.reply.retry_after, ..Failed::fault(fault, Some(kind)) })
+            }
+            Outcome::Complete { missing } => {
+                let mut last = Vec::new();
+                let translated = match &mut self.translation {
+                    Some(translation) => translation.event(missing, &mut last),
+                    None => {
+                        last.extend_from_slice(missing);
+                        Ok(())
+                    }
+                };
+                if translated.is_err() {
+                    return self.fail(x, "upstream_malformed", Fault::MALFORMED_EVENT).await;
+                }
+                push(&mut x.down.out.bytes, self.framing, &last);
+                if let (Some(record), Some(fault)) = (&mut x.ai, fault) {
+                    record.fault = fault.number();
+                }
+                self.close(x).await.map(|()| None)
+            }
+            Outcome::Failed(Failure::Error(_)) if self.translation.is_none() && !self.in_event => {
+                // The provider's own event was sent.
+                x.log.error = Some(Error::new(Reason::AiCut, "F22"));
+                x.worker.metrics.not_served(Reason::AiCut);
+                if let Some(record) = &mut x.ai {
+                    record.fault = Fault::ERROR_AFTER_CONTENT.number();
+                }
+                self.close(x).await.map(|()| Some(FailureKind::IncompleteReply))
+            }
+            Outcome::Failed(failure) => self.fail(x, failure.code(), fault.unwrap_or(Fault::CUT)).await,
+        }
+    }
+
+    /// Ends the client's stream with an error event; where a piece of an event has left, without an end.
+    async fn fail(
+        &mut self,
+        x: &mut Exchange<'_>,
+        code: &'static str,
+        fault: Fault,
+    ) -> Result<Option<FailureKind>, Failed> {
+        let error = Failed::fault(fault, None).error;
+        let error = Error::new(Reason::AiCut, error.detail);
+        if self.in_event {
+            return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(error) });
+        }
+        let message = match code {
+            "upstream_stalled" => "The provider's response stalled before its end",
+            "upstream_malformed" => "The provider's response cannot be read any further",
+            "upstream_error" => "The provider reported an error before the end of its response",
+            _ => "The provider's response broke off before its end",
+        };
+        let own = ApiError { status: 502, code, message, param: None };
+        x.ensure_request_id();
+        let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
+        let event = own.event(self.call.api, &id, self.delivered);
+        push(&mut x.down.out.bytes, self.framing, &event);
+        x.log.error = Some(error);
+        x.worker.metrics.not_served(error.reason);
+        if let Some(record) = &mut x.ai {
+            record.fault = fault.number();
+        }
+        let kind = if code == "upstream_stalled" { FailureKind::IdleTimeout } else { FailureKind::IncompleteReply };
+        self.close(x).await.map(|()| Some(kind))
+    }
+
+    async fn close(&mut self, x: &mut Exchange<'_>) -> Result<(), Failed> {
+        if self.framing == BodyKind::Chunked {
+            encode::last_chunk(&mut x.down.out.bytes);
+        }
+        flush(x).await?;
+        x.answer = Answer::Complete;
+        Ok(())
+    }
+
+    fn count(&self, x: &mut Exchange<'_>, is_complete: bool) {
+        if let Some(record) = &mut x.ai
+            && self.is_begun
+        {
+            record.count(self.state.usage(), self.turn.api, self.delivered, is_complete);
+        }
+    }
+}
+
+/// Where the text of events goes.
+struct Emit<'e> {
+    translation: Option<&'e mut StreamTranslation>,
+    held: &'e mut Vec<u8>,
+    is_begun: &'e mut bool,
+    framing: BodyKind,
+}
+
+impl Emit<'_> {
+    /// Takes bytes of an event, `last` with its end. With a head the response begins, unless it has. False if they cannot be translated.
+    fn push(
+        self,
+        x: &mut Exchange<'_>,
+        bytes: &[u8],
+        last: bool,
+        head: Option<(&Call<'_>, &Turn<'_>, &Reply)>,
+    ) -> bool {
+        let mut translated = Vec::new();
+        let text = match self.translation {
+            None => bytes,
+            Some(translation) => match translation.piece(bytes, last, &mut translated) {
+                Ok(()) => &translated,
+                Err(_) => return false,
+            },
+        };
+        if let Some((call, turn, reply)) = head
+            && !*self.is_begun
+        {
+            *self.is_begun = true;
+            if let Some(record) = &mut x.ai {
+                record.first_token_ns = Some(clock::turn_ns().saturating_sub(reply.sent_at));
+            }
+            let mut lines = Vec::new();
+            let lines = if turn.translated.is_some() {
+                encode::field(&mut lines, b"Content-Type", b"text/event-stream; charset=utf-8");
+                encode::field(&mut lines, b"Cache-Control", b"no-cache");
+                &lines
+            } else {
+                &reply.lines
+            };
+            x.begin_response(call, turn, reply.status, lines, self.framing);
+            push(&mut x.down.out.bytes, self.framing, self.held);
+            *self.held = Vec::new();
+        }
+        if *self.is_begun {
+            push(&mut x.down.out.bytes, self.framing, text);
+        } else {
+            self.held.extend_from_slice(text);
+        }
+        true
+    }
+}
+
+fn push(out: &mut Vec<u8>, framing: BodyKind, data: &[u8]) {
+    match framing {
+        // An empty chunk would be the end.
+        _ if data.is_empty() => {}
+        BodyKind::Chunked => encode::chunk(out, data),
+        _ => out.extend_from_slice(data),
+    }
+}
+
+async fn flush(x: &mut Exchange<'_>) -> Result<(), Failed> {
+    x.log.response_bytes += x.down.out.bytes.len() as u64;
+    let idle = x.snapshot.config().server.body_idle_timeout;
+    x.stalls.change(Stall::ClientReceives);
+    let sent = x.down.send(&[], idle).await;
+    x.stalls.change(Stall::None);
+    sent.map_err(|_| Failed::last(Reason::ClientGone.into()))
+}

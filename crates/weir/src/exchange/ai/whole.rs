@@ -1,0 +1,197 @@
+//! Responses that are no streams, and errors: held until they are judged, so that a broken one can still be replaced.
+
+use h1::{BodyDecoder, BodyEvent, BodyKind, encode};
+use llm::fault::{self, Fault, Head, Next};
+use llm::response::{Facts, ResponseReader};
+
+use super::super::Answer;
+use super::super::Exchange;
+use super::super::conversation::UpstreamSide;
+use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more, reason_of};
+use super::response::Response;
+use super::{Call, translation};
+use crate::error::{Error, Reason};
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::upstream::FailureKind;
+
+/// A response up to this size is judged before any of it is sent.
+const HELD: usize = 1 << 20;
+/// A response that must be held whole, because it is translated, may have so many bytes.
+const MOST: usize = 64 << 20;
+
+/// How reading a body ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Proper,
+    Truncated,
+    Late,
+}
+
+/// Reads a response that is no stream and passes it on.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) async fn run(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    up: &mut UpstreamSide,
+    reply: &Reply,
+) -> Result<Ended, Failed> {
+    let kind = x.scratch.response.body;
+    let mut decoder = BodyDecoder::new(kind);
+    let mut reader = ResponseReader::new(turn.api);
+    let mut body = Vec::new();
+    let is_success = (200..300).contains(&reply.status);
+    let passes_large = is_success && turn.translated.is_none() && !call.streams;
+    let mut first_ns = None;
+    let mut passing: Option<BodyKind> = None;
+    let mut ended = kind == BodyKind::None;
+    let end = loop {
+        while !ended {
+            let (consumed, event) = match decoder.decode(up.buffer.filled()) {
+                Ok(step) => step,
+                Err(_) => break,
+            };
+            match event {
+                BodyEvent::NeedMore => {
+                    up.buffer.consume(consumed);
+                    break;
+                }
+                BodyEvent::End => ended = true,
+                BodyEvent::Data(range) => {
+                    let data = &up.buffer.filled()[range];
+                    first_ns.get_or_insert_with(clock::turn_ns);
+                    reader.read(data);
+                    match passing {
+                        Some(framing) => push(&mut x.down.out.bytes, framing, data),
+                        None => body.extend_from_slice(data),
+                    }
+                    ended = decoder.is_done();
+                }
+            }
+            up.buffer.consume(consumed);
+        }
+        if passing.is_none() && body.len() > HELD && passes_large && !ended {
+            // Too large to be held: from here on a cut closes the client's connection too.
+            let framing = x.client_framing(kind);
+            x.begin_response(call, turn, reply.status, &reply.lines, framing);
+            push(&mut x.down.out.bytes, framing, &body);
+            body = Vec::new();
+            passing = Some(framing);
+        }
+        if passing.is_some() && !x.down.out.is_empty() {
+            send(x).await?;
+        }
+        if ended {
+            break End::Proper;
+        }
+        if body.len() > MOST {
+            break End::Truncated;
+        }
+        let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
+        let due = if first_ns.is_none() { reply.first_due } else { idle };
+        match read_more(x, call, up, due).await? {
+            Waited::Bytes => {}
+            Waited::Closed if decoder.close().is_ok() => break End::Proper,
+            Waited::Closed => break End::Truncated,
+            Waited::Late => break End::Late,
+            Waited::TooLong => return Err(Failed::too_long()),
+        }
+    };
+    let facts = reader.finish();
+    if let Some(record) = &mut x.ai {
+        record.first_token_ns = first_ns.map(|first| first.saturating_sub(reply.sent_at));
+    }
+    if let Some(framing) = passing {
+        if end != End::Proper {
+            // The client has part of it: its connection ends without an end.
+            return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(Reason::AiCut.into()) });
+        }
+        if framing == BodyKind::Chunked {
+            encode::last_chunk(&mut x.down.out.bytes);
+            send(x).await?;
+        }
+        x.answer = Answer::Complete;
+        count(x, turn, &facts);
+        return Ok(Ended { is_clean: true, failure: None });
+    }
+    let response = Response { status: reply.status, lines: reply.lines.clone(), body };
+    match judge(call, reply, &facts, end, first_ns.is_some()) {
+        None => {
+            let response = match turn.translated {
+                Some(_) => translation::response(call.api, turn.api, response).map_err(|_| malformed())?,
+                None => response,
+            };
+            if is_success {
+                count(x, turn, &facts);
+            }
+            x.send_response(call, turn, &response).await.map_err(Failed::last)?;
+            Ok(Ended { is_clean: end == End::Proper, failure: FailureKind::of_status(reply.status) })
+        }
+        Some(fault) => {
+            let message = facts.error.map(|error| error.message).unwrap_or_default();
+            let kind = FailureKind::of_status(if reply.status == 529 { 503 } else { reply.status })
+                .or_else(|| failure_of(fault, reply.status));
+            let error = Error::new(reason_of(fault), Failed::fault(fault, None).error.detail);
+            let response = Some(response).filter(|_| !is_success && end == End::Proper);
+            let retry_after = reply.retry_after;
+            Err(Failed { error, retry_after, response, message, ..Failed::fault(fault, kind) })
+        }
+    }
+}
+
+/// The fault of a response; `None` if it goes to the client as it is.
+fn judge(call: &Call<'_>, reply: &Reply, facts: &Facts, end: End, has_body: bool) -> Option<Fault> {
+    if end == End::Late && !has_body {
+        return Some(Fault::NO_CONTENT_IN_TIME);
+    }
+    let head = Head { status: reply.status, retry_after: reply.retry_after };
+    let is_success = (200..300).contains(&reply.status);
+    if is_success && end != End::Proper {
+        return Some(Fault::TRUNCATED);
+    }
+    if is_success && facts.error.is_none() && call.streams != reply.is_events {
+        return Some(Fault::MALFORMED_BODY);
+    }
+    let fault = fault::of_response(head, facts, end != End::Proper)?;
+    let passes = fault.rule().next == Next::Nothing && fault.rule().status == 0 && end == End::Proper;
+    (!passes).then_some(fault)
+}
+
+fn failure_of(fault: Fault, status: u16) -> Option<FailureKind> {
+    match fault {
+        Fault::MALFORMED_BODY | Fault::EMPTY => Some(FailureKind::InvalidReply),
+        Fault::TRUNCATED => Some(FailureKind::IncompleteReply),
+        Fault::NO_CONTENT_IN_TIME => Some(FailureKind::FirstByteTimeout),
+        _ => FailureKind::of_status(status),
+    }
+}
+
+/// A response that has no meaning in the client's API.
+fn malformed() -> Failed {
+    Failed::fault(Fault::MALFORMED_BODY, Some(FailureKind::InvalidReply))
+}
+
+fn count(x: &mut Exchange<'_>, turn: &Turn<'_>, facts: &Facts) {
+    if let Some(record) = &mut x.ai {
+        record.count(&facts.usage, turn.api, 0, true);
+    }
+}
+
+fn push(out: &mut Vec<u8>, framing: BodyKind, data: &[u8]) {
+    match framing {
+        BodyKind::Chunked => encode::chunk(out, data),
+        _ => out.extend_from_slice(data),
+    }
+}
+
+async fn send(x: &mut Exchange<'_>) -> Result<(), Failed> {
+    x.log.response_bytes += x.down.out.bytes.len() as u64;
+    let idle = x.snapshot.config().server.body_idle_timeout;
+    x.stalls.change(super::super::stall::Stall::ClientReceives);
+    let sent = x.down.send(&[], idle).await;
+    x.stalls.change(super::super::stall::Stall::None);
+    sent.map_err(|_| Failed::last(Reason::ClientGone.into()))
+}

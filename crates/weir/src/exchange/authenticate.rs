@@ -1,0 +1,240 @@
+//! The step of the pipeline that finds out who sends a request: by credentials that are compared here, or by a service that is asked.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use auth::{Identity, Refusal};
+use h1::BodyKind;
+
+use super::subrequest::{self, Subrequest};
+use super::{Exchange, reply, stall::Stall};
+use crate::config::{AuthId, RouteAuth};
+use crate::error::{Error, Reason};
+use crate::observe::metrics::NONE;
+use crate::policy::auth::{Head, Passed, Question, Response, Subject, Verdict};
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::server::snapshot::Snapshot;
+
+/// Bytes of an authorizer's body that a client gets.
+const BODY: usize = 64 * 1024;
+
+/// Why a request goes no further.
+enum Stop {
+    /// Its sender is refused.
+    Refused(Refusal),
+    /// Something else.
+    Error(Refusal, Error),
+    /// The client is gone.
+    Gone,
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
+}
+
+impl Exchange<'_> {
+    /// Finds out who sends the request, and whether they may.
+    ///
+    /// # Errors
+    /// 400, 401, 403, 429, 500 or 503, or what an authorizer responds.
+    pub async fn authenticate(&mut self, snapshot: &Snapshot, demanded: &RouteAuth) -> Result<(), Error> {
+        let client = self.down.client.address;
+        let failures = &snapshot.limits.shared;
+        if let Some(decision) = failures.failures_refuse(client) {
+            snapshot.auth.count(demanded, &Refusal::TooManyFailures);
+            self.log.auth = Some(Refusal::TooManyFailures.name());
+            self.retry_after = Some(decision.retry_after());
+            return Err(refused(&Refusal::TooManyFailures));
+        }
+        let (refusal, error) = match self.find_sender(snapshot, demanded).await {
+            Ok(identity) => {
+                let route = self.route.map(|route| &snapshot.config().routes[route.0]);
+                let allowed = route.map_or(Ok(()), |route| route.allow.rules.admits(&identity));
+                self.identity = Some(identity);
+                match allowed {
+                    Ok(()) => {
+                        self.log.auth = Some("ok");
+                        return Ok(());
+                    }
+                    Err(refusal) => {
+                        let error = refused(&refusal);
+                        (refusal, error)
+                    }
+                }
+            }
+            Err(Stop::Refused(refusal)) => {
+                let error = refused(&refusal);
+                (refusal, error)
+            }
+            Err(Stop::Error(refusal, error)) => (refusal, error),
+            Err(Stop::Gone) => return Err(Reason::ClientGone.into()),
+        };
+        self.log.auth = Some(refusal.name());
+        if refusal.is_failed_login() {
+            failures.count_failure(client);
+        }
+        snapshot.auth.write_challenges(&mut self.challenges, demanded, &refusal);
+        Err(error)
+    }
+
+    /// The sender, by the first alternative whose credentials are all there; it decides alone.
+    async fn find_sender(&mut self, snapshot: &Snapshot, demanded: &RouteAuth) -> Result<Arc<Identity>, Stop> {
+        let auth = &snapshot.auth;
+        let Some(all) = auth.choose(demanded, self.credentials())? else {
+            auth.count(demanded, &Refusal::Missing);
+            return Err(Refusal::Missing.into());
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut known: Option<Arc<Identity>> = None;
+        for id in all {
+            let identity = if auth.authorizer(*id).is_some() {
+                // Seldom, and large.
+                Box::pin(self.ask_authorizer(snapshot, *id)).await?
+            } else {
+                let name = self.route.map_or(NONE, |route| &*snapshot.config().routes[route.0].name);
+                let result = auth.authenticate(*id, demanded, self.credentials(), name, now).await;
+                auth.count_one(*id, result.as_ref().err());
+                result?
+            };
+            known = Some(match known {
+                None => identity,
+                Some(first) => crate::policy::auth::merge(&first, &identity),
+            });
+        }
+        let identity = known.ok_or(Refusal::Missing)?;
+        if let Some(first) = all.first() {
+            auth.write_identity(&mut self.scratch.identity_lines, *first, &identity);
+        }
+        Ok(identity)
+    }
+
+    fn credentials(&self) -> Head<'_> {
+        Head { fields: &self.scratch.request.fields, buf: self.down.buffer.whole() }
+    }
+
+    /// Asks the service, or remembers what it said.
+    async fn ask_authorizer(&mut self, snapshot: &Snapshot, id: AuthId) -> Result<Arc<Identity>, Stop> {
+        let auth = &snapshot.auth;
+        let (Some((spec, verdicts)), Some(choices)) = (auth.authorizer(id), snapshot.authorizers.get(id.0)) else {
+            return Err(Refusal::Missing.into());
+        };
+        let question = Question::new(
+            spec,
+            &Subject {
+                head: &self.scratch.request,
+                buf: self.down.buffer.whole(),
+                path: &self.scratch.path,
+                client: self.down.client.address,
+                peer_is_trusted: self.down.client.peer_is_trusted,
+            },
+        );
+        let began_ns = clock::now_ns();
+        if let Some(key) = &question.key {
+            let remembered = verdicts.get(key, began_ns);
+            auth.count_remembered(id, remembered.is_some());
+            if let Some(passed) = remembered {
+                auth.count_one(id, None);
+                return Ok(self.pass(passed));
+            }
+        }
+        let key = question.key;
+        let request = Subrequest {
+            choices,
+            action: &spec.action,
+            head: question.head,
+            lines: question.lines,
+            client: self.down.client.clone(),
+            origin: self.down.origin.clone(),
+            body_bytes: BODY,
+        };
+        self.stalls.change(Stall::Gateway);
+        let mut sent = std::pin::pin!(subrequest::send(self.worker, self.snapshot.clone(), request));
+        let has_body = self.scratch.request.body != BodyKind::None;
+        let down = &mut *self.down;
+        let result = std::future::poll_fn(|cx| {
+            if let Poll::Ready(result) = sent.as_mut().poll(cx) {
+                return Poll::Ready(Some(result));
+            }
+            // Nobody waits for the verdict any more. A body on its way is no sign of that.
+            let is_gone = down.stream.is_reset() || (!has_body && down.poll_gone(cx).is_ready());
+            if is_gone { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await;
+        let Some(result) = result else { return Err(Stop::Gone) };
+        let now_ns = clock::now_ns();
+        auth.count_duration(id, now_ns.saturating_sub(began_ns));
+        let verdict = result.map(|reply| {
+            let end = reply.head.end;
+            let body = if reply.is_whole { &reply.bytes[end..] } else { &[] };
+            Response { status: reply.head.status, fields: &reply.head.fields, buf: &reply.bytes, body }.verdict(spec)
+        });
+        match verdict {
+            Ok(Verdict::Allowed(passed)) => {
+                auth.count_one(id, None);
+                if let (Some(key), Some(cache)) = (key, &spec.cache) {
+                    verdicts.insert(key, passed.clone(), began_ns.saturating_add(nanos(cache.ttl)), now_ns);
+                }
+                Ok(self.pass(passed))
+            }
+            Ok(Verdict::Denied(denied)) => {
+                auth.count_one(id, Some(&Refusal::Denied));
+                self.denied = Some(Box::new(denied));
+                Err(Refusal::Denied.into())
+            }
+            Ok(Verdict::None) if spec.is_nginx() => {
+                let refusal = Refusal::Unavailable("the authorizer's status is no verdict");
+                auth.count_one(id, Some(&refusal));
+                Err(Stop::Error(refusal, Reason::AuthorizerFailed.into()))
+            }
+            Ok(Verdict::None) | Err(_) if spec.fails_open => {
+                auth.count_failed_open(id);
+                Ok(Arc::default())
+            }
+            Ok(Verdict::None) | Err(_) => {
+                let refusal = Refusal::Unavailable("the authorizer gave no verdict");
+                auth.count_one(id, Some(&refusal));
+                Err(refusal.into())
+            }
+        }
+    }
+
+    fn pass(&mut self, passed: Passed) -> Arc<Identity> {
+        self.scratch.identity_lines.extend_from_slice(&passed.lines);
+        passed.identity
+    }
+
+    /// Sends the client what the authorizer responded.
+    pub(super) async fn send_denial(&mut self) {
+        let Some(denied) = self.denied.take() else { return };
+        self.skip_body();
+        let mut lines = denied.lines;
+        lines.extend_from_slice(&self.scratch.answer_lines);
+        let framing = self.framing();
+        self.log.status = denied.status;
+        self.down.out.clear();
+        let out = &mut self.down.out.bytes;
+        reply::write(out, denied.status, &denied.content_type, &lines, &denied.body, framing);
+        if self.send_answer().await.is_err() {
+            self.aborts = true;
+        }
+    }
+}
+
+/// What a client, the metrics and the log learn of a refusal. The detail of a credential that does not hold is for the log alone: a
+/// problem document has the class.
+fn refused(refusal: &Refusal) -> Error {
+    match refusal {
+        Refusal::Malformed(why) => Error::new(Reason::BadCredentials, why),
+        Refusal::Missing => Error::new(Reason::Unauthenticated, ""),
+        Refusal::Invalid(_) | Refusal::Expired | Refusal::Revoked => Reason::Unauthenticated.into(),
+        Refusal::ScopeMissing(_) | Refusal::Forbidden(_) => Reason::Forbidden.into(),
+        Refusal::IpDenied => Reason::IpDenied.into(),
+        Refusal::Denied => Reason::AuthDenied.into(),
+        Refusal::Unavailable(why) => Error::new(Reason::AuthUnavailable, why),
+        Refusal::TooManyFailures => Error::new(Reason::RateLimited, "too many failed logins from this address"),
+    }
+}

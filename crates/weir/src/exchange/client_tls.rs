@@ -1,0 +1,43 @@
+//! What the TLS handshake of a client's connection established.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tls::{Names, Session};
+
+use crate::route::host;
+
+/// A client's TLS. It lasts as long as its connection, whatever is reloaded meanwhile.
+#[derive(Debug)]
+pub struct ClientTls {
+    /// What was negotiated.
+    pub session: Session,
+    /// The listener's hosts at the time of the handshake.
+    names: Arc<Names>,
+    /// The authority that was allowed last: the next one is mostly the same.
+    allowed: RefCell<Vec<u8>>,
+}
+
+impl ClientTls {
+    /// The TLS of a connection to a listener with these hosts.
+    pub fn new(session: Session, names: Arc<Names>) -> Self {
+        ClientTls { session, names, allowed: RefCell::default() }
+    }
+
+    /// Whether a request for `authority` (`Host` or `:authority`, with its port) may come over this connection: the certificate that the
+    /// client saw covers it, and the host has the policy that the handshake was made by. Otherwise the response is 421.
+    pub fn may_carry(&self, authority: &[u8]) -> bool {
+        if *self.allowed.borrow() == authority && !authority.is_empty() {
+            return true;
+        }
+        let mut scratch = [0; host::MAX_BYTES];
+        let host = host::normalise(authority, &mut scratch).and_then(|host| std::str::from_utf8(host).ok());
+        let may = host.is_some_and(|host| self.names.may_carry(self.session.sni.as_deref(), host));
+        if may {
+            let mut allowed = self.allowed.borrow_mut();
+            allowed.clear();
+            allowed.extend_from_slice(authority);
+        }
+        may
+    }
+}

@@ -1,0 +1,116 @@
+//! A request that the gateway makes by itself, on its way to a client: an exchange of its own with an upstream, by the ordinary way with its
+//! pool, deadlines, retries, health and TLS. Its client has no socket and keeps the response.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use h1::{HeadScanner, Limits, Method, ResponseHead};
+
+use super::Exchange;
+use super::buffer::Buffer;
+use super::downstream::Downstream;
+use super::identity::Client;
+use super::proxy::{self, Leg};
+use super::stream::{Collected, Outgoing, Stream};
+use crate::config::{HeaderEdits, Proxy};
+use crate::error::{Error, Reason};
+use crate::policy::auth::RouteEdits;
+use crate::server::listeners::Origin;
+use crate::server::snapshot::{Choice, Snapshot};
+use crate::server::worker::Worker;
+
+/// Requests of this kind that one worker makes at a time.
+const MOST: usize = 256;
+/// The parts of such a request come from one that was accepted, and it has some more.
+const LIMITS: Limits = Limits { start_line: 1 << 20, head: 4 << 20, fields: Limits::MAX_FIELDS };
+
+/// What is sent.
+pub(super) struct Subrequest<'a> {
+    /// Where to.
+    pub(super) choices: &'a [Choice],
+    pub(super) action: &'a Proxy,
+    /// Request head.
+    pub(super) head: Vec<u8>,
+    /// Lines of the head that only the gateway may write.
+    pub(super) lines: Vec<u8>,
+    /// Whom it is sent for.
+    pub(super) client: Client,
+    pub(super) origin: Arc<Origin>,
+    /// Bytes of the response body that are kept.
+    pub(super) body_bytes: usize,
+}
+
+/// What comes back.
+pub(super) struct Reply {
+    pub(super) head: ResponseHead,
+    /// Head and body.
+    pub(super) bytes: Vec<u8>,
+    /// Whether the whole body is there.
+    pub(super) is_whole: bool,
+}
+
+/// Counts one request as long as it lives.
+struct Place<'w>(&'w Worker);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.subrequests.set(self.0.subrequests.get() - 1);
+    }
+}
+
+/// Sends a request and collects the response.
+///
+/// # Errors
+/// Why there is no response.
+pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subrequest<'_>) -> Result<Reply, Error> {
+    if worker.subrequests.get() >= MOST {
+        return Err(Error::new(Reason::Resources, "too many requests wait for an authorizer"));
+    }
+    worker.subrequests.set(worker.subrequests.get() + 1);
+    let _place = Place(worker);
+    let Subrequest { choices, action, head, lines, client, origin, body_bytes } = request;
+    let mut scratch = worker.lend_scratch();
+    let buffer = Buffer::of(&head);
+    if scratch.request.parse(buffer.whole(), 0, head.len(), &LIMITS).is_err() {
+        return Err(Error::new(Reason::BadRequest, "the request to the authorizer cannot be written"));
+    }
+    let method = scratch.request.method;
+    // Asking changes nothing, so an idle connection that turns out to be closed is no failure.
+    if method != Method::Head {
+        scratch.request.method = Method::Get;
+    }
+    let collected = Collected { bytes: Vec::new(), most: Limits::default().head + body_bytes, is_full: false };
+    let mut down = Downstream {
+        stream: Stream::Collect(Box::new(collected)),
+        buffer,
+        out: Outgoing::default(),
+        deadline: worker.deadlines.add(),
+        client,
+        origin,
+    };
+    let result = {
+        let mut x = Exchange::begin(worker, &mut down, &mut scratch);
+        x.snapshot = snapshot.clone();
+        x.scratch.identity_lines.extend_from_slice(&lines);
+        let path = x.scratch.request.path.of_buf(&head).to_vec();
+        x.scratch.path.clear();
+        x.scratch.path.extend_from_slice(&path);
+        let (edits, auth_edits) = (HeaderEdits::default(), RouteEdits::default());
+        let leg = Leg { route: None, choices, edits: &edits, auth_edits: &auth_edits };
+        proxy::run_leg(&mut x, &snapshot, &leg, action).await
+    };
+    worker.take_scratch(scratch);
+    let Stream::Collect(collected) = down.stream else { return Err(Reason::Panic.into()) };
+    // One whose body is too large to keep was read as far as its head.
+    if let (Err(error), false) = (result, collected.is_full) {
+        return Err(error);
+    }
+    let bad = || Error::new(Reason::BadResponse, "the head is too large");
+    let limits = Limits::default();
+    let end = HeadScanner::for_response().scan(&collected.bytes, &limits).ok().flatten().ok_or_else(bad)?;
+    let mut head = ResponseHead::default();
+    let method = if method == Method::Head { method } else { Method::Get };
+    head.parse(&collected.bytes, 0, end, method, &limits).map_err(|_| bad())?;
+    let is_whole = !collected.is_full && collected.bytes.len() - end <= body_bytes;
+    Ok(Reply { head, bytes: collected.bytes, is_whole })
+}

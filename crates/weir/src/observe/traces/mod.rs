@@ -1,0 +1,134 @@
+//! Traces of requests: each worker decides which are recorded and encodes their spans into a buffer of its own; a thread of its own sends
+//! them to a collector (OTLP over HTTP).
+//!
+//! A worker never waits: when more spans wait than `queue` allows, because the collector is slow or away, further ones are dropped and
+//! counted. Requests carry the trace's context to upstreams whether or not it is recorded.
+
+mod exporter;
+mod recorder;
+mod trace;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use telemetry::Ratio;
+use tokio::sync::{Notify, mpsc};
+
+pub use recorder::{Finished, Recorder};
+pub use trace::Trace;
+
+use super::metrics::Exposition;
+use crate::config;
+use crate::upstream::Resolver;
+
+/// Encoded spans on their way to the exporter.
+#[derive(Debug)]
+struct Batch {
+    encoded: Vec<u8>,
+    spans: usize,
+}
+
+/// Counts over the life of the process.
+#[derive(Debug, Default)]
+struct Stats {
+    exported: AtomicU64,
+    /// More waited than `queue` allows.
+    dropped_queue: AtomicU64,
+    /// The collector could not be reached, or failed again and again.
+    dropped_failed: AtomicU64,
+    /// The collector took the call and refused the spans.
+    dropped_refused: AtomicU64,
+    failed_calls: AtomicU64,
+}
+
+/// What workers and the exporter share.
+#[derive(Debug, Default)]
+struct Shared {
+    stats: Stats,
+    /// Spans between a worker and the collector.
+    waiting: AtomicUsize,
+    /// Told when the process ends.
+    closing: Notify,
+}
+
+/// Traces of this process.
+#[derive(Debug)]
+pub struct Traces {
+    shared: Arc<Shared>,
+    to_exporter: mpsc::Sender<Batch>,
+    ended: Mutex<Receiver<()>>,
+    ratio: Ratio,
+    respects_parent: bool,
+    queue: usize,
+}
+
+/// Batches that may wait: spans are what is bounded, and a batch has one at least.
+const BATCHES: usize = 4096;
+
+impl Traces {
+    /// Starts the thread that sends spans.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start(telemetry: &config::Telemetry, traces: &config::Traces) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (to_exporter, batches) = mpsc::channel(BATCHES);
+        // Nothing is ever sent: that the sender is gone is the news.
+        let (ending, ended) = sync_channel::<()>(1);
+        let exporter = exporter::Exporter::new(telemetry, traces.clone(), shared.clone(), Resolver::system());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("traces".into()).spawn(move || {
+            runtime.block_on(exporter.run(batches));
+            drop(ending);
+        })?;
+        Ok(Traces {
+            shared,
+            to_exporter,
+            ended: Mutex::new(ended),
+            ratio: Ratio::new(traces.share),
+            respects_parent: traces.respects_parent,
+            queue: traces.queue,
+        })
+    }
+
+    /// The recorder of one worker.
+    pub fn worker(&self) -> Recorder {
+        Recorder::new(self)
+    }
+
+    /// Sends what waits, and ends the thread. False when that took longer than `timeout`.
+    pub fn close(&self, timeout: Duration) -> bool {
+        self.shared.closing.notify_one();
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(ended.recv_timeout(timeout), Err(RecvTimeoutError::Disconnected))
+    }
+
+    /// Writes the counts.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn collect(&self, out: &mut Exposition<'_>) -> std::fmt::Result {
+        let stats = &self.shared.stats;
+        out.counter("telemetry_spans", "Spans that the collector took", |s| s.add(&[], stats.exported.load(Relaxed)))?;
+        out.counter(
+            "telemetry_dropped",
+            "Spans lost: too many waited, calls failed, or the collector refused them",
+            |s| {
+                for (reason, count) in [
+                    ("queue_full", &stats.dropped_queue),
+                    ("export_failed", &stats.dropped_failed),
+                    ("refused", &stats.dropped_refused),
+                ] {
+                    s.add(&[("signal", "traces"), ("reason", reason)], count.load(Relaxed))?;
+                }
+                Ok(())
+            },
+        )?;
+        out.counter("telemetry_export_failures", "Calls of the collector that failed, repeated ones included", |s| {
+            s.add(&[("signal", "traces")], stats.failed_calls.load(Relaxed))
+        })
+    }
+}

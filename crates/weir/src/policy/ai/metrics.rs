@@ -1,0 +1,129 @@
+//! What is counted of AI traffic. Labels are names of the configuration, never what a client sends.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::observe::metrics::Exposition;
+
+/// Counts of the process. A call takes milliseconds at least, so one lock for all of them is not in its way.
+#[derive(Debug, Default)]
+pub struct Counters(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: BTreeMap<[Arc<str>; 5], u64>,
+    attempts: BTreeMap<([Arc<str>; 2], u8), u64>,
+    tokens: BTreeMap<([Arc<str>; 2], &'static str, bool), u64>,
+    first_token: BTreeMap<[Arc<str>; 2], Buckets>,
+}
+
+/// Upper bounds of the time to the first token, in seconds: those of vLLM.
+const BOUNDS: [f64; 22] = [
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+    160.0, 640.0, 2560.0,
+];
+
+#[derive(Debug, Default, Clone)]
+struct Buckets {
+    counts: [u64; BOUNDS.len() + 1],
+    sum: f64,
+}
+
+/// A request that is over.
+#[derive(Debug)]
+pub struct Request {
+    /// Route.
+    pub route: Arc<str>,
+    /// Model of the configuration.
+    pub model: Arc<str>,
+    /// Provider that served it, `-` if none did.
+    pub provider: Arc<str>,
+    /// Ingress API.
+    pub api: &'static str,
+    /// `complete`, `error` or `client_gone`.
+    pub end: &'static str,
+    /// Nanoseconds to the first content.
+    pub first_token_ns: Option<u64>,
+    /// Input, output and cached tokens.
+    pub tokens: Option<[u64; 3]>,
+    /// Whether the tokens are an estimate.
+    pub estimated: bool,
+}
+
+impl Counters {
+    fn with<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts an attempt; `fault` is 0 for one that succeeded.
+    pub fn attempt(&self, provider: &Arc<str>, model: &Arc<str>, fault: u8) {
+        self.with(|counts| *counts.attempts.entry(([provider.clone(), model.clone()], fault)).or_default() += 1);
+    }
+
+    /// Counts a request.
+    pub fn request(&self, request: Request) {
+        let Request { route, model, provider, api, end, first_token_ns, tokens, estimated } = request;
+        self.with(|counts| {
+            let key = [route, model.clone(), provider.clone(), api.into(), end.into()];
+            *counts.requests.entry(key).or_default() += 1;
+            for (kind, count) in ["input", "output", "cached_input"].into_iter().zip(tokens.into_iter().flatten()) {
+                if count > 0 {
+                    let key = ([model.clone(), provider.clone()], kind, estimated);
+                    *counts.tokens.entry(key).or_default() += count;
+                }
+            }
+            if let Some(ns) = first_token_ns {
+                let seconds = ns as f64 / 1e9;
+                let buckets = counts.first_token.entry([model, provider]).or_default();
+                let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+                buckets.counts[bucket] += 1;
+                buckets.sum += seconds;
+            }
+        });
+    }
+
+    /// Writes the families.
+    ///
+    /// # Errors
+    /// Only those of `out`.
+    pub fn collect(&self, out: &mut Exposition<'_>, held: u64) -> fmt::Result {
+        self.with(|counts| {
+            out.counter("weir_ai_requests", "Requests of AI models, by how they ended", |s| {
+                counts.requests.iter().try_for_each(|([route, model, provider, api, end], n)| {
+                    let labels = [
+                        ("route", &**route),
+                        ("model", &**model),
+                        ("provider", &**provider),
+                        ("api", &**api),
+                        ("end", &**end),
+                    ];
+                    s.add(&labels, *n)
+                })
+            })?;
+            out.counter("weir_ai_attempts", "Attempts at providers, by fault (docs/ai.md); none for success", |s| {
+                counts.attempts.iter().try_for_each(|(([provider, model], fault), n)| {
+                    let fault = if *fault == 0 { "none".to_owned() } else { format!("F{fault}") };
+                    s.add(&[("provider", &**provider), ("model", &**model), ("fault", &fault)], *n)
+                })
+            })?;
+            out.counter("weir_ai_tokens", "Tokens by kind; estimated where the provider reported none", |s| {
+                counts.tokens.iter().try_for_each(|(([model, provider], kind, estimated), n)| {
+                    let estimated = if *estimated { "true" } else { "false" };
+                    let labels =
+                        [("model", &**model), ("provider", &**provider), ("kind", *kind), ("estimated", estimated)];
+                    s.add(&labels, *n)
+                })
+            })?;
+            out.gauge("weir_ai_held_bytes", "Bytes of request bodies that are held for further attempts", |s| {
+                s.add(&[], held)
+            })?;
+            out.buckets("weir_ai_ttft_seconds", "From sending the request to the first content", |s| {
+                counts.first_token.iter().try_for_each(|([model, provider], buckets)| {
+                    let labels = [("model", &**model), ("provider", &**provider)];
+                    s.add_buckets(&labels, &BOUNDS, &buckets.counts, buckets.sum)
+                })
+            })
+        })
+    }
+}

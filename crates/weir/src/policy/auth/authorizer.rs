@@ -1,0 +1,247 @@
+//! What a service that is asked about a request is sent, and what its response means.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use auth::Identity;
+use h1::{Fields, Known, Method, RequestHead, encode};
+use sha2::{Digest as _, Sha256};
+
+use crate::config::{Authorizer, AuthorizerForm, VerdictKey};
+
+/// A request that the service is asked about.
+pub struct Subject<'a> {
+    /// Its head.
+    pub head: &'a RequestHead,
+    /// What it was parsed from.
+    pub buf: &'a [u8],
+    /// Its path, in the form that routes see.
+    pub path: &'a [u8],
+    /// Whom it comes from.
+    pub client: IpAddr,
+    /// Whether what proxies say is believed.
+    pub peer_is_trusted: bool,
+}
+
+/// What the service is sent.
+pub struct Question {
+    /// A request head. As HTTP/1.0, which has no chunks, so that the response is collected as it is.
+    pub head: Vec<u8>,
+    /// Lines that only the gateway may write.
+    pub lines: Vec<u8>,
+    /// What the verdict is remembered by.
+    pub key: Option<[u8; 32]>,
+}
+
+impl Question {
+    /// The question about a request.
+    pub fn new(authorizer: &Authorizer, subject: &Subject<'_>) -> Self {
+        let Subject { head, buf, .. } = *subject;
+        let uri = uri_of(subject);
+        let method = head.method_name.of_buf(buf);
+        let mut text = Vec::with_capacity(512);
+        let mut lines = Vec::new();
+        match authorizer.form {
+            AuthorizerForm::Envoy => {
+                text.extend_from_slice(method);
+                text.push(b' ');
+                text.extend_from_slice(authorizer.path.as_bytes());
+                text.extend_from_slice(&uri);
+                if matches!(head.method, Method::Post | Method::Put | Method::Patch) {
+                    encode::content_length(&mut lines, 0);
+                }
+            }
+            AuthorizerForm::Traefik | AuthorizerForm::Nginx => {
+                text.extend_from_slice(b"GET ");
+                text.extend_from_slice(authorizer.path.as_bytes());
+                encode::field(&mut lines, b"X-Forwarded-Method", method);
+                encode::field(&mut lines, b"X-Forwarded-Uri", &uri);
+            }
+        }
+        text.extend_from_slice(b" HTTP/1.0\r\n");
+        // The other three of the five fields are made of this where the request is forwarded.
+        if let Some(authority) = head.authority {
+            encode::field(&mut text, b"Host", authority.of_buf(buf));
+        }
+        for field in head.fields.iter() {
+            let name = field.name.of_buf(buf);
+            let is_of_proxies =
+                matches!(field.known, Known::XForwardedFor | Known::XForwardedProto | Known::XForwardedHost);
+            let is_sent = authorizer.send.iter().any(|sent| name.eq_ignore_ascii_case(sent.as_bytes()));
+            if is_sent || (is_of_proxies && subject.peer_is_trusted) {
+                encode::field(&mut text, name, field.value.of_buf(buf));
+            }
+        }
+        text.extend_from_slice(b"\r\n");
+        let key = authorizer.cache.as_ref().map(|cache| digest(&cache.key, subject, &uri));
+        Question { head: text, lines, key }
+    }
+}
+
+/// Path and query, as the request is routed by.
+fn uri_of(subject: &Subject<'_>) -> Vec<u8> {
+    let mut uri = subject.path.to_vec();
+    if let Some(query) = subject.head.query {
+        uri.push(b'?');
+        uri.extend_from_slice(query.of_buf(subject.buf));
+    }
+    uri
+}
+
+fn digest(key: &[VerdictKey], subject: &Subject<'_>, uri: &[u8]) -> [u8; 32] {
+    let Subject { head, buf, path, client, .. } = *subject;
+    let mut hash = Sha256::new();
+    let mut add = |part: &[u8]| {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    };
+    for part in key {
+        match part {
+            VerdictKey::Method => add(head.method_name.of_buf(buf)),
+            VerdictKey::Host => add(head.authority.map_or(&b""[..], |authority| authority.of_buf(buf))),
+            VerdictKey::Path => add(path),
+            VerdictKey::Uri => add(uri),
+            VerdictKey::ClientIp => add(client.to_string().as_bytes()),
+            VerdictKey::Header(name) => {
+                let own = |field: &&h1::Field| field.name.of_buf(buf).eq_ignore_ascii_case(name.as_bytes());
+                head.fields.iter().filter(own).for_each(|field| add(field.value.of_buf(buf)));
+                // An absent one is no empty one, and one line with two values is not two lines.
+                add(&(head.fields.iter().filter(own).count() as u64).to_le_bytes());
+            }
+        }
+    }
+    hash.finalize().into()
+}
+
+/// A response of the service.
+pub struct Response<'a> {
+    /// Its status.
+    pub status: u16,
+    /// Its fields.
+    pub fields: &'a Fields,
+    /// What they were parsed from.
+    pub buf: &'a [u8],
+    /// Its body; empty if it was too large to be passed on.
+    pub body: &'a [u8],
+}
+
+/// What a response means.
+pub enum Verdict {
+    /// The request passes.
+    Allowed(Passed),
+    /// The client gets this.
+    Denied(Denied),
+    /// The response is no verdict.
+    None,
+}
+
+/// What a request that passes takes along.
+#[derive(Clone)]
+pub struct Passed {
+    /// Lines for the upstream.
+    pub lines: Arc<[u8]>,
+    /// Who sends it.
+    pub identity: Arc<Identity>,
+}
+
+/// The response for a client that does not pass.
+#[derive(Debug)]
+pub struct Denied {
+    /// Its status.
+    pub status: u16,
+    /// Its media type.
+    pub content_type: String,
+    /// Further lines.
+    pub lines: Vec<u8>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+/// What of a denial goes to the client.
+const TOLD: [&str; 3] = ["Location", "WWW-Authenticate", "Set-Cookie"];
+
+impl Response<'_> {
+    /// What it means.
+    pub fn verdict(&self, authorizer: &Authorizer) -> Verdict {
+        let passes = match authorizer.form {
+            AuthorizerForm::Envoy => self.status == 200,
+            AuthorizerForm::Traefik | AuthorizerForm::Nginx => (200..300).contains(&self.status),
+        };
+        let is_verdict = match authorizer.form {
+            AuthorizerForm::Traefik => true,
+            AuthorizerForm::Nginx => passes || matches!(self.status, 401 | 403),
+            AuthorizerForm::Envoy => self.status < 500,
+        };
+        match (passes, is_verdict) {
+            (true, _) => Verdict::Allowed(self.passed(authorizer)),
+            (false, true) => Verdict::Denied(self.denied()),
+            (false, false) => Verdict::None,
+        }
+    }
+
+    fn values<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s [u8]> {
+        let own = move |field: &&h1::Field| field.name.of_buf(self.buf).eq_ignore_ascii_case(name.as_bytes());
+        self.fields.iter().filter(own).map(|field| field.value.of_buf(self.buf))
+    }
+
+    fn passed(&self, authorizer: &Authorizer) -> Passed {
+        let mut lines = Vec::new();
+        for name in &authorizer.copy {
+            self.values(name).for_each(|value| encode::field(&mut lines, name.as_bytes(), value));
+        }
+        // One that comes twice names nobody.
+        let text = |name: &Option<Arc<str>>| {
+            let mut values = self.values(name.as_deref()?);
+            let value = values.next().filter(|value| !value.is_empty())?;
+            let value = std::str::from_utf8(value).ok().map(Into::into);
+            if values.next().is_some() { None } else { value }
+        };
+        let identity =
+            Identity { consumer: text(&authorizer.consumer), tier: text(&authorizer.tier), ..Identity::default() };
+        Passed { lines: lines.into(), identity: Arc::new(identity) }
+    }
+
+    fn denied(&self) -> Denied {
+        let mut lines = Vec::new();
+        for name in TOLD {
+            self.values(name).for_each(|value| encode::field(&mut lines, name.as_bytes(), value));
+        }
+        let content_type =
+            self.fields.first(Known::ContentType, self.buf).and_then(|value| std::str::from_utf8(value).ok());
+        Denied {
+            // Envoy's form has 200 only for what passes.
+            status: if self.status < 300 { 403 } else { self.status },
+            content_type: content_type.unwrap_or("text/plain; charset=utf-8").to_owned(),
+            lines,
+            body: if self.status == 304 { Vec::new() } else { self.body.to_vec() },
+        }
+    }
+}
+
+/// Verdicts that one worker remembers.
+#[derive(Default)]
+pub struct Verdicts(RefCell<HashMap<[u8; 32], (u64, Passed)>>);
+
+/// Most of them.
+const MOST: usize = 10_000;
+
+impl Verdicts {
+    /// A verdict that still holds.
+    pub fn get(&self, key: &[u8; 32], now_ns: u64) -> Option<Passed> {
+        self.0.borrow().get(key).filter(|(until_ns, _)| *until_ns > now_ns).map(|(_, passed)| passed.clone())
+    }
+
+    /// Remembers that a request passes.
+    pub fn insert(&self, key: [u8; 32], passed: Passed, until_ns: u64, now_ns: u64) {
+        let mut verdicts = self.0.borrow_mut();
+        if verdicts.len() >= MOST {
+            verdicts.retain(|_, (until_ns, _)| *until_ns > now_ns);
+            if verdicts.len() >= MOST {
+                verdicts.clear();
+            }
+        }
+        verdicts.insert(key, (until_ns, passed));
+    }
+}

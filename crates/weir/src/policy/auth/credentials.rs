@@ -1,0 +1,78 @@
+//! Credentials of a request.
+
+use auth::Refusal;
+use h1::{Fields, Known};
+
+use crate::config::CredentialPlace;
+
+/// The part of a request that can hold credentials.
+#[derive(Clone, Copy)]
+pub struct Head<'a> {
+    /// Its fields.
+    pub fields: &'a Fields,
+    /// What they were parsed from.
+    pub buf: &'a [u8],
+}
+
+/// Which bearer tokens are meant: a route may accept API keys and JSON Web Tokens there, which have three parts with dots between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Any,
+    Jwt,
+    Key,
+}
+
+impl<'a> Head<'a> {
+    /// What `Authorization` holds behind a scheme.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`] when the field occurs twice: which one the upstream reads is not known.
+    pub(super) fn authorization(&self, scheme: &str) -> Result<Option<&'a [u8]>, Refusal> {
+        let mut values = self.fields.values(Known::Authorization, self.buf);
+        let value = values.next();
+        if values.next().is_some() {
+            return Err(Refusal::Malformed("`Authorization` occurs twice"));
+        }
+        let Some((name, rest)) = value.and_then(|value| value.split_at_checked(scheme.len())) else { return Ok(None) };
+        // RFC 9110, section 11.4: one or more blanks follow the scheme.
+        let is_it = name.eq_ignore_ascii_case(scheme.as_bytes()) && rest.first() == Some(&b' ');
+        Ok(is_it.then(|| rest.trim_ascii_start()))
+    }
+
+    /// A bearer token (RFC 6750) of this form.
+    pub(super) fn bearer(&self, form: Form) -> Result<Option<&'a [u8]>, Refusal> {
+        let is_jwt = |token: &[u8]| token.iter().filter(|byte| **byte == b'.').count() == 2;
+        Ok(self.authorization("bearer")?.filter(|token| match form {
+            Form::Any => true,
+            Form::Jwt => is_jwt(token),
+            Form::Key => !is_jwt(token),
+        }))
+    }
+
+    /// An API key at the first of these places that has one.
+    pub(super) fn api_key(&self, places: &[CredentialPlace], form: Form) -> Result<Option<&'a [u8]>, Refusal> {
+        for place in places {
+            let found = match place {
+                CredentialPlace::Bearer => self.bearer(form)?,
+                CredentialPlace::Header(name) => self.only(name)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The one value of a field; spellings that a careless server would take for the name count as the field.
+    fn only(&self, name: &str) -> Result<Option<&'a [u8]>, Refusal> {
+        let mut values =
+            self.fields.iter().filter(|field| Known::is_alias(field.name.of_buf(self.buf), name.as_bytes()));
+        let first = values.next();
+        if values.next().is_some() {
+            return Err(Refusal::Malformed("the key occurs twice"));
+        }
+        Ok(first
+            .filter(|field| field.name.of_buf(self.buf).eq_ignore_ascii_case(name.as_bytes()))
+            .map(|field| field.value.of_buf(self.buf)))
+    }
+}

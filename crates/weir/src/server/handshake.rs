@@ -1,0 +1,222 @@
+//! TLS handshakes of clients: how many run at once, for how long, and what is counted of them.
+//!
+//! Reading a ClientHello costs little, so any number of clients may be at that. What follows costs a signature and holds memory until the client has
+//! done its part: [`MOST`] of those run at once on a worker. When all are taken, the next one waits, and the oldest that has had its time is closed to
+//! make room: a client that does its part needs two round trips, one that does not would keep the others out.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tls::server::Listener;
+use tls::{Failure, TlsStream, handshake};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+use super::clock;
+use super::deadline::{Deadline, nanos};
+use super::seldom::Seldom;
+use super::worker::Worker;
+use crate::exchange::client_tls::ClientTls;
+use crate::observe::HandshakeResult;
+
+/// Handshakes behind the ClientHello that run at once on one worker.
+const MOST: usize = 256;
+/// A handshake that has run for so long is closed when room is needed.
+const ITS_TIME: Duration = Duration::from_secs(1);
+/// Longest handshake, if `server.head_timeout` is not shorter.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Handshakes that are signed before other tasks have their turn.
+const SIGNED_AT_ONCE: u32 = 4;
+
+/// What a client gets that speaks HTTP without TLS.
+const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 58\r\nConnection: close\r\n\r\nThis port speaks HTTPS: use https:// in place of http://.\n";
+
+/// The handshakes of one worker.
+pub struct Handshakes {
+    room: Semaphore,
+    /// Those that run, oldest first, with the time at which they began.
+    running: RefCell<VecDeque<(u64, Rc<Notify>)>>,
+    /// Handshakes that are about to be signed.
+    signing: Cell<u32>,
+    /// Log lines, by reason.
+    lines: [Seldom; Failure::ALL.len()],
+    late: Seldom,
+}
+
+impl Default for Handshakes {
+    fn default() -> Self {
+        Handshakes {
+            room: Semaphore::new(MOST),
+            running: RefCell::default(),
+            signing: Cell::new(0),
+            lines: std::array::from_fn(|_| Seldom::default()),
+            late: Seldom::default(),
+        }
+    }
+}
+
+/// Why there is no connection.
+enum Ended {
+    Failed(io::Error),
+    Late,
+    /// Others needed the room.
+    Displaced,
+}
+
+/// Makes a client's handshake. `None` when it failed, which is counted and logged.
+pub async fn accept(
+    worker: &Worker,
+    stream: TcpStream,
+    listener: &Listener,
+) -> Option<(TlsStream<TcpStream>, ClientTls)> {
+    let longest = worker.snapshot.borrow().config().server.head_timeout.map_or(LONGEST, |time| time.min(LONGEST));
+    let deadline = worker.deadlines.add();
+    deadline.set(Some(longest));
+    let peer = stream.peer_addr().ok();
+    // Boxed, because a handshake's state is large and every connection would carry room for it.
+    match Box::pin(run(&worker.handshakes, stream, listener, &deadline)).await {
+        Ok(stream) => {
+            let session = stream.session();
+            let is_tls13 = session.version == "TLSv1.3";
+            worker.metrics.tls_handshake(HandshakeResult::Done { is_resumed: session.is_resumed, is_tls13 });
+            Some((stream, ClientTls::new(session, listener.names.clone())))
+        }
+        Err(ended) => {
+            let (reason, text, line, result) = match &ended {
+                Ended::Failed(error) => {
+                    let failure = Failure::of_io(error);
+                    let position = Failure::ALL.iter().position(|one| *one == failure).unwrap_or_default();
+                    let line = &worker.handshakes.lines[position];
+                    (failure.reason(), failure.text(), line, HandshakeResult::Failed(failure))
+                }
+                Ended::Late => {
+                    let text = "the client did not complete the handshake in time";
+                    ("tls_timeout", text, &worker.handshakes.late, HandshakeResult::Late)
+                }
+                Ended::Displaced => {
+                    let text = "too many handshakes at once: the oldest were closed";
+                    ("tls_overload", text, &worker.handshakes.late, HandshakeResult::Displaced)
+                }
+            };
+            worker.metrics.tls_handshake(result);
+            if let Some(suppressed) = line.pass() {
+                let error = if let Ended::Failed(error) = &ended { error.to_string() } else { String::new() };
+                tracing::info!(reason, peer = ?peer, error, suppressed, "TLS handshake failed: {text}");
+            }
+            None
+        }
+    }
+}
+
+async fn run(
+    handshakes: &Handshakes,
+    stream: TcpStream,
+    listener: &Listener,
+    deadline: &Deadline,
+) -> Result<TlsStream<TcpStream>, Ended> {
+    // Until its ClientHello is there it is a connection like any other that is idle: closed first when room is needed, or on draining.
+    deadline.set_idle(true);
+    let hello = before(deadline, handshake::hello(stream, NOT_TLS)).await?.map_err(Ended::Failed)?;
+    deadline.set_idle(false);
+    let _room = before(deadline, handshakes.wait_for_room()).await?;
+    let mine = Rc::new(Notify::new());
+    handshakes.running.borrow_mut().push_back((clock::turn_ns(), mine.clone()));
+    let _running = Running(handshakes, &mine);
+    let signing = before(deadline, handshakes.wait_to_sign()).await?;
+
+    let mut finishing = pin!(hello.finish(listener));
+    // The signature is made by the first poll.
+    let first = poll_fn(|cx| Poll::Ready(finishing.as_mut().poll(cx))).await;
+    drop(signing);
+    if let Poll::Ready(result) = first {
+        return result.map_err(Ended::Failed);
+    }
+    let mut displaced = pin!(mine.notified());
+    let ended = poll_fn(|cx| {
+        if let Poll::Ready(result) = finishing.as_mut().poll(cx) {
+            return Poll::Ready(result.map_err(Ended::Failed));
+        }
+        if displaced.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(Ended::Displaced));
+        }
+        if deadline.poll_passed(cx) { Poll::Ready(Err(Ended::Late)) } else { Poll::Pending }
+    });
+    ended.await
+}
+
+/// What comes before the deadline.
+async fn before<T>(deadline: &Deadline, future: impl Future<Output = T>) -> Result<T, Ended> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Ok(value)),
+        Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(Err(Ended::Late)),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// A handshake that runs.
+struct Running<'a>(&'a Handshakes, &'a Rc<Notify>);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.borrow_mut().retain(|(_, one)| !Rc::ptr_eq(one, self.1));
+    }
+}
+
+/// A handshake that is about to be signed.
+struct Signing<'a>(&'a Cell<u32>);
+
+impl Drop for Signing<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+impl Handshakes {
+    async fn wait_for_room(&self) -> Option<SemaphorePermit<'_>> {
+        loop {
+            if let Ok(permit) = self.room.try_acquire() {
+                return Some(permit);
+            }
+            tokio::select! {
+                // It is never closed.
+                permit = self.room.acquire() => return permit.ok(),
+                () = tokio::time::sleep(self.until_one_had_its_time()) => self.close_oldest(),
+            }
+        }
+    }
+
+    fn until_one_had_its_time(&self) -> Duration {
+        let due = self.running.borrow().front().map_or(0, |(began, _)| began.saturating_add(nanos(ITS_TIME)));
+        Duration::from_nanos(due.saturating_sub(clock::turn_ns())).max(Duration::from_millis(1))
+    }
+
+    /// Closes the oldest handshake that has had its time.
+    fn close_oldest(&self) {
+        let mut running = self.running.borrow_mut();
+        let is_due = |began: u64| began.saturating_add(nanos(ITS_TIME)) <= clock::turn_ns();
+        if running.front().is_some_and(|(began, _)| is_due(*began))
+            && let Some((_, oldest)) = running.pop_front()
+        {
+            oldest.notify_one();
+        }
+    }
+
+    /// Lets other tasks have their turn between every few signatures.
+    async fn wait_to_sign(&self) -> Signing<'_> {
+        let before_me = self.signing.get();
+        self.signing.set(before_me + 1);
+        let signing = Signing(&self.signing);
+        for _ in 0..before_me / SIGNED_AT_ONCE {
+            tokio::task::yield_now().await;
+        }
+        signing
+    }
+}

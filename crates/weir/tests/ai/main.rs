@@ -1,0 +1,7 @@
+//! AI routes with the real program, in front of simulated providers whose faults are chosen by the model's name.
+
+mod client;
+mod faults;
+mod judge;
+mod pass_through;
+mod rig;

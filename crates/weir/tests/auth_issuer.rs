@@ -1,0 +1,188 @@
+//! Tokens of an issuer whose keys are fetched: discovery, rotation, storms of unknown keys, and an issuer that is slow, broken or away.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use testkit::{Conn, DEADLINE, Message, Upstream, Weir, answer, wait};
+
+type Pair = Arc<(EcdsaKeyPair, String)>;
+
+fn pair(kid: &str) -> Pair {
+    Arc::new((EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(), kid.to_owned()))
+}
+
+fn jwk((pair, kid): &(EcdsaKeyPair, String)) -> Value {
+    let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
+    json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y)})
+}
+
+/// What the issuer does when its keys are asked for.
+#[derive(Clone)]
+enum Mode {
+    Serves(Vec<Pair>),
+    Raw(Vec<u8>),
+    Stalls,
+}
+
+struct Issuer {
+    server: Upstream,
+    mode: Arc<Mutex<Mode>>,
+}
+
+impl Issuer {
+    fn start(mode: Mode) -> Self {
+        let mode = Arc::new(Mutex::new(mode));
+        let base: Arc<OnceLock<String>> = Arc::default();
+        let (own_mode, own_base) = (mode.clone(), base.clone());
+        let server = Upstream::start(move |conn: &mut Conn, request: &Message| {
+            let base = own_base.wait();
+            if request.head.target() == "/.well-known/openid-configuration" {
+                let described = json!({"issuer": format!("{base}/"), "jwks_uri": format!("{base}/keys")});
+                return conn.respond(200, &[("Content-Type", "application/json")], described.to_string());
+            }
+            let mode = own_mode.lock().unwrap().clone();
+            match mode {
+                Mode::Serves(pairs) => {
+                    let keys: Vec<Value> = pairs.iter().map(|one| jwk(one)).collect();
+                    conn.respond(200, &[("Cache-Control", "public, max-age=3600")], json!({"keys": keys}).to_string())
+                }
+                Mode::Raw(bytes) => conn.write(bytes),
+                Mode::Stalls => conn.stall(),
+            }
+        });
+        base.set(server.url()).unwrap();
+        Issuer { server, mode }
+    }
+
+    fn now(&self, mode: Mode) {
+        *self.mode.lock().unwrap() = mode;
+    }
+
+    /// How often the keys were asked for.
+    fn fetches(&self) -> usize {
+        self.server.requests().iter().filter(|request| request.head.target() == "/keys").count()
+    }
+
+    fn token(&self, (pair, kid): &(EcdsaKeyPair, String)) -> String {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let claims = json!({"iss": format!("{}/", self.server.url()), "aud": "api", "sub": "u1", "exp": now + 600});
+        let header = json!({"alg": "ES256", "kid": kid});
+        let signed =
+            format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
+        let signature = pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+}
+
+fn gateway(issuer: &Issuer, upstream: &Upstream, jwks: &str) -> Weir {
+    let yaml = format!(
+        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\nupstreams: {{u: {{targets: [{}]}}}}\n\
+         auth: {{staff: {{jwt: {{issuer: {}/, audience: api, jwks: {{url: {jwks}}}}}}}}}\n\
+         routes:\n  - match: {{path: /open}}\n    upstream: u\n  - match: {{path: /*}}\n    auth: staff\n    upstream: u\n",
+        upstream.url(),
+        issuer.server.url(),
+    );
+    Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
+}
+
+fn status(weir: &Weir, token: &str) -> u16 {
+    weir.request("GET", "/a", &[("Authorization", &format!("Bearer {token}"))], "").status()
+}
+
+fn opens(weir: &Weir, token: &str) {
+    wait::until(DEADLINE, "the issuer's keys are fetched", || status(weir, token) == 200);
+}
+
+#[test]
+fn keys_are_discovered_and_a_rotation_refuses_no_token() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let (old, new) = (pair("2026-10"), pair("2026-11"));
+    let issuer = Issuer::start(Mode::Serves(vec![old.clone()]));
+    let weir = gateway(&issuer, &upstream, "discover");
+    opens(&weir, &issuer.token(&old));
+    assert_eq!(issuer.fetches(), 1);
+    issuer.now(Mode::Serves(vec![old.clone(), new.clone()]));
+    // Many at once, on both workers: all wait for the one fetch, none is refused.
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| assert_eq!(status(&weir, &issuer.token(&new)), 200));
+        }
+    });
+    assert_eq!(status(&weir, &issuer.token(&old)), 200);
+    assert_eq!(issuer.fetches(), 2);
+    // A reload keeps the keys.
+    weir.rewrite_config(&std::fs::read_to_string(weir.config_path()).unwrap().replace("path: /open", "path: /opened"));
+    wait::until(DEADLINE, "the reload", || weir.get("/opened").status() == 200);
+    assert_eq!(status(&weir, &issuer.token(&new)), 200);
+    assert_eq!(issuer.fetches(), 2);
+}
+
+#[test]
+fn a_storm_of_unknown_keys_is_one_fetch_and_disturbs_nobody() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let good = pair("good");
+    let issuer = Issuer::start(Mode::Serves(vec![good.clone()]));
+    let url = format!("{}/keys", issuer.server.url());
+    let weir = gateway(&issuer, &upstream, &url);
+    opens(&weir, &issuer.token(&good));
+    issuer.now(Mode::Stalls);
+    std::thread::scope(|scope| {
+        for thread in 0..16 {
+            let (weir, issuer) = (&weir, &issuer);
+            scope.spawn(move || {
+                for number in 0..20 {
+                    assert_eq!(status(weir, &issuer.token(&pair(&format!("forged-{thread}-{number}")))), 401);
+                }
+            });
+        }
+        let token = issuer.token(&good);
+        for _ in 0..100 {
+            assert_eq!(status(&weir, &token), 200);
+            assert_eq!(weir.get("/open").status(), 200);
+        }
+    });
+    assert!(issuer.fetches() <= 2 + 4, "{} fetches: one, one for the storm, retries of that", issuer.fetches());
+}
+
+#[test]
+fn a_broken_issuer_leaves_the_keys_before_in_force() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let huge = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", 600 * 1024, " ".repeat(600 * 1024));
+    for broken in [
+        "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 302 Found\r\nLocation: /evil\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"keys\":[]}",
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+        "garbage\r\n\r\n",
+        &huge,
+    ] {
+        let good = pair("good");
+        let issuer = Issuer::start(Mode::Serves(vec![good.clone()]));
+        let weir = gateway(&issuer, &upstream, "discover");
+        opens(&weir, &issuer.token(&good));
+        issuer.now(Mode::Raw(broken.as_bytes().to_vec()));
+        assert_eq!(status(&weir, &issuer.token(&pair("new"))), 401);
+        wait::until(DEADLINE, "the failure is logged", || weir.stderr().contains("keys were not fetched"));
+        assert_eq!(status(&weir, &issuer.token(&good)), 200);
+        assert!(!issuer.server.requests().iter().any(|request| request.head.target() == "/evil"));
+    }
+}
+
+#[test]
+fn without_keys_requests_get_503_until_the_issuer_is_there() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let good = pair("good");
+    let issuer = Issuer::start(Mode::Raw(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec()));
+    let weir = gateway(&issuer, &upstream, "discover");
+    let refused = weir.request("GET", "/a", &[("Authorization", &format!("Bearer {}", issuer.token(&good)))], "");
+    assert_eq!((refused.status(), refused.field("retry-after").is_some()), (503, true));
+    assert_eq!((status(&weir, "no-token"), weir.get("/open").status()), (503, 200));
+    assert_eq!(weir.get("/a").status(), 401);
+    issuer.now(Mode::Serves(vec![good.clone()]));
+    opens(&weir, &issuer.token(&good));
+}

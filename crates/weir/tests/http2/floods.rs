@@ -1,0 +1,117 @@
+//! Abuse: each flood ends with the stated code, and costs the upstream no more than the limits say.
+
+use testkit::{DEADLINE, Upstream, answer, wait};
+
+use crate::client::*;
+use crate::{gateway, gateway_with};
+
+#[test]
+fn rapid_reset_makes_no_room_and_ends_the_connection() {
+    // CVE-2023-44487. Exchanges that do not see the reset yet count.
+    let upstream = Upstream::start(answer::stall());
+    let weir = gateway_with(&upstream, "server: {http2: {max_concurrent_streams: 10}}\n", "");
+    let mut client = Client::connect(weir.addr());
+    for _ in 0..2000 {
+        let stream = client.get("/");
+        client.reset(stream, CANCEL);
+    }
+    assert_eq!(client.code_at_end(), Some(ENHANCE_YOUR_CALM));
+    assert!(upstream.request_count() <= 400, "{}", upstream.request_count());
+    upstream.wait_for_open(0);
+    // Others are served.
+    upstream.set_answer(answer::ok("hello"));
+    assert_eq!(Client::connect(weir.addr()).fetch("/").text(), "hello");
+    wait::until(DEADLINE, "the count of what was paid for", || {
+        weir.admin_get("/metrics").text().contains(r#"http2_abuse_total{kind="client_reset"}"#)
+    });
+}
+
+#[test]
+fn made_you_reset_is_paid_for_with_every_trigger() {
+    // CVE-2025-8671: the client forces the gateway to reset the stream.
+    let upstream = Upstream::start(answer::stall());
+    let weir = gateway(&upstream);
+    let triggers: [fn(u32) -> Vec<u8>; 3] = [
+        |stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4]),
+        |stream| frame(WINDOW_UPDATE, 0, stream, &0x7fff_ffff_u32.to_be_bytes()),
+        |stream| frame(2, 0, stream, &[&stream.to_be_bytes()[..], &[0]].concat()),
+    ];
+    for trigger in triggers {
+        let mut client = Client::connect(weir.addr());
+        for _ in 0..300 {
+            let stream = client.open(&request("POST", "/", &[]), false);
+            client.send(&trigger(stream));
+        }
+        assert_eq!(client.code_at_end(), Some(ENHANCE_YOUR_CALM));
+        upstream.wait_for_open(0);
+    }
+}
+
+#[test]
+fn floods_of_frames_end_the_connection() {
+    let upstream = Upstream::start(answer::ok(""));
+    let weir = gateway(&upstream);
+    let of = |bytes: Vec<u8>, count: usize| bytes.repeat(count);
+    for (what, flood) in [
+        ("PING", of(frame(PING, 0, 0, &[0; 8]), 1000)),
+        ("SETTINGS", of(frame(SETTINGS, 0, 0, &[]), 300)),
+        ("PRIORITY", of(frame(2, 0, 1, &[0, 0, 0, 3, 0]), 1000)),
+        ("unknown frames", of(frame(0x77, 0, 0, &[]), 1000)),
+        ("WINDOW_UPDATE", of(frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()), 1000)),
+    ] {
+        let mut client = Client::connect(weir.addr());
+        client.send(&flood);
+        assert_eq!(client.code_at_end(), Some(ENHANCE_YOUR_CALM), "{what}");
+    }
+    let mut client = Client::connect(weir.addr());
+    let stream = client.open(&request("POST", "/", &[]), false);
+    client.send(&of(frame(DATA, 0, stream, &[]), 1000));
+    assert_eq!(client.code_at_end(), Some(ENHANCE_YOUR_CALM), "empty DATA");
+}
+
+#[test]
+fn a_continuation_flood_ends_the_connection_and_reaches_nobody() {
+    let upstream = Upstream::start(answer::ok(""));
+    let weir = gateway(&upstream);
+    let mut client = Client::connect(weir.addr());
+    client.send(&frame(HEADERS, 0, 1, &block(&request("GET", "/", &[]))));
+    for _ in 0..100 {
+        client.send(&frame(CONTINUATION, 0, 1, &block(&[("x", "y")])));
+    }
+    assert_eq!(client.code_at_end(), Some(ENHANCE_YOUR_CALM));
+    assert_eq!(upstream.request_count(), 0);
+}
+
+#[test]
+fn a_head_above_the_limits_is_431_and_the_connection_goes_on() {
+    let upstream = Upstream::start(answer::ok(""));
+    let weir = gateway_with(&upstream, "server: {head: 8KiB, fields: 20}\n", "");
+    let mut client = Client::connect(weir.addr());
+    let large = "x".repeat(6000);
+    let stream = client.open(&request("GET", "/", &[("a", &large), ("b", &large)]), true);
+    assert_eq!(client.response(stream).status, 431);
+    let many: Vec<(&str, &str)> = (0..40).map(|_| ("x", "y")).collect();
+    let stream = client.open(&request("GET", "/", &many), true);
+    assert_eq!(client.response(stream).status, 431);
+    assert_eq!(client.fetch("/").status, 200);
+    assert_eq!(upstream.request_count(), 1);
+}
+
+#[test]
+fn streams_above_the_limit_are_refused_and_the_others_served() {
+    let gate = testkit::Gate::new();
+    let upstream = Upstream::start(answer::gated(&gate, answer::ok("hello")));
+    let weir = gateway_with(&upstream, "server: {http2: {max_concurrent_streams: 3}}\n", "");
+    let mut client = Client::connect(weir.addr());
+    let streams: Vec<u32> = (0..5).map(|_| client.get("/")).collect();
+    for &refused in &streams[3..] {
+        assert_eq!(client.response(refused).reset, Some(REFUSED_STREAM));
+    }
+    assert_eq!(client.settings.get(&3), Some(&3));
+    gate.open();
+    for &served in &streams[..3] {
+        assert_eq!(client.response(served).text(), "hello");
+    }
+    assert_eq!(client.fetch("/").text(), "hello");
+    assert_eq!(upstream.request_count(), 4);
+}

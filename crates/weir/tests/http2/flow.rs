@@ -1,0 +1,133 @@
+//! Back-pressure through the windows, in both directions, and who is cut off.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use testkit::{DEADLINE, Upstream, answer, wait};
+
+use crate::client::*;
+use crate::{gateway, gateway_with};
+
+#[test]
+fn a_stalled_stream_holds_little_and_delays_no_other() {
+    let written = Arc::new(AtomicU64::new(0));
+    let counts = written.clone();
+    let upstream = Upstream::start(move |conn, request| {
+        if request.head.target() != "/large" {
+            return conn.respond(200, &[], vec![b'y'; 20_000]);
+        }
+        conn.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+        let count = conn.write_until_blocked(1_000_000_000, Duration::from_millis(300))?;
+        counts.store(count, Ordering::Relaxed);
+        conn.stall()
+    });
+    let weir = gateway(&upstream);
+    let mut client = Client::connect(weir.addr());
+    client.gives_credit = false;
+    let stalled = client.get("/large");
+    wait::until(DEADLINE, "the upstream to be blocked", || written.load(Ordering::Relaxed) > 0);
+    // The sockets' own buffers hold some; the gateway no more than a buffer and a window.
+    assert!(written.load(Ordering::Relaxed) < 16_000_000, "{}", written.load(Ordering::Relaxed));
+    client.window_update(0, 100_000_000);
+    for _ in 0..20 {
+        let stream = client.get("/small");
+        assert_eq!(client.response(stream).body.len(), 20_000);
+    }
+    assert_eq!(client.streams[&stalled].body.len(), 65_535, "no more than the window");
+    assert!(!client.is_over(stalled));
+    client.reset(stalled, CANCEL);
+    upstream.wait_for_open(1);
+}
+
+#[test]
+fn a_client_that_opens_its_window_byte_by_byte_is_cut_off() {
+    let upstream = Upstream::start(answer::large(1_000_000));
+    let weir = gateway_with(&upstream, "server: {body_idle_timeout: 500ms}\n", "");
+    // SETTINGS_INITIAL_WINDOW_SIZE 0, then one byte at a time.
+    let mut client = Client::connect_with(weir.addr(), &[(4, 0)]);
+    client.gives_credit = false;
+    let stream = client.get("/");
+    let start = Instant::now();
+    while !client.is_over(stream) && !client.is_closed {
+        assert!(start.elapsed() < DEADLINE, "the stream is held without limit");
+        client.window_update(stream, 1);
+        client.read(Duration::from_millis(50));
+    }
+    let response = &client.streams[&stream];
+    assert_eq!((response.status, response.reset), (200, Some(CANCEL)));
+    upstream.wait_for_open(0);
+}
+
+#[test]
+fn a_client_with_windows_of_zero_gets_its_response_when_it_opens_them() {
+    let upstream = Upstream::start(answer::ok(vec![b'x'; 100_000]));
+    let weir = gateway(&upstream);
+    let mut client = Client::connect_with(weir.addr(), &[(4, 0)]);
+    client.gives_credit = false;
+    let stream = client.get("/");
+    client.until("the head", |client| client.streams.get(&stream).is_some_and(|response| response.status == 200));
+    assert_eq!(client.streams[&stream].body.len(), 0);
+    client.window_update(0, 1_000_000);
+    client.window_update(stream, 10);
+    client.until("ten bytes", |client| client.streams[&stream].body.len() == 10);
+    client.window_update(stream, 1_000_000);
+    let response = client.response(stream);
+    assert_eq!((response.body.len(), response.has_ended), (100_000, true));
+}
+
+#[test]
+fn an_upload_gets_no_more_credit_than_the_upstream_takes() {
+    // Reads the head of a request and no byte of its body.
+    let upstream = Upstream::connections(|conn| {
+        conn.read_head()?;
+        conn.stall()
+    });
+    let weir = gateway(&upstream);
+    let mut client = Client::connect(weir.addr());
+    let stream = client.open(&request("POST", "/", &[]), false);
+    let (mut sent, mut credit) = (0_u64, 65_535_u64);
+    let mut quiet = Instant::now();
+    let mut seen = 0;
+    // Until no credit has come for half a second.
+    while quiet.elapsed() < Duration::from_millis(500) {
+        while credit >= 16_384 {
+            client.data(stream, &[0; 16_384], false);
+            sent += 16_384;
+            credit -= 16_384;
+        }
+        client.read(Duration::from_millis(20));
+        let updates: u64 = client.window_updates[seen..]
+            .iter()
+            .filter(|update| update.0 == stream)
+            .map(|update| u64::from(update.1))
+            .sum();
+        seen = client.window_updates.len();
+        if updates > 0 {
+            credit += updates;
+            quiet = Instant::now();
+        }
+        assert!(sent < 50_000_000, "no bound");
+    }
+    // Beyond what the window allows: the gateway says so.
+    let beyond = client.open(&request("POST", "/", &[]), false);
+    for _ in 0..5 {
+        client.data(beyond, &[0; 16_384], false);
+    }
+    assert!(!client.is_over(stream), "the first stream waits");
+    client.reset(stream, CANCEL);
+    let code = client.response(beyond).reset;
+    assert!(code.is_some() || client.streams[&beyond].status > 0, "{code:?}");
+}
+
+#[test]
+fn an_upload_that_stops_is_answered_408() {
+    let upstream = Upstream::start(answer::echo());
+    let weir = gateway_with(&upstream, "server: {body_idle_timeout: 200ms}\n", "");
+    let mut client = Client::connect(weir.addr());
+    let stream = client.open(&request("POST", "/", &[("content-length", "10")]), false);
+    client.data(stream, b"abc", false);
+    assert_eq!(client.response(stream).status, 408);
+    assert_eq!(client.fetch("/").status, 200);
+    assert!(upstream.requests().iter().filter(|request| !request.body.is_empty()).all(|request| !request.complete));
+}
