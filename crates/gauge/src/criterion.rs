@@ -2,6 +2,7 @@
 
 use crate::load::report::Latency;
 use crate::results::{Results, Search, Trial, Usage, WorkloadPlan};
+use crate::stats;
 use crate::verdict;
 use crate::verdict::words::{number, size, time};
 
@@ -55,6 +56,8 @@ pub enum Better {
 pub enum Source {
     /// In each trial of a workload for which the first function says so.
     Trial(fn(&WorkloadPlan) -> bool, fn(&Measured<'_>) -> Option<f64>),
+    /// In each trial of a workload with a limit: by the rate that is allowed.
+    Limit(fn(f64, &Measured<'_>) -> Option<f64>),
     /// In each search for a rate.
     Search(fn(&Search) -> Option<f64>),
 }
@@ -77,7 +80,7 @@ pub struct Measured<'r> {
     pub percentile: Option<f64>,
 }
 
-/// Less CPU time than this is a few ticks and a matter of chance.
+/// Less CPU time than this in half of the trials is a few ticks and a matter of chance.
 pub const LEAST_CPU_S: f64 = 0.1;
 
 impl Measured<'_> {
@@ -95,10 +98,12 @@ impl Measured<'_> {
     }
 
     fn cpu_us(&self, usage: Option<&Usage>) -> Option<f64> {
-        let cpu_s = verdict::cpu_s(usage?).filter(|cpu_s| *cpu_s >= LEAST_CPU_S)?;
-        Some(cpu_s * 1e6 / self.answered()?)
+        Some(verdict::cpu_s(usage?)? * 1e6 / self.answered()?)
     }
 }
+
+/// CPU time per request, which takes a least amount of CPU time.
+const CPU: &str = "cpu-per-request";
 
 /// All of them, in the order in which they are shown.
 ///
@@ -126,7 +131,7 @@ pub const CRITERIA: &[Criterion] = &[
         weight: 0.3,
     },
     Criterion {
-        name: "cpu-per-request",
+        name: CPU,
         title: "CPU/request",
         about: "CPU time, user and system, of all processes of the gateway over its responses; lower is better. It repeats better than any time that a \
                 clock on the wall shows.",
@@ -160,6 +165,27 @@ pub const CRITERIA: &[Criterion] = &[
         weight: 0.0,
     },
     Criterion {
+        name: "limit-deviation",
+        title: "deviation from the limit",
+        about: "Requests that passed over those that the limit allows, or the other way round, whichever is more, in the whole trial: 1 is exact; lower is \
+                better. Measured where the load offers twice what is allowed.",
+        unit: Unit::Count,
+        better: Better::Lower,
+        source: Source::Limit(|allowed, measured| Some(deviation(measured.passed_a_second(allowed)?, allowed))),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "limit-worst-second",
+        title: "deviation from the limit, worst second",
+        about: "The same in the worst of the whole seconds of the trial; lower is better.",
+        unit: Unit::Count,
+        better: Better::Lower,
+        source: Source::Limit(worst_second),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
         name: "memory",
         title: "memory",
         about: "Memory of all processes of the gateway at its highest (PSS; campaigns of earlier versions: RSS, in which shared pages count for each \
@@ -181,6 +207,33 @@ pub const CRITERIA: &[Criterion] = &[
         weight: 0.0,
     },
 ];
+
+impl Measured<'_> {
+    /// Responses with 2xx a second; none where the load did not offer twice what is allowed, and so did not try the limit.
+    fn passed_a_second(&self, allowed: f64) -> Option<f64> {
+        let total = &self.trial.report.as_ref()?.total;
+        let duration = total.duration_s.filter(|duration| *duration > 0.0)?;
+        let passed = total.statuses.as_ref()?.iter().filter(|(status, _)| **status / 100 == 2).map(|(_, count)| *count);
+        let offered = self.answered()? / duration;
+        (offered >= 2.0 * allowed).then(|| passed.sum::<u64>() as f64 / duration)
+    }
+}
+
+/// How many times more, or less, something is than it should be.
+fn deviation(found: f64, expected: f64) -> f64 {
+    (found / expected).max(expected / found)
+}
+
+fn worst_second(allowed: f64, measured: &Measured<'_>) -> Option<f64> {
+    measured.passed_a_second(allowed)?;
+    let report = measured.trial.report.as_ref()?;
+    // The last second is cut short, and in the first that counts the warm-up may end.
+    let whole = (report.total.duration_s? as usize).checked_sub(1)?;
+    let seconds = report.seconds.iter().rev().skip(1).take(whole);
+    let deviations: Option<Vec<f64>> =
+        seconds.map(|second| Some(deviation(second.succeeded? as f64, allowed))).collect();
+    deviations?.into_iter().reduce(f64::max)
+}
 
 fn always(_: &WorkloadPlan) -> bool {
     true
@@ -237,15 +290,32 @@ impl Criterion {
     pub fn of_trial(&self, workload: &WorkloadPlan, measured: &Measured<'_>) -> Option<f64> {
         match self.source {
             Source::Trial(applies, value) if applies(workload) => positive(value(measured)),
+            Source::Limit(value) if measured.trial.system != crate::plan::DIRECT => {
+                positive(value(workload.planned.allowed_rate?, measured))
+            }
             _ => None,
         }
+    }
+
+    /// Whether the trials of a system under a workload, all together, suffice for it: CPU time takes [`LEAST_CPU_S`] in the median, of the gateway or of its
+    /// upstream.
+    pub fn suffices(&self, trials: &[Measured<'_>], of_upstream: bool) -> bool {
+        if self.name != CPU {
+            return true;
+        }
+        let usage = |measured: &Measured<'_>| {
+            let usage = if of_upstream { measured.upstream() } else { measured.system() };
+            usage.and_then(verdict::cpu_s)
+        };
+        let used: Vec<f64> = trials.iter().filter_map(usage).collect();
+        stats::median(&used).is_some_and(|median| median >= LEAST_CPU_S)
     }
 
     /// Its value in a search.
     pub fn of_search(&self, search: &Search) -> Option<f64> {
         match self.source {
             Source::Search(value) => positive(value(search)),
-            Source::Trial(..) => None,
+            Source::Trial(..) | Source::Limit(_) => None,
         }
     }
 

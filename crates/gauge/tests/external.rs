@@ -1,5 +1,4 @@
-//! Other generators, run for real where they are installed. `scripts/suites/50-gauge-tools.sh` installs them and asks for all of them with
-//! GAUGE_TOOLS=all; otherwise a tool that is missing is left out.
+//! Other generators, run for real. `scripts/suites/50-gauge-tools.sh` installs them and runs these tests; elsewhere they count as ignored.
 
 use std::time::Duration;
 
@@ -10,16 +9,6 @@ use testkit::{Upstream, answer, wait};
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn here(tool: Tool) -> bool {
-    match tool.command() {
-        Ok(_) => true,
-        Err(error) => {
-            assert!(std::env::var_os("GAUGE_TOOLS").is_none_or(|tools| tools != "all"), "{error}");
-            false
-        }
-    }
-}
-
 fn run(tool: Tool, yaml: &str) -> Result<Report, ExternalError> {
     let workload: Workload = serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{yaml}\n{error}"));
     let folder = external::folder().expect("a folder");
@@ -29,64 +18,60 @@ fn run(tool: Tool, yaml: &str) -> Result<Report, ExternalError> {
 const LOAD: &str = "operations:\n  - {id: a, path: '/a/{n}', weight: 3, params: {n: {int: [1, 5]}}}\n  - {id: b, method: POST, path: /b, headers: {X-A: '1'}, body: {text: '{\"x\":1}'}}\n";
 
 #[test]
+#[ignore = "needs wrk"]
 fn wrk_runs_and_is_read() {
-    if here(Tool::Wrk) {
-        let upstream = Upstream::start(answer::ok("hello"));
-        let report =
-            run(Tool::Wrk, &format!("base: {}\n{LOAD}load: {{closed: {{users: 4, duration: 1s}}}}\n", upstream.url()))
-                .expect("a report");
-        check(&report, &upstream);
-    }
+    let upstream = Upstream::start(answer::ok("hello"));
+    let report =
+        run(Tool::Wrk, &format!("base: {}\n{LOAD}load: {{closed: {{users: 4, duration: 1s}}}}\n", upstream.url()))
+            .expect("a report");
+    check(&report, &upstream);
 }
 
 #[test]
+#[ignore = "needs hey"]
 fn hey_runs_and_is_read() {
-    if here(Tool::Hey) {
-        let upstream = Upstream::start(answer::ok("hello"));
-        let yaml = format!(
-            "base: {}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 4, iterations: 200}}}}\n",
-            upstream.url()
-        );
-        let report = run(Tool::Hey, &yaml).expect("a report");
-        assert_eq!(report.total.requests.answered, Some(200));
-        assert_eq!(upstream.request_count(), 200);
-    }
+    let upstream = Upstream::start(answer::ok("hello"));
+    let yaml = format!(
+        "base: {}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 4, iterations: 200}}}}\n",
+        upstream.url()
+    );
+    let report = run(Tool::Hey, &yaml).expect("a report");
+    assert_eq!(report.total.requests.answered, Some(200));
+    assert_eq!(upstream.request_count(), 200);
 }
 
 #[test]
+#[ignore = "needs k6"]
 fn k6_runs_and_is_read() {
-    if here(Tool::K6) {
-        let upstream = Upstream::start(answer::ok("{\"last\":4}"));
-        let yaml = format!(
-            "base: {}\n{LOAD}  - {{id: c, path: '/c/{{x}}', params: {{x: {{captured: x, else: 1}}}}, capture: [{{name: x, json: /last, plus: 1}}]}}\nload: {{open: {{rate: 100/s, duration: 2s, connections: 8}}}}\n",
-            upstream.url()
-        );
-        let report = run(Tool::K6, &yaml).expect("a report");
-        check(&report, &upstream);
-        assert!(report.total.requests.answered >= Some(190), "{:?}", report.total.requests);
-        assert_eq!(report.total.rate.requested, Some(100.0));
-        let targets: Vec<String> = upstream.requests().iter().map(|request| request.head.target().to_owned()).collect();
-        assert!(targets.iter().any(|target| target == "/c/5"), "captured: {targets:?}");
-    }
+    let upstream = Upstream::start(answer::ok("{\"last\":4}"));
+    let yaml = format!(
+        "base: {}\n{LOAD}  - {{id: c, path: '/c/{{x}}', params: {{x: {{captured: x, else: 1}}}}, capture: [{{name: x, json: /last, plus: 1}}]}}\nload: {{open: {{rate: 100/s, duration: 2s, connections: 8}}}}\n",
+        upstream.url()
+    );
+    let report = run(Tool::K6, &yaml).expect("a report");
+    check(&report, &upstream);
+    assert!(report.total.requests.answered >= Some(190), "{:?}", report.total.requests);
+    assert_eq!(report.total.rate.requested, Some(100.0));
+    let targets: Vec<String> = upstream.requests().iter().map(|request| request.head.target().to_owned()).collect();
+    assert!(targets.iter().any(|target| target == "/c/5"), "captured: {targets:?}");
 }
 
 #[test]
+#[ignore = "needs jmeter"]
 fn jmeter_runs_and_is_read() {
-    if here(Tool::Jmeter) {
-        let upstream = Upstream::start(answer::ok("hello"));
-        let yaml = format!("base: {}\n{LOAD}load: {{closed: {{users: 4, iterations: 100}}}}\n", upstream.url());
-        let report = run(Tool::Jmeter, &yaml).expect("a report");
-        check(&report, &upstream);
-        assert_eq!(report.total.requests.answered, Some(100));
-        assert_eq!(report.operations.len(), 2);
-    }
+    let upstream = Upstream::start(answer::ok("hello"));
+    let yaml = format!("base: {}\n{LOAD}load: {{closed: {{users: 4, iterations: 100}}}}\n", upstream.url());
+    let report = run(Tool::Jmeter, &yaml).expect("a report");
+    check(&report, &upstream);
+    assert_eq!(report.total.requests.answered, Some(100));
+    assert_eq!(report.operations.len(), 2);
 }
 
-#[test]
-fn a_tool_ends_with_the_gauge_that_started_it() {
+/// Starts `gauge load` with a script for k6, kills it when the script has written the number of a process, and waits for the end of that.
+fn ends_with_gauge(script: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let tool = folder.path().join("k6");
-    std::fs::write(&tool, "#!/bin/sh\necho $$ >\"$0.pid\"\nexec sleep 100\n").expect("a file");
+    std::fs::write(&tool, format!("#!/bin/sh\n{script}\n")).expect("a file");
     std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("permissions");
     let mut gauge = std::process::Command::new(env!("CARGO_BIN_EXE_gauge"))
         .args(["load", "http://127.0.0.1:9/", "-c", "1", "-n", "1", "--tool", "k6", "--quiet"])
@@ -103,6 +88,17 @@ fn a_tool_ends_with_the_gauge_that_started_it() {
     gauge.kill().expect("it runs");
     gauge.wait().expect("it ends");
     wait::until(LONG, "the tool has ended too", || !runs());
+}
+
+#[test]
+fn a_tool_ends_with_the_gauge_that_started_it() {
+    ends_with_gauge("echo $$ >\"$0.pid\"\nexec sleep 100");
+}
+
+/// JMeter's script starts Java and waits for it.
+#[test]
+fn what_a_script_of_a_tool_started_ends_with_it() {
+    ends_with_gauge("sleep 100 &\necho $! >\"$0.pid\"\nwait");
 }
 
 /// Both operations were sent as the workload has them, and the report counts what the server saw.
@@ -129,20 +125,27 @@ fn check(report: &Report, upstream: &Upstream) {
     assert!(upstream.errors().len() <= 8, "{:?}", upstream.errors());
 }
 
-#[test]
-fn a_dead_server_is_no_crash() {
-    let port = testkit::ports::Port::free();
-    let yaml = format!(
+/// A workload for a port where nobody listens.
+fn to_nobody(port: &testkit::ports::Port) -> String {
+    format!(
         "base: http://{}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 2, duration: 1s}}}}\n",
         port.address()
-    );
-    if here(Tool::Wrk) {
-        let error = run(Tool::Wrk, &yaml).expect_err("wrk says that it cannot connect").to_string();
-        assert!(error.contains("Connection refused"), "{error}");
-    }
-    if here(Tool::Hey) {
-        let report = run(Tool::Hey, &yaml).expect("a report");
-        assert_eq!(report.total.requests.answered, Some(0));
-        assert!(report.total.errors.connect > Some(0));
-    }
+    )
+}
+
+#[test]
+#[ignore = "needs wrk"]
+fn a_dead_server_is_no_crash_with_wrk() {
+    let port = testkit::ports::Port::free();
+    let error = run(Tool::Wrk, &to_nobody(&port)).expect_err("wrk says that it cannot connect").to_string();
+    assert!(error.contains("Connection refused"), "{error}");
+}
+
+#[test]
+#[ignore = "needs hey"]
+fn a_dead_server_is_no_crash_with_hey() {
+    let port = testkit::ports::Port::free();
+    let report = run(Tool::Hey, &to_nobody(&port)).expect("a report");
+    assert_eq!(report.total.requests.answered, Some(0));
+    assert!(report.total.errors.connect > Some(0));
 }

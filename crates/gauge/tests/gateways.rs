@@ -2,6 +2,8 @@
 
 #[path = "gateways/absent.rs"]
 mod absent;
+#[path = "gateways/differential.rs"]
+mod differential;
 #[path = "gateways/golden.rs"]
 mod golden;
 #[path = "gateways/many.rs"]

@@ -38,7 +38,7 @@ fn gates_break_littles_law_by_30_percent_and_the_other_three_rows_do_not() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
         lines[0].starts_with(
-            "published/section2-gates.txt: littles-law: 200 users that wait 0.98 ms for each answer make at most 204,082 requests/s, and 265,142 are claimed: 30 % more"
+            "published/section2-gates.txt: littles-law: 200 users that wait 0.98 ms for each response make at most 204,082 requests/s, and 265,142 are claimed: 30 % more"
         ),
         "{lines:?}"
     );
@@ -62,7 +62,7 @@ fn two_limiters_were_no_faster_because_the_generator_was_the_limit() {
     assert_eq!(code, 1);
     assert_eq!(names(&lines, file), ["generator-bound", "rate-not-achieved"], "{lines:?}");
     assert!(
-        lines[0].contains("100,000 requests/s were asked for, and with 256 workers that wait 4.20 ms"),
+        lines[0].contains("100,000 requests/s were requested, and with 256 workers that wait 4.20 ms"),
         "{lines:?}"
     );
     // Without knowing that, all that is seen is that 429 was not expected.

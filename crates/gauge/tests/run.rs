@@ -4,6 +4,7 @@ mod run {
     pub(crate) mod campaign;
     mod going_on;
     mod names;
+    mod profiles;
     mod ssh;
 }
 
@@ -241,7 +242,7 @@ fn a_system_that_does_not_start_is_no_gap_in_a_search() {
         curve: [], slo: {p99: 10s, errors: 100%}}}";
     let text = GATEWAYS.replace("load: {closed: {users: 4, duration: 300ms}}", search);
     let campaign = Campaign::new(&format!("{}control: false\n", text.replace("repeats: 2", "repeats: 1")));
-    // It starts once, to be attested, and not again.
+    // It starts once, to be checked, and not again.
     let nginx = campaign.script(
         "nginx-once",
         "case \"$*\" in -v|*-t) exec nginx \"$@\";; esac\n[ ! -e \"$0.started\" ] || exit 1\ntouch \"$0.started\"\nexec nginx \"$@\"",

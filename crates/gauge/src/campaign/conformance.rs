@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::lane::{self, Lane};
 use super::turn::Running;
 use super::{Campaign, CampaignError};
-use crate::load::workload::{Closed, Load, Operation, Order, Protocol, Span, Workload};
+use crate::load::workload::{Operation, Workload};
 use crate::load::{Answer, Exchange, Prepared};
 use crate::plan;
 use crate::results::{Conformance, Difference};
@@ -21,7 +21,7 @@ const UNKNOWN: &str = "/gauge-asks-for-a-path-that-nobody-has";
 pub(super) struct Expected(Vec<Vec<Exchange>>);
 
 fn exchanges(campaign: &Campaign<'_>, workload: &plan::Workload, lane: &Lane) -> Result<Vec<Exchange>, CampaignError> {
-    let request = lane::attested(workload, lane, &campaign.generate.made);
+    let request = lane::for_conformance(workload, lane, &campaign.generate.made);
     let prepared = Prepared::new(&request).map_err(|error| CampaignError::Backend(error.to_string()))?;
     Ok(prepared.once())
 }
@@ -37,7 +37,7 @@ pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, Campaign
         if let Some(exchange) = answers.iter().find(|exchange| !exchange.expected) {
             let what = match &exchange.answer {
                 Ok(answer) => format!("answered {} ({})", answer.status, shown(&answer.body)),
-                Err(error) => format!("gave no answer: {error}"),
+                Err(error) => format!("sent no response: {error}"),
             };
             let ended = campaign.backends.ended(campaign.there.as_mut()).map(|ended| format!("\n{ended}"));
             return Err(CampaignError::Backend(format!(
@@ -71,7 +71,7 @@ pub(super) fn compare(
     expected: &Expected,
     running: &Running,
 ) -> Result<Conformance, CampaignError> {
-    let attest = &campaign.plan.attest;
+    let required = &campaign.plan.conformance;
     let mut differences = Vec::new();
     for (workload, theirs) in campaign.plan.workloads.iter().zip(&expected.0) {
         let ours = exchanges(campaign, workload, &running.lane)?;
@@ -81,35 +81,35 @@ pub(super) fn compare(
             let described = planned.map_or(theirs.operation.as_str(), |planned| planned.described.as_str());
             let differs: Vec<&str> = ["*", described]
                 .iter()
-                .filter_map(|key| attest.differs.get(*key))
+                .filter_map(|key| required.differs.get(*key))
                 .flatten()
                 .map(String::as_str)
                 .collect();
-            let forwarded = attest.forwarded.as_ref().filter(|forwarded| forwarded.operation == described);
+            let forwarded = required.forwarded.as_ref().filter(|forwarded| forwarded.operation == described);
             let mut found = Found { operation: &theirs.operation, differences: &mut differences };
             match (&theirs.answer, &ours.answer) {
                 (Ok(theirs), Ok(ours)) => {
                     let echoed: Vec<&str> =
                         forwarded.iter().flat_map(|forwarded| forwarded.headers.values()).map(String::as_str).collect();
                     let ignored: Vec<&str> = differs.iter().copied().chain(echoed).collect();
-                    found.answers(theirs, ours, &attest.headers, &ignored);
+                    found.answers(theirs, ours, &required.headers, &ignored);
                     if let Some(forwarded) = forwarded {
                         found.forwarded(ours, forwarded);
                     }
                 }
                 (Ok(theirs), Err(error)) => {
-                    found.add("status", &theirs.status.to_string(), &format!("no answer: {error}"));
+                    found.add("status", &theirs.status.to_string(), &format!("no response: {error}"));
                 }
                 (Err(_), _) => {}
             }
         }
     }
-    if attest.unknown_path
+    if required.unknown_path
         && let Lane::Gateway(address) = &running.lane
     {
         let (wanted, found) = ("a status from 400 to 499", unknown_path(&format!("http://{address}")));
         if !matches!(found, Ok(400..=499)) {
-            let found = found.map_or_else(|error| format!("no answer: {error}"), |status| status.to_string());
+            let found = found.map_or_else(|error| format!("no response: {error}"), |status| status.to_string());
             let operation = "unknown path".to_owned();
             differences.push(Difference { operation, what: "status".to_owned(), expected: wanted.to_owned(), found });
         }
@@ -118,17 +118,8 @@ pub(super) fn compare(
 }
 
 fn unknown_path(base: &str) -> Result<u16, String> {
-    let workload = Workload {
-        base: base.to_owned(),
-        operations: vec![Operation::get("unknown path", UNKNOWN)],
-        setup: Vec::new(),
-        order: Order::Sequence,
-        load: Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None }),
-        protocol: Protocol::Http1,
-        timeout: std::time::Duration::from_secs(10),
-        seed: 0,
-        mark: None,
-    };
+    let operation = Operation { base: Some(base.to_owned()), ..Operation::get("unknown path", UNKNOWN) };
+    let workload = Workload::single(operation, std::time::Duration::from_secs(10));
     let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
     let exchange = prepared.once().pop().ok_or("nothing was asked")?;
     exchange.answer.map(|answer| answer.status)

@@ -27,8 +27,10 @@ const LONGEST: Duration = Duration::from_secs(1800);
 
 /// Why there is no measurement.
 pub(super) enum Failure {
-    /// The system or the generator failed: the run failed, the campaign goes on.
+    /// The system failed: it counts against it, and the campaign goes on.
     Trial(String),
+    /// The upstream or the generator failed: the trial says nothing of the system, and is repeated.
+    Condition(String),
     /// Somebody stopped the campaign.
     Stopped,
     /// The campaign cannot go on.
@@ -170,6 +172,18 @@ impl Campaign<'_> {
         }
     }
 
+    /// Whether system and upstreams run: that the first ended is its own failure, and nobody's that another did.
+    fn all_run(&mut self, running: &Running) -> Result<(), Failure> {
+        let there = self.there.as_mut();
+        if let Some((handle, _)) = running.handle
+            && !there.is_running(handle)
+        {
+            let said = there.log_tail(handle);
+            return Err(Failure::Trial(format!("the system ended under load; its last lines:\n{said}")));
+        }
+        self.backends.ended(there).map_or(Ok(()), |ended| Err(Failure::Condition(ended)))
+    }
+
     fn generate_once(
         &mut self,
         id: &str,
@@ -192,10 +206,10 @@ impl Campaign<'_> {
         // 1 says that nothing was answered, which the report says too.
         if !matches!(code, Some(0 | 1)) {
             let code = code.map_or("a signal".to_owned(), |code| code.to_string());
-            return Err(Failure::Trial(format!("the generator ended with {code}: {said}")));
+            return Err(Failure::Condition(format!("the generator ended with {code}: {said}")));
         }
         let unreadable =
-            |error: String| Failure::Trial(format!("the generator's report cannot be read: {error}; {said}"));
+            |error: String| Failure::Condition(format!("the generator's report cannot be read: {error}; {said}"));
         let text = std::fs::read_to_string(&report).map_err(|error| unreadable(error.to_string()))?;
         let mut report = Report::from_json(&text).map_err(|error| unreadable(error.to_string()))?;
         setup_failed(&report).map_or(Ok(()), |why| Err(Failure::Trial(why)))?;
@@ -242,19 +256,13 @@ impl Campaign<'_> {
                 let now = self.usages(generator, running);
                 watcher.take(now);
             }
-            if let Some((handle, _)) = running.handle
-                && !self.there.is_running(handle)
-            {
-                let said = self.there.log_tail(handle);
-                return Err(Failure::Trial(format!("the system ended under load; its last lines:\n{said}")));
-            }
-            if let Some(ended) = self.backends.ended(self.there.as_mut()) {
-                return Err(Failure::Trial(ended));
-            }
+            self.all_run(running)?;
             if Instant::now() > deadline {
-                return Err(Failure::Trial(format!("the generator did not end within {} s", limit.as_secs())));
+                return Err(Failure::Condition(format!("the generator did not end within {} s", limit.as_secs())));
             }
         }
+        // What ended last may have ended the generator.
+        self.all_run(running)?;
         if !ended {
             let last = self.usages(generator, running);
             if let Some(watcher) = &mut watcher {

@@ -33,6 +33,9 @@ pub(super) type Made = BTreeMap<(String, String), PathBuf>;
 fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Made) -> Operation {
     let mut operation = planned.operation.clone();
     operation.base = Some(lane.base(&planned.origin));
+    if let Lane::Gateway(_) = lane {
+        operation.path.insert_str(0, &planned.prefix);
+    }
     if let Some(file) = made.get(&(workload.to_owned(), operation.id.clone())) {
         operation.body = Some(Body::File(file.clone()));
     }
@@ -133,7 +136,7 @@ fn warmup(warmup: Warmup, load: &Load) -> Option<Phase> {
 }
 
 /// Every operation with one value for each param, the first that there is: what both lanes are asked before the load, to compare the answers.
-pub(super) fn attested(planned: &Workload, lane: &Lane, made: &Made) -> workload::Workload {
+pub(super) fn for_conformance(planned: &Workload, lane: &Lane, made: &Made) -> workload::Workload {
     let load = Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None });
     let mut workload = request(planned, lane, made, load);
     for operation in workload.operations.iter_mut().chain(&mut workload.setup) {

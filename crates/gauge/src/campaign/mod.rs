@@ -10,7 +10,9 @@ mod environment;
 mod generate;
 mod inputs;
 mod lane;
+mod life;
 mod probe;
+mod profile;
 pub mod progress;
 mod search;
 mod store;
@@ -28,6 +30,7 @@ use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System, SystemKind};
 use backend::Backends;
 use generate::Generate;
 use progress::Progress;
+use turn::Repeated;
 
 use crate::results::{
     self, ConfigurationFile, Conformance, Results, Role, SystemState, Trial, TrialState, WorkloadPlan,
@@ -73,7 +76,8 @@ pub enum CampaignError {
     Stopped,
 }
 
-/// How often a turn is repeated when the machine or the generator did not meet a trial's conditions; and no campaign repeats more than half of its turns.
+/// How often a trial is repeated when the machine or the generator did not meet its conditions; and no campaign repeats in more than half as many turns as
+/// it has.
 const REPEATS: usize = 2;
 
 /// Milliseconds since 1970.
@@ -171,13 +175,16 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         command: Vec::new(),
         conformance: None,
     };
+    let allowed = |workload: &crate::plan::Workload| {
+        plan.profile.allowed_rate(workload.operations.iter().map(|planned| &planned.operation))
+    };
     let workload = |workload: &crate::plan::Workload| WorkloadPlan {
         name: workload.name.clone(),
         operations: workload.operations.iter().map(|planned| planned.operation.id.clone()).collect(),
         generator: workload.generator.name().to_owned(),
         load: lane::describe(&workload.load),
         weight: workload.weight,
-        planned: lane::figures(&workload.load),
+        planned: results::Planned { allowed_rate: allowed(workload), ..lane::figures(&workload.load) },
         treatment: workload.treatment.clone(),
     };
     Results {
@@ -191,6 +198,7 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         ended_unix_ms: None,
         quick: plan.quick,
         rounds: plan.repeats,
+        profile: plan.profile.name().to_owned(),
         slo: plan.slo,
         reference: plan.reference.clone(),
         weights: plan.weights.clone(),
@@ -199,7 +207,9 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         systems: plan.systems.iter().map(system).collect(),
         workloads: plan.workloads.iter().map(workload).collect(),
         trials: Vec::new(),
+        continued: Vec::new(),
         searches: Vec::new(),
+        life: Vec::new(),
     }
 }
 
@@ -207,6 +217,11 @@ impl Campaign<'_> {
     fn rounds(&mut self) -> Result<(), CampaignError> {
         self.check_conformance()?;
         self.store.campaign(&self.results)?;
+        if let Some(life) = self.scenarios() {
+            self.life(&life)?;
+            self.results.ended_unix_ms = Some(unix_ms());
+            return Ok(());
+        }
         let ready: Vec<&System> = self.plan.systems.iter().filter(|system| self.takes_part(system)).collect();
         let places =
             |round| order(round, &ready).into_iter().zip(0..).map(move |(system, place)| (round, place, system));
@@ -225,12 +240,18 @@ impl Campaign<'_> {
                 self.backends.new_round();
                 last = *round;
             }
-            self.turn(*round, *place, system, &[])?;
-            let mut repeated = Vec::new();
-            while let Some(why) = self.unmet(*round, system).filter(|_| repeated.len() < REPEATS && budget > 0) {
+            self.turn(*round, *place, system, &Repeated::new())?;
+            let mut reasons = Repeated::new();
+            loop {
+                let repeated = self.to_repeat(*round, system, &mut reasons);
+                if repeated.is_empty() || budget == 0 {
+                    break;
+                }
                 budget -= 1;
-                self.progress.warning(&format!("round {round}, {}: repeated, {why}", system.name));
-                repeated.push(why);
+                for (index, why) in &repeated {
+                    let (workload, why) = (&self.plan.workloads[*index].name, why.last().map_or("", String::as_str));
+                    self.progress.warning(&format!("round {round}, {} under {workload}: repeated, {why}", system.name));
+                }
                 self.turn(*round, *place, system, &repeated)?;
             }
             self.store.campaign(&self.results)?;
@@ -240,10 +261,23 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// The condition that a trial of a turn did not meet: then it says nothing of its system.
-    fn unmet(&self, round: u32, system: &System) -> Option<String> {
-        let of_turn = |trial: &&Trial| trial.round == round && trial.system == system.name;
-        self.results.trials.iter().filter(of_turn).find_map(|trial| crate::judgement::unmet(&self.results, trial))
+    /// The trials of a turn that did not meet a condition, and so say nothing of their system, and were not repeated too often. `reasons` collects why.
+    fn to_repeat(&self, round: u32, system: &System, reasons: &mut Repeated) -> Repeated {
+        let mut repeated = Repeated::new();
+        for (index, workload) in self.plan.workloads.iter().enumerate() {
+            let own = |of: (u32, &String, &String)| of == (round, &system.name, &workload.name);
+            let trial = self.results.trials.iter().find(|trial| own((trial.round, &trial.system, &trial.workload)));
+            let mut searches = self.results.searches.iter();
+            let search = searches.find(|search| own((search.round, &search.system, &search.workload)));
+            let of_search = || search.and_then(search::to_repeat);
+            let why = trial.and_then(|trial| crate::judgement::unmet(&self.results, trial)).or_else(of_search);
+            let all = reasons.entry(index).or_default();
+            if let Some(why) = why.filter(|_| all.len() < REPEATS) {
+                all.push(why);
+                repeated.insert(index, all.clone());
+            }
+        }
+        repeated
     }
 
     /// Figures of two programs under one name are refused; other circumstances are said, since rounds are compared with themselves.
@@ -263,8 +297,11 @@ impl Campaign<'_> {
             return Err(self.store.other(why).into());
         }
         if !self.otherwise.is_empty() {
-            let text = format!("not all is as it was in the rounds before: {}", self.otherwise.join(", "));
-            self.progress.warning(&text);
+            let differences = self.otherwise.join(", ");
+            self.progress.warning(&format!("not all is as it was in the rounds before: {differences}"));
+            if self.results.continued.last() != Some(&differences) {
+                self.results.continued.push(differences);
+            }
         }
         Ok(())
     }
@@ -288,7 +325,7 @@ impl Campaign<'_> {
             }),
             PlannedLoad::Fixed(_) => self.results.trials.iter().any(|run| {
                 (run.round, &run.system, &run.workload) == (round, &system.name, &workload.name)
-                    && matches!(run.state, TrialState::Done | TrialState::Failed(_))
+                    && matches!(run.state, TrialState::Done | TrialState::Failed(_) | TrialState::Void(_))
             }),
         })
     }
@@ -366,11 +403,15 @@ impl Campaign<'_> {
                 let found = conformance::compare(self, expected, &running);
                 turn::stop(self.there.as_mut(), &running);
                 self.keep(system, configured);
-                return Ok(Some(found?));
+                let mut found = found?;
+                found.differences.extend(self.check_profile(system)?);
+                return Ok(Some(found));
             }
+            turn::Started::NotSupported(why) => (None, SystemState::NotSupported(why)),
             turn::Started::NotHere(configured, hint) => (Some(configured), SystemState::NotHere(hint)),
             turn::Started::Failed(configured, why) => (configured, SystemState::Failed(why)),
             turn::Started::Ended(configured, why) => (Some(configured), SystemState::Failed(why)),
+            turn::Started::NoPort(why) => return Err(CampaignError::Backend(format!("{}: {why}", system.name))),
         };
         if let Some(configured) = configured {
             self.keep(system, configured);

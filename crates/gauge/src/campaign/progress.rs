@@ -24,6 +24,11 @@ pub trait Progress {
         let _ = system;
     }
 
+    /// A scenario of the profile `life` begins.
+    fn scenario(&mut self, system: &str, scenario: &str, round: u32) {
+        let _ = (system, scenario, round);
+    }
+
     /// A run is in another state.
     fn state(&mut self, run: &Trial) {
         let _ = run;

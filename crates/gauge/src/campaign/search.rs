@@ -6,7 +6,7 @@ use super::turn::Running;
 use super::{Campaign, CampaignError};
 use crate::load::report::Measurement;
 use crate::plan::{SearchPlan, System, Workload};
-use crate::results::Effect;
+use crate::results::{Effect, Name};
 use crate::results::{Point, Search, Slo};
 use crate::verdict::{self, ALLOWED_ERRORS, Context};
 
@@ -29,16 +29,35 @@ pub(super) fn meets(slo: &Slo, total: &Measurement) -> bool {
         && within(slo.p99_ms, latency.and_then(|latency| latency.p99_ms))
 }
 
-/// What to do next in a search; apart from the measuring, so that it can be tried with any server.
+/// How often a rate was measured, and how often it met the SLO.
+#[derive(Debug, Clone, Copy)]
+struct Looks {
+    rate: f64,
+    met: u32,
+    missed: u32,
+}
+
+impl Looks {
+    /// What most of the measurements say; null where they contradict each other.
+    fn verdict(&self) -> Option<bool> {
+        (self.met != self.missed).then_some(self.met > self.missed)
+    }
+
+    /// Said twice at least.
+    fn is_confirmed(&self) -> bool {
+        self.met.max(self.missed) >= CONFIRMED
+    }
+}
+
+/// What to do next in a search; apart from the measuring, so that it can be tried with any server. One measurement settles nothing: both ends of what is
+/// found are measured twice with the same result, and a rate whose results contradict each other, or those of lower rates, is measured again.
 #[derive(Debug, Clone)]
 pub(super) struct Bisection {
     from: f64,
     to: f64,
     precision: f64,
-    /// Highest rate that met the SLO, and whether it did so twice.
-    low: Option<(f64, bool)>,
-    /// Lowest rate that did not.
-    high: Option<f64>,
+    /// Ascending.
+    looks: Vec<Looks>,
     /// By how much the next rate is lower while none has met the SLO.
     down: f64,
 }
@@ -47,12 +66,15 @@ pub(super) struct Bisection {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Step {
     Try(f64),
+    /// Measure a rate again.
     Confirm(f64),
     Found(f64),
     /// Not even the lowest rate.
     Nothing,
 }
 
+/// Measurements with the same result that settle a rate.
+const CONFIRMED: u32 = 2;
 /// Below this a rate says nothing of a server.
 const LEAST_RATE: f64 = 1.0;
 /// The first rate may have been far too bold.
@@ -60,37 +82,55 @@ const BOLD: f64 = 4.0;
 
 impl Bisection {
     pub(super) fn new(from: f64, to: f64, precision: f64) -> Self {
-        Bisection { from, to, precision, low: None, high: None, down: BOLD }
+        Bisection { from, to, precision, looks: Vec::new(), down: BOLD }
+    }
+
+    /// The highest rate that met the SLO below the lowest that did not, and that one. `Err` is a rate whose results must be settled first.
+    fn bracket(&self) -> Result<(Option<Looks>, Option<Looks>), f64> {
+        if let Some(open) = self.looks.iter().find(|looks| looks.verdict().is_none()) {
+            return Err(open.rate);
+        }
+        let first = self.looks.iter().position(|looks| looks.verdict() == Some(false));
+        let below = &self.looks[..first.unwrap_or(self.looks.len())];
+        let high = first.map(|first| self.looks[first]);
+        // What met the SLO above a rate that did not contradicts it.
+        let above = first.map_or(&[][..], |first| &self.looks[first + 1..]);
+        match high.filter(|high| !high.is_confirmed() && above.iter().any(|looks| looks.verdict() == Some(true))) {
+            Some(high) => Err(high.rate),
+            None => Ok((below.last().copied(), high)),
+        }
     }
 
     pub(super) fn next(&self) -> Step {
-        match (self.low, self.high) {
+        let (low, high) = match self.bracket() {
+            Ok(bracket) => bracket,
+            Err(rate) => return Step::Confirm(rate),
+        };
+        let open = [low, high].into_iter().flatten().find(|looks| !looks.is_confirmed());
+        match (low.map(|low| low.rate), high.map(|high| high.rate)) {
             (None, None) => Step::Try(self.from),
             (None, Some(high)) if high > LEAST_RATE => Step::Try((high / self.down).max(LEAST_RATE)),
-            (None, Some(_)) => Step::Nothing,
-            (Some((low, _)), None) if low < self.to => Step::Try((low * 2.0).min(self.to)),
-            (Some((low, _)), Some(high)) if high / low > 1.0 + self.precision => Step::Try((low * high).sqrt()),
-            (Some((low, false)), _) => Step::Confirm(low),
-            (Some((low, true)), _) => Step::Found(low),
+            (Some(low), None) if low < self.to => Step::Try((low * 2.0).min(self.to)),
+            (Some(low), Some(high)) if high / low > 1.0 + self.precision => Step::Try((low * high).sqrt()),
+            (low, _) => match (open, low) {
+                (Some(open), _) => Step::Confirm(open.rate),
+                (None, Some(low)) => Step::Found(low),
+                (None, None) => Step::Nothing,
+            },
         }
     }
 
     pub(super) fn tried(&mut self, step: Step, met: bool) {
-        match (step, met) {
-            (Step::Try(rate), true) => self.low = Some((rate, false)),
-            (Step::Confirm(rate), true) => self.low = Some((rate, true)),
-            (Step::Try(rate), false) => {
-                self.high = Some(rate);
-                if self.low.is_none() {
-                    self.down = (self.down * self.down).min(BOLD);
-                }
-            }
-            (Step::Confirm(rate), false) => {
-                // Once it held and once it did not: too high, and by little. What is below must be found again.
-                (self.high, self.low) = (Some(rate), None);
-                self.down = 1.0 + self.precision;
-            }
-            (Step::Found(_) | Step::Nothing, _) => {}
+        let (Step::Try(rate) | Step::Confirm(rate)) = step else { return };
+        let at = self.looks.partition_point(|looks| looks.rate < rate);
+        if self.looks.get(at).is_none_or(|looks| looks.rate > rate) {
+            self.looks.insert(at, Looks { rate, met: 0, missed: 0 });
+        }
+        let looks = &mut self.looks[at];
+        *(if met { &mut looks.met } else { &mut looks.missed }) += 1;
+        if !met && at == 0 {
+            // A rate that met the SLO once is too high by little; from one that never did it may be far.
+            self.down = if looks.met > 0 { 1.0 + self.precision } else { (self.down * self.down).min(BOLD) };
         }
     }
 }
@@ -99,6 +139,16 @@ impl Bisection {
 pub(super) fn nothing(round: u32, system: &System, workload: &Workload) -> Search {
     let (system, workload) = (system.name.clone(), workload.name.clone());
     Search { system, workload, round, points: Vec::new(), highest: None, failed: None, invalid: None }
+}
+
+/// That there are no figures, and why, as finding.
+pub(super) fn not_measured(why: &str) -> String {
+    format!("{}: {why}", Name::NotMeasured)
+}
+
+/// Why a search is repeated with its turn. (What spoils a measurement of it is repeated at once, without its turn.)
+pub(super) fn to_repeat(search: &Search) -> Option<String> {
+    search.invalid.clone().filter(|why| why.starts_with(Name::NotMeasured.as_str()))
 }
 
 /// Searches one system under one workload.
@@ -128,7 +178,7 @@ pub(super) fn search(
             }
         };
         if found.points.len() >= MOST_POINTS {
-            found.failed = Some(format!("no rate held twice within {MOST_POINTS} measurements"));
+            found.failed = Some(format!("no rate was confirmed within {MOST_POINTS} measurements"));
             return Ok(found);
         }
         match point(campaign, &name, round, workload, plan, running, rate, confirmation) {
@@ -145,6 +195,10 @@ pub(super) fn search(
                 found.failed = Some(why);
                 return Ok(found);
             }
+            Err(Failure::Condition(why)) => {
+                found.invalid = Some(not_measured(&why));
+                return Ok(found);
+            }
             Err(Failure::Stopped) => return Err(CampaignError::Stopped),
             Err(Failure::Campaign(error)) => return Err(error),
         }
@@ -156,7 +210,7 @@ pub(super) fn search(
             Err(Failure::Stopped) => return Err(CampaignError::Stopped),
             Err(Failure::Campaign(error)) => return Err(error),
             // The rate that was found stands.
-            Err(Failure::Trial(_)) => break,
+            Err(Failure::Trial(_) | Failure::Condition(_)) => break,
         }
     }
     Ok(found)
@@ -204,12 +258,12 @@ fn point(
     }
 }
 
-/// Too few responses for the percentile that the objective names, though the rate was kept.
+/// Too few responses for the percentile that the objective names, where nothing else says that it was not met.
 fn too_few(slo: &Slo, total: &Measurement) -> Option<String> {
     let percentile = highest(slo)?;
     let (count, needed) = (total.latency.as_ref()?.count?, verdict::needed(percentile));
-    let kept =
-        total.drop_rate().is_none_or(|dropped| dropped == 0.0) && total.errors.total.is_none_or(|errors| errors == 0);
+    let kept = total.drop_rate().is_none_or(|dropped| dropped <= verdict::DROPPED)
+        && total.error_rate().is_none_or(|rate| rate <= slo.errors.unwrap_or(ALLOWED_ERRORS));
     (kept && count < needed).then(|| {
         format!("few-samples: p{percentile} takes {needed} responses, and {count} came; a longer `duration` would do")
     })

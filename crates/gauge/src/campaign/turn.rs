@@ -1,14 +1,17 @@
 //! One system in one round: it is started, runs every workload, and is stopped.
 
-use std::net::SocketAddr;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use super::backend::Backends;
 use super::lane::Lane;
 use super::{Campaign, CampaignError, aborted, probe, search, unix_ms};
 use crate::deploy::{Deployer, Handle, Spec};
-use crate::gateway::{self, Gateway, Model, Place, Ready, Stop, Written};
-use crate::plan::{PlannedLoad, System, Variant, Workload, slug};
-use crate::results::{Search, Trial, TrialState};
+use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
+use crate::plan::{Plan, PlannedLoad, System, Variant, Workload, slug};
+use crate::results::{Trial, TrialState};
 
 /// Time for a gateway to start: a JVM on a slow machine.
 const START: Duration = Duration::from_secs(90);
@@ -31,6 +34,18 @@ pub(super) struct Running {
     /// `None` for the lane without a gateway.
     pub(super) handle: Option<(Handle, Stop)>,
     pub(super) lane: Lane,
+    /// Where it runs; `None` without a gateway.
+    pub(super) place: Option<Place>,
+    pub(super) signals: Signals,
+}
+
+/// What a system is in front of, where that is not the backends of the campaign.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct InFront {
+    /// One port for all origins of the API.
+    pub(super) upstream: Option<u16>,
+    /// Routes more than the API has.
+    pub(super) routes: u32,
 }
 
 /// How a start went.
@@ -38,10 +53,21 @@ pub(super) struct Running {
 pub(super) enum Started {
     Runs(Configured, Running),
     NotHere(Configured, String),
+    /// It cannot do what the profile asks for; why.
+    NotSupported(String),
     Failed(Option<Configured>, String),
     /// It ended before it served; why.
     Ended(Configured, String),
+    /// There was no port for it, which is not its doing; why.
+    NoPort(String),
 }
+
+/// How often another port is tried.
+const PORTS: usize = 3;
+
+/// The trials of a turn that are repeated: their workloads, by place in the plan, and the conditions that were not met each time. Empty: the whole turn is
+/// run for the first time.
+pub(super) type Repeated = BTreeMap<usize, Vec<String>>;
 
 /// Why a gateway does not serve.
 enum Trouble {
@@ -51,19 +77,35 @@ enum Trouble {
 
 /// Configures and starts a system. The upstreams run.
 pub(super) fn start(campaign: &mut Campaign<'_>, system: &System) -> Result<Started, CampaignError> {
+    start_before(campaign, system, InFront::default())
+}
+
+/// The same in front of something else than the backends.
+pub(super) fn start_before(
+    campaign: &mut Campaign<'_>,
+    system: &System,
+    before: InFront,
+) -> Result<Started, CampaignError> {
     let Some(variant) = system.variant() else {
         let lane = Lane::Direct(campaign.backends.for_generator(campaign.there.as_mut())?);
-        return Ok(Started::Runs(Configured::default(), Running { handle: None, lane }));
+        return Ok(Started::Runs(
+            Configured::default(),
+            Running { handle: None, lane, place: None, signals: Signals::default() },
+        ));
     };
     // A port that was free a moment ago may be taken meanwhile, by a connection of anybody's: that is not the gateway's fault. Whatever else ends a
     // gateway at its start is.
-    match start_gateway(campaign, system, variant)? {
-        Started::Ended(_, why) if port_was_taken(&why) => {
-            campaign.progress.warning(&format!("{}: started again on another port, {why}", system.name));
-            start_gateway(campaign, system, variant)
+    let mut said = String::new();
+    for _ in 0..PORTS {
+        match start_gateway(campaign, system, variant, before)? {
+            Started::Ended(_, why) if port_was_taken(&why) => {
+                campaign.progress.warning(&format!("{}: started again on another port, {why}", system.name));
+                said = why;
+            }
+            started => return Ok(started),
         }
-        started => Ok(started),
     }
+    Ok(Started::NoPort(format!("{PORTS} ports that were free were taken before the gateway could bind them; {said}")))
 }
 
 /// Whether the last lines of a gateway say that its address was in use, in the words of the C library, of Go, Java and Windows.
@@ -72,16 +114,27 @@ fn port_was_taken(said: &str) -> bool {
     ["address already in use", "address in use", "eaddrinuse", "os error 98"].iter().any(|words| said.contains(words))
 }
 
-fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant) -> Result<Started, CampaignError> {
+fn start_gateway(
+    campaign: &mut Campaign<'_>,
+    system: &System,
+    variant: &Variant,
+    before: InFront,
+) -> Result<Started, CampaignError> {
     let there = campaign.there.as_mut();
     let Some(adapter) = gateway::by_name(&variant.gateway) else {
         return Ok(Started::Failed(None, format!("there is no gateway `{}`", variant.gateway)));
     };
-    let upstreams = campaign.backends.for_gateways(&campaign.plan.api, there.listen());
-    let model = Model::new(&campaign.plan.api, &gateway::Options { upstreams })?;
+    let profile = &campaign.plan.profile;
+    // A variant with files of its own may do what the adapter cannot.
+    if let Err(why) = adapter.profile(profile)
+        && variant.files.is_empty()
+    {
+        return Ok(Started::NotSupported(why.to_owned()));
+    }
+    let model = model(campaign.plan, &campaign.backends, there.listen(), before)?;
     let ports = there.free_ports(1 + adapter.extra_ports().len())?;
     let Some((port, extra)) = ports.split_first() else {
-        return Ok(Started::Failed(None, "there is no free port".to_owned()));
+        return Ok(Started::NoPort("there is no free port".to_owned()));
     };
     let hardware = &campaign.plan.hardware;
     let place = Place {
@@ -94,7 +147,6 @@ fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant
     };
     let mut written = match adapter.files(&model, &place) {
         Ok(written) => written,
-        // A variant with a file of its own may do what the adapter cannot.
         Err(_) if !variant.files.is_empty() => Written::default(),
         Err(unsupported) => return Ok(Started::Failed(None, unsupported.to_string())),
     };
@@ -135,7 +187,15 @@ fn start_gateway(campaign: &mut Campaign<'_>, system: &System, variant: &Variant
     match wait(there, handle, adapter, &place)? {
         None => {
             let lane = Lane::Gateway(there.reach(*port)?);
-            Ok(Started::Runs(configured, Running { handle: Some((handle, adapter.stop())), lane }))
+            Ok(Started::Runs(
+                configured,
+                Running {
+                    handle: Some((handle, adapter.stop())),
+                    lane,
+                    place: Some(place),
+                    signals: adapter.signals(),
+                },
+            ))
         }
         Some(trouble) => {
             there.stop(handle, adapter.stop());
@@ -166,6 +226,59 @@ fn built(there: &mut dyn Deployer, adapter: &dyn Gateway) -> Result<Option<gatew
         Some(file) => Ok(Some(gateway::Program { path: there.bring(&file)? })),
         None => Ok(None),
     }
+}
+
+/// What a gateway has to do.
+fn model(plan: &Plan, backends: &Backends, listen: IpAddr, before: InFront) -> Result<Model, CampaignError> {
+    let mut api = Cow::Borrowed(&plan.api);
+    if let Some(first) = plan.api.operations.first().filter(|_| before.routes > 0) {
+        let more = (1..=before.routes).map(|n| apidoc::Operation {
+            id: format!("gauge-life-{n}"),
+            method: apidoc::Method::Get,
+            endpoint_path: format!("/gauge-life-{n}/{{id}}"),
+            body: None,
+            path_params: BTreeMap::new(),
+            query_params: BTreeMap::new(),
+            ..first.clone()
+        });
+        api.to_mut().operations.extend(more);
+    }
+    let mut upstreams = backends.for_gateways(&api, listen);
+    if let Some(port) = before.upstream {
+        let origins = api.operations.iter().map(|operation| operation.origin().unwrap_or("").to_owned());
+        let url = format!("http://{}", SocketAddr::new(listen, port));
+        upstreams = origins.map(|origin| (origin, url.clone())).collect();
+    }
+    let settings = gateway::Settings { profile: plan.profile.clone(), ..gateway::Settings::default() };
+    Ok(Model::new(&api, &gateway::Options { upstreams, settings })?)
+}
+
+/// A path of the last of the routes that a model has more than its API.
+pub(super) fn life_route(api: &apidoc::Api, routes: u32) -> String {
+    let base = api.operations.first().map_or_else(String::new, |first| {
+        let whole = first.full_path();
+        whole.strip_suffix(first.endpoint_path.as_str()).unwrap_or_default().to_owned()
+    });
+    format!("{base}/gauge-life-{routes}/7")
+}
+
+/// Writes the files of a system that runs anew, for something else to be in front of.
+pub(super) fn rewrite(
+    campaign: &mut Campaign<'_>,
+    system: &System,
+    running: &Running,
+    before: InFront,
+) -> Result<(), CampaignError> {
+    let (Some(place), Some(variant)) = (&running.place, system.variant()) else { return Ok(()) };
+    let there = campaign.there.as_mut();
+    let model = model(campaign.plan, &campaign.backends, there.listen(), before)?;
+    let written = gateway::by_name(&variant.gateway).and_then(|adapter| adapter.files(&model, place).ok());
+    let mut written = written.unwrap_or_default();
+    variant.apply(&mut written, &model, place);
+    for file in &written.files {
+        there.write(&place.directory.join(&file.path), file.text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Waits until a gateway serves; why it does not, if so.
@@ -207,54 +320,67 @@ pub(super) fn stop(there: &mut dyn Deployer, running: &Running) {
 }
 
 impl Campaign<'_> {
-    /// A turn. Failures of the system are results; what is returned as an error ends the campaign.
-    /// `repeated` says why it is done again.
+    /// A turn. Failures of the system are results; what is returned as an error ends the campaign. With `repeated` only those trials are made again, and what
+    /// the others were stays, failures too.
     pub(super) fn turn(
         &mut self,
         round: u32,
         place: u32,
         system: &System,
-        repeated: &[String],
+        repeated: &Repeated,
     ) -> Result<(), CampaignError> {
         let plan = self.plan;
         let mut runs: Vec<Trial> =
             plan.workloads.iter().map(|workload| planned(round, place, system, workload)).collect();
-        runs.iter_mut().for_each(|trial| repeated.clone_into(&mut trial.repeated));
+        for (index, why) in repeated {
+            runs[*index].repeated.clone_from(why);
+        }
+        let whole = repeated.is_empty();
+        let made = |name: &str| {
+            whole || plan.workloads.iter().position(|own| own.name == name).is_none_or(|at| repeated.contains_key(&at))
+        };
         // What an earlier, unfinished turn left. Its files are written over, but for those that an earlier version named otherwise.
-        let of_turn = |run: &Trial| (run.round, &run.system) == (round, &system.name);
+        let of_turn = |run: &Trial| (run.round, &run.system) == (round, &system.name) && made(&run.workload);
         for left in self.results.trials.iter().filter(|run| of_turn(run)) {
             if !runs.iter().any(|run| run.id == left.id) {
                 self.store.forget(&left.id)?;
             }
         }
         self.results.trials.retain(|run| !of_turn(run));
-        self.results.searches.retain(|search| (search.round, &search.system) != (round, &system.name));
+        self.results
+            .searches
+            .retain(|search| (search.round, &search.system) != (round, &system.name) || !made(&search.workload));
         if let Some(first) = runs.first_mut() {
             first.state = TrialState::Starting;
             self.note(first)?;
         }
         self.backends.fresh(self.there.as_mut())?;
-        let running = match start(self, system)? {
-            Started::Runs(_, running) => Ok(running),
-            Started::NotHere(_, why) | Started::Failed(_, why) | Started::Ended(_, why) => Err(why),
-        };
-        let running = match running {
-            Ok(running) => running,
-            Err(why) => {
-                for (run, workload) in runs.iter_mut().zip(&plan.workloads) {
-                    if matches!(&workload.load, PlannedLoad::Search(search) if round <= search.rounds) {
-                        let failed = Some(why.clone());
-                        self.results.searches.push(Search { failed, ..search::nothing(round, system, workload) });
-                    }
-                    run.state = TrialState::Failed(why.clone());
-                    self.finish(run, workload)?;
-                }
-                return Ok(());
+        let state = match start(self, system)? {
+            Started::Runs(_, running) => {
+                let outcome = self.workloads(round, system, &running, &mut runs, repeated);
+                stop(self.there.as_mut(), &running);
+                return outcome;
             }
+            Started::NotHere(_, why)
+            | Started::NotSupported(why)
+            | Started::Failed(_, why)
+            | Started::Ended(_, why) => TrialState::Failed(why),
+            Started::NoPort(why) => TrialState::Void(why),
         };
-        let outcome = self.workloads(round, system, &running, &mut runs);
-        stop(self.there.as_mut(), &running);
-        outcome
+        for (run, workload) in runs.iter_mut().zip(&plan.workloads).filter(|(run, _)| made(&run.workload)) {
+            if matches!(&workload.load, PlannedLoad::Search(search) if round <= search.rounds) {
+                let mut found = search::nothing(round, system, workload);
+                match &state {
+                    TrialState::Void(why) => found.invalid = Some(search::not_measured(why)),
+                    TrialState::Failed(why) => found.failed = Some(why.clone()),
+                    _ => {}
+                }
+                self.results.searches.push(found);
+            }
+            run.state = state.clone();
+            self.finish(run, workload)?;
+        }
+        Ok(())
     }
 
     fn workloads(
@@ -263,16 +389,22 @@ impl Campaign<'_> {
         system: &System,
         running: &Running,
         runs: &mut [Trial],
+        repeated: &Repeated,
     ) -> Result<(), CampaignError> {
         let plan = self.plan;
         let mut places: Vec<usize> = (0..plan.workloads.len()).collect();
         if !plan.fixed_order {
             places = super::order(round, &places);
         }
+        let made = |index: &usize| repeated.is_empty() || repeated.contains_key(index);
+        // Where workloads build on each other, those before a repeated one come first again.
+        let last = repeated.keys().last().copied();
+        places.retain(|index| made(index) || (plan.fixed_order && Some(*index) < last));
         for index in places {
+            let counts = made(&index);
             let (workload, run) = (&plan.workloads[index], &mut runs[index]);
             match &workload.load {
-                PlannedLoad::Search(search) if round <= search.rounds => {
+                PlannedLoad::Search(search) if round <= search.rounds && counts => {
                     run.state = TrialState::Measuring;
                     self.note(run)?;
                     let found = search::search(self, round, system, workload, search, running)?;
@@ -297,9 +429,19 @@ impl Campaign<'_> {
                             return Err(CampaignError::Stopped);
                         }
                         Err(super::generate::Failure::Trial(why)) => run.state = TrialState::Failed(why),
+                        Err(super::generate::Failure::Condition(why)) => run.state = TrialState::Void(why),
                         Err(super::generate::Failure::Campaign(error)) => return Err(error),
                     }
-                    self.finish(run, workload)?;
+                    match (&run.state, counts) {
+                        (_, true) => self.finish(run, workload)?,
+                        // A gateway that fails in what was only to lead up to another trial has failed in it.
+                        (TrialState::Failed(_), false) => {
+                            let same = |other: &Trial| other.id != run.id;
+                            self.results.trials.retain(same);
+                            self.finish(run, workload)?;
+                        }
+                        _ => {}
+                    }
                 }
             }
         }

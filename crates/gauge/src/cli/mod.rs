@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -25,7 +26,7 @@ Examples:
   gauge run examples/evaluations/quickstart.yaml
                                           gateways beside each other, and a report: in two minutes
   gauge load http://127.0.0.1:8080/ -c 64 -d 10s
-                                          64 users for ten seconds, each asks as soon as it was answered
+                                          64 users for ten seconds, each sends its next request when it has the response
   gauge load http://127.0.0.1:8080/ -r 5000 -d 30s --json result.json
                                           5,000 requests a second, whatever the server does; all figures as JSON
   gauge describe api.yaml                 what an API description says: OpenAPI, Swagger, RAML, API Blueprint
@@ -33,12 +34,13 @@ Examples:
                                           the configuration of gateways for it
   gauge lint result.json                  can this result be believed?
 
-Exit codes: 1 nothing was answered, 64 wrong command line or input, 66 unreadable file, 69 a program is missing, 71 the system
+Exit codes: 1 no request got a response, 64 wrong command line or input, 66 unreadable file, 69 a program is missing, 71 the system
 refused something, 73 unwritable file, 130 interrupted (the part that ran is reported).";
 
 /// Instrument that evaluates API gateways and services.
 #[derive(Parser)]
-#[command(name = "gauge", version, about, after_help = EXAMPLES)]
+// Lines are broken where the text breaks them, whatever the terminal and the features of the build.
+#[command(name = "gauge", version, about, after_help = EXAMPLES, term_width = 0)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -63,12 +65,17 @@ enum Command {
     ///
     /// Exit codes: 0 clean, 1 something was found, 2 a file could not be read.
     Lint(Box<verbs::lint::Lint>),
-    /// Make the report of a campaign again from its raw data.
+    /// Reproduce the report of a campaign from its raw data.
     Recompute(verbs::recompute::Recompute),
     /// Print completions for a shell.
     Completions {
         /// Shell to complete for.
         shell: Shell,
+    },
+    /// Write the manual pages (man 1) into a directory.
+    Man {
+        /// Directory that exists.
+        directory: PathBuf,
     },
 }
 
@@ -89,6 +96,13 @@ impl Cli {
                 clap_complete::generate(shell, &mut Cli::command(), "gauge", &mut script);
                 print(&String::from_utf8_lossy(&script))
             }
+            Command::Man { directory } => match clap_mangen::generate_to(Cli::command(), &directory) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("gauge: cannot write manual pages to {}: {error}", directory.display());
+                    ExitCode::from(UNWRITABLE)
+                }
+            },
         }
     }
 }
@@ -113,4 +127,30 @@ pub(crate) fn print(text: &str) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Lines of which no more than three differ only in names, paths and numbers; of the others it is said how many there are.
+pub(crate) fn grouped(lines: &[String]) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let shape = |line: &str| {
+        let plain = |word: &str| word.chars().all(|c| c.is_ascii_alphabetic() || ".,;()-".contains(c));
+        line.split_whitespace().map(|word| if plain(word) { word } else { "_" }).collect::<Vec<_>>().join(" ")
+    };
+    let mut groups: Vec<Vec<&String>> = Vec::new();
+    let mut by_shape = std::collections::HashMap::new();
+    for line in lines {
+        let index = *by_shape.entry(shape(line)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[index].push(line);
+    }
+    let mut out = Vec::new();
+    for group in groups {
+        out.extend(group.iter().take(SHOWN).map(ToString::to_string));
+        if group.len() > SHOWN {
+            out.push(format!("... and {} more like the last", group.len() - SHOWN));
+        }
+    }
+    out
 }

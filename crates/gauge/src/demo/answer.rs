@@ -6,25 +6,28 @@ use std::time::Duration;
 use h1::{Method, RequestHead};
 use serde_json::json;
 
+use super::probe::Events;
+
 /// How long `/slow` takes.
 const SLOW: Duration = Duration::from_millis(120);
 
 /// What is kept of a request's head while its body is read.
 pub(super) struct Request {
     method: Method,
-    method_name: String,
-    target: String,
-    headers: BTreeMap<String, String>,
+    pub(super) method_name: String,
+    pub(super) target: String,
+    pub(super) headers: BTreeMap<String, String>,
     pub(super) keep_alive: bool,
     pub(super) expects_continue: bool,
 }
 
 impl Request {
-    pub(super) fn of(head: &RequestHead, buffer: &[u8]) -> Self {
+    /// `all`: with its fields, whatever the path.
+    pub(super) fn of(head: &RequestHead, buffer: &[u8], all: bool) -> Self {
         let text = |span: h1::Span| String::from_utf8_lossy(span.of_buf(buffer)).into_owned();
         let target = text(head.path);
         // Only the echo shows them.
-        let headers = if target.starts_with("/echo") {
+        let headers = if all || target.starts_with("/echo") {
             head.fields.iter().map(|field| (text(field.name).to_ascii_lowercase(), text(field.value))).collect()
         } else {
             BTreeMap::new()
@@ -43,7 +46,8 @@ impl Request {
 impl Request {
     /// How long the answer takes beyond the time that it needs.
     pub(super) fn wait(&self) -> Option<Duration> {
-        (self.target == "/slow").then_some(SLOW)
+        let asked = self.headers.get("x-probe-delay").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
+        asked.or((self.target == "/slow").then_some(SLOW))
     }
 }
 
@@ -53,10 +57,17 @@ const TEXT: &str = "A weir is the low wall that regulates a river and, by the he
     items of a shop say of themselves: some hundred characters, the same for all of them, so that answers have the length \
     that answers commonly have, about half a kibibyte. What a gateway adds to such an answer is what it costs by itself.";
 
-/// Appends the answer to a request whose body had `length` bytes.
-pub(super) fn write(request: &Request, length: u64, out: &mut Vec<u8>) {
+/// The stream of `/events`.
+const EVENTS: Events = Events { count: 5, every: Duration::from_millis(20) };
+
+/// Appends the answer to a request whose body had `length` bytes; the events that follow it, if it is a stream. What is read may be cached as
+/// `cache_control` says.
+pub(super) fn write(request: &Request, length: u64, cache_control: Option<&str>, out: &mut Vec<u8>) -> Option<Events> {
     let path = request.target.split('?').next().unwrap_or_default();
     let read = matches!(request.method, Method::Get | Method::Head);
+    if path == "/events" && request.method == Method::Get {
+        return Some(EVENTS.begin(out));
+    }
     let (status, body) = match path {
         "/healthz" if read => (200, json!({"ok": true, "service": "gauge demo"})),
         "/items" if read => (200, json!((1..=10).map(item).collect::<Vec<_>>())),
@@ -66,14 +77,17 @@ pub(super) fn write(request: &Request, length: u64, out: &mut Vec<u8>) {
             (200, json!({"method": method, "target": target, "headers": headers, "bytes": length}))
         }
         "/slow" if read => (200, json!({"ok": true, "path": "/slow"})),
-        "/healthz" | "/items" | "/slow" => (405, json!({"error": "method not allowed"})),
+        "/healthz" | "/items" | "/slow" | "/events" => (405, json!({"error": "method not allowed"})),
         _ => match path.strip_prefix("/items/").and_then(|id| id.parse::<u64>().ok()) {
             Some(id) if read => (200, item(id)),
             Some(_) => (405, json!({"error": "method not allowed"})),
             None => (404, json!({"error": "not found"})),
         },
     };
-    finish(status, &body.to_string(), request.method != Method::Head, request.keep_alive, out);
+    let fields: Vec<(&str, &str)> =
+        cache_control.filter(|_| read && status == 200).map(|value| ("Cache-Control", value)).into_iter().collect();
+    finish(request, status, &fields, body.to_string().as_bytes(), out);
+    None
 }
 
 fn item(id: u64) -> serde_json::Value {
@@ -82,18 +96,34 @@ fn item(id: u64) -> serde_json::Value {
 
 /// Appends an answer after which the connection ends.
 pub(super) fn refusal(status: u16, out: &mut Vec<u8>) {
-    finish(status, &json!({"error": h1::encode::reason(status)}).to_string(), true, false, out);
+    head(status, &[], false, out);
+    let body = json!({"error": h1::encode::reason(status)}).to_string();
+    h1::encode::content_length(out, body.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body.as_bytes());
 }
 
-fn finish(status: u16, body: &str, with_body: bool, keep_alive: bool, out: &mut Vec<u8>) {
-    h1::encode::status_line(out, status, h1::encode::reason(status).as_bytes());
-    h1::encode::field(out, b"Content-Type", b"application/json");
-    h1::encode::content_length(out, body.len() as u64);
-    if !keep_alive {
-        h1::encode::field(out, b"Connection", b"close");
+/// Appends an answer to a request, in JSON unless `fields` says otherwise.
+pub(super) fn finish(request: &Request, status: u16, fields: &[(&str, &str)], body: &[u8], out: &mut Vec<u8>) {
+    head(status, fields, request.keep_alive, out);
+    if status != 304 {
+        h1::encode::content_length(out, body.len() as u64);
     }
     out.extend_from_slice(b"\r\n");
-    if with_body {
-        out.extend_from_slice(body.as_bytes());
+    if request.method != Method::Head && status != 304 {
+        out.extend_from_slice(body);
+    }
+}
+
+fn head(status: u16, fields: &[(&str, &str)], keep_alive: bool, out: &mut Vec<u8>) {
+    h1::encode::status_line(out, status, h1::encode::reason(status).as_bytes());
+    if !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+        h1::encode::field(out, b"Content-Type", b"application/json");
+    }
+    for (name, value) in fields {
+        h1::encode::field(out, name.as_bytes(), value.as_bytes());
+    }
+    if !keep_alive {
+        h1::encode::field(out, b"Connection", b"close");
     }
 }

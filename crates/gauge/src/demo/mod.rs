@@ -2,6 +2,7 @@
 //! It costs little, and but for `/slow` it waits for nothing, so what a gateway adds is seen well.
 
 mod answer;
+pub(crate) mod probe;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,13 +17,31 @@ const MOST: u64 = 64 << 20;
 /// Pause after a connection that could not be taken.
 const FULL: Duration = Duration::from_millis(5);
 
+/// What is served.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `Cache-Control` of what is read.
+    pub cache_control: Option<String>,
+    /// Instead of the API, the upstream of profile checks: it answers every path, and does what fields of requests say.
+    pub probe: bool,
+}
+
+/// What connections share.
+#[derive(Debug)]
+struct Served {
+    cache_control: Option<String>,
+    probe: Option<probe::Probe>,
+}
+
 /// Serves until the process ends. `ready` is told where.
 ///
 /// # Errors
 /// When the address cannot be had.
-pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
+pub fn serve(address: SocketAddr, options: Options, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
+    let probe = options.probe.then(probe::Probe::default);
+    let served = std::rc::Rc::new(Served { cache_control: options.cache_control, probe });
     local.block_on(&runtime, async {
         let listener = TcpListener::bind(address).await?;
         ready(listener.local_addr()?);
@@ -30,7 +49,8 @@ pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<
             match listener.accept().await {
                 Ok((stream, _)) => {
                     // A client that breaks off is no failure of ours.
-                    tokio::task::spawn_local(async move { drop(converse(stream).await) });
+                    let served = std::rc::Rc::clone(&served);
+                    tokio::task::spawn_local(async move { drop(converse(stream, &served).await) });
                 }
                 // Out of descriptors: those that are open will be closed, and asking at once would only take their time.
                 Err(_) => tokio::time::sleep(FULL).await,
@@ -40,7 +60,7 @@ pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<
 }
 
 /// A connection, request after request.
-async fn converse(stream: TcpStream) -> io::Result<()> {
+async fn converse(stream: TcpStream, served: &Served) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (limits, mut scanner, mut head) = (Limits::default(), HeadScanner::new(), RequestHead::default());
     let mut buffer: Vec<u8> = Vec::with_capacity(16 * 1024);
@@ -58,7 +78,7 @@ async fn converse(stream: TcpStream) -> io::Result<()> {
         if let Err(error) = head.parse(&buffer, scanner.skipped(), end, &limits) {
             return refuse(&stream, error.status()).await;
         }
-        let request = answer::Request::of(&head, &buffer);
+        let request = answer::Request::of(&head, &buffer, served.probe.is_some());
         if request.expects_continue {
             write(&stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
@@ -90,8 +110,18 @@ async fn converse(stream: TcpStream) -> io::Result<()> {
             tokio::time::sleep(wait).await;
         }
         out.clear();
-        answer::write(&request, length, &mut out);
+        let events = match &served.probe {
+            Some(probe) => probe.write(&request, length, &mut out),
+            None => answer::write(&request, length, served.cache_control.as_deref(), &mut out),
+        };
         write(&stream, &out).await?;
+        if let Some(events) = events {
+            for number in 1..=events.count {
+                tokio::time::sleep(events.every).await;
+                write(&stream, probe::event(Some(number)).as_bytes()).await?;
+            }
+            write(&stream, probe::event(None).as_bytes()).await?;
+        }
         if !request.keep_alive {
             return Ok(());
         }

@@ -6,10 +6,16 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpid, getppid, getrlimit, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, setrlimit,
+};
 use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::observe::process::descendants;
 
 /// What `gauge launch` is told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +32,9 @@ pub struct Launch {
     pub wait: bool,
     /// Standard input stays what it was, after that byte.
     pub keep_stdin: bool,
+    /// Stay, as parent of the program, and end all that it started when it ends, or when standard input does: with the process that started this one. A
+    /// script that starts another program cannot be told to end with its parent and that one with it.
+    pub supervise: bool,
     /// Program and arguments.
     pub argv: Vec<OsString>,
 }
@@ -49,26 +58,47 @@ impl Launch {
         if self.keep_stdin {
             out.push("--keep-stdin".into());
         }
+        if self.supervise {
+            out.push("--supervise".into());
+        }
         out.push("--".into());
         out.extend(self.argv.iter().cloned());
         out
     }
 
-    /// Turns into the program. Comes back only when that fails.
-    pub fn become_it(&self) -> (String, io::Error) {
-        let own = |error: rustix::io::Errno| ("gauge launch".to_owned(), error.into());
+    /// Turns into the program. Comes back only when that fails, or when a supervised program has ended, with its exit code.
+    pub fn exec(&self) -> Result<u8, (String, io::Error)> {
+        self.prepare()?;
+        let Some((program, arguments)) = self.argv.split_first() else {
+            return Err(("gauge launch".to_owned(), io::Error::other("no program was named")));
+        };
+        let name = || program.to_string_lossy().into_owned();
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if self.supervise {
+            return supervise(&mut command).map_err(|error| (name(), error));
+        }
+        Err((name(), command.exec()))
+    }
+
+    /// What comes before the program.
+    fn prepare(&self) -> Result<(), (String, io::Error)> {
+        let own = |error: rustix::io::Errno| Err(("gauge launch".to_owned(), error.into()));
         let signal = if self.term { Signal::TERM } else { Signal::KILL };
-        if let Err(error) = set_parent_process_death_signal(Some(signal)) {
+        // One that supervises has to outlive its parent, to end the others; the end of its standard input tells it.
+        if !self.supervise
+            && let Err(error) = set_parent_process_death_signal(Some(signal))
+        {
             return own(error);
         }
         // The parent may have gone before it was asked for.
         if self.parent != 0 && getppid().map(rustix::process::Pid::as_raw_nonzero).map(i32::from) != Some(self.parent) {
-            return ("gauge launch".to_owned(), io::Error::other("the process that started it is gone"));
+            return Err(("gauge launch".to_owned(), io::Error::other("the process that started it has ended")));
         }
         for cgroup in &self.cgroups {
             let file = cgroup.join("cgroup.procs");
             if let Err(error) = std::fs::write(&file, "0") {
-                return (file.display().to_string(), error);
+                return Err((file.display().to_string(), error));
             }
         }
         if !self.cpus.is_empty() {
@@ -77,19 +107,46 @@ impl Launch {
                 set.set(*cpu as usize);
             }
             if let Err(error) = sched_setaffinity(None, &set) {
-                return (format!("processors {:?}", self.cpus), error.into());
+                return Err((format!("processors {:?}", self.cpus), error.into()));
             }
         }
         open_files();
         if self.wait
             && let Err(error) = go_ahead(self.keep_stdin)
         {
-            return ("gauge launch".to_owned(), error);
+            return Err(("gauge launch".to_owned(), error));
         }
-        let Some((program, arguments)) = self.argv.split_first() else {
-            return ("gauge launch".to_owned(), io::Error::other("no program was named"));
-        };
-        (program.to_string_lossy().into_owned(), Command::new(program).args(arguments).exec())
+        Ok(())
+    }
+}
+
+/// Runs a program to its end, and ends what it left running; also when standard input ends before. Its exit code.
+fn supervise(command: &mut Command) -> io::Result<u8> {
+    // What its descendants leave behind becomes a child of this process, and can be found.
+    set_child_subreaper(Some(getpid()))?;
+    let mut child = command.stdin(Stdio::null()).spawn()?;
+    std::thread::spawn(|| {
+        // Nobody writes; it ends with the process that holds the other end.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        end_descendants();
+        std::process::exit(1);
+    });
+    let status = child.wait();
+    end_descendants();
+    Ok(status?.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// Ends all that this process started, and what that started, until nothing is left.
+fn end_descendants() {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while let left = descendants(std::process::id())
+        && !left.is_empty()
+        && Instant::now() < deadline
+    {
+        for pid in left.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal as Kill, kill_process};
+use rustix::process::{Pid, Signal as Kill, kill_process, kill_process_group};
 
 use super::cgroup::{self, Cgroups};
 use super::launch::Launch;
@@ -121,6 +121,7 @@ impl Local {
             None => Vec::new(),
         };
         let launch = Launch {
+            supervise: false,
             parent: std::process::id() as i32,
             term: true,
             cpus: if spec.cpus.is_empty() { self.all.clone() } else { spec.cpus.clone() },
@@ -165,13 +166,8 @@ impl Local {
     fn end(&mut self, handle: Handle, stop: Option<Stop>) {
         let Some(mut started) = self.started.remove(&handle) else { return };
         if let (Some(stop), Some(pid)) = (stop, Pid::from_raw(started.group)) {
-            let signal = match stop.signal {
-                Signal::Term => Kill::TERM,
-                Signal::Int => Kill::INT,
-                Signal::Quit => Kill::QUIT,
-            };
             let running = matches!(started.child.try_wait(), Ok(None));
-            if running && kill_process(pid, signal).is_ok() {
+            if running && kill_process(pid, number(stop.signal)).is_ok() {
                 let deadline = Instant::now() + stop.grace;
                 while matches!(started.child.try_wait(), Ok(None)) && Instant::now() < deadline {
                     std::thread::sleep(Duration::from_millis(2));
@@ -192,6 +188,20 @@ impl Local {
             pids if pids.is_empty() => process::of_group(started.group),
             pids => pids,
         }
+    }
+}
+
+fn number(signal: Signal) -> Kill {
+    match signal {
+        Signal::Term => Kill::TERM,
+        Signal::Int => Kill::INT,
+        Signal::Quit => Kill::QUIT,
+        Signal::Hup => Kill::HUP,
+        Signal::Usr1 => Kill::USR1,
+        Signal::Usr2 => Kill::USR2,
+        Signal::Kill => Kill::KILL,
+        Signal::Stop => Kill::STOP,
+        Signal::Cont => Kill::CONT,
     }
 }
 
@@ -321,6 +331,19 @@ impl Deployer for Local {
     fn log_tail(&mut self, handle: Handle) -> String {
         let Some(started) = self.started.get(&handle) else { return String::new() };
         tail(&end_of(&started.log, started.log_from).unwrap_or_default(), 15)
+    }
+
+    fn signal(&mut self, handle: Handle, signal: Signal) -> Result<(), DeployError> {
+        let Some(pid) = self.started.get(&handle).and_then(|started| Pid::from_raw(started.group)) else {
+            return Ok(());
+        };
+        let all = matches!(signal, Signal::Kill | Signal::Stop | Signal::Cont);
+        let sent = if all { kill_process_group(pid, number(signal)) } else { kill_process(pid, number(signal)) };
+        // One that has ended is found to have.
+        match sent {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(DeployError::Start { program: "a signal".to_owned(), why: error.to_string() }),
+        }
     }
 
     fn stop(&mut self, handle: Handle, stop: Stop) {

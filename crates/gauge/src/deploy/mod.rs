@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::gateway::{Gateway, Program, Stop};
+use crate::gateway::{Gateway, Program, Signal, Stop};
 use crate::observe::Reading;
 use crate::observe::machine::Ticks;
 
@@ -165,6 +165,15 @@ pub trait Deployer {
 
     /// The last lines of its log, for messages.
     fn log_tail(&mut self, handle: Handle) -> String;
+
+    /// Sends a signal: one that ends or stops a process to all of its processes, others to its first.
+    ///
+    /// # Errors
+    /// Where that cannot be done from here.
+    fn signal(&mut self, _handle: Handle, _signal: Signal) -> Result<(), DeployError> {
+        let (host, why) = (self.place(), "signals are sent on this machine only; leave `deploy` out".to_owned());
+        Err(DeployError::Remote { host, why })
+    }
 
     /// Ends it with all of its processes.
     fn stop(&mut self, handle: Handle, stop: Stop);

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use super::model::{PathEntry, Upstream};
 use super::paths::pattern;
 use super::text::{decoded, regex};
-use super::{Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written};
+use super::{
+    Additions, Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written, additions, profiles,
+};
+use crate::profile::Profile;
 
 pub(super) struct Caddy;
 
@@ -41,15 +44,30 @@ impl Gateway for Caddy {
 }
 ",
         );
+        let more = additions(self, model)?;
         for upstream in &model.upstreams {
-            text.push_str(&pass(upstream));
+            text.push_str(&pass(upstream, &more));
         }
-        let _ = write!(text, "http://:{} {{\n\tbind {}\n\troute {{\n", place.listen.port(), place.listen.ip());
+        let _ =
+            write!(text, "http://:{} {{\n\tbind {}\n\troute {{\n{UNDESCRIBED}", place.listen.port(), place.listen.ip());
+        text.push_str(&more.route);
         for (i, path) in model.paths.iter().enumerate() {
             text.push_str(&handlers(model, path, i));
         }
         text.push_str("\t\trespond 404\n\t}\n}\n");
-        Ok(Written { files: vec![File::new("Caddyfile", text)], notes: Vec::new() })
+        let mut notes = vec![
+            "headers with an underscore in their name are dropped".to_owned(),
+            "a path with a dot segment, // or %2F is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
+        ];
+        if model.upstreams.iter().any(|upstream| !upstream.base.is_empty()) {
+            notes.push("with a base path, characters such as ( and ' reach the upstream percent-encoded, and escapes such as %2B decoded".to_owned());
+        }
+        notes.extend(more.notes);
+        Ok(Written { files: vec![File::new("Caddyfile", text)], notes, left_out: 0 })
+    }
+
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        profiles::caddy::additions(profile)
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -68,14 +86,20 @@ impl Gateway for Caddy {
     }
 }
 
+/// Paths are compared after decoding and without dot segments, and passed on as they came.
+const UNDESCRIBED: &str =
+    "\t\t@undescribed vars_regexp {http.request.uri} `^[^?]*(?://|/(?:\\.|%2[eE])(?:\\.|%2[eE])?(?:[/?]|$)|%2[fF])`
+\t\trespond @undescribed 400
+";
+
 /// A snippet that passes a request on.
-fn pass(upstream: &Upstream) -> String {
+fn pass(upstream: &Upstream, more: &Additions) -> String {
     format!(
         "({}) {{
-	reverse_proxy {} {{
+{}{}	reverse_proxy {} {{
 		header_up Host {}
 		header_up X-Request-Id {{http.request.uuid}}
-		transport http {{
+{}		transport http {{
 			dial_timeout 2s
 			response_header_timeout 60s
 			keepalive 60s
@@ -87,8 +111,11 @@ fn pass(upstream: &Upstream) -> String {
 }}
 ",
         upstream.name,
+        more.global,
+        if upstream.base.is_empty() { String::new() } else { format!("\trewrite * {}{{uri}}\n", upstream.base) },
         upstream.url(),
-        upstream.authority()
+        upstream.authority(),
+        more.upstream
     )
 }
 

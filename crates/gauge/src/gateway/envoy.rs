@@ -4,8 +4,12 @@ use std::fmt::Write as _;
 
 use super::model::{PathEntry, Upstream};
 use super::paths::pattern;
+use super::settings::EncodedSlash;
 use super::text::{quoted, regex};
-use super::{Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written};
+use super::{
+    Additions, Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written, additions, profiles,
+};
+use crate::profile::Profile;
 
 pub(super) struct Envoy;
 
@@ -23,6 +27,7 @@ impl Gateway for Envoy {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+        let more = additions(self, model)?;
         let mut text = format!(
             "static_resources:
   listeners:
@@ -37,19 +42,27 @@ impl Gateway for Envoy {
                 stat_prefix: in
                 codec_type: HTTP1
                 use_remote_address: true
+                normalize_path: true
+                path_with_escaped_slashes_action: {}
                 generate_request_id: true
                 common_http_protocol_options: {{idle_timeout: 75s}}
                 http_filters:
-                  - name: envoy.filters.http.router
+{}                  - name: envoy.filters.http.router
                     typed_config: {{\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router, suppress_envoy_headers: true}}
                 route_config:
                   virtual_hosts:
                     - name: all
                       domains: [\"*\"]
-                      routes:
+{}                      routes:
 ",
             quoted(&place.listen.ip().to_string()),
-            place.listen.port()
+            place.listen.port(),
+            match model.settings.encoded_slash {
+                EncodedSlash::Pass => "KEEP_UNCHANGED",
+                EncodedSlash::Reject => "REJECT_REQUEST",
+            },
+            more.global,
+            more.route
         );
         for path in &model.paths {
             text.push_str(&routes(model, path));
@@ -58,7 +71,13 @@ impl Gateway for Envoy {
         for upstream in &model.upstreams {
             text.push_str(&cluster(upstream));
         }
-        Ok(Written { files: vec![File::new("envoy.yaml", text)], notes: Vec::new() })
+        let mut notes = vec!["dot segments are removed, and escapes of letters, digits and -._~ decoded, before a path is compared and passed on".to_owned()];
+        notes.extend(more.notes);
+        Ok(Written { files: vec![File::new("envoy.yaml", text)], notes, left_out: 0 })
+    }
+
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        profiles::envoy::additions(profile)
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -97,9 +116,10 @@ fn routes(model: &Model, path: &PathEntry) -> String {
         let _ = write!(
             text,
             "                        - match: {{{matcher}, headers: [{{name: \":method\", string_match: {{{methods}}}}}]}}
-                          route: {{cluster: {}, timeout: 60s, host_rewrite_literal: {}, append_x_forwarded_host: true}}\n",
+                          route: {{cluster: {}, timeout: 60s, host_rewrite_literal: {}, append_x_forwarded_host: true{}}}\n",
             upstream.name,
-            quoted(&upstream.authority())
+            quoted(&upstream.authority()),
+            base(upstream, model.settings.profile.prefix())
         );
     }
     let allow: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
@@ -111,6 +131,15 @@ fn routes(model: &Model, path: &PathEntry) -> String {
         allow.join(", ")
     );
     text
+}
+
+/// Takes a prefix off the path, and puts the base path before it.
+fn base(upstream: &Upstream, prefix: &str) -> String {
+    if upstream.base.is_empty() && prefix.is_empty() {
+        return String::new();
+    }
+    let (pattern, substitution) = (quoted(&format!("^{prefix}/(.*)$")), quoted(&format!("{}/\\1", upstream.base)));
+    format!(", regex_rewrite: {{pattern: {{regex: {pattern}}}, substitution: {substitution}}}")
 }
 
 fn cluster(upstream: &Upstream) -> String {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::model::Upstream;
 use super::paths::{plain_template, widened};
 use super::text::quoted;
 use super::{Command, File, Gateway, Locator, Model, Part, Place, Program, Segment, Unsupported, Written};
@@ -30,7 +31,7 @@ impl Gateway for Fiber {
         if let Some(upstream) = model.upstreams.iter().find(|upstream| upstream.https) {
             return Err(refused(format!("the upstream {} speaks TLS, which it does not", upstream.url())));
         }
-        let (paths, notes) = widened(model, can).map_err(refused)?;
+        let (paths, notes) = widened(model, true, can).map_err(refused)?;
         let mut text = format!(
             "{{\n  \"listen\": {},\n  \"processes\": {},\n  \"body_bytes\": {},\n  \"health_path\": \"\",\n  \"upstreams\": {{\n",
             quoted(&place.listen.to_string()),
@@ -52,18 +53,20 @@ impl Gateway for Fiber {
             .iter()
             .flat_map(|path| path.targets.iter().map(move |target| (path, target)))
             .map(|(path, target)| {
+                let (path, upstream) = (plain_template(&path.segments), &model.upstreams[target.upstream]);
                 let methods: Vec<String> = target.methods.iter().map(|method| format!("\"{method}\"")).collect();
                 format!(
-                    "    {{\"path\": {}, \"methods\": [{}], \"upstream\": \"{}\"}}",
-                    quoted(&plain_template(&path.segments)),
+                    "    {{\"path\": {}, \"methods\": [{}], \"upstream\": \"{}\"{}}}",
+                    quoted(&path),
                     methods.join(", "),
-                    model.upstreams[target.upstream].name
+                    upstream.name,
+                    rewrite(upstream, &path)
                 )
             })
             .collect();
         text.push_str(&routes.join(",\n"));
         text.push_str("\n  ]\n}\n");
-        Ok(Written { files: vec![File::new("gateway.json", text)], notes })
+        Ok(Written { files: vec![File::new("gateway.json", text)], notes, left_out: 0 })
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -91,6 +94,15 @@ impl Gateway for Fiber {
     }
 }
 
+/// The fixed part of a path, up to its first parameter or wildcard, with the base path before it.
+fn rewrite(upstream: &Upstream, path: &str) -> String {
+    if upstream.base.is_empty() {
+        return String::new();
+    }
+    let fixed = &path[..path.find(['{', '*']).unwrap_or(path.len())];
+    format!(", \"rewrite\": {{\"prefix\": {}}}", quoted(&format!("{}{fixed}", upstream.base)))
+}
+
 /// A `*` is a wildcard, and a parameter ends before one of `-`, `.`, `:` or with the segment.
 fn can(segment: &Segment) -> bool {
     let ends = segment.parts.windows(2).all(|pair| match pair {
@@ -99,7 +111,7 @@ fn can(segment: &Segment) -> bool {
     });
     let plain = segment.parts.iter().all(|part| match part {
         Part::Literal(text) => !text.contains('*'),
-        Part::Parameter(_) => true,
+        Part::Parameter(_) | Part::MultiSegment(_) => true,
     });
     ends && plain
 }

@@ -3,9 +3,15 @@
 
 use std::fmt::Write as _;
 
+use super::model::Upstream;
 use super::paths::pattern;
+use super::settings::EncodedSlash;
 use super::text::regex;
-use super::{Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written};
+use super::{
+    Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Unsupported, Written,
+    additions, profiles,
+};
+use crate::profile::Profile;
 
 pub(super) struct Haproxy;
 
@@ -38,7 +44,8 @@ impl Gateway for Haproxy {
             let names: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
             let _ = writeln!(allow, "/{i} {}", names.join(", "));
         }
-        let mut text = head(place);
+        let more = additions(self, model)?;
+        let mut text = head(model, place, &more.route) + &more.global;
         for upstream in &model.upstreams {
             let tls = if upstream.https {
                 format!(" ssl verify required ca-file /etc/ssl/certs/ca-certificates.crt sni str({})", upstream.host)
@@ -47,20 +54,39 @@ impl Gateway for Haproxy {
             };
             let _ = write!(
                 text,
-                "\nbackend {}\n    http-request set-header Host {}\n    server s {}{tls} pool-max-conn 256 pool-purge-delay 60s\n",
+                "\nbackend {}\n    http-request set-header Host {}\n{}{}    server s {}{tls}{} pool-max-conn 256 pool-purge-delay 60s\n",
                 upstream.name,
                 upstream.authority(),
-                upstream.address()
+                if upstream.base.is_empty() {
+                    String::new()
+                } else {
+                    format!("    http-request set-path {}%[path]\n", upstream.base.replace('%', "%%"))
+                },
+                more.upstream,
+                upstream.address(),
+                // It starts without DNS, and follows changes.
+                if upstream.is_ip() { "" } else { " resolvers dns init-addr last,libc,none" }
             );
         }
-        let files = vec![
+        let mut files = vec![
             File::new("haproxy.cfg", text),
             File::new("literals.map", literals),
             File::new("templates.map", templates),
             File::new("methods.map", methods),
             File::new("allow.map", allow),
         ];
-        Ok(Written { files, notes: Vec::new() })
+        files.extend(more.files);
+        let mut notes = vec!["a path with a dot segment is refused with 400".to_owned()];
+        notes.extend(more.notes);
+        Ok(Written { files, notes, left_out: 0 })
+    }
+
+    fn signals(&self) -> Signals {
+        Signals { reload: Some(Signal::Usr2), drain: Signal::Usr1 }
+    }
+
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        profiles::haproxy::additions(profile)
     }
 
     fn command(&self, program: &Program, _place: &Place) -> Command {
@@ -76,11 +102,20 @@ impl Gateway for Haproxy {
     }
 }
 
-fn head(place: &Place) -> String {
+fn head(model: &Model, place: &Place, route: &str) -> String {
+    let slash = match model.settings.encoded_slash {
+        EncodedSlash::Pass => "",
+        EncodedSlash::Reject => "    http-request deny deny_status 400 if { path -m sub -i %2f }\n",
+    };
+    let resolvers = match model.settings.resolver {
+        _ if model.upstreams.iter().all(Upstream::is_ip) => String::new(),
+        None => "\nresolvers dns\n    parse-resolv-conf\n    hold valid 10s\n".to_owned(),
+        Some(resolver) => format!("\nresolvers dns\n    nameserver dns {resolver}\n    hold valid 10s\n"),
+    };
     format!(
         "global
     nbthread {}
-
+{resolvers}
 defaults
     mode http
     timeout connect 2s
@@ -93,13 +128,15 @@ defaults
 
 frontend in
     bind {} backlog 4096
-    # The route by the path, then the backend by method and route.
+    # A dot segment would be taken for a parameter and passed on.
+    http-request deny deny_status 400 if {{ path -m sub -i /. /%2e }} {{ path -m reg -i /([.]|%2e){{1,2}}(/|$) }}
+{slash}    # The route by the path, then the backend by method and route.
     http-request set-var(txn.route) path,map_str(literals.map)
     http-request set-var(txn.route) path,map_reg(templates.map) unless {{ var(txn.route) -m found }}
     http-request return status 404 content-type text/plain string \"not found\" unless {{ var(txn.route) -m found }}
     http-request set-var(txn.backend) method,concat(,txn.route),map_str(methods.map)
     http-request return status 405 hdr Allow \"%[var(txn.route),map_str(allow.map)]\" content-type text/plain string \"method not allowed\" unless {{ var(txn.backend) -m found }}
-    unique-id-format %{{+X}}o%ci%cp%Ts%rt
+{route}    unique-id-format %{{+X}}o%ci%cp%Ts%rt
     http-request set-header X-Request-Id %[unique-id]
     option forwardfor
     http-request set-header X-Forwarded-Proto http

@@ -2,12 +2,18 @@
 
 use std::fmt::Write as _;
 
-use super::model::PathEntry;
+use super::model::{PathEntry, Upstream};
 use super::paths::names;
-use super::text::{decoded, quoted, regex};
-use super::{Command, File, Gateway, Locator, Model, Part, Place, Program, Unsupported, Written};
+use super::text::{decoded_but_reserved, quoted, regex};
+use super::{
+    Additions, Command, File, Gateway, Locator, Model, Part, Place, Program, Unsupported, Written, additions, profiles,
+};
+use crate::profile::Profile;
 
 pub(super) struct Kong;
+
+const NOTES: [&str; 1] =
+    ["dot segments are removed and escapes decoded before a path is compared and passed on; %2F stays as it is"];
 
 impl Gateway for Kong {
     fn name(&self) -> &'static str {
@@ -27,16 +33,18 @@ impl Gateway for Kong {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
-        let mut text = String::from(
+        let more = additions(self, model)?;
+        let mut text = format!(
             "_format_version: \"3.0\"
 _transform: true
 
 plugins:
   - name: correlation-id
-    config: {header_name: X-Request-Id, generator: uuid, echo_downstream: false}
-
+    config: {{header_name: X-Request-Id, generator: uuid, echo_downstream: false}}
+{}
 services:
 ",
+            more.global
         );
         for (u, upstream) in model.upstreams.iter().enumerate() {
             let _ = write!(
@@ -55,7 +63,7 @@ services:
                 if upstream.https { "https" } else { "http" },
                 quoted(&upstream.host),
                 upstream.port,
-                if upstream.https { "    tls_verify: true\n" } else { "" }
+                if upstream.https { "    tls_verify: true\n" } else { "" }.to_owned() + &base(upstream)
             );
             for (i, path) in model.paths.iter().enumerate() {
                 for target in path.targets.iter().filter(|target| target.upstream == u) {
@@ -80,9 +88,14 @@ services:
             }
         }
         Ok(Written {
-            files: vec![File::new("kong.yaml", text), File::new("kong.conf", conf(place))],
-            notes: Vec::new(),
+            files: vec![File::new("kong.yaml", text), File::new("kong.conf", conf(model, place))],
+            notes: NOTES.map(str::to_owned).into_iter().chain(more.notes).collect(),
+            left_out: 0,
         })
+    }
+
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        profiles::kong::additions(profile)
     }
 
     fn command(&self, program: &Program, _place: &Place) -> Command {
@@ -98,7 +111,20 @@ services:
     }
 }
 
-fn conf(place: &Place) -> String {
+/// The path that comes before the path of every request.
+fn base(upstream: &Upstream) -> String {
+    if upstream.base.is_empty() { String::new() } else { format!("    path: {}\n", quoted(&upstream.base)) }
+}
+
+fn conf(model: &Model, place: &Place) -> String {
+    // `tls_verify` of a service has no authorities of its own.
+    let authorities = if model.upstreams.iter().any(|upstream| upstream.https) {
+        "nginx_proxy_proxy_ssl_trusted_certificate = /etc/ssl/certs/ca-certificates.crt
+nginx_proxy_proxy_ssl_verify_depth = 4
+"
+    } else {
+        ""
+    };
     format!(
         "# Kong without a database, in the foreground.
 database = off
@@ -122,13 +148,13 @@ nginx_http_client_max_body_size = 32m
 upstream_keepalive_pool_size = 256
 upstream_keepalive_max_requests = 0
 upstream_keepalive_idle_timeout = 60
-",
+{authorities}",
         place.listen, place.cpus
     )
 }
 
 /// `~/active/bid/(?<auctionID>[^#?/]+)$`. Kong takes a path without `~` for a prefix, so literal ones are expressions too; it compares
-/// with the decoded path.
+/// with a path that is decoded but for what is reserved.
 fn expression(path: &PathEntry) -> String {
     let mut out = String::from("~");
     let captures = names(&path.segments);
@@ -136,11 +162,12 @@ fn expression(path: &PathEntry) -> String {
         out.push('/');
         for (j, part) in segment.parts.iter().enumerate() {
             match part {
-                Part::Literal(text) => out.push_str(&regex(&decoded(text))),
-                Part::Parameter(_) => {
+                Part::Literal(text) => out.push_str(&regex(&decoded_but_reserved(text))),
+                Part::Parameter(_) | Part::MultiSegment(_) => {
                     // A capture has 32 characters at most.
                     let name = captures[i].clone().filter(|name| name.len() <= 32).unwrap_or(format!("p{i}_{j}"));
-                    let _ = write!(out, "(?<{name}>[^#?/]+)");
+                    let matched = if matches!(part, Part::Parameter(_)) { "[^#?/]+" } else { "[^#?/][^#?]*" };
+                    let _ = write!(out, "(?<{name}>{matched})");
                 }
             }
         }

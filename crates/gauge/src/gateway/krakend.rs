@@ -1,4 +1,4 @@
-//! KrakenD 2 (configuration format 3): an endpoint for each operation, with every header and query parameter that passes.
+//! KrakenD 2 (configuration format 3): an endpoint for each operation; headers and queries pass whole.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,11 @@ use apidoc::Method;
 use serde::Serialize;
 use serde_json::json;
 
-use super::model::{Route, Segment};
-use super::paths::names;
-use super::{Command, File, Gateway, Locator, Model, Place, Program, Ready, Unsupported, Written};
+use super::model::Segment;
+use super::paths::{names, widened};
+use super::text::decoded;
+use super::{Additions, Command, File, Gateway, Locator, Model, Place, Program, Ready, Unsupported, Written, profiles};
+use crate::profile::Profile;
 
 pub(super) struct Krakend;
 
@@ -36,9 +38,8 @@ struct Endpoint<'a> {
     endpoint: String,
     method: &'a str,
     output_encoding: &'a str,
-    input_headers: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    input_query_strings: Vec<&'a str>,
+    input_headers: [&'a str; 1],
+    input_query_strings: [&'a str; 1],
     backend: [Backend<'a>; 1],
 }
 
@@ -50,8 +51,8 @@ struct Backend<'a> {
     encoding: &'a str,
 }
 
-/// What passes with every request, beside what an operation asks for.
-const ALWAYS: [&str; 5] = ["Accept", "Accept-Encoding", "Accept-Language", "User-Agent", "X-Request-Id"];
+/// The methods that an endpoint can have.
+const METHODS: [Method; 5] = [Method::Get, Method::Post, Method::Put, Method::Patch, Method::Delete];
 
 impl Gateway for Krakend {
     fn name(&self) -> &'static str {
@@ -71,40 +72,53 @@ impl Gateway for Krakend {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
-        let mut notes = Vec::new();
+        // In its router `*` and `:` are wildcards, and braces parameters.
+        let can = |segment: &Segment| match segment.literal().map(decoded) {
+            Some(literal) => !literal.starts_with(':') && !literal.contains(['*', '?', '{', '}']),
+            None => segment.parameter().is_some(),
+        };
+        let (paths, mut notes) = widened(model, false, can).map_err(|why| Unsupported { gateway: self.name(), why })?;
         let mut endpoints = Vec::new();
         let mut parameters = Parameters::default();
-        for route in &model.routes {
-            if !matches!(route.method, Method::Get | Method::Post | Method::Put | Method::Patch | Method::Delete) {
-                notes.push(format!(
-                    "operation '{}' is left out: KrakenD has no endpoints for {}",
-                    route.id, route.method
-                ));
-                continue;
+        let mut left_out = 0;
+        for (path, target) in paths.iter().flat_map(|path| path.targets.iter().map(move |target| (path, target))) {
+            let reserved =
+                path.segments.iter().filter_map(Segment::literal).map(decoded).find(|segment| reserved(segment));
+            let upstream = &model.upstreams[target.upstream];
+            let (endpoint, backend) = parameters.templates(&path.segments);
+            for method in &target.methods {
+                let route = target.routes.iter().map(|&i| &model.routes[i]).find(|route| route.method == *method);
+                let why = match &reserved {
+                    Some(name) => Some(format!("paths with {name} are KrakenD's own")),
+                    None if !METHODS.contains(method) => Some(format!("KrakenD has no endpoints for {method}")),
+                    None => None,
+                };
+                if let Some(why) = why {
+                    // HEAD that comes with GET is not of the description.
+                    if let Some(route) = route {
+                        notes.push(format!("operation '{}' is left out: {why}", route.id));
+                        left_out += 1;
+                    }
+                    continue;
+                }
+                endpoints.push(Endpoint {
+                    endpoint: endpoint.clone(),
+                    method: method.as_str(),
+                    output_encoding: "no-op",
+                    input_headers: ["*"],
+                    input_query_strings: ["*"],
+                    backend: [Backend {
+                        host: [upstream.url()],
+                        url_pattern: format!("{}{backend}", upstream.base),
+                        method: method.as_str(),
+                        encoding: "no-op",
+                    }],
+                });
             }
-            let Some(template) = parameters.template(route) else {
-                notes.push(format!(
-                    "operation '{}' is left out: in {} a parameter is only a part of a segment, or a text begins with ':' or holds '*'",
-                    route.id,
-                    route.template()
-                ));
-                continue;
-            };
-            let upstream = &model.upstreams[route.upstream];
-            endpoints.push(Endpoint {
-                endpoint: template.clone(),
-                method: route.method.as_str(),
-                output_encoding: "no-op",
-                input_headers: headers(route),
-                input_query_strings: route.query.iter().map(String::as_str).collect(),
-                backend: [Backend {
-                    host: [upstream.url()],
-                    url_pattern: template,
-                    method: route.method.as_str(),
-                    encoding: "no-op",
-                }],
-            });
         }
+        notes.push("HEAD is refused".to_owned());
+        notes.push("a parameter with %2F is refused with 404; parameters and queries reach the upstream decoded and encoded anew".to_owned());
+        notes.push("a dot segment is taken for a parameter, and passed on".to_owned());
         if endpoints.is_empty() {
             return Err(Unsupported { gateway: self.name(), why: notes.join("; ") });
         }
@@ -132,7 +146,11 @@ impl Gateway for Krakend {
             }),
             endpoints,
         };
-        Ok(Written { files: vec![File::new("krakend.json", super::text::json(&root))], notes })
+        Ok(Written { files: vec![File::new("krakend.json", super::text::json(&root))], notes, left_out })
+    }
+
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        profiles::krakend::additions(profile)
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -152,18 +170,9 @@ impl Gateway for Krakend {
     }
 }
 
-/// In the form of `Content-Type`, sorted.
-fn headers(route: &Route) -> Vec<String> {
-    let word = |word: &str| {
-        let mut letters = word.chars();
-        letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
-    };
-    let mut all: Vec<String> =
-        route.request_headers.iter().map(|name| name.split('-').map(word).collect::<Vec<_>>().join("-")).collect();
-    all.extend(ALWAYS.map(str::to_owned));
-    all.sort();
-    all.dedup();
-    all
+/// What it keeps for itself, wherever it is in a path.
+fn reserved(segment: &str) -> bool {
+    ["__debug", "__echo", "__health"].contains(&segment)
 }
 
 /// Names of parameters. Its router takes one name for one place: `/a/{id}` and `/a/{key}/b` cannot stand side by side, so the name of
@@ -175,29 +184,28 @@ struct Parameters {
 }
 
 impl Parameters {
-    /// The template of a route, or `None` when the router cannot say it.
-    fn template(&mut self, route: &Route) -> Option<String> {
-        let can = |segment: &Segment| match segment.literal() {
-            Some(literal) => !literal.starts_with(':') && !literal.contains('*'),
-            None => segment.parameter().is_some(),
-        };
-        if !route.segments.iter().all(can) {
-            return None;
-        }
-        let mut out = String::new();
+    /// The path as an endpoint, which is compared with decoded paths, and as a backend's pattern, which is what is sent.
+    fn templates(&mut self, segments: &[Segment]) -> (String, String) {
+        let (mut endpoint, mut backend) = (String::new(), String::new());
         let mut used: Vec<String> = Vec::new();
-        for (i, (segment, name)) in route.segments.iter().zip(names(&route.segments)).enumerate() {
-            out.push('/');
+        for (i, (segment, name)) in segments.iter().zip(names(segments)).enumerate() {
+            endpoint.push('/');
+            backend.push('/');
             match name {
-                None => out.push_str(segment.literal().unwrap_or_default()),
+                None => {
+                    let literal = segment.literal().unwrap_or_default();
+                    endpoint.push_str(&decoded(literal));
+                    backend.push_str(literal);
+                }
                 Some(name) => {
                     let name = if used.contains(&name) { format!("{name}_{i}") } else { name };
-                    let name = self.at.entry(out.clone()).or_insert(name).clone();
-                    out.extend(["{", &name, "}"]);
+                    let name = self.at.entry(endpoint.clone()).or_insert(name).clone();
+                    endpoint.extend(["{", &name, "}"]);
+                    backend.extend(["{", &name, "}"]);
                     used.push(name);
                 }
             }
         }
-        Some(out)
+        (endpoint, backend)
     }
 }

@@ -25,6 +25,8 @@ mod krakend;
 mod model;
 mod nginx;
 mod paths;
+mod profiles;
+mod settings;
 mod spring;
 mod text;
 mod traefik;
@@ -35,6 +37,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 use std::time::Duration;
+
+use crate::profile::Profile;
+pub use settings::{EncodedSlash, Settings};
 
 pub use model::{Model, ModelError, Options, Part, PathEntry, Route, Segment, Target, Upstream};
 
@@ -84,6 +89,23 @@ pub struct Written {
     /// The files; the main one is first.
     pub files: Vec<File>,
     /// Where the gateway cannot do exactly what the description says, one sentence each: such as a template that has to match more.
+    pub notes: Vec<String>,
+    /// Operations of the description that the files do not have; each is in the notes.
+    pub left_out: usize,
+}
+
+/// What a profile adds to a gateway's configuration; each adapter says where these go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Additions {
+    /// Once, for the whole gateway.
+    pub global: String,
+    /// For each route, before a request is passed on.
+    pub route: String,
+    /// For each upstream, or wherever requests to it are written.
+    pub upstream: String,
+    /// Files beside the main one.
+    pub files: Vec<File>,
+    /// Where it does something else than the profile says, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -167,6 +189,27 @@ pub enum Signal {
     Term,
     Int,
     Quit,
+    Hup,
+    Usr1,
+    Usr2,
+    Kill,
+    Stop,
+    Cont,
+}
+
+/// The signals that a gateway understands while it serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signals {
+    /// Its configuration is read again, without an end to anything; `None` where no signal does that.
+    pub reload: Option<Signal>,
+    /// It accepts no more, and ends when its requests have ended.
+    pub drain: Signal,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Signals { reload: None, drain: Signal::Term }
+    }
 }
 
 /// How a gateway is stopped.
@@ -200,6 +243,17 @@ pub trait Gateway: Sync {
     /// When the gateway cannot serve the API at all.
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported>;
 
+    /// What a profile adds to its configuration.
+    ///
+    /// # Errors
+    /// Why the gateway, or its adapter, cannot do it.
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        match profile {
+            Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => Ok(Additions::default()),
+            _ => Err("its adapter does not configure it yet"),
+        }
+    }
+
     /// How it is started, in the foreground, once its files are written.
     fn command(&self, program: &Program, place: &Place) -> Command;
 
@@ -221,6 +275,11 @@ pub trait Gateway: Sync {
     /// When it serves.
     fn ready(&self, place: &Place) -> Ready {
         Ready::Tcp(place.listen)
+    }
+
+    /// What it is told while it serves.
+    fn signals(&self) -> Signals {
+        Signals::default()
     }
 
     /// How it is stopped.
@@ -271,6 +330,13 @@ pub fn all() -> &'static [&'static dyn Gateway] {
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static dyn Gateway> {
     all().iter().copied().find(|gateway| gateway.name() == name)
+}
+
+/// A profile's additions for a model.
+fn additions(gateway: &dyn Gateway, model: &Model) -> Result<Additions, Unsupported> {
+    let profile = &model.settings.profile;
+    let why = |why| Unsupported { gateway: gateway.name(), why: format!("profile `{}`: {why}", profile.name()) };
+    gateway.profile(profile).map_err(why)
 }
 
 /// What every program written in Go is told: its cores, and a memory limit that its collector heeds.

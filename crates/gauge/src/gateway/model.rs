@@ -5,14 +5,18 @@ use std::fmt;
 
 use apidoc::{Api, Method, Operation};
 
+use super::settings::Settings;
+
 use crate::gateway::text::{decoded, encoded};
 
 /// What the description leaves open.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Where the upstreams really are: origin as the description has it (`http://127.0.0.1:14000`; empty for operations whose server is
-    /// relative or absent), to the origin to use instead.
+    /// relative or absent), to the URL to use instead: an origin, or one with a base path that is put before every path.
     pub upstreams: BTreeMap<String, String>,
+    /// What the configurations are to do beyond the description.
+    pub settings: Settings,
 }
 
 /// An API as a gateway sees it: where requests go, and which.
@@ -27,6 +31,10 @@ pub struct Model {
     /// The routes by path, in the order in which they have to be tried by a gateway that takes the first that matches: a literal segment
     /// before a parameter, segment by segment from the left.
     pub paths: Vec<PathEntry>,
+    /// What the configurations are to do beyond the description.
+    pub settings: Settings,
+    /// What of the description no gateway is told, one sentence each.
+    pub notes: Vec<String>,
 }
 
 /// A service behind the gateway.
@@ -42,6 +50,8 @@ pub struct Upstream {
     pub port: u16,
     /// Whether it speaks TLS.
     pub https: bool,
+    /// Path that is put before the path of every request: empty, or `/base` without a slash at its end.
+    pub base: String,
 }
 
 impl Upstream {
@@ -59,6 +69,12 @@ impl Upstream {
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}://{}", if self.https { "https" } else { "http" }, self.address())
+    }
+
+    /// `http://host:port/base`.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        self.url() + &self.base
     }
 
     /// `Host` as a client of the upstream itself would send it: without the port that its scheme has anyway.
@@ -117,6 +133,8 @@ pub enum Part {
     Literal(String),
     /// A parameter's name. It matches one character or more, no slash.
     Parameter(String),
+    /// The name of a parameter that may hold slashes, but does not begin with one.
+    MultiSegment(String),
 }
 
 impl Segment {
@@ -135,6 +153,15 @@ impl Segment {
     pub fn parameter(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [Part::Parameter(name)] => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The name of the parameter with slashes that the whole segment is.
+    #[must_use]
+    pub fn multi_segment(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [Part::MultiSegment(name)] => Some(name),
             _ => None,
         }
     }
@@ -187,7 +214,7 @@ fn template(segments: &[Segment]) -> String {
         for part in &segment.parts {
             match part {
                 Part::Literal(text) => out.push_str(text),
-                Part::Parameter(name) => out.extend(["{", name, "}"]),
+                Part::Parameter(name) | Part::MultiSegment(name) => out.extend(["{", name, "}"]),
             }
         }
     }
@@ -216,17 +243,33 @@ impl Model {
     /// Everything that keeps a gateway from being configured: an operation without an absolute server (and no override for it), a URL that
     /// is not http or https, two operations with one method and path, a path that no request can have, an override that nothing uses.
     pub fn new(api: &Api, options: &Options) -> Result<Self, ModelError> {
-        let mut model = Self { title: api.title.clone(), upstreams: Vec::new(), routes: Vec::new(), paths: Vec::new() };
+        let mut model = Self {
+            title: api.title.clone(),
+            upstreams: Vec::new(),
+            routes: Vec::new(),
+            paths: Vec::new(),
+            settings: options.settings.clone(),
+            notes: unused_servers(api),
+        };
         let mut reasons = Vec::new();
+        // Many operations may fail for one reason: it is told once.
+        let mut failed: Vec<(String, String, usize)> = Vec::new();
         for operation in &api.operations {
             match model.route(api, operation, options) {
                 Ok(route) => model.routes.push(route),
-                Err(why) => reasons.push(format!(
-                    "operation '{}' ({} {}): {why}",
-                    operation.id, operation.method, operation.endpoint_path
-                )),
+                Err(why) => match failed.iter_mut().find(|(_, reason, _)| *reason == why) {
+                    Some((_, _, more)) => *more += 1,
+                    None => {
+                        let first = format!("'{}' ({} {})", operation.id, operation.method, operation.endpoint_path);
+                        failed.push((first, why, 0));
+                    }
+                },
             }
         }
+        reasons.extend(failed.into_iter().map(|(first, why, more)| match more {
+            0 => format!("operation {first}: {why}"),
+            more => format!("operation {first} and {more} more: {why}"),
+        }));
         if api.operations.is_empty() {
             reasons.push("the description has no operation".to_owned());
         }
@@ -252,10 +295,19 @@ impl Model {
         }
         query.sort();
         query.dedup();
+        let prefix = options.settings.profile.prefix();
+        let mut segments = segments(&format!("{prefix}{}", operation.full_path()))?;
+        for part in segments.iter_mut().flat_map(|segment| &mut segment.parts) {
+            if let Part::Parameter(name) = part
+                && operation.path_params.get(name).is_some_and(|parameter| parameter.multi_segment)
+            {
+                *part = Part::MultiSegment(std::mem::take(name));
+            }
+        }
         Ok(Route {
             id: operation.id.clone(),
             method: operation.method,
-            segments: segments(&operation.full_path())?,
+            segments,
             upstream,
             protected: operation.security.is_required(),
             request_headers: api.request_headers(operation),
@@ -277,7 +329,7 @@ impl Model {
             }
             None => origin,
         };
-        let (https, host, port) = parse_origin(url)?;
+        let (https, host, port, base) = parse_upstream(url)?;
         let name = format!("u_{host}_{port}").to_ascii_lowercase();
         let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let taken = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
@@ -288,7 +340,7 @@ impl Model {
             }
             name = format!("{plain}_{n}");
         }
-        self.upstreams.push(Upstream { name, origin: origin.to_owned(), host, port, https });
+        self.upstreams.push(Upstream { name, origin: origin.to_owned(), host, port, https, base });
         Ok(self.upstreams.len() - 1)
     }
 
@@ -328,6 +380,7 @@ impl Model {
                 }),
             }
         }
+        self.share_single_segments();
         for entry in &mut self.paths {
             if entry.methods().any(|method| method == Method::Head) {
                 continue;
@@ -342,16 +395,58 @@ impl Model {
     }
 }
 
-/// Sorts paths into the order in which they have to be tried.
-pub(super) fn order(segments: &[Segment]) -> Vec<(u8, usize)> {
-    segments.iter().map(rank).collect()
+impl Model {
+    /// A path with one segment where another has a parameter with slashes matches first: it also gets the methods that only the other has.
+    fn share_single_segments(&mut self) {
+        let single = |segments: &[Segment]| -> Vec<Segment> {
+            let mut segments = anonymous(segments);
+            for part in segments.iter_mut().flat_map(|segment| &mut segment.parts) {
+                if matches!(part, Part::MultiSegment(_)) {
+                    *part = Part::Parameter(String::new());
+                }
+            }
+            segments
+        };
+        let multiple = |entry: &PathEntry| entry.segments.iter().any(|segment| segment.multi_segment().is_some());
+        let wide: Vec<PathEntry> = self.paths.iter().filter(|entry| multiple(entry)).cloned().collect();
+        for from in wide {
+            let shape = single(&from.segments);
+            for into in self.paths.iter_mut().filter(|into| !multiple(into) && anonymous(&into.segments) == shape) {
+                for target in &from.targets {
+                    let new = |method: &Method| !into.targets.iter().any(|other| other.methods.contains(method));
+                    let methods: Vec<Method> = target.methods.iter().copied().filter(new).collect();
+                    let routes = target.routes.iter().copied().filter(|&i| methods.contains(&self.routes[i].method));
+                    let more = Target { upstream: target.upstream, routes: routes.collect(), methods };
+                    match into.targets.iter_mut().find(|other| other.upstream == target.upstream) {
+                        _ if more.methods.is_empty() => {}
+                        Some(other) => {
+                            other.methods.extend(more.methods);
+                            other.routes.extend(more.routes);
+                        }
+                        None => into.targets.push(more),
+                    }
+                }
+            }
+        }
+    }
 }
 
-/// A literal before a segment with something literal in it, before a parameter; then the order of the description.
+/// Sorts paths into the order in which they have to be tried.
+pub(super) fn order(segments: &[Segment]) -> Vec<(u8, usize)> {
+    let mut order: Vec<(u8, usize)> = segments.iter().map(rank).collect();
+    if segments.last().is_some_and(|last| last.multi_segment().is_some()) {
+        // It takes everything below, so paths that go on come first.
+        order.push((u8::MAX, 0));
+    }
+    order
+}
+
+/// A literal before a segment with something literal in it, before a parameter, before one with slashes; then the order of the description.
 fn rank(segment: &Segment) -> (u8, usize) {
-    match (segment.literal(), segment.parameter()) {
-        (Some(_), _) => (0, 0),
-        (_, Some(_)) => (2, 0),
+    match segment.parts.as_slice() {
+        [] | [Part::Literal(_)] => (0, 0),
+        [Part::Parameter(_)] => (2, 0),
+        [Part::MultiSegment(_)] => (3, 0),
         _ => {
             let literal: usize =
                 segment.parts.iter().map(|part| if let Part::Literal(text) = part { text.len() } else { 0 }).sum();
@@ -364,6 +459,7 @@ fn rank(segment: &Segment) -> (u8, usize) {
 fn anonymous(segments: &[Segment]) -> Vec<Segment> {
     let part = |part: &Part| match part {
         Part::Parameter(_) => Part::Parameter(String::new()),
+        Part::MultiSegment(_) => Part::MultiSegment(String::new()),
         // `%7e` and `~` are one to every server (RFC 3986, section 6.2.2).
         Part::Literal(text) => Part::Literal(decoded(text)),
     };
@@ -377,16 +473,41 @@ fn origins(api: &Api) -> String {
     origins.iter().map(|origin| format!("'{origin}'")).collect::<Vec<_>>().join(", ")
 }
 
-/// `http://host:port` as scheme, host and port.
-fn parse_origin(url: &str) -> Result<(bool, String, u16), String> {
-    let wrong = |why: &str| format!("'{url}' is not the address of an upstream ({why}): want http://HOST:PORT");
+/// Servers of the description beside the first of an operation: requests go to the first.
+fn unused_servers(api: &Api) -> Vec<String> {
+    let mut notes = Vec::new();
+    for operation in &api.operations {
+        for server in api.servers_of(operation).iter().skip(1) {
+            let note = format!(
+                "the server '{}' is not used: requests go to the first that is listed, '{}'",
+                server.url, operation.base_path
+            );
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
+}
+
+/// `http://host:port/base` as whether it is https, host, port and base path.
+fn parse_upstream(url: &str) -> Result<(bool, String, u16, String), String> {
+    let wrong = |why: &str| format!("'{url}' is not the address of an upstream ({why}): want http://HOST:PORT/BASE");
     let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
     let https = match scheme.to_ascii_lowercase().as_str() {
         "http" => false,
         "https" => true,
         _ => return Err(wrong("only http and https are")),
     };
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let (rest, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let base = base.trim_end_matches('/');
+    if !base.is_empty() {
+        let path = segments(base).map_err(|why| wrong(&why))?;
+        if base.contains(['{', '}', '?', '#']) || path.iter().any(|segment| segment.parts.is_empty()) {
+            return Err(wrong("its base path is not a plain path"));
+        }
+    }
+    let base = if base.is_empty() { String::new() } else { template(&segments(base)?) };
     let (host, port) = match rest.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or_else(|| wrong("its [ is not closed"))?;
@@ -410,7 +531,7 @@ fn parse_origin(url: &str) -> Result<(bool, String, u16), String> {
         }
         None => return Err(wrong("something follows its host")),
     };
-    Ok((https, host.to_ascii_lowercase(), port))
+    Ok((https, host.to_ascii_lowercase(), port, base))
 }
 
 /// Segments of a path template.

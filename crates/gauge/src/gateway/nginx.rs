@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 use super::model::{PathEntry, Upstream};
 use super::paths::pattern;
 use super::text::{decoded, regex};
-use super::{Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written};
+use super::{
+    Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Unsupported, Written,
+    additions, profiles,
+};
+use crate::profile::Profile;
 
 pub(super) struct Nginx;
 
@@ -23,13 +27,21 @@ impl Gateway for Nginx {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
-        let mut text = head(place);
+        let more = additions(self, model)?;
+        let mut text = head(model, place) + &more.global;
+        let named = model.upstreams.iter().any(|upstream| !upstream.is_ip());
+        let resolved = |upstream: &Upstream| model.settings.resolver.is_some() && !upstream.is_ip();
+        if let Some(resolver) = model.settings.resolver.filter(|_| named) {
+            let _ = writeln!(text, "    resolver {resolver};");
+        }
         for upstream in &model.upstreams {
             let _ = write!(
                 text,
-                "    upstream {} {{\n        server {};\n        keepalive 256;\n        keepalive_requests 1000000000;\n        keepalive_timeout 60s;\n    }}\n",
+                "    upstream {} {{\n{}        server {}{};\n        keepalive 256;\n        keepalive_requests 1000000000;\n        keepalive_timeout 60s;\n    }}\n",
                 upstream.name,
-                upstream.address()
+                if resolved(upstream) { format!("        zone {} 64k;\n", upstream.name) } else { String::new() },
+                upstream.address(),
+                if resolved(upstream) { " resolve" } else { "" }
             );
         }
         let split = |path: &&PathEntry| path.targets.len() > 1;
@@ -38,22 +50,43 @@ impl Gateway for Nginx {
         }
         let _ = write!(
             text,
-            "    server {{\n        listen {} backlog=4096;\n        location / {{ return 404; }}\n",
+            "    server {{\n        listen {} backlog=4096;\n{UNDESCRIBED}        location / {{ return 404; }}\n",
             place.listen
         );
         for (i, path) in model.paths.iter().enumerate() {
-            text.push_str(&location(model, path, i));
+            text.push_str(&location(model, path, i, &more));
         }
         text.push_str("    }\n}\n");
         let mut files = vec![File::new("nginx.conf", text)];
         for upstream in &model.upstreams {
-            files.push(File::new(&format!("{}.conf", upstream.name), pass(upstream)));
+            files.push(File::new(&format!("{}.conf", upstream.name), pass(upstream) + &more.upstream));
         }
-        let mut notes = Vec::new();
+        files.extend(more.files);
+        let mut notes = vec![
+            "a path with a dot segment or %2F is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
+        ];
+        if !described_underscores(model) {
+            notes.push("headers with an underscore in their name are dropped".to_owned());
+        }
+        if named {
+            notes.push(match model.settings.resolver {
+                None => "names of upstreams are resolved only when it starts, which fails without DNS; --resolver names a DNS server to use while it runs",
+                Some(_) => "`resolve` in an upstream needs nginx 1.27.3 or newer",
+            }.to_owned());
+        }
         if model.routes.iter().any(|route| route.method == apidoc::Method::Trace) {
             notes.push("nginx answers TRACE with 405, whatever its configuration says".to_owned());
         }
-        Ok(Written { files, notes })
+        notes.extend(more.notes);
+        Ok(Written { files, notes, left_out: 0 })
+    }
+
+    fn signals(&self) -> Signals {
+        Signals { reload: Some(Signal::Hup), drain: Signal::Quit }
+    }
+
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        profiles::nginx::additions(profile)
     }
 
     fn command(&self, program: &Program, _place: &Place) -> Command {
@@ -71,7 +104,13 @@ impl Gateway for Nginx {
     }
 }
 
-fn head(place: &Place) -> String {
+/// Locations are compared with the path after decoding and without dot segments, and what is passed on is the path as it came.
+const UNDESCRIBED: &str = "        # What would be compared in another form than it is passed on in.
+        if ($request_uri ~ \"^[^?]*(?:/(?:\\.|%2[eE]){1,2}(?:[/?]|$)|%2[fF])\") { return 400; }
+";
+
+fn head(model: &Model, place: &Place) -> String {
+    let underscores = if described_underscores(model) { "    underscores_in_headers on;\n" } else { "" };
     format!(
         "daemon off;
 worker_processes {};
@@ -87,7 +126,7 @@ http {{
     client_max_body_size 32m;
     client_body_buffer_size 64k;
     merge_slashes off;
-
+{underscores}
     # Bodies are passed on as they arrive, and answers wait in memory: nothing goes to disk.
     proxy_request_buffering off;
     proxy_max_temp_file_size 0;
@@ -107,13 +146,20 @@ http {{
     )
 }
 
+/// Whether a header of the description has an underscore: nginx drops such headers by itself.
+fn described_underscores(model: &Model) -> bool {
+    model.routes.iter().flat_map(|route| &route.request_headers).any(|name| name.contains('_'))
+}
+
 fn scheme(upstream: &Upstream) -> &'static str {
     if upstream.https { "https" } else { "http" }
 }
 
 /// What passes a request on: included by the locations of the upstream, since a location that sets a header inherits none.
 fn pass(upstream: &Upstream) -> String {
-    let mut text = format!("proxy_pass {}://{};\n", scheme(upstream), upstream.name);
+    // With a variable in it the path is passed on as it came.
+    let path = if upstream.base.is_empty() { String::new() } else { format!("{}$request_uri", upstream.base) };
+    let mut text = format!("proxy_pass {}://{}{path};\n", scheme(upstream), upstream.name);
     text.push_str(&headers(&upstream.authority()));
     if upstream.https {
         text.push_str(&tls(&upstream.host));
@@ -150,7 +196,7 @@ fn maps(model: &Model, path: &PathEntry, i: usize) -> String {
     let tls = path.targets.iter().any(|target| model.upstreams[target.upstream].https);
     for name in ["pass", "host", "name"].into_iter().filter(|name| tls || *name != "name") {
         let value = |upstream: &Upstream| match name {
-            "pass" => format!("{}://{}", scheme(upstream), upstream.name),
+            "pass" => format!("{}://{}{}", scheme(upstream), upstream.name, upstream.base),
             "host" => upstream.authority(),
             _ => upstream.host.clone(),
         };
@@ -165,9 +211,11 @@ fn maps(model: &Model, path: &PathEntry, i: usize) -> String {
     text
 }
 
-fn location(model: &Model, path: &PathEntry, i: usize) -> String {
+fn location(model: &Model, path: &PathEntry, i: usize, more: &Additions) -> String {
     // Locations are compared with the path as it is after decoding.
-    let matcher = match path.literal() {
+    // A location `= /a/` would redirect `/a` to it.
+    let exact = |literal: &String| literal == "/" || !literal.ends_with('/');
+    let matcher = match path.literal().filter(exact) {
         Some(literal) => format!("= {}", word(&decoded(&literal))),
         None => format!("~ {}", word(&format!("^{}\\z", pattern(&path.segments, |literal| regex(&decoded(literal)))))),
     };
@@ -175,8 +223,10 @@ fn location(model: &Model, path: &PathEntry, i: usize) -> String {
     let body = match path.targets.as_slice() {
         [target] => format!("            include {}.conf;\n", model.upstreams[target.upstream].name),
         _ => {
-            let mut body = format!("            proxy_pass $pass_{i};\n");
-            let mut lines = headers(&format!("$host_{i}"));
+            let based = path.targets.iter().any(|target| !model.upstreams[target.upstream].base.is_empty());
+            let rest = if based { "$request_uri" } else { "" };
+            let mut body = format!("            proxy_pass $pass_{i}{rest};\n");
+            let mut lines = headers(&format!("$host_{i}")) + &more.upstream;
             if path.targets.iter().any(|target| model.upstreams[target.upstream].https) {
                 lines.push_str(&tls(&format!("$name_{i}")));
             }
@@ -187,9 +237,10 @@ fn location(model: &Model, path: &PathEntry, i: usize) -> String {
     format!(
         "        location {matcher} {{
             if ($request_method !~ \"^(?:{})$\") {{ add_header Allow \"{}\" always; return 405; }}
-{body}        }}\n",
+{}{body}        }}\n",
         methods.join("|"),
-        methods.join(", ")
+        methods.join(", "),
+        more.route
     )
 }
 

@@ -5,19 +5,42 @@ use apidoc::Method;
 use super::model::{Model, Part, PathEntry, Segment, Target, order};
 
 /// The paths of a model for a gateway that cannot say every segment: one for which `can` is false becomes a parameter, which matches more,
-/// and there is a note about it. Paths that thereby become one are one, if they go to one upstream.
+/// and there is a note about it. A parameter that may hold slashes becomes one segment; at the end of a path there is also a path for
+/// everything below that segment, if `below` says that the gateway can match that: the one whose last parameter still may hold slashes. Paths that thereby become one are one, if they go to one upstream.
 ///
 /// # Errors
 /// In words, when they do not.
-pub(super) fn widened(model: &Model, can: impl Fn(&Segment) -> bool) -> Result<(Vec<PathEntry>, Vec<String>), String> {
+pub(super) fn widened(
+    model: &Model,
+    below: bool,
+    can: impl Fn(&Segment) -> bool,
+) -> Result<(Vec<PathEntry>, Vec<String>), String> {
     let mut out: Vec<PathEntry> = Vec::with_capacity(model.paths.len());
     let mut notes = Vec::new();
+    let can = |segment: &Segment| segment.multi_segment().is_some() || can(segment);
+    let (mut changed, mut single) = (Vec::new(), Vec::new());
     for path in &model.paths {
-        if path.segments.iter().all(&can) {
-            out.push(path.clone());
+        let mut path = path.clone();
+        let template = path.template();
+        for name in narrow(&mut path.segments, below) {
+            notes.push(format!("{template} is matched only where {{{name}}} is one segment"));
+        }
+        if path.segments.last().is_some_and(|last| last.multi_segment().is_some()) {
+            let mut one = path.clone();
+            narrow(&mut one.segments, false);
+            single.push(one);
+        }
+        // Those that are as described come first, so that others are merged into them.
+        if path.segments.iter().all(&can) { out.push(path) } else { changed.push(path) }
+    }
+    for path in single {
+        match out.iter_mut().find(|other| same_shape(&other.segments, &path.segments)) {
+            None if path.segments.iter().all(&can) => out.push(path),
+            None => changed.push(path),
+            Some(other) => merge(other, &path, &path.template(), model)?,
         }
     }
-    for path in model.paths.iter().filter(|path| !path.segments.iter().all(&can)) {
+    for path in &changed {
         let segments: Vec<Segment> =
             path.segments.iter().map(|segment| if can(segment) { segment.clone() } else { widen(segment) }).collect();
         let wide = PathEntry { segments, targets: path.targets.clone() };
@@ -31,18 +54,43 @@ pub(super) fn widened(model: &Model, can: impl Fn(&Segment) -> bool) -> Result<(
     Ok((out, notes))
 }
 
+/// Makes parameters with slashes plain ones, but for one that is the last segment if `below`; gives the names of those that were.
+fn narrow(segments: &mut [Segment], below: bool) -> Vec<String> {
+    let last = segments.len() - 1;
+    let mut names = Vec::new();
+    for (i, segment) in segments.iter_mut().enumerate() {
+        if below && i == last && segment.multi_segment().is_some() {
+            continue;
+        }
+        for part in &mut segment.parts {
+            if let Part::MultiSegment(name) = part {
+                names.push(name.clone());
+                *part = Part::Parameter(std::mem::take(name));
+            }
+        }
+    }
+    names
+}
+
 fn widen(segment: &Segment) -> Segment {
     let names: Vec<&str> = segment
         .parts
         .iter()
-        .filter_map(|part| if let Part::Parameter(name) = part { Some(name.as_str()) } else { None })
+        .filter_map(|part| match part {
+            Part::Literal(_) => None,
+            Part::Parameter(name) | Part::MultiSegment(name) => Some(name.as_str()),
+        })
         .collect();
     let name = if names.is_empty() { "any".to_owned() } else { names.join("_") };
     Segment { parts: vec![Part::Parameter(name)] }
 }
 
 fn same_shape(a: &[Segment], b: &[Segment]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || (a.parameter().is_some() && b.parameter().is_some()))
+    let same = |a: &Segment, b: &Segment| {
+        (a.parameter().is_some() && b.parameter().is_some())
+            || (a.multi_segment().is_some() && b.multi_segment().is_some())
+    };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || same(a, b))
 }
 
 fn merge(into: &mut PathEntry, from: &PathEntry, described: &str, model: &Model) -> Result<(), String> {
@@ -75,7 +123,7 @@ fn merge(into: &mut PathEntry, from: &PathEntry, described: &str, model: &Model)
 pub(super) fn names(segments: &[Segment]) -> Vec<Option<String>> {
     let mut out: Vec<Option<String>> = Vec::with_capacity(segments.len());
     for (i, segment) in segments.iter().enumerate() {
-        out.push(segment.parameter().map(|name| {
+        out.push(segment.parameter().or_else(|| segment.multi_segment()).map(|name| {
             let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
             let plain =
                 if plain.starts_with(|c: char| c.is_ascii_alphabetic()) { plain } else { format!("p{i}{plain}") };
@@ -98,20 +146,22 @@ pub(super) fn template(
         for (j, piece) in segment.parts.iter().enumerate() {
             match (piece, &name) {
                 (Part::Literal(text), _) => out.push_str(&literal(text)),
-                (Part::Parameter(_), Some(name)) => out.extend(["{", name, "}"]),
-                (Part::Parameter(_), None) => out.push_str(&part(i, j)),
+                (_, Some(name)) => out.extend(["{", name, "}"]),
+                (_, None) => out.push_str(&part(i, j)),
             }
         }
     }
     out
 }
 
-/// [`template`] for gateways that take literals as they stand in a request and a part of a segment by a plain name.
+/// [`template`] for gateways that take literals as they stand in a request, a part of a segment by a plain name, and `/*` for all that is below.
 pub(super) fn plain_template(segments: &[Segment]) -> String {
-    template(segments, str::to_owned, |segment, part| format!("{{part{segment}_{part}}}"))
+    let below = segments.last().is_some_and(|last| last.multi_segment().is_some());
+    let path = template(segments, str::to_owned, |segment, part| format!("{{part{segment}_{part}}}"));
+    if below { path + "/*" } else { path }
 }
 
-/// The path as a regular expression without anchors: literals by `literal`, `[^/]+` for parameters.
+/// The path as a regular expression without anchors: literals by `literal`, `[^/]+` for parameters, `[^/].*` for those with slashes.
 pub(super) fn pattern(segments: &[Segment], literal: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
     for segment in segments {
@@ -120,6 +170,7 @@ pub(super) fn pattern(segments: &[Segment], literal: impl Fn(&str) -> String) ->
             match part {
                 Part::Literal(text) => out.push_str(&literal(text)),
                 Part::Parameter(_) => out.push_str("[^/]+"),
+                Part::MultiSegment(_) => out.push_str("[^/].*"),
             }
         }
     }

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::paths::{template, widened};
 use super::text::{decoded, quoted};
-use super::{Command, File, Gateway, Locator, Model, Part, Place, Program, Ready, Segment, Unsupported, Written};
+use super::{
+    Command, File, Gateway, Locator, Model, Part, PathEntry, Place, Program, Ready, Segment, Unsupported, Written,
+};
 
 pub(super) struct Spring;
 
@@ -30,10 +32,14 @@ impl Gateway for Spring {
         let can = |segment: &Segment| {
             segment.parts.iter().all(|part| match part {
                 Part::Literal(text) => !decoded(text).contains(['*', '?', '{', '}']),
-                Part::Parameter(_) => true,
+                Part::Parameter(_) | Part::MultiSegment(_) => true,
             })
         };
-        let (paths, notes) = widened(model, can).map_err(|why| Unsupported { gateway: self.name(), why })?;
+        let (paths, mut notes) = widened(model, true, can).map_err(|why| Unsupported { gateway: self.name(), why })?;
+        notes.push(
+            "escapes in a query that also has characters such as [ or ] as they are reach the upstream encoded twice: %20 as %2520"
+                .to_owned(),
+        );
         let mut text = head(place);
         for (i, path) in paths.iter().enumerate() {
             for (j, target) in path.targets.iter().enumerate() {
@@ -48,12 +54,20 @@ impl Gateway for Spring {
 ",
                     quoted(&model.upstreams[target.upstream].url()),
                     // Segments are compared decoded.
-                    quoted(&template(&path.segments, decoded, |i, j| format!("{{part{i}x{j}:.+}}"))),
+                    quoted(&(template(&path.segments, decoded, |i, j| format!("{{part{i}x{j}:.+}}")) + below(path))),
                     methods.join(", ")
                 );
+                let base = &model.upstreams[target.upstream].base;
+                if !base.is_empty() {
+                    let _ = writeln!(
+                        text,
+                        "        filters:\n          - {{name: PrefixPath, args: {{prefix: {}}}}}",
+                        quoted(base)
+                    );
+                }
             }
         }
-        Ok(Written { files: vec![File::new("application.yaml", text)], notes })
+        Ok(Written { files: vec![File::new("application.yaml", text)], notes, left_out: 0 })
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -76,6 +90,11 @@ impl Gateway for Spring {
     fn ready(&self, place: &Place) -> Ready {
         Ready::Http { address: place.listen, path: "/.gauge/ready".to_owned(), status: 404 }
     }
+}
+
+/// What follows the last parameter of a path if that may hold slashes.
+fn below(path: &PathEntry) -> &'static str {
+    if path.segments.last().is_some_and(|last| last.multi_segment().is_some()) { "/**" } else { "" }
 }
 
 fn head(place: &Place) -> String {

@@ -44,6 +44,24 @@ pub(super) fn decoded(segment: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| segment.to_owned())
 }
 
+/// A literal as gateways compare it that decode a path but for what is reserved (RFC 3986, section 2.2) and the percent sign.
+pub(super) fn decoded_but_reserved(literal: &str) -> String {
+    let mut out = String::new();
+    for (i, piece) in literal.split('%').enumerate() {
+        // `encoded` leaves no percent sign without its two digits.
+        let kept = i > 0
+            && piece
+                .get(..2)
+                .and_then(|hex| u8::from_str_radix(hex, 16).ok())
+                .is_some_and(|byte| b"!#$&'()*+,/:;=?@[]%".contains(&byte));
+        if i > 0 {
+            out.push_str(if kept { "\u{0}" } else { "%" });
+        }
+        out.push_str(piece);
+    }
+    decoded(&out).replace('\u{0}', "%")
+}
+
 /// A double-quoted string: JSON's form is also YAML's.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()

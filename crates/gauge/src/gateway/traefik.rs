@@ -3,13 +3,22 @@
 use std::fmt::Write as _;
 
 use super::paths::pattern;
-use super::text::{decoded, quoted, regex};
-use super::{Command, File, Gateway, Locator, Model, Place, Program, Ready, Unsupported, Written};
+use super::settings::EncodedSlash;
+use super::text::{decoded_but_reserved, quoted, regex};
+use super::{
+    Additions, Command, File, Gateway, Locator, Model, Place, Program, Ready, Unsupported, Written, additions, profiles,
+};
+use crate::profile::Profile;
 
 pub(super) struct Traefik;
 
 /// Answered by Traefik itself, once the routers are there: before that it answers everything with 404.
 const READY: &str = "/.gauge/ready";
+
+const NOTES: [&str; 2] = [
+    "dot segments and doubled slashes are removed, and escapes of letters, digits and -._~ decoded, before a path is compared and passed on",
+    "a ; in a query reaches the upstream as %3B",
+];
 
 impl Gateway for Traefik {
     fn name(&self) -> &'static str {
@@ -25,6 +34,7 @@ impl Gateway for Traefik {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+        let more = additions(self, model)?;
         let mut text = String::from("http:\n  routers:\n");
         let _ = write!(
             text,
@@ -46,7 +56,22 @@ impl Gateway for Traefik {
                     model.upstreams[target.upstream].name,
                     model.paths.len() - i
                 );
+                let upstream = &model.upstreams[target.upstream];
+                let base = if upstream.base.is_empty() { "" } else { upstream.name.as_str() };
+                let middlewares = [more.route.as_str(), base].into_iter().filter(|name| !name.is_empty());
+                let middlewares: Vec<&str> = middlewares.collect();
+                if !middlewares.is_empty() {
+                    let _ = writeln!(text, "      middlewares: [{}]", middlewares.join(", "));
+                }
             }
+        }
+        let mut based = model.upstreams.iter().filter(|upstream| !upstream.base.is_empty()).peekable();
+        if based.peek().is_some() || !more.global.is_empty() {
+            text.push_str("  middlewares:\n");
+            text.push_str(&more.global);
+        }
+        for upstream in based {
+            let _ = writeln!(text, "    {}: {{addPrefix: {{prefix: {}}}}}", upstream.name, quoted(&upstream.base));
         }
         text.push_str("  services:\n");
         for upstream in &model.upstreams {
@@ -66,9 +91,14 @@ impl Gateway for Traefik {
 ",
         );
         Ok(Written {
-            files: vec![File::new("traefik.yaml", install(place)), File::new("routes.yaml", text)],
-            notes: Vec::new(),
+            files: vec![File::new("traefik.yaml", install(model, place)), File::new("routes.yaml", text)],
+            notes: NOTES.map(str::to_owned).into_iter().chain(more.notes).collect(),
+            left_out: 0,
         })
+    }
+
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        profiles::traefik::additions(profile)
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -85,7 +115,11 @@ impl Gateway for Traefik {
 }
 
 /// Traefik's "install" configuration, as its documents call what does not change while it runs.
-fn install(place: &Place) -> String {
+fn install(model: &Model, place: &Place) -> String {
+    let slash = match model.settings.encoded_slash {
+        EncodedSlash::Pass => "true",
+        EncodedSlash::Reject => "false",
+    };
     format!(
         "global: {{checkNewVersion: false, sendAnonymousUsage: false}}
 log: {{level: ERROR}}
@@ -95,6 +129,8 @@ entryPoints:
     address: {}
     transport:
       respondingTimeouts: {{readTimeout: 60s, idleTimeout: 75s}}
+    # A `;` of a query would become `&`.
+    http: {{encodeQuerySemicolons: true, encodedCharacters: {{allowEncodedSlash: {slash}}}}}
 providers:
   file: {{filename: routes.yaml, watch: false}}
 ",
@@ -102,21 +138,7 @@ providers:
     )
 }
 
-/// A literal as Traefik compares it: decoded, but for what is reserved (RFC 3986, section 2.2) and the percent sign; and without the
-/// backtick, which ends a rule's text.
+/// A literal in a rule, whose texts end with a backtick.
 fn routing(literal: &str) -> String {
-    let mut out = String::new();
-    for (i, piece) in literal.split('%').enumerate() {
-        // `encoded` leaves no percent sign without its two digits.
-        let kept = i > 0
-            && piece
-                .get(..2)
-                .and_then(|hex| u8::from_str_radix(hex, 16).ok())
-                .is_some_and(|byte| b"!#$&'()*+,/:;=?@[]%`".contains(&byte));
-        if i > 0 {
-            out.push_str(if kept { "\u{0}" } else { "%" });
-        }
-        out.push_str(piece);
-    }
-    decoded(&out).replace('\u{0}', "%")
+    decoded_but_reserved(literal).replace('`', "%60")
 }

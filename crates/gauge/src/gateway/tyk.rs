@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
+use apidoc::Method;
 use serde_json::{Map, Value, json};
 
 use super::paths::pattern;
@@ -29,7 +30,15 @@ impl Gateway for Tyk {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
-        let mut files = vec![File::new("tyk.conf", pretty(&conf(place)))];
+        let mut files = vec![
+            File::new("tyk.conf", pretty(&conf(place))),
+            // It does not start without templates of errors.
+            File::new("templates/error.json", "{\n    \"error\": \"{{.Message}}\"\n}\n".to_owned()),
+            File::new(
+                "templates/error.xml",
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<error>{{.Message}}</error>\n".to_owned(),
+            ),
+        ];
         for (listen_path, paths) in applications(model) {
             let name = listen_path.trim_matches('/').to_owned();
             let id = if name.is_empty() { "api".to_owned() } else { format!("api-{}", plain(&name)) };
@@ -44,15 +53,22 @@ impl Gateway for Tyk {
                 notes.push(format!("{listen_path}/ is let through as {listen_path} is"));
             }
         }
-        Ok(Written { files, notes })
+        for path in &model.paths {
+            let first = path.segments[0].literal().map(decoded);
+            let template = path.template();
+            if first.as_deref() == Some("tyk") || template == "/hello" {
+                notes.push(format!("{template} does not reach the upstream: Tyk serves it itself"));
+            }
+        }
+        notes.push(
+            "a path with a dot segment, and a parameter with %2F, are refused with 403; other escapes may reach the upstream decoded"
+                .to_owned(),
+        );
+        Ok(Written { files, notes, left_out: 0 })
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
         super::go(Command::new(program, &["start", "--conf", "tyk.conf"]), place)
-    }
-
-    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
-        Some(Command::new(program, &["lint", "--conf", "tyk.conf"]))
     }
 
     fn version_command(&self, program: &Program) -> Command {
@@ -138,13 +154,17 @@ fn application(model: &Model, id: &str, listen_path: &str, paths: &[&PathEntry])
                         "path": expression,
                         "method": method.as_str(),
                         "match_pattern": "^(.*)$",
-                        "rewrite_to": format!("{}$1", model.upstreams[target.upstream].url())
+                        "rewrite_to": format!("{}$1", model.upstreams[target.upstream].base_url())
                     }));
                 }
             }
         }
         allowed.push(json!({"path": expression, "method_actions": actions}));
     }
+    // Paths are compared decoded and passed on as they came: a dot segment would be taken for a parameter.
+    let action = json!({"action": "no_action", "code": 200, "data": "", "headers": {}});
+    let every: Map<String, Value> = Method::ALL.iter().map(|method| (method.to_string(), action.clone())).collect();
+    let refused = json!([{"path": "/\\.{1,2}(?:/|$)", "method_actions": every}]);
     json!({
         "name": if model.title.is_empty() { id.to_owned() } else { format!("{} {listen_path}", model.title) },
         "api_id": id,
@@ -163,13 +183,13 @@ fn application(model: &Model, id: &str, listen_path: &str, paths: &[&PathEntry])
                 "Default": {
                     "name": "Default",
                     "use_extended_paths": true,
-                    "extended_paths": {"white_list": allowed, "url_rewrites": rewrites}
+                    "extended_paths": {"black_list": refused, "white_list": allowed, "url_rewrites": rewrites}
                 }
             }
         },
         "proxy": {
             "listen_path": listen_path,
-            "target_url": model.upstreams[main].url(),
+            "target_url": model.upstreams[main].base_url(),
             "strip_listen_path": false,
             "preserve_host_header": false,
             "disable_strip_slash": true

@@ -3,7 +3,11 @@
 use std::fmt::Write as _;
 
 use super::text::quoted;
-use super::{Command, File, Gateway, Locator, Model, Place, Program, Segment, Unsupported, Written, paths};
+use super::{
+    Additions, Command, File, Gateway, Locator, Model, Place, Program, Segment, Signal, Signals, Unsupported, Written,
+    additions, paths, profiles,
+};
+use crate::profile::Profile;
 
 pub(super) struct Weir;
 
@@ -27,15 +31,18 @@ impl Gateway for Weir {
             place.cpus
         );
         for upstream in &model.upstreams {
-            let _ = writeln!(text, "  {}:\n    targets: [{}]", upstream.name, quoted(&upstream.url()));
+            let _ = writeln!(text, "  {}:\n    targets: [{}]", upstream.name, quoted(&upstream.base_url()));
         }
+        let more = additions(self, model)?;
+        text.push_str(&more.global);
         text.push_str("\nroutes:\n");
         // A parameter is a whole segment, `*` a wildcard, and a request with `;` is refused.
         let can = |segment: &Segment| match segment.literal() {
             Some(literal) => !literal.contains(['*', ';']),
             None => segment.parameter().is_some(),
         };
-        let (paths, notes) = paths::widened(model, can).map_err(|why| Unsupported { gateway: self.name(), why })?;
+        let (paths, mut notes) =
+            paths::widened(model, true, can).map_err(|why| Unsupported { gateway: self.name(), why })?;
         for path in &paths {
             let template = paths::plain_template(&path.segments);
             for target in &path.targets {
@@ -43,15 +50,32 @@ impl Gateway for Weir {
                 let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
                 let _ = writeln!(
                     text,
-                    "  - match: {{path: {}, methods: [{}]}}\n    upstream: {}\n    rewrite: {{host: {}}}",
+                    "  - match: {{path: {}, methods: [{}]}}\n    upstream: {}\n    rewrite: {{host: {}{}}}{}",
                     quoted(&template),
                     methods.join(", "),
                     upstream.name,
-                    quoted(&upstream.authority())
+                    quoted(&upstream.authority()),
+                    rewrite(&template, model.settings.profile.prefix()),
+                    more.route
                 );
             }
         }
-        Ok(Written { files: vec![File::new("weir.yaml", text)], notes })
+        notes.push(
+            "a path with %2F, %5C, //, \\, ; or a broken escape is refused with 400; dot segments are removed, and escapes of letters, digits and -._~ are decoded and others written in upper case before a path is compared and passed on"
+                .to_owned(),
+        );
+        notes.extend(more.notes);
+        let mut files = vec![File::new("weir.yaml", text)];
+        files.extend(more.files);
+        Ok(Written { files, notes, left_out: 0 })
+    }
+
+    fn signals(&self) -> Signals {
+        Signals { reload: Some(Signal::Hup), ..Signals::default() }
+    }
+
+    fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
+        profiles::weir::additions(profile)
     }
 
     fn command(&self, program: &Program, _place: &Place) -> Command {
@@ -60,5 +84,16 @@ impl Gateway for Weir {
 
     fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
         Some(Command::new(program, &["check", "weir.yaml"]))
+    }
+}
+
+/// Takes a prefix off: a path without parameters is replaced whole, of others what stands before the first parameter.
+fn rewrite(template: &str, prefix: &str) -> String {
+    let Some(path) = template.strip_prefix(prefix).filter(|_| !prefix.is_empty()) else { return String::new() };
+    match path.find(['{', '*']) {
+        None => format!(", path: {}", quoted(path)),
+        Some(at) => {
+            format!(", prefix: {}", quoted(path[..at].strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or("/")))
+        }
     }
 }

@@ -142,6 +142,7 @@ pub(super) fn read_jtl(text: &str) -> Result<Report, ReadError> {
             at_s: u32::try_from(second.saturating_sub(first / 1000)).unwrap_or(u32::MAX),
             sent: None,
             answered: Some(answered),
+            succeeded: None,
             errors: Some(errors),
             dropped: None,
             received_bytes: Some(received),

@@ -3,7 +3,7 @@
 use super::judge::Case;
 use super::ranking::Scores;
 use crate::results::{Decision, Name, Role, SystemState, Unranked};
-use crate::stats::MIN_ROUNDS;
+use crate::stats;
 
 /// What would help where a condition was not met.
 fn remedy(name: Name) -> &'static str {
@@ -17,6 +17,7 @@ fn remedy(name: Name) -> &'static str {
         }
         Name::NoisyControl => "an idle machine: end what else runs on it",
         Name::FewSamples => "a longer `duration` of each rate of the search",
+        Name::NotMeasured => "an upstream and a generator that run until the end",
         Name::Truncated => "to let every trial run to its end",
         Name::LittlesLaw => "a generator whose figures do not contradict each other",
         _ => "an upstream that carries the load without a gateway: a lower rate, or more processors for it",
@@ -34,22 +35,27 @@ pub(super) fn decide(case: &Case<'_>, scores: &Scores, unranked: &[Unranked]) ->
         .map(|system| system.name.as_str())
         .collect();
     let rounds = gateways.iter().map(|name| scores.rounds(name)).min().unwrap_or(0);
-    let mut decision = Decision {
-        decided: rounds >= MIN_ROUNDS,
-        rounds: rounds as u32,
-        needed: MIN_ROUNDS as u32,
-        ..Decision::default()
-    };
+    let pairs = gateways.len() * gateways.len().saturating_sub(1) / 2;
+    let needed = stats::rounds_to_declare_scores(gateways.len());
+    let mut decision =
+        Decision { decided: rounds >= needed, rounds: rounds as u32, needed: needed as u32, ..Decision::default() };
     if decision.decided {
         return decision;
     }
     let (why, help) = (&mut decision.why, &mut decision.help);
+    if !case.results.life.is_empty() {
+        why.push("the profile life ranks nothing: what became of requests is below".to_owned());
+        return decision;
+    }
     if gateways.is_empty() {
         why.push("no gateway could be compared".to_owned());
         return decision;
     }
     let planned = case.results.rounds;
-    why.push(format!("{rounds} of {planned} rounds are valid, and {MIN_ROUNDS} are needed to declare a difference"));
+    why.push(format!(
+        "{rounds} of {planned} rounds are valid, and {needed} are needed to declare a difference{}",
+        if pairs > 1 { format!(" among {pairs} pairs of gateways") } else { String::new() }
+    ));
     for name in &gateways {
         let missing = scores.missing(name);
         if !missing.is_empty() {
@@ -72,8 +78,8 @@ pub(super) fn decide(case: &Case<'_>, scores: &Scores, unranked: &[Unranked]) ->
     }
     if case.results.quick {
         help.push("a whole campaign: the same command without --quick".to_owned());
-    } else if planned < MIN_ROUNDS as u32 {
-        help.push(format!("more rounds: `repeats: {}`", MIN_ROUNDS + 4));
+    } else if planned < needed as u32 {
+        help.push(format!("more rounds: `repeats: {}`", needed + 4));
     } else {
         help.push(format!("more rounds: `repeats: {}`", planned * 2));
     }
@@ -99,6 +105,9 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<String> {
              Compare large bodies under the congestion control of the machines that the gateway is for."
                 .to_owned(),
         );
+    }
+    for difference in &results.continued {
+        notes.push(format!("The campaign was continued, and not all was as in the rounds before: {difference}."));
     }
     if case.trials.direct.is_none() {
         notes.push(

@@ -78,17 +78,23 @@ impl<'r> Case<'r> {
         let trials = self.trials.row(system, &workload.name);
         // Where no round is valid there is no percentile to compare by; any would do.
         let percentile = percentile.or(Some(50.0));
-        let has = |judged: &&&super::trials::Judged<'_>| {
-            self.unit_of(workload, criterion, &Measured { trial: judged.trial, percentile }).is_some()
-        };
+        let trials: Vec<Measured<'_>> =
+            trials.iter().map(|judged| Measured { trial: judged.trial, percentile }).collect();
+        let suffices = criterion.suffices(&trials, self.is_upstreams(criterion, system));
+        let has = |measured: &&Measured<'_>| suffices && self.unit_of(workload, criterion, measured).is_some();
         let searches = rows::searches(&self.trials, system, &workload.name);
         trials.iter().filter(has).count() + searches.filter(|search| criterion.of_search(search).is_some()).count()
+    }
+
+    /// Whether a criterion of a system is its upstream's, as unit of the score.
+    fn is_upstreams(&self, criterion: &Criterion, system: &str) -> bool {
+        self.trials.direct == Some(system) && matches!(criterion.reference, Reference::Upstream(_))
     }
 
     /// What a trial of the reference is as unit of the score.
     fn unit_of(&self, workload: &WorkloadPlan, criterion: &Criterion, measured: &Measured<'_>) -> Option<f64> {
         match criterion.reference {
-            Reference::Upstream(of_upstream) if self.trials.direct == Some(measured.trial.system.as_str()) => {
+            Reference::Upstream(of_upstream) if self.is_upstreams(criterion, &measured.trial.system) => {
                 of_upstream(measured).filter(|value| *value > 0.0)
             }
             _ => criterion.of_trial(workload, measured),
@@ -110,7 +116,7 @@ impl<'r> Case<'r> {
     ) -> (Series, Series) {
         let baseline = self.trials.direct == Some(system);
         let (mut own, mut units, mut failed) = (Series::new(), Series::new(), Vec::new());
-        let (mut measured_in, mut valid) = (0, 0);
+        let (mut measured_in, mut counted) = (0, Vec::new());
         for judged in self.trials.row(system, &workload.name).into_iter().filter(|judged| judged.used) {
             let round = judged.trial.round;
             let measured = Measured { trial: judged.trial, percentile };
@@ -118,19 +124,26 @@ impl<'r> Case<'r> {
                 failed.push(round);
                 continue;
             }
-            valid += 1;
+            counted.push(measured);
             let value = criterion.of_trial(workload, &measured);
             measured_in += usize::from(value.is_some());
             own.extend(value.map(|value| (round, criterion.cost(value))));
             units.extend(self.unit_of(workload, criterion, &measured).map(|value| (round, criterion.cost(value))));
         }
         // Slow rounds have the fewest samples: without them a system would look better than it is.
-        if criterion.name.ends_with("latency") && measured_in < valid && self.reference != Some(system) {
+        if criterion.name.ends_with("latency") && measured_in < counted.len() && self.reference != Some(system) {
             own.clear();
         }
-        for search in rows::searches(&self.trials, system, &workload.name) {
+        // All rounds or none: without those below a limit the others would look dearer than they are.
+        if !criterion.suffices(&counted, false) {
+            own.clear();
+        }
+        if !criterion.suffices(&counted, self.is_upstreams(criterion, system)) {
+            units.clear();
+        }
+        for search in rows::counted_searches(&self.trials, system, &workload.name) {
             let value = criterion.of_search(search).map(|value| criterion.cost(value));
-            if let Some(cost) = value.filter(|_| self.trials.counts(&workload.name, search.round)) {
+            if let Some(cost) = value {
                 own.insert(search.round, cost);
                 units.insert(search.round, cost);
             } else if criterion.is_searched() && search.failed.is_some() {
@@ -193,6 +206,15 @@ pub(super) fn differences(a: &Series, b: &Series) -> Vec<f64> {
     a.iter().filter_map(of).collect()
 }
 
+/// Declares differences, of the scores by themselves and of the criteria; how many comparisons were tested. Where nothing is decided no score differs.
+fn declare(comparisons: &mut [Comparison], decided: bool) -> u32 {
+    let (mut scores, mut criteria): (Vec<_>, Vec<_>) =
+        comparisons.iter_mut().partition(|comparison| comparison.workload.is_none());
+    let share = if decided { stats::SCORES } else { 0.0 };
+    stats::declare(scores.iter_mut().map(|comparison| &mut comparison.result), share)
+        + stats::declare(criteria.iter_mut().map(|comparison| &mut comparison.result), stats::CRITERIA)
+}
+
 /// Judges a campaign. The same results give the same judgement, byte for byte.
 pub fn judge(results: &Results) -> Judgement {
     let case = Case::of(results);
@@ -208,6 +230,8 @@ pub fn judge(results: &Results) -> Judgement {
         .filter(|system| system.role == Role::Gateway && system.state == SystemState::Ready)
         .map(|system| system.name.as_str())
         .collect();
+    let unranked = ranking::unranked(&case, &rows);
+    let decision = decision::decide(&case, &scores, &unranked);
     let mut comparisons = Vec::new();
     for (index, a) in gateways.iter().enumerate() {
         for b in &gateways[index + 1..] {
@@ -215,7 +239,7 @@ pub fn judge(results: &Results) -> Judgement {
             comparisons.extend(case.compare(a, b));
         }
     }
-    let tested = stats::declare(comparisons.iter_mut().map(|comparison| &mut comparison.result));
+    let tested = declare(&mut comparisons, decision.decided);
     let mut controls = Vec::new();
     for system in &results.systems {
         if let Role::ControlOf(of) = &system.role {
@@ -223,8 +247,8 @@ pub fn judge(results: &Results) -> Judgement {
             controls.extend(case.compare(of, &system.name));
         }
     }
-    stats::declare(controls.iter_mut().map(|comparison| &mut comparison.result));
-    let (ranking, unranked) = ranking::rank(&case, &scores, &rows, &comparisons);
+    declare(&mut controls, true);
+    let ranking = ranking::rank(&case, &scores, &rows, &comparisons, &unranked);
     let mut notes = decision::notes(&case);
     notes.extend(scores.notes.iter().cloned());
     notes.extend(controls.iter().filter(|control| control.result.declared).map(|control| {
@@ -238,7 +262,7 @@ pub fn judge(results: &Results) -> Judgement {
     Judgement {
         format: JUDGEMENT_FORMAT,
         gauge: env!("CARGO_PKG_VERSION").to_owned(),
-        decision: decision::decide(&case, &scores, &unranked),
+        decision,
         reference: case.reference.map(str::to_owned),
         weights: scores.weights(&case),
         sensitivity: ranking::sensitivity(&scores, &ranking),

@@ -182,6 +182,7 @@ fn reasons(case: &Case<'_>, system: &System, rows: &[Row]) -> Vec<String> {
     match &system.state {
         SystemState::Ready => {}
         SystemState::NotHere(reason) => return vec![format!("configured, not run here: {reason}")],
+        SystemState::NotSupported(reason) => return vec![format!("not supported: {reason}")],
         SystemState::Failed(reason) => return vec![format!("it could not be run: {reason}")],
         SystemState::NotConforming => {}
     }
@@ -196,7 +197,7 @@ fn reasons(case: &Case<'_>, system: &System, rows: &[Row]) -> Vec<String> {
         None => why.push("its conformance was never checked".to_owned()),
     }
     for row in rows.iter().filter(|row| row.system == system.name) {
-        let searches: Vec<_> = rows::searches(&case.trials, &system.name, &row.workload).collect();
+        let searches: Vec<_> = rows::counted_searches(&case.trials, &system.name, &row.workload).collect();
         let searched: Vec<&String> = searches.iter().filter_map(|search| search.failed.as_ref()).collect();
         let trials = row.failed.iter().map(|failed| &failed.why);
         for (what, failed, all, first) in [
@@ -213,22 +214,28 @@ fn reasons(case: &Case<'_>, system: &System, rows: &[Row]) -> Vec<String> {
     why
 }
 
-/// Places, and who has none.
+/// Gateways without a place.
+pub(super) fn unranked(case: &Case<'_>, rows: &[Row]) -> Vec<Unranked> {
+    let gateways = case.results.systems.iter().filter(|system| system.role == Role::Gateway);
+    let with_reasons =
+        gateways.map(|system| Unranked { system: system.name.clone(), why: reasons(case, system, rows) });
+    with_reasons.filter(|unranked| !unranked.why.is_empty()).collect()
+}
+
+/// The places of the others.
 pub(super) fn rank(
     case: &Case<'_>,
     scores: &Scores,
     rows: &[Row],
     comparisons: &[Comparison],
-) -> (Vec<Place>, Vec<Unranked>) {
-    let (mut unranked, mut ranked) = (Vec::new(), Vec::new());
-    for system in case.results.systems.iter().filter(|system| system.role == Role::Gateway) {
-        let why = reasons(case, system, rows);
-        if !why.is_empty() {
-            unranked.push(Unranked { system: system.name.clone(), why });
-        } else if let Some(cost) = scores.estimate(&system.name, |part| part.weight) {
-            ranked.push((system.name.as_str(), cost.map(score_of)));
-        }
-    }
+    unranked: &[Unranked],
+) -> Vec<Place> {
+    let gateways = case.results.systems.iter().filter(|system| {
+        system.role == Role::Gateway && !unranked.iter().any(|unranked| unranked.system == system.name)
+    });
+    let score = |system: &'_ System| scores.estimate(&system.name, |part| part.weight).map(|cost| cost.map(score_of));
+    let ranked: Vec<(&str, Estimate)> =
+        gateways.filter_map(|system| Some((system.name.as_str(), score(system)?))).collect();
     let better = |a: &str, b: &str| {
         comparisons.iter().any(|one| {
             let pair = (one.a == a && one.b == b) || (one.a == b && one.b == a);
@@ -256,7 +263,7 @@ pub(super) fn rank(
     places.sort_by(|a, b| {
         a.place.cmp(&b.place).then(b.score.value.total_cmp(&a.score.value)).then_with(|| a.system.cmp(&b.system))
     });
-    (places, unranked)
+    places
 }
 
 /// The scores when each part counts double, and when it does not count.

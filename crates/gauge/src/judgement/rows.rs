@@ -50,12 +50,21 @@ pub(super) fn row(case: &Case<'_>, system: &str, workload: &str) -> Row {
         added_ms: case.added(workload, system),
         requested_rate: crate::stats::median(&requested),
         latency: total.latency.as_ref().map(suffices),
-        search_failed: searches(&case.trials, system, workload).find_map(|search| search.failed.clone()),
+        search_failed: counted_searches(&case.trials, system, workload).find_map(|search| search.failed.clone()),
         operations: operations(&used),
     }
 }
 
-/// The searches of a row.
+/// The searches of a row in the rounds that count.
+pub(super) fn counted_searches<'t>(
+    trials: &'t Trials<'_>,
+    system: &'t str,
+    workload: &'t str,
+) -> impl Iterator<Item = &'t Search> {
+    searches(trials, system, workload).filter(|search| trials.counts(workload, search.round))
+}
+
+/// The searches of a row, whether their rounds count or not.
 pub(super) fn searches<'t>(
     trials: &'t Trials<'_>,
     system: &'t str,

@@ -162,6 +162,9 @@ fn check<'r>(
     moved: Option<&Vec<Verdict>>,
 ) -> Judged<'r> {
     let mut verdicts = moved.cloned().unwrap_or_default();
+    if let TrialState::Void(why) = &trial.state {
+        verdicts.push(Verdict { name: Name::NotMeasured, evidence: why.clone() });
+    }
     let mut failed = match &trial.state {
         TrialState::Failed(why) => Some(why.clone()),
         _ => None,

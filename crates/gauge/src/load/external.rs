@@ -117,7 +117,7 @@ impl Options {
             return command;
         };
         let argv = std::iter::once(&invocation.program).chain(&invocation.args).cloned().collect();
-        let launch = Launch { parent: std::process::id() as i32, argv, ..Launch::default() };
+        let launch = Launch { parent: std::process::id() as i32, supervise: true, argv, ..Launch::default() };
         let mut command = Command::new(gauge);
         command.args(launch.arguments());
         command
@@ -211,8 +211,15 @@ impl Tool {
             .command(&invocation)
             .envs(invocation.env.iter().map(|(name, value)| (name, value)))
             .current_dir(folder)
-            .stdin(Stdio::null())
-            .output()
+            .stdin(if options.gauge.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(|mut child| {
+                // Held open until the tool has ended: its end tells the launcher that this process has ended.
+                let _held = child.stdin.take();
+                child.wait_with_output()
+            })
             .map_err(|error| ExternalError::File { file: invocation.program.clone().into(), error })?;
         let text = match &invocation.result {
             Some(file) => std::fs::read_to_string(file).unwrap_or_default(),

@@ -12,6 +12,7 @@ mod template;
 pub mod units;
 pub mod workload;
 
+pub(crate) use engine::Lost;
 pub use engine::{Answer, Counts, Exchange, Generator, Options, RunError, TransportError, Watch};
 pub use prepare::{PrepareError, Prepared, Url};
 pub use report::Report;

@@ -169,8 +169,8 @@ pub struct Measurement {
     /// Actual minus intended send time. It holds waiting for a free connection, which is the server's doing, and
     /// `generator_lag`, which is ours.
     pub lag: Option<Latency>,
-    /// Actual send time minus the moment at which the request was due *and* a connection was free: how late the generator itself
-    /// was. A p99 above 1 ms makes a run invalid.
+    /// Actual minus intended send time of the requests for which a connection was free when they were due: how late the generator
+    /// itself was. A p99 above 1 ms makes a trial invalid.
     pub generator_lag: Option<Latency>,
     /// From the start of a connection attempt until it was open.
     pub connect: Option<Latency>,
@@ -192,6 +192,9 @@ pub struct Requests {
     pub answered_late: Option<u64>,
     /// Requests that were due and never sent, because no connection was free in time.
     pub dropped: Option<u64>,
+    /// Those of `dropped` for which a connection was free when they were due: the generator's own doing. Null where a tool does not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_free: Option<u64>,
     /// Requests in flight when the run was cut short. (When it was not, a request without an answer is a timeout.)
     pub unanswered: Option<u64>,
 }
@@ -240,6 +243,9 @@ pub struct Second {
     pub sent: Option<u64>,
     /// Complete answers, whatever their status.
     pub answered: Option<u64>,
+    /// Of those, the ones with 2xx.
+    #[serde(default)]
+    pub succeeded: Option<u64>,
     /// Requests that went wrong.
     pub errors: Option<u64>,
     /// Requests given up before they were sent.

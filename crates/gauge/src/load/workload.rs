@@ -42,6 +42,23 @@ pub struct Workload {
     pub mark: Option<Mark>,
 }
 
+impl Workload {
+    /// One request.
+    pub(crate) fn single(operation: Operation, timeout: Duration) -> Self {
+        Workload {
+            base: operation.base.clone().unwrap_or_default(),
+            operations: vec![operation],
+            setup: Vec::new(),
+            order: Order::Sequence,
+            load: Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None }),
+            protocol: Protocol::Http1,
+            timeout,
+            seed: 1,
+            mark: None,
+        }
+    }
+}
+
 /// What an answer that is counted apart shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

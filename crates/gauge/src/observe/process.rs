@@ -7,6 +7,8 @@ use super::Reading;
 /// What `/proc/PID/stat` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
+    /// Its parent.
+    pub parent: u32,
     /// Process group.
     pub group: i32,
     /// CPU time in user mode, in clock ticks; of ended threads too.
@@ -31,6 +33,7 @@ impl Stat {
         // Field 3 of the manual, the state, is the first here.
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         Some(Stat {
+            parent: number(4)? as u32,
             group: fields.get(2)?.parse().ok()?,
             user_ticks: number(14)?,
             system_ticks: number(15)?,
@@ -162,6 +165,19 @@ pub fn reading(processes: &[Process], units: Units) -> Reading {
 pub fn all() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The children of a process, their children and so on, that have not ended.
+pub fn descendants(of: u32) -> Vec<u32> {
+    let known: Vec<(u32, Stat)> = all().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
+    let mut found = vec![of];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        let children = known.iter().filter(|(_, stat)| stat.parent == parent && !stat.zombie);
+        found.extend(children.map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.split_off(1)
 }
 
 /// The processes of a group that have not ended.

@@ -7,10 +7,12 @@ use serde_saphyr::{Location, Spanned};
 
 use super::file::{self, ControlFile, DeployFile, File, GatewayFile};
 use super::{
-    Attest, Backend, Deploy, Forwarded, Hardware, Pin, Plan, PlanError, Problem, Restart, System, SystemKind, Variant,
+    Backend, ConformancePlan, Deploy, Forwarded, Hardware, Pin, Plan, PlanError, Problem, Restart, System, SystemKind,
+    Variant,
 };
 use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
+use crate::profile::Profile;
 use crate::results::{Slo, Treatment};
 
 /// The lane without a gateway.
@@ -108,7 +110,10 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         Some(repeats) => repeats.value,
         None => 10,
     };
-    let systems = systems(check, read.gateways, read.baseline, read.control);
+    let mut systems = systems(check, read.gateways, read.baseline, read.control);
+    for system in systems.iter_mut().filter(|system| !matches!(system.kind, SystemKind::Direct)) {
+        system.treatment = system.treatment.take().or_else(|| read.profile.treatment());
+    }
     let reference = read.reference.map(|Spanned { value, defined, .. }| {
         if !systems.iter().any(|system| system.name == value) {
             check.wrong(defined, format!("`reference` names `{value}`, which is none of the systems"));
@@ -122,9 +127,12 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     let backends = backends(check, read.backend.0, &api);
     let hardware = hardware(check, read.hardware);
     let slo = read.slo.map(slo);
+    // So many rounds have searches that their gateways can be told apart.
+    let gateways = systems.iter().filter(|system| matches!(system.kind, SystemKind::Gateway(_))).count();
+    let searched = crate::stats::rounds_to_declare_scores(gateways) as u32;
     let mut workloads = Vec::new();
     for workload in read.workloads {
-        workloads.extend(super::workloads::workload(check, workload, &api, read.warmup, slo));
+        workloads.extend(super::workloads::workload(check, workload, &api, read.warmup, slo, searched, &read.profile));
     }
     if workloads.is_empty() && check.problems.is_empty() {
         check.problems.push(Problem { at: None, text: "there is no workload; add one to `workloads`".to_owned() });
@@ -136,7 +144,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
             check.problems.push(Problem { at: None, text });
         }
     }
-    let attest = attest(check, read.attest, &api);
+    let conformance = conformance(check, read.conformance, &api);
     for (part, weight) in &read.weights {
         if Criterion::named(part).is_none() {
             let known: Vec<&str> = CRITERIA.iter().map(|criterion| criterion.name).collect();
@@ -171,6 +179,11 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
             Deploy::Ssh(ssh)
         }
     };
+    if let (Profile::Life(_), Deploy::Ssh(_)) = (&read.profile, &deploy) {
+        let text =
+            "the profile `life` sends signals, which it does on this machine only; leave `deploy` out".to_owned();
+        check.problems.push(Problem { at: None, text });
+    }
     let secrets = secrets(&systems, &backends);
     Some(Plan {
         file: file.to_owned(),
@@ -180,13 +193,14 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         name: read.name.value,
         description: read.description,
         api,
+        profile: read.profile,
         systems,
         builds,
         backends,
         hardware,
         deploy,
         workloads,
-        attest,
+        conformance,
         repeats,
         slo,
         reference,
@@ -395,7 +409,7 @@ pub(super) fn treatment(read: file::TreatmentFile) -> Treatment {
     }
 }
 
-fn attest(check: &mut Check, read: file::AttestFile, api: &apidoc::Api) -> Attest {
+fn conformance(check: &mut Check, read: file::ConformanceFile, api: &apidoc::Api) -> ConformancePlan {
     let mut differs = BTreeMap::new();
     for (operation, Spanned { value: pointers, defined, .. }) in read.differs {
         if operation != "*" && api.operation(&operation).is_none() {
@@ -414,7 +428,7 @@ fn attest(check: &mut Check, read: file::AttestFile, api: &apidoc::Api) -> Attes
         Forwarded { operation: value.operation, headers }
     });
     let headers = read.headers.unwrap_or_else(|| vec!["content-type".to_owned()]);
-    Attest {
+    ConformancePlan {
         headers: headers.into_iter().map(|name| name.to_ascii_lowercase()).collect(),
         differs,
         forwarded,

@@ -14,9 +14,10 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use crate::load::units;
+use crate::profile::Profile;
 pub use place::SshFile;
 pub(crate) use place::{DeployFile, HardwareFile};
-pub(crate) use requirement::{AttestFile, SloFile, TreatmentFile};
+pub(crate) use requirement::{ConformanceFile, SloFile, TreatmentFile};
 pub use system::Restart;
 pub(crate) use system::{BackendFile, BuildFile, ControlFile, GatewayFile};
 pub(crate) use value::{OneOrMore, text};
@@ -44,6 +45,8 @@ pub(crate) struct File {
     pub(crate) description: Option<String>,
     pub(crate) api: Spanned<PathBuf>,
     pub(crate) gateways: Vec<Spanned<GatewayFile>>,
+    #[serde(default, deserialize_with = "crate::profile::file::profile")]
+    pub(crate) profile: Profile,
     #[serde(default = "yes")]
     pub(crate) baseline: bool,
     #[serde(default)]
@@ -60,8 +63,9 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) deploy: DeployFile,
     pub(crate) workloads: Vec<Spanned<WorkloadFile>>,
-    #[serde(default)]
-    pub(crate) attest: AttestFile,
+    /// Evaluations of earlier versions say `attest`.
+    #[serde(default, alias = "attest")]
+    pub(crate) conformance: ConformanceFile,
     #[serde(default)]
     pub(crate) repeats: Option<Spanned<u32>>,
     #[serde(default, with = "units::serde_duration::option")]

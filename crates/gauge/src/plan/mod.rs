@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use crate::load::external::Tool;
 use crate::load::workload::{Arrivals, Load, Operation, Order};
+use crate::profile::Profile;
 use crate::results::{Slo, Treatment};
 
-pub(crate) use check::slug;
 pub use check::slug as file_name;
+pub(crate) use check::{DIRECT, slug};
 pub use file::{Restart, SshFile as Ssh};
 pub use fill::{Fill, Part};
 pub use variant::Variant;
@@ -41,6 +42,8 @@ pub struct Plan {
     pub description: Option<String>,
     /// The API that every gateway is configured for.
     pub api: apidoc::Api,
+    /// What gateways do beyond passing requests on.
+    pub profile: Profile,
     /// What is compared, in the order of the evaluation: `direct` first, A/A controls last.
     pub systems: Vec<System>,
     /// Commands that make programs of gateways, each with its working directory; one that fails leaves its gateway out.
@@ -54,7 +57,7 @@ pub struct Plan {
     /// What is asked of them.
     pub workloads: Vec<Workload>,
     /// What must be equal to the answers of `direct`.
-    pub attest: Attest,
+    pub conformance: ConformancePlan,
     /// Rounds.
     pub repeats: u32,
     /// What must hold for a rate to count as carried.
@@ -200,6 +203,8 @@ pub struct PlannedOperation {
     pub operation: Operation,
     /// A body that is made when the campaign starts.
     pub fill: Option<Fill>,
+    /// What stands before its path where a gateway takes it off.
+    pub prefix: String,
 }
 
 /// Load of a workload.
@@ -271,7 +276,7 @@ impl Sender {
 
 /// What must be equal to the answers of `direct`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Attest {
+pub struct ConformancePlan {
     /// Names of headers of answers, lower case.
     pub headers: Vec<String>,
     /// JSON pointers of values that differ by nature, by operation id; `*` is all operations, and a step `*` is any step.

@@ -12,6 +12,7 @@ use super::{PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload}
 use crate::load::external::Tool;
 use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
 use crate::load::{PrepareError, Prepared, plain};
+use crate::profile::Profile;
 use crate::results::Slo;
 
 /// Load before the measured part when neither the evaluation nor the workload says.
@@ -23,6 +24,8 @@ pub(super) fn workload(
     api: &Api,
     warmup: Option<Duration>,
     slo: Option<Slo>,
+    searched: u32,
+    profile: &Profile,
 ) -> Option<Workload> {
     let Spanned { value: read, defined: place, .. } = read;
     let before = check.problems.len();
@@ -35,7 +38,11 @@ pub(super) fn workload(
     for operation in read.setup {
         setup.extend(planned(check, operation, api, &names));
     }
-    let load = load(check, &read.load.value, read.load.defined, slo);
+    for planned in operations.iter_mut().chain(&mut setup) {
+        profile.amend(&mut planned.operation);
+        profile.prefix().clone_into(&mut planned.prefix);
+    }
+    let load = load(check, &read.load.value, read.load.defined, slo, searched);
     let generator = match read.generator {
         None => Sender::Gauge,
         Some(Spanned { value, defined, .. }) => match (value.name.as_str(), Tool::named(&value.name)) {
@@ -236,6 +243,7 @@ fn planned(
         origin: described.origin().unwrap_or("").to_owned(),
         operation,
         fill,
+        prefix: String::new(),
     })
 }
 
@@ -286,16 +294,28 @@ fn body(
     }
 }
 
-fn load(check: &mut Check, read: &LoadFile, place: serde_saphyr::Location, slo: Option<Slo>) -> PlannedLoad {
+fn load(
+    check: &mut Check,
+    read: &LoadFile,
+    place: serde_saphyr::Location,
+    slo: Option<Slo>,
+    searched: u32,
+) -> PlannedLoad {
     match read {
         LoadFile::Closed(closed) => PlannedLoad::Fixed(Load::Closed(closed.clone())),
         LoadFile::Open(open) => PlannedLoad::Fixed(Load::Open(open.clone())),
         LoadFile::Phases(phases) => PlannedLoad::Fixed(Load::Phases(phases.clone())),
-        LoadFile::Search(read) => PlannedLoad::Search(search(check, read, place, slo)),
+        LoadFile::Search(read) => PlannedLoad::Search(search(check, read, place, slo, searched)),
     }
 }
 
-fn search(check: &mut Check, read: &SearchFile, place: serde_saphyr::Location, of_all: Option<Slo>) -> SearchPlan {
+fn search(
+    check: &mut Check,
+    read: &SearchFile,
+    place: serde_saphyr::Location,
+    of_all: Option<Slo>,
+    searched: u32,
+) -> SearchPlan {
     let slo = read.slo.map(slo).or(of_all).unwrap_or_default();
     if slo == Slo::default() {
         check.wrong(place, "a search needs an SLO, here or for all workloads: slo: {p99: 50ms, errors: 0.1%}");
@@ -308,7 +328,7 @@ fn search(check: &mut Check, read: &SearchFile, place: serde_saphyr::Location, o
         connections: read.connections.unwrap_or_else(default_connections),
         precision: read.precision.unwrap_or(0.05),
         curve: read.curve.clone().unwrap_or_else(|| vec![0.25, 0.5, 0.75, 0.9]),
-        rounds: read.rounds.unwrap_or(crate::stats::MIN_ROUNDS as u32),
+        rounds: read.rounds.unwrap_or(searched),
         slo,
     };
     if !(plan.from > 0.0 && plan.from <= plan.to) {

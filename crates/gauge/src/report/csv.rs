@@ -88,6 +88,7 @@ fn state(state: &TrialState) -> &'static str {
         TrialState::Measuring => "measuring",
         TrialState::Done => "done",
         TrialState::Failed(_) => "failed",
+        TrialState::Void(_) => "void",
         TrialState::Aborted(_) => "aborted",
     }
 }

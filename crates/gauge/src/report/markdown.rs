@@ -19,7 +19,8 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
         let _ = writeln!(text, "> {note}\n");
     }
     ranking(&mut text, judgement);
-    for workload in &results.workloads {
+    life(&mut text, results);
+    for workload in results.workloads.iter().filter(|_| results.life.is_empty()) {
         figures(&mut text, results, judgement, &workload.name, &workload.load);
     }
     verdicts(&mut text, judgement);
@@ -142,6 +143,20 @@ fn verdicts(text: &mut String, judgement: &Judgement) {
             finding.verdict.name,
             cell(&finding.verdict.evidence)
         );
+    }
+    text.push('\n');
+}
+
+fn life(text: &mut String, results: &Results) {
+    let rows = super::life::rows(results);
+    if rows.is_empty() {
+        return;
+    }
+    let _ =
+        writeln!(text, "## Life\n\n| {} |\n|{}", super::life::HEAD.join(" | "), "---|".repeat(super::life::HEAD.len()));
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     text.push('\n');
 }

@@ -5,6 +5,7 @@
 
 mod csv;
 mod html;
+mod life;
 mod markdown;
 mod raw;
 mod view;
@@ -61,6 +62,11 @@ fn in_order<'r>(results: &'r Results, judgement: &'r Judgement) -> (Cow<'r, Resu
     let (mut results, mut judgement) = (results.clone(), judgement.clone());
     (results.trials, judgement.trials) = pairs.into_iter().unzip();
     (Cow::Owned(results), Cow::Owned(judgement))
+}
+
+/// What became of requests in the scenarios of `life`, a line for each.
+pub fn life_lines(results: &Results) -> Vec<String> {
+    life::rows(results).into_iter().map(|row| row.join("  ")).collect()
 }
 
 /// Whether anything is decided, why not and what would help, or who is first.

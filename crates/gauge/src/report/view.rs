@@ -130,7 +130,7 @@ pub(super) fn version(system: &System) -> String {
 /// Why a system was not run, if it was not.
 pub(super) fn not_run(system: &System) -> Option<&str> {
     match &system.state {
-        SystemState::NotHere(why) | SystemState::Failed(why) => Some(why),
+        SystemState::NotHere(why) | SystemState::NotSupported(why) | SystemState::Failed(why) => Some(why),
         SystemState::Ready | SystemState::NotConforming => None,
     }
 }

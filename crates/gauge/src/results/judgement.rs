@@ -311,6 +311,8 @@ names! {
     RateNotAchieved, "rate-not-achieved", Failure;
     /// It ended before its plan did.
     Truncated, "truncated", Condition;
+    /// The upstream or the generator ended, or no port was free: there are no figures.
+    NotMeasured, "not-measured", Condition;
     /// Requests went wrong.
     Errors, "errors", Remark;
     /// More requests went wrong than are allowed.

@@ -12,6 +12,7 @@
 //! What was not measured is `null`, never 0. Times end in `_s`, `_ms` or `_unix_ms`, sizes in `_bytes`, and shares run from 0 to 1.
 
 mod judgement;
+mod life;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::Report;
 pub use judgement::*;
+pub use life::{LifeState, LifeTrial};
 
 /// Version of the JSON. It changes when a field changes its name or meaning; a new field does not change it. Format 1, which has other names for trials,
 /// controls and conformance, is still read.
@@ -47,6 +49,9 @@ pub struct Results {
     pub quick: bool,
     /// Rounds that the plan holds.
     pub rounds: u32,
+    /// What gateways did beyond passing requests on; campaigns of earlier versions did nothing.
+    #[serde(default = "pass_through")]
+    pub profile: String,
     /// What must hold for a rate to count as carried.
     pub slo: Option<Slo>,
     /// The system whose figures are the unit of the score; null: the lane without a gateway.
@@ -68,8 +73,18 @@ pub struct Results {
     /// Every trial, in the order in which they were made.
     #[serde(alias = "runs")]
     pub trials: Vec<Trial>,
+    /// What was different from `environment` when the campaign was continued, once for each time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continued: Vec<String>,
     /// Highest rates that met the SLO, one for each system and searched workload.
     pub searches: Vec<Search>,
+    /// What became of requests in the scenarios of the profile `life`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub life: Vec<LifeTrial>,
+}
+
+fn pass_through() -> String {
+    crate::profile::Profile::PassThrough.name().to_owned()
 }
 
 /// A service level objective.
@@ -160,6 +175,8 @@ pub enum SystemState {
     Ready,
     /// Its program is not on the machine: configured, not run here.
     NotHere(String),
+    /// It cannot do what the profile asks for, or its adapter cannot configure it: not measured, and no failure.
+    NotSupported(String),
     /// Its configuration could not be made or it did not start; why.
     Failed(String),
     /// Its responses are not those of the baseline: shown with the differences, not ranked.
@@ -231,6 +248,9 @@ pub struct Planned {
     pub duration_s: Option<f64>,
     /// Requests of all users together.
     pub requests: Option<u64>,
+    /// Requests per second that gateways let pass, by the profile `rate-limit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_rate: Option<f64>,
 }
 
 /// What a workload is meant to bring about in a system, and how that is seen.
@@ -293,8 +313,10 @@ pub enum TrialState {
     Measuring,
     /// It ran to its end. Whether its figures may be believed is the verdicts' business.
     Done,
-    /// The system or the generator failed; why.
+    /// The system failed; why. It counts against the system.
     Failed(String),
+    /// The upstream or the generator ended, or no port was free; why. It says nothing of the system.
+    Void(String),
     /// It was stopped from outside (Ctrl-C, a killed process); why.
     Aborted(String),
 }

@@ -21,6 +21,13 @@ pub const MIN_ROUNDS: usize = 6;
 /// Share of the declared differences that may be none (Benjamini-Hochberg), and the share that an interval may miss.
 pub const SIGNIFICANCE: f64 = 0.05;
 
+/// What the scores may take of [`SIGNIFICANCE`]: they are what a campaign decides, so they are tested by themselves, and criteria beside them, however many,
+/// take no power from them.
+pub const SCORES: f64 = 0.04;
+
+/// What all single criteria together may take of it.
+pub const CRITERIA: f64 = SIGNIFICANCE - SCORES;
+
 /// A value worse than any measured one, on the logarithmic scale: a trial that failed. Two of them differ by 0.
 pub const WORST: f64 = 1e9;
 
@@ -97,15 +104,26 @@ impl Comparison {
     }
 }
 
-/// Declares differences among all that are tested together, so that at most [`SIGNIFICANCE`] of the declared ones are expected to be none; the number of
+/// Rounds from which on a difference can be declared among so many comparisons: the smallest p value that n rounds can give, 2 / 2^n, is then at most what
+/// the Benjamini-Hochberg procedure requires of a single one.
+pub fn rounds_to_declare(comparisons: usize, share: f64) -> usize {
+    let rounds = 1.0 + (comparisons.max(1) as f64 / share).log2();
+    MIN_ROUNDS.max(rounds.ceil() as usize)
+}
+
+/// Rounds from which on a difference between the scores of so many systems can be declared.
+pub fn rounds_to_declare_scores(systems: usize) -> usize {
+    rounds_to_declare(systems * systems.saturating_sub(1) / 2, SCORES)
+}
+
+/// Declares differences among all that are tested together, so that at most `share` of the declared ones are expected to be none; the number of
 /// comparisons that were tested.
-pub fn declare<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>) -> u32 {
+pub fn declare<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>, share: f64) -> u32 {
     let mut tested: Vec<(f64, &mut Comparison)> =
         comparisons.into_iter().filter_map(|comparison| Some((comparison.p?, comparison))).collect();
     tested.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let count = tested.len();
-    let within =
-        |(rank, (p, _)): &(usize, &(f64, &mut Comparison))| *p <= SIGNIFICANCE * (*rank + 1) as f64 / count as f64;
+    let within = |(rank, (p, _)): &(usize, &(f64, &mut Comparison))| *p <= share * (*rank + 1) as f64 / count as f64;
     let declared = tested.iter().enumerate().rfind(within).map_or(0, |(rank, _)| rank + 1);
     tested.into_iter().take(declared).for_each(|(_, comparison)| comparison.declared = true);
     u32::try_from(count).unwrap_or(u32::MAX)

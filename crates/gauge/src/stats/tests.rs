@@ -105,10 +105,10 @@ fn five_rounds_are_not_tested_and_six_can_declare() {
     assert_eq!(compared(5).p, None);
     let mut six = compared(6);
     close(six.p.expect("tested"), 2.0 / 64.0);
-    assert_eq!(declare([&mut six]), 1);
+    assert_eq!(declare([&mut six], SIGNIFICANCE), 1);
     assert!(six.declared);
     let mut equal = Comparison::of(&[0.0; 10]).expect("a comparison");
-    declare([&mut equal]);
+    declare([&mut equal], SIGNIFICANCE);
     assert!(!equal.declared && equal.p == Some(1.0));
 }
 
@@ -120,7 +120,7 @@ fn differences_are_declared_as_in_the_paper() {
         1.0,
     ];
     let mut all = p.map(|p| Comparison { p: Some(p), ..Comparison::default() });
-    assert_eq!(declare(all.iter_mut().rev()), 15);
+    assert_eq!(declare(all.iter_mut().rev(), SIGNIFICANCE), 15);
     assert_eq!(all.map(|one| one.declared), [[true; 4].as_slice(), [false; 11].as_slice()].concat()[..]);
 }
 
@@ -190,7 +190,7 @@ fn no_difference_is_declared_in_at_most_6_percent_whatever_the_noise() {
             let mut random = Random::new(42);
             let declares = |random: &mut Random| {
                 let mut one = Comparison::of(&pair(random, noise, rounds, 0.0)).expect("a comparison");
-                declare([&mut one]);
+                declare([&mut one], SIGNIFICANCE);
                 one.declared
             };
             let declared = (0..1_000).filter(|_| declares(&mut random)).count();
@@ -204,7 +204,7 @@ fn power(rounds: usize, noise: Noise) -> f64 {
     let mut random = Random::new(11);
     let found = (0..2_000).filter(|_| {
         let mut one = Comparison::of(&pair(&mut random, noise, rounds, 1.05_f64.ln())).expect("a comparison");
-        declare([&mut one]);
+        declare([&mut one], SIGNIFICANCE);
         one.declared && one.ratio.value > 1.0
     });
     found.count() as f64 / 2_000.0

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use gauge::gateway::{self, Gateway, Model, Options, Place, Program, Written};
+use gauge::gateway::{self, EncodedSlash, Gateway, Model, Options, Place, Program, Settings, Written};
 
-use crate::cli::{BAD_INPUT, UNWRITABLE, print};
+use crate::cli::{BAD_INPUT, UNWRITABLE, grouped, print};
 use crate::verbs::describe;
 
 const EXAMPLES: &str = "\
@@ -19,6 +19,8 @@ Examples:
                                                          every gateway that gauge knows, with four workers
   gauge convert api.yaml --to weir -o gateways --upstream https://api.example.com=http://10.0.0.7:9000
                                                          the service is elsewhere than the description says
+  gauge convert api.yaml --to weir -o gateways --upstream https://api.example.com=http://10.0.0.7:9000/v2
+                                                         and has its API below a base path
   gauge convert api.yaml --to weir -o gateways --upstream =http://127.0.0.1:9000
                                                          the description does not say where it is
 
@@ -37,7 +39,7 @@ pub(crate) struct Convert {
     /// Directory to write to; each gateway gets one below it, which must not be there or be empty
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Address of the service that the description has at an origin, as often as needed
+    /// URL of the service that the description has at an origin, as often as needed; its path is put before every path
     #[arg(long = "upstream", value_name = "ORIGIN=URL", value_parser = upstream)]
     upstreams: Vec<(String, String)>,
     /// Where the gateways listen
@@ -46,6 +48,12 @@ pub(crate) struct Convert {
     /// Cores that they may use: workers or threads
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     cpus: u32,
+    /// What becomes of %2F in a path
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = EncodedSlash::Pass)]
+    encoded_slash: EncodedSlash,
+    /// DNS server for gateways that cannot resolve the names of upstreams at run time without one (nginx)
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
+    resolver: Option<SocketAddr>,
     /// Neither warnings nor notes
     #[arg(short, long)]
     quiet: bool,
@@ -86,7 +94,10 @@ impl Convert {
             Ok(read) => read,
             Err(code) => return code,
         };
-        let options = Options { upstreams: BTreeMap::from_iter(self.upstreams.iter().cloned()) };
+        let options = Options {
+            upstreams: BTreeMap::from_iter(self.upstreams.iter().cloned()),
+            settings: Settings { encoded_slash: self.encoded_slash, resolver: self.resolver, ..Settings::default() },
+        };
         let model = match Model::new(&read.api, &options) {
             Ok(model) => model,
             Err(error) => {
@@ -99,6 +110,9 @@ impl Convert {
             if !wanted.contains(name) {
                 wanted.push(name);
             }
+        }
+        if !self.quiet {
+            grouped(&model.notes).iter().for_each(|note| eprintln!("note: {note}"));
         }
         let mut told = String::new();
         let mut code = ExitCode::SUCCESS;
@@ -115,21 +129,25 @@ impl Convert {
                     continue;
                 }
             };
-            if let Err(why) = write(*gateway, &place, &written) {
+            if let Err(why) = write(*gateway, &model, &place, &written) {
                 eprintln!("gauge: {why}");
                 return ExitCode::from(UNWRITABLE);
             }
             if !self.quiet {
-                written.notes.iter().for_each(|note| eprintln!("note: {}: {note}", gateway.name()));
+                grouped(&written.notes).iter().for_each(|note| eprintln!("note: {}: {note}", gateway.name()));
             }
-            let _ = writeln!(told, "{}: {} operations", place.directory.display(), model.routes.len());
+            let all = model.routes.len();
+            let _ = match written.left_out {
+                0 => writeln!(told, "{}: {all} operations", place.directory.display()),
+                left => writeln!(told, "{}: {} of {all} operations", place.directory.display(), all - left),
+            };
         }
         let printed = print(&told);
         if code == ExitCode::SUCCESS { printed } else { code }
     }
 }
 
-fn write(gateway: &dyn Gateway, place: &Place, written: &Written) -> Result<(), String> {
+fn write(gateway: &dyn Gateway, model: &Model, place: &Place, written: &Written) -> Result<(), String> {
     let directory = &place.directory;
     let said = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     std::fs::create_dir_all(directory).map_err(|error| said(directory, error))?;
@@ -148,11 +166,11 @@ fn write(gateway: &dyn Gateway, place: &Place, written: &Written) -> Result<(), 
         std::fs::write(&path, &file.text).map_err(|error| said(&path, error))?;
     }
     let path = directory.join("README.md");
-    std::fs::write(&path, readme(gateway, place, written)).map_err(|error| said(&path, error))
+    std::fs::write(&path, readme(gateway, model, place, written)).map_err(|error| said(&path, error))
 }
 
 /// How to start what was written.
-fn readme(gateway: &dyn Gateway, place: &Place, written: &Written) -> String {
+fn readme(gateway: &dyn Gateway, model: &Model, place: &Place, written: &Written) -> String {
     let locator = gateway.locator();
     let program = Program { path: locator.names.first().copied().unwrap_or_default().into() };
     let mut text = format!(
@@ -165,9 +183,9 @@ fn readme(gateway: &dyn Gateway, place: &Place, written: &Written) -> String {
         let _ = write!(text, "\nCheck the files without starting it:\n\n    {}\n", shell(&check));
     }
     let _ = write!(text, "\nGet it: {}.\n", locator.hint);
-    if !written.notes.is_empty() {
+    if !written.notes.is_empty() || !model.notes.is_empty() {
         text.push_str("\nWhat differs from the description:\n\n");
-        for note in &written.notes {
+        for note in model.notes.iter().chain(&written.notes) {
             let _ = writeln!(text, "- {note}");
         }
     }

@@ -13,6 +13,12 @@ pub(crate) struct Demo {
     /// Address and port; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
+    /// `Cache-Control` of what is read, such as max-age=60
+    #[arg(long, value_name = "VALUE")]
+    cache_control: Option<String>,
+    /// Answer every path, and do what fields of requests say: the upstream of profile checks
+    #[arg(long, hide = true)]
+    probe: bool,
 }
 
 impl Demo {
@@ -20,7 +26,11 @@ impl Demo {
         let said = |address| {
             let _ = print(&format!("listening on http://{address}\n"));
         };
-        match gauge::demo::serve(self.listen, said) {
+        match gauge::demo::serve(
+            self.listen,
+            gauge::demo::Options { cache_control: self.cache_control, probe: self.probe },
+            said,
+        ) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("gauge: cannot serve on {}: {error}", self.listen);

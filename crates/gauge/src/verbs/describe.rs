@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use apidoc::{Api, Code, Format, Problems, Read, Syntax};
 use clap::{Args, ValueEnum};
 
-use crate::cli::{BAD_INPUT, UNREADABLE, UNWRITABLE, print};
+use crate::cli::{BAD_INPUT, UNREADABLE, UNWRITABLE, grouped, print};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,7 +117,8 @@ pub(crate) fn read(file: &Path, quiet: bool) -> Result<Read, ExitCode> {
     match gauge::plan::read_description(file) {
         Ok(read) => {
             if !quiet {
-                read.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+                let warnings: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
+                grouped(&warnings).iter().for_each(|warning| eprintln!("warning: {warning}"));
             }
             Ok(read)
         }

@@ -1,4 +1,4 @@
-//! `gauge launch`: becomes a program of a campaign. Not for people.
+//! `gauge launch`: executes a program of a campaign. Not for people.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,6 +29,9 @@ pub(crate) struct Launch {
     wait: bool,
     #[arg(long)]
     keep_stdin: bool,
+    /// Stay until the program ends, and end all that it started
+    #[arg(long)]
+    supervise: bool,
     /// Program and arguments
     #[arg(last = true, required = true)]
     argv: Vec<OsString>,
@@ -43,10 +46,15 @@ impl Launch {
             cgroups: self.cgroups,
             wait: self.wait,
             keep_stdin: self.keep_stdin,
+            supervise: self.supervise,
             argv: self.argv,
         };
-        let (what, error) = launch.become_it();
-        eprintln!("{what}: {error}");
-        ExitCode::from(NOT_FOUND)
+        match launch.exec() {
+            Ok(code) => ExitCode::from(code),
+            Err((what, error)) => {
+                eprintln!("{what}: {error}");
+                ExitCode::from(NOT_FOUND)
+            }
+        }
     }
 }

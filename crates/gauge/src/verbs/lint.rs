@@ -31,7 +31,7 @@ pub(crate) struct Lint {
     /// Users or connections that there were.
     #[arg(short, long, value_name = "N")]
     concurrency: Option<f64>,
-    /// Requests a second that were asked for.
+    /// Requests per second that the load tool was told to send.
     #[arg(short, long, value_name = "RATE", value_parser = units::rate)]
     rate: Option<f64>,
     /// How long it was planned to run.
@@ -40,7 +40,7 @@ pub(crate) struct Lint {
     /// How many requests were planned.
     #[arg(short = 'n', long, value_name = "N")]
     requests: Option<u64>,
-    /// How long a user thinks between an answer and the next request (the mean).
+    /// How long a user thinks between a response and the next request (the mean).
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     think: Option<Duration>,
     /// Statuses that are no error, such as `2xx,429`.
@@ -134,6 +134,7 @@ impl Lint {
             Ok(Content::Report(mut report)) => {
                 self.expect(&mut report);
                 let planned = Planned {
+                    allowed_rate: None,
                     concurrency: self.concurrency,
                     rate: self.rate,
                     think_s: self.think.map(|think| think.as_secs_f64()),
@@ -146,7 +147,7 @@ impl Lint {
         }
     }
 
-    /// Counts again which statuses are errors, where the results say how many answers had which.
+    /// Counts again which statuses are errors, where the results say how many responses had which.
     fn expect(&self, report: &mut Report) {
         let total = &mut report.total;
         let Some(statuses) = total.statuses.as_ref().filter(|_| !self.expect.is_empty()) else {

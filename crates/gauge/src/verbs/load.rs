@@ -19,7 +19,7 @@ use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNAVAILABLE, UNREADABLE, UNWRIT
 
 const EXAMPLES: &str = "\
 Examples:
-  gauge load http://127.0.0.1:8080/ -c 64 -d 10s          closed loop: 64 users, each waits for its answer
+  gauge load http://127.0.0.1:8080/ -c 64 -d 10s          closed loop: 64 users, each waits for its response
   gauge load http://127.0.0.1:8080/ -r 5000 -d 30s        open loop: 5,000/s; latency counts from when a request was due
   gauge load http://127.0.0.1:8080/ -r 500 --poisson      arrivals at random, as those of many users are
   gauge load http://127.0.0.1:8080/upload -m POST -b @image.png -H 'Content-Type: image/png' -n 50 -c 5
@@ -42,10 +42,10 @@ pub(crate) struct Load {
     /// How long [default: 10s, without --requests]
     #[arg(short, long, value_parser = units::duration)]
     duration: Option<Duration>,
-    /// How many requests, dealt out evenly to the connections
+    /// How many requests, distributed evenly over the connections
     #[arg(short = 'n', long, value_name = "NUMBER", conflicts_with = "rate")]
     requests: Option<u64>,
-    /// Open loop: requests per second (5000, 2k/s, 120/min), whether they are answered or not
+    /// Open loop: requests per second (5000, 2k/s, 120/min), whether they get responses or not
     #[arg(short, long, value_parser = units::rate)]
     rate: Option<f64>,
     /// With --rate: arrivals at random (Poisson) instead of at even intervals
@@ -63,7 +63,7 @@ pub(crate) struct Load {
     /// Body: text, or @FILE
     #[arg(short, long, value_name = "TEXT|@FILE")]
     body: Option<String>,
-    /// Status that is no error, or a class of them (404, 2xx), as often as needed [default: 2xx and 3xx]
+    /// Status that is not an error, or a class of them (404, 2xx), as often as needed [default: 2xx and 3xx]
     #[arg(long, value_name = "STATUS")]
     expect: Vec<Statuses>,
     /// HTTP/2 without TLS, with prior knowledge

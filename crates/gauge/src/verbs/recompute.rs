@@ -8,7 +8,7 @@ use gauge::report;
 
 use crate::cli::{UNREADABLE, UNWRITABLE, print};
 
-/// Makes report.html, report.md, results.csv and results.json again from DIR/raw/ alone.
+/// Writes report.html, report.md, results.csv and results.json from DIR/raw/ alone.
 #[derive(clap::Args)]
 pub(crate) struct Recompute {
     /// The directory that `gauge run --out DIR` wrote.

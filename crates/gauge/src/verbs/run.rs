@@ -114,7 +114,8 @@ fn report_on(out: &Path, results: &Results) -> ExitCode {
         return ExitCode::from(UNWRITABLE);
     }
     let printed = print(&summary(out, results, &judgement));
-    let any = results.trials.iter().any(|run| run.state == TrialState::Done)
+    let any = !results.life.is_empty()
+        || results.trials.iter().any(|run| run.state == TrialState::Done)
         || results.searches.iter().any(|search| !search.points.is_empty());
     if any { printed } else { ExitCode::FAILURE }
 }
@@ -136,10 +137,14 @@ fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
         let rounds = score.rounds;
         text.push_str(&format!("{at} {:<20} {:>7.1}{interval}  n = {rounds}{tied}\n", place.system, score.value));
     }
+    for line in report::life_lines(results) {
+        text.push_str(&format!("  {line}\n"));
+    }
     for system in &results.systems {
         let why = match &system.state {
             SystemState::Ready => continue,
             SystemState::NotHere(hint) => format!("configured, not run here ({hint})"),
+            SystemState::NotSupported(why) => format!("not supported: {why}"),
             SystemState::Failed(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
             SystemState::NotConforming => {
                 let differences = system.conformance.iter().flat_map(|conformance| &conformance.differences);

@@ -42,7 +42,7 @@ fn kinds(total: &Measurement) -> Vec<String> {
         let answers: Vec<String> =
             statuses.iter().map(|(status, count)| format!("{} x {status}", number(*count as f64))).collect();
         if statuses.len() > 1 || statuses.keys().any(|status| !(200..400).contains(status)) {
-            kinds.push(format!("answers {}", answers.join(" ")));
+            kinds.push(format!("responses {}", answers.join(" ")));
         }
     }
     kinds

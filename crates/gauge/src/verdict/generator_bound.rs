@@ -23,9 +23,6 @@ const THINKING: f64 = 0.5;
 /// Share of the generator's workers that wait for an answer at any moment from which on it has none left to keep a rate that was asked for.
 const WORKERS_BUSY: f64 = 0.9;
 
-/// Share of the generator's workers that are busy below which a request that was dropped for want of one was dropped by the generator.
-const WORKERS_FREE: f64 = 0.5;
-
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     own_cpu(context)
         .or_else(|| shared_cpu(report, context))
@@ -34,8 +31,8 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
         .or_else(|| no_headroom(report, context))
 }
 
-/// Its own lag: it sent late, or dropped requests while connections were free.
-pub(super) fn late(report: &Report, context: &Context<'_>) -> Option<String> {
+/// Its own lag: it sent late, or not at all, though a connection was free. While all connections wait, the server decides when the next request can be sent.
+pub(super) fn late(report: &Report, _context: &Context<'_>) -> Option<String> {
     let lag = report.total.generator_lag.as_ref();
     let p99 = lag.and_then(|lag| lag.p99_ms.filter(|p99| lag.p99_suffices() && *p99 > LAG_P99_MS));
     if let Some(p99) = p99 {
@@ -45,17 +42,14 @@ pub(super) fn late(report: &Report, context: &Context<'_>) -> Option<String> {
             time(LAG_P99_MS)
         ));
     }
-    let total = &report.total;
-    let dropped = total.drop_rate().filter(|dropped| *dropped > DROPPED)?;
-    let (rate, workers) = (total.rate.achieved?, concurrency(report, context)?);
-    let waiting_ms = total.latency.as_ref()?.mean_ms? - total.lag.as_ref()?.mean_ms?;
-    let busy = rate * waiting_ms.max(0.0) / 1e3;
-    (busy < workers * WORKERS_FREE).then(|| {
+    let requests = &report.total.requests;
+    let (dropped, scheduled) = (requests.dropped_free?, requests.scheduled.filter(|scheduled| *scheduled > 0)?);
+    let share = dropped as f64 / scheduled as f64;
+    (share > DROPPED).then(|| {
         format!(
-            "the generator dropped {} of its requests while {} of its {} connections were busy on average: its own queue was full",
-            percent(dropped),
-            number(busy),
-            number(workers)
+            "the generator did not send {} of its requests though a connection was free for them (at most {} is allowed)",
+            percent(share),
+            percent(DROPPED)
         )
     })
 }
@@ -137,7 +131,7 @@ fn out_of_workers(report: &Report, context: &Context<'_>) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{} requests/s were asked for, and with {} workers that wait {} for each answer no more than {} can be sent; {} were",
+        "{} requests/s were requested, and with {} workers that wait {} for each response no more than {} can be sent; {} were",
         number(requested),
         number(workers),
         time(mean_ms),

@@ -41,7 +41,7 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
             ""
         };
         return Some(format!(
-            "{} users that wait {}{thinking} for each answer make at most {} requests/s, and {} are claimed: {} more{corrected}",
+            "{} users that wait {}{thinking} for each response make at most {} requests/s, and {} are claimed: {} more{corrected}",
             number(users),
             time(mean_ms - waiting_ms),
             number(bound),
@@ -55,12 +55,19 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     // The most users that there were is not their mean.
     let known = known && (report.generator.name != "k6" || context.planned.concurrency.is_some());
     let failed = total.errors.total.is_some_and(|errors| errors as f64 > requests * TOLERANCE / 2.0);
+    // The time that a user waited for a response that never came is in no latency.
+    let without_response = |count: Option<u64>| count.is_some_and(|count| count > 0);
+    let errors = &total.errors;
+    let failed = failed
+        || [errors.connect, errors.reset, errors.timeout, errors.bad_reply, total.requests.unanswered]
+            .into_iter()
+            .any(without_response);
     if open || !known || failed || requests < users * REQUESTS_PER_USER {
         return None;
     }
     if needed(mean_ms + rounding_ms) < users * (1.0 - TOLERANCE) {
         return Some(format!(
-            "{} users that wait {}{thinking} for each answer make {} requests/s, and only {} are claimed: for {} of the time they did \
+            "{} users that wait {}{thinking} for each response make {} requests/s, and only {} are claimed: for {} of the time they did \
              something that is not in the figures",
             number(users),
             time(mean_ms),

@@ -27,6 +27,7 @@ pub use errors::ALLOWED_ERRORS;
 pub use few_samples::{NEEDED, needed};
 pub use generator_bound::HEADROOM;
 pub use noisy_control::{Baseline, Moved, moved, noisy_rounds};
+pub(crate) use rate_not_achieved::DROPPED;
 
 /// What is known of a run besides its report.
 #[derive(Debug, Clone, Copy, Default)]

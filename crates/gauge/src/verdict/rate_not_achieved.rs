@@ -15,7 +15,7 @@ const DEVIATIONS: f64 = 3.0;
 const SHORT: f64 = 0.05;
 
 /// Share of the due requests that may be dropped.
-pub(super) const DROPPED: f64 = 0.001;
+pub(crate) const DROPPED: f64 = 0.001;
 
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     let requested = requested_rate(report, context)?;
@@ -35,7 +35,7 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
         let dropped =
             dropped.map_or(String::new(), |dropped| format!("; {} of the requests were never sent", percent(dropped)));
         return Some(format!(
-            "{} requests/s were asked for and {} answered, {}{dropped}",
+            "{} requests/s were requested and {} responses came, {}{dropped}",
             number(requested),
             number(achieved),
             percent(achieved / requested),

@@ -14,19 +14,19 @@ pub(super) fn look(_report: &Report, context: &Context<'_>) -> Option<String> {
     let name = &treatment.name;
     let Some(seen) = seen else {
         return Some(format!(
-            "{name}: nobody looked for {mark} in the answers, so it is not known whether it was applied"
+            "{name}: {mark} was not counted in the responses, so it is not known whether it was applied"
         ));
     };
     if let Some(least) = treatment.at_least.filter(|least| seen < *least) {
         return Some(format!(
-            "{name}: {} of the answers show {mark}, and at least {} must",
+            "{name}: {} of the responses show {mark}, and at least {} must",
             percent(seen),
             percent(least)
         ));
     }
     if let Some(most) = treatment.at_most.filter(|most| seen > *most) {
         return Some(format!(
-            "{name}: {} of the answers show {mark}, and at most {} may",
+            "{name}: {} of the responses show {mark}, and at most {} may",
             percent(seen),
             percent(most)
         ));

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gauge::gateway::{self, Gateway, Model, Options, Place, Program, Ready};
+use gauge::gateway::{self, Gateway, Model, Options, Place, Program, Ready, Settings};
+use gauge::profile::token::{Algorithm, Jwt};
+use gauge::profile::{KeyAuth, Profile};
 
 use crate::{APIS, api, model};
 
@@ -14,6 +16,9 @@ fn outcome(gateway: &dyn Gateway, model: &Model) -> BTreeMap<String, String> {
     let mut place = Place::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
     place.extra = (8081..).take(gateway.extra_ports().len()).collect();
     (place.cpus, place.memory) = (2, Some(1 << 30));
+    if let Err(why) = gateway.profile(&model.settings.profile) {
+        return BTreeMap::from([("gauge.txt".to_owned(), format!("not supported: {why}\n"))]);
+    }
     let written = match gateway.files(model, &place) {
         Ok(written) => written,
         Err(error) => return BTreeMap::from([("gauge.txt".to_owned(), format!("error: {error}\n"))]),
@@ -60,14 +65,31 @@ fn files(folder: &Path, below: &str, found: &mut BTreeSet<String>) {
     }
 }
 
+/// One of each, small enough to be read.
+fn profiles() -> Vec<Profile> {
+    let small = |profile| match profile {
+        Profile::KeyAuth(auth) => Profile::KeyAuth(KeyAuth { keys: 2, ..auth }),
+        Profile::Jwt(jwt) => Profile::Jwt(Jwt { algorithm: Algorithm::HS256, ..jwt }),
+        other => other,
+    };
+    Profile::all()
+        .into_iter()
+        .filter(|profile| !matches!(profile, Profile::PassThrough | Profile::Life(_)))
+        .map(small)
+        .collect()
+}
+
 #[test]
 fn every_gateway_writes_what_its_golden_files_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/gateways");
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut expected = BTreeSet::new();
     let mut different = Vec::new();
-    for (name, file) in APIS {
-        let model = model(&api(file), &Options::default());
+    let plain = APIS.map(|(name, file)| (name.to_owned(), file, Profile::PassThrough));
+    let profiles = profiles().into_iter().map(|profile| (format!("profile-{}", profile.name()), APIS[0].1, profile));
+    for (name, file, profile) in plain.into_iter().chain(profiles) {
+        let settings = Settings { profile, ..Settings::default() };
+        let model = model(&api(file), &Options { settings, ..Options::default() });
         for gateway in gateway::all() {
             for (file, text) in outcome(*gateway, &model) {
                 let golden = format!("{name}/{}/{file}", gateway.name());

@@ -17,10 +17,12 @@ use crate::{APIS, api, many, model};
 const LARGE: usize = 24 << 20;
 
 /// A gateway that runs, its upstreams, and what it was made from.
-struct Running {
-    gateway: &'static dyn Gateway,
-    model: Model,
-    upstreams: Vec<Upstream>,
+pub(crate) struct Running {
+    pub(crate) gateway: &'static dyn Gateway,
+    pub(crate) model: Model,
+    pub(crate) upstreams: Vec<Upstream>,
+    /// What its adapter says is different.
+    pub(crate) notes: Vec<String>,
     port: Port,
     process: Process,
     _folder: tempfile::TempDir,
@@ -30,6 +32,12 @@ impl Drop for Running {
     fn drop(&mut self) {
         let stop = self.gateway.stop();
         let signal = match stop.signal {
+            gauge::gateway::Signal::Hup
+            | gauge::gateway::Signal::Usr1
+            | gauge::gateway::Signal::Usr2
+            | gauge::gateway::Signal::Kill
+            | gauge::gateway::Signal::Stop
+            | gauge::gateway::Signal::Cont => panic!("no gateway is stopped so"),
             gateway::Signal::Term => Signal::TERM,
             gateway::Signal::Int => Signal::INT,
             gateway::Signal::Quit => Signal::QUIT,
@@ -43,11 +51,18 @@ impl Drop for Running {
     }
 }
 
-fn start(gateway: &'static dyn Gateway, program: &Program, file: &str) -> Running {
-    let api = api(file);
+/// A gateway in front of upstreams that have the API below a base path.
+pub(crate) fn start_api(gateway: &'static dyn Gateway, program: &Program, api: &apidoc::Api, base: &str) -> Running {
     let mut options = Options::default();
     let mut upstreams = Vec::new();
-    for upstream in &model(&api, &Options::default()).upstreams {
+    let mut origins: Vec<&str> = Vec::new();
+    for operation in &api.operations {
+        let origin = operation.origin().unwrap_or("");
+        if !origins.contains(&origin) {
+            origins.push(origin);
+        }
+    }
+    for origin in origins {
         let real = Upstream::builder().record_limit(1 << 10).start(|conn, request| {
             let large = request.head.field("x-large").is_some();
             let body = if large { vec![b'x'; LARGE] } else { b"fine".to_vec() };
@@ -55,10 +70,10 @@ fn start(gateway: &'static dyn Gateway, program: &Program, file: &str) -> Runnin
             let status = if request.head.field("x-refuse").is_some() { 403 } else { 200 };
             conn.respond(status, &[("Content-Type", "text/plain"), ("X-From", "upstream")], body)
         });
-        options.upstreams.insert(upstream.origin.clone(), real.url());
+        options.upstreams.insert(origin.to_owned(), real.url() + base);
         upstreams.push(real);
     }
-    let model = model(&api, &options);
+    let model = model(api, &options);
     let folder = tempfile::tempdir().expect("a folder");
     let port = Port::free();
     let extra: Vec<Port> = gateway.extra_ports().iter().map(|_| Port::free()).collect();
@@ -74,7 +89,7 @@ fn start(gateway: &'static dyn Gateway, program: &Program, file: &str) -> Runnin
         builder = builder.env(name, value);
     }
     let process = builder.death_signal(Signal::TERM).start();
-    let running = Running { gateway, model, upstreams, port, process, _folder: folder };
+    let running = Running { gateway, model, upstreams, notes: written.notes, port, process, _folder: folder };
     let ready = gateway.ready(&place);
     wait::until(testkit::DEADLINE * 3, &format!("{} serves", gateway.name()), || {
         assert!(running.process.exit_status().is_none(), "{} ended:\n{}", gateway.name(), running.process.tail());
@@ -133,11 +148,11 @@ fn is_ready(ready: &Ready) -> bool {
 }
 
 impl Running {
-    fn client(&self) -> RawClient {
+    pub(crate) fn client(&self) -> RawClient {
         RawClient::connect(self.port.address())
     }
 
-    fn seen(&self) -> usize {
+    pub(crate) fn seen(&self) -> usize {
         self.upstreams.iter().map(Upstream::request_count).sum()
     }
 
@@ -191,14 +206,14 @@ impl Running {
 }
 
 /// The path of a route with values for its parameters.
-fn path(route: &Route) -> String {
+pub(crate) fn path(route: &Route) -> String {
     let mut path = String::new();
     for (i, segment) in route.segments.iter().enumerate() {
         path.push('/');
         for part in &segment.parts {
             match part {
                 Part::Literal(text) => path.push_str(text),
-                Part::Parameter(_) => path.push_str(&format!("v-{i}.x~")),
+                Part::Parameter(_) | Part::MultiSegment(_) => path.push_str(&format!("v-{i}.x~")),
             }
         }
     }
@@ -262,7 +277,20 @@ fn matches(entry: &PathEntry, path: &str) -> bool {
         Some(literal) => literal == *text,
         None => !text.is_empty(),
     };
-    texts.len() == entry.segments.len() && texts.iter().zip(&entry.segments).all(fits)
+    let below = entry.segments.last().is_some_and(|last| last.multi_segment().is_some());
+    let long = texts.len() == entry.segments.len() || (below && texts.len() > entry.segments.len());
+    long && texts.iter().zip(&entry.segments).all(fits)
+}
+
+/// A parameter that may hold slashes takes the rest of the path, and what is below it in the description keeps its own.
+fn slashes_pass_where_they_may(running: &Running) {
+    let tree = running.model.routes.iter().find(|route| route.id == "tree").expect("an operation");
+    let mut client = running.client();
+    if running.gateway.name() != "krakend" {
+        running.passes(&mut client, tree, "/trees/src/a.b/main.rs", &[], b"");
+    }
+    running.refuses("GET", "/trees/", &[400, 404]);
+    running.refuses("GET", "/trees", &[404]);
 }
 
 fn large_bodies_pass(running: &Running) {
@@ -339,8 +367,11 @@ fn run(name: &str) {
             only_checked(gateway, &program, &api(file));
             continue;
         }
-        let running = start(gateway, &program, file);
+        let running = start_api(gateway, &program, &api(file), "");
         everything_passes_and_nothing_else(&running);
+        if name_of_api == "corners" {
+            slashes_pass_where_they_may(&running);
+        }
         if name_of_api == "auction" {
             what_a_client_says_of_itself(&running);
             large_bodies_pass(&running);

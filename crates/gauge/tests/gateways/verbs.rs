@@ -116,6 +116,7 @@ fn convert_writes_a_directory_for_each_gateway() {
     assert!(read("nginx/README.md").contains("\n    nginx -p . -c nginx.conf -e stderr\n"));
     assert!(read("caddy/README.md").contains("GOMAXPROCS=3 "));
     assert!(read("tyk/README.md").contains("it needs a Redis"));
+    assert!(!read("tyk/README.md").contains("lint"), "it has no such command");
     let again = gauge(&arguments, &root());
     assert_eq!(again.status.code(), Some(73));
     assert!(err(&again).contains("weir is not empty"), "{}", err(&again));

@@ -49,7 +49,7 @@ const KINDS: [Kind; 9] = [
 ];
 
 /// Rounds of the campaign.
-pub(crate) const ROUNDS: u32 = 10;
+pub(crate) const ROUNDS: u32 = 12;
 
 /// Samples for each that is drawn.
 const EACH: u64 = 20;
@@ -263,12 +263,14 @@ pub(crate) fn campaign() -> Results {
     }
     let searches = searches(&mut random, &measured);
     Results {
+        profile: "pass-through".to_owned(),
+        life: Vec::new(),
         format: FORMAT,
         name: "A made-up campaign".to_owned(),
         description: Some("Figures drawn from distributions to show what a report looks like. Nothing here was measured.".to_owned()),
         gauge: "0.1.0".to_owned(),
         command: "gauge run examples/evaluations/made-up.yaml --out made-up".to_owned(),
-        evaluation: "name: A made-up campaign\napi: auction.openapi.yaml\ngateways: [weir, nginx, haproxy, envoy, fiber, traefik, caddy, kong]\nbaseline: true\nrepeats: 10\nslo: {p99: 5ms, errors: 0}\n".to_owned(),
+        evaluation: "name: A made-up campaign\napi: auction.openapi.yaml\ngateways: [weir, nginx, haproxy, envoy, fiber, traefik, caddy, kong]\nbaseline: true\nrepeats: 12\nslo: {p99: 5ms, errors: 0}\n".to_owned(),
         started_unix_ms: 1_795_000_000_000,
         ended_unix_ms: Some(1_795_000_660_000),
         quick: false,
@@ -295,6 +297,7 @@ pub(crate) fn campaign() -> Results {
         systems,
         workloads,
         trials,
+        continued: Vec::new(),
         searches,
     }
 }

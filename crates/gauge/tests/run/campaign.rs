@@ -19,7 +19,7 @@ backend:
   command: ['{gauge}', demo, --listen, '{address}:{http}']
   ports: {http: 'http://127.0.0.1:8090'}
   ready: 'http://{address}:{http}/healthz'
-attest:
+conformance:
   forwarded: {operation: echo, headers: {x-forwarded-for: /headers/x-forwarded-for}}
   differs: {echo: [/headers]}
 repeats: 2

@@ -67,14 +67,14 @@ fn what_was_not_asked_before_ctrl_c_is_asked_by_the_next_run() {
         scope.spawn(run).join().expect("no panic")
     });
     assert!(matches!(stopped, Err(CampaignError::Stopped)), "{stopped:?}");
-    let attested = || -> Vec<bool> {
+    let checked = || -> Vec<bool> {
         let results = campaign.json("raw/campaign.json");
         results["systems"].as_array().into_iter().flatten().map(|system| system["conformance"].is_object()).collect()
     };
-    assert_eq!(attested(), [true, false, false], "it was stopped between two systems");
+    assert_eq!(checked(), [true, false, false], "it was stopped between two systems");
     let again = campaign.run(&[]);
     assert_eq!(again.code, 0, "{}", again.text());
-    assert_eq!(attested(), [true; 3]);
+    assert_eq!(checked(), [true; 3]);
 }
 
 #[test]
@@ -138,4 +138,48 @@ fn an_unfinished_turn_of_an_earlier_version_is_made_again_and_not_kept_beside_it
     let names: Vec<String> = campaign.raw().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["r01-direct.read.json", "r01-nginx.read.json"]);
     assert!(campaign.trials().iter().all(|run| run["state"] == "done"));
+}
+
+/// What the upstream does in the middle of a trial is a condition of that trial: it alone is repeated, and what the others were stays, failures too.
+#[test]
+fn a_trial_whose_upstream_ended_is_repeated_alone() {
+    // It ends once, as soon as the second workload of the turn is loaded.
+    let once = "command: [sh, -c, 'if mkdir \"$3/once\" 2>/dev/null; then \"$0\" demo --listen \"$1\" & \
+                until grep -q \"second.*warming\\|warming.*second\" \"$3/out/state.json\" 2>/dev/null; do sleep 0.02; done; kill $!; \
+                else exec \"$0\" demo --listen \"$1\"; fi', '{gauge}', '{address}:{http}', x, '{folder}']\n  restart: never";
+    let demo = "command: ['{gauge}', demo, --listen, '{address}:{http}']";
+    let second = "  - {name: second, operations: [{id: getItem, params: {id: {int: [1, 50]}}}], load: {closed: {users: 2, duration: 300ms}}}\n";
+    // The first asks more of one connection than any gateway can do: it fails, whatever happens to the other.
+    let closed = "load: {closed: {users: 4, duration: 300ms}}";
+    assert!(GATEWAYS.contains(closed));
+    let first = GATEWAYS
+        .replace(demo, once)
+        .replace("name: read,", "name: first,")
+        .replace(closed, "load: {open: {rate: 200000/s, duration: 300ms, connections: 1}}")
+        .replace("repeats: 2", "repeats: 1");
+    let evaluation = format!("{first}{second}workload_order: fixed\nbaseline: false\ncontrol: false\n");
+    let campaign = Campaign::new(&evaluation);
+    let finished = campaign.run(&[]);
+    let trials = campaign.trials();
+    let of = |workload: &str| {
+        trials.iter().find(|trial| trial["workload"] == workload).unwrap_or_else(|| panic!("{}", finished.text()))
+    };
+    let (first, second) = (of("first"), of("second"));
+    assert_eq!((&second["state"], trials.len()), (&"done".into(), 2), "{}", finished.text());
+    let why = second["repeated"][0].as_str().unwrap_or_default();
+    assert!(why.starts_with("not-measured: the backend"), "{second}");
+    assert!(!first["repeated"].to_string().contains("not-measured"), "it met its conditions: {first}");
+    assert!(first["started_unix_ms"].as_u64() < second["started_unix_ms"].as_u64());
+    if finished.text().contains("left out for") {
+        // The machine gave time to others, and the round says nothing about any gateway.
+        return;
+    }
+    let failed = campaign.json("results.json")["judgement"]["rows"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|row| row["workload"] == "first")
+        .map(|row| row["failed"][0]["why"].clone())
+        .unwrap_or_default();
+    assert!(failed.as_str().unwrap_or_default().starts_with("rate-not-achieved"), "{failed}: {}", finished.text());
 }

@@ -3,7 +3,12 @@ use serde_json::json;
 use super::*;
 
 fn answer(status: u16, kind: &str, body: &str) -> Answer {
-    Answer { status, headers: vec![("content-type".to_owned(), kind.to_owned())], body: body.as_bytes().to_vec() }
+    Answer {
+        status,
+        headers: vec![("content-type".to_owned(), kind.to_owned())],
+        body: body.as_bytes().to_vec(),
+        arrived: Vec::new(),
+    }
 }
 
 fn compared(theirs: &Answer, ours: &Answer, differs: &[&str]) -> Vec<String> {

@@ -87,7 +87,7 @@ fn the_warm_up_is_the_same_load_and_does_not_count() {
 fn both_lanes_are_asked_the_same_before_the_load() {
     let plan = plan("{closed: {users: 2, duration: 1s}}", "");
     let lane = Lane::Gateway("127.0.0.1:5000".parse().expect("an address"));
-    let workload = attested(&plan.workloads[0], &lane, &Made::new());
+    let workload = for_conformance(&plan.workloads[0], &lane, &Made::new());
     assert_eq!(workload.operations[0].params["id"], Source::Fixed("3".to_owned()), "the first value, not any");
     assert_eq!(workload.operations[0].weight, 1.0, "also what the load never asks");
 }

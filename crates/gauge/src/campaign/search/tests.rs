@@ -48,6 +48,48 @@ fn a_rate_that_held_by_luck_is_not_what_is_found() {
     assert!((940.0..=1_000.0).contains(&rate), "{rate}");
 }
 
+/// One bad measurement at any step must not make a rate out of reach: the failing end is confirmed as the other is.
+#[test]
+fn one_bad_measurement_does_not_bound_the_rate() {
+    for bad in 0..12 {
+        let mut bisection = Bisection::new(100.0, 200_000.0, 0.05);
+        let mut count = 0;
+        let rate = loop {
+            match bisection.next() {
+                Step::Found(rate) => break rate,
+                Step::Nothing => panic!("there is a rate"),
+                step @ (Step::Try(rate) | Step::Confirm(rate)) => {
+                    bisection.tried(step, rate <= 3_300.0 && count != bad);
+                    count += 1;
+                    assert!(count <= MOST_POINTS, "{bad}: it does not settle");
+                }
+            }
+        };
+        assert!((3_300.0 / 1.06..=3_300.0).contains(&rate), "measurement {bad} was bad: {rate}");
+    }
+}
+
+/// And one that was good by luck does not hold either, whatever the step.
+#[test]
+fn one_good_measurement_does_not_hold_a_rate() {
+    for lucky in 0..20 {
+        let mut bisection = Bisection::new(100.0, 200_000.0, 0.05);
+        let mut count = 0;
+        let rate = loop {
+            match bisection.next() {
+                Step::Found(rate) => break rate,
+                Step::Nothing => panic!("there is a rate"),
+                step @ (Step::Try(rate) | Step::Confirm(rate)) => {
+                    bisection.tried(step, rate <= 3_300.0 || count == lucky);
+                    count += 1;
+                    assert!(count <= MOST_POINTS, "{lucky}: it does not settle");
+                }
+            }
+        };
+        assert!((3_300.0 / 1.06..=3_300.0).contains(&rate), "measurement {lucky} was lucky: {rate}");
+    }
+}
+
 #[test]
 fn the_slo_is_met_by_latency_and_errors_of_enough_samples() {
     let latency = Latency { count: Some(5_000), p50_ms: Some(2.0), p99_ms: Some(9.0), ..Latency::default() };
@@ -70,4 +112,8 @@ fn the_slo_is_met_by_latency_and_errors_of_enough_samples() {
     few.latency.as_mut().expect("times").count = Some(999);
     assert!(too_few(&slo, &few).is_some_and(|why| why.contains("p99 takes 1000 responses, and 999 came")));
     assert_eq!(too_few(&Slo { p99_ms: None, p50_ms: Some(1.0), ..slo }, &few), None);
+    few.errors.total = Some(1);
+    assert!(too_few(&slo, &few).is_some(), "an allowed error does not make few samples enough");
+    few.errors.total = Some(100);
+    assert_eq!(too_few(&slo, &few), None, "what fails for its errors needs no percentile");
 }

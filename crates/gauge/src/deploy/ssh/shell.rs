@@ -138,7 +138,7 @@ impl Shell {
     }
 
     /// The same with the exit status of the last one.
-    pub(super) fn status(&mut self, lines: &str, patience: Duration) -> Result<(i32, String), DeployError> {
+    pub(super) fn status(&mut self, lines: &str, timeout: Duration) -> Result<(i32, String), DeployError> {
         self.asked += 1;
         let mark = format!("gauge-{}-{}", std::process::id(), self.asked);
         let script = format!("{{ {lines}\n}} 2>&1 </dev/null\nprintf '\\n%s %s\\n' {mark} $?\n");
@@ -146,7 +146,7 @@ impl Shell {
         if !matches!(written, Some(Ok(()))) {
             return Err(self.error(self.broken()));
         }
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut text = String::new();
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -160,7 +160,7 @@ impl Shell {
                 },
                 Err(RecvTimeoutError::Disconnected) => return Err(self.error(self.broken())),
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(self.error(format!("no answer within {} s", patience.as_secs())));
+                    return Err(self.error(format!("no response within {} s", timeout.as_secs())));
                 }
             }
         }

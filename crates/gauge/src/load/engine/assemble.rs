@@ -63,6 +63,7 @@ fn add_second(seconds: &mut Vec<Second>, cells: super::recorder::SecondCells) {
         at_s: cells.at,
         sent: Some(cells.sent),
         answered: Some(cells.answered),
+        succeeded: Some(cells.succeeded),
         errors: Some(cells.errors),
         dropped: Some(cells.dropped),
         received_bytes: Some(cells.received_bytes),
@@ -154,14 +155,15 @@ fn achieved(requests: &Requests, duration_s: f64) -> Option<f64> {
 }
 
 fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
-    let mut requests = [0; 6];
+    let mut requests = [0; 7];
     let mut failures = [0; super::recorder::FAILURES];
     let mut statuses = BTreeMap::new();
     let (mut sent_bytes, mut received_bytes, mut marked) = (0, 0, 0);
     let (mut latency, mut lag, mut generator_lag) = (Histogram::default(), Histogram::default(), Histogram::default());
     let mut samples = Some(Vec::new());
     for cell in cells {
-        let counts = [cell.scheduled, cell.sent, cell.answered, cell.late, cell.dropped, cell.unanswered];
+        let counts =
+            [cell.scheduled, cell.sent, cell.answered, cell.late, cell.dropped, cell.dropped_free, cell.unanswered];
         requests.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         failures.iter_mut().zip(cell.failures).for_each(|(sum, count)| *sum += count);
         for (status, count) in cell.statuses {
@@ -178,8 +180,8 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
             all
         });
     }
-    let [scheduled, sent, answered, late, dropped, unanswered] = requests.map(Some);
-    let requests = Requests { scheduled, sent, answered, answered_late: late, dropped, unanswered };
+    let [scheduled, sent, answered, answered_late, dropped, dropped_free, unanswered] = requests.map(Some);
+    let requests = Requests { scheduled, sent, answered, answered_late, dropped, dropped_free, unanswered };
     let failure = |failure: Failure| Some(failures[failure as usize]);
     Measurement {
         duration_s: Some(duration_s),

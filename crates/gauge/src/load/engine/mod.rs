@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use super::prepare::Prepared;
 use super::report::Report;
 use super::workload::Protocol;
+pub(crate) use once::Lost;
 pub use once::{Answer, Exchange};
 use pacer::Pacer;
 use recorder::{Live, Recorder};

@@ -21,6 +21,8 @@ pub struct Answer {
     pub headers: Vec<(String, String)>,
     /// Its content, without framing.
     pub body: Vec<u8>,
+    /// When pieces of the content came, counted from when the request had been sent: the time, and the length of the content then.
+    pub arrived: Vec<(Duration, usize)>,
 }
 
 impl Answer {
@@ -86,14 +88,14 @@ impl Prepared {
         let file = operation.file().map_or(&[][..], |file| file);
         // A server may answer, and close, before it has read everything: then its answer counts.
         let written = stream.write_all(&request).and_then(|()| stream.write_all(file));
-        match read_answer(&mut stream, operation, deadline) {
+        match read_answer(&mut stream, operation, deadline, Instant::now()) {
             Err(error) => Err(written.err().unwrap_or(error)),
             answer => answer,
         }
     }
 }
 
-fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant) -> io::Result<Answer> {
+fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant, sent: Instant) -> io::Result<Answer> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let (limits, mut scanner, mut head) = (Limits::default(), HeadScanner::for_response(), ResponseHead::default());
     let mut buffer = Vec::new();
@@ -130,13 +132,20 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant)
     };
     let headers = head.fields.iter().map(field).collect();
     let mut decoder = BodyDecoder::new(head.body);
-    let mut body = Vec::new();
+    let mut fresh = true;
+    let (mut body, mut arrived) = (Vec::new(), Vec::new());
     loop {
         let (used, event) = decoder.decode(&buffer[at..]).map_err(|error| bad(error.text()))?;
         if let BodyEvent::Data(range) = &event
             && body.len() < KEEP
         {
             body.extend_from_slice(&buffer[at..][range.clone()]);
+            let now = sent.elapsed();
+            match arrived.last_mut() {
+                Some((_, length)) if !fresh => *length = body.len(),
+                _ => arrived.push((now, body.len())),
+            }
+            fresh = false;
         }
         at += used;
         match event {
@@ -145,6 +154,7 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant)
             BodyEvent::NeedMore => {
                 buffer.drain(..at);
                 at = 0;
+                fresh = true;
                 if fill(stream, &mut buffer)? == 0 {
                     decoder.close().map_err(|_| bad("the connection was closed within the answer"))?;
                     break;
@@ -152,5 +162,68 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant)
             }
         }
     }
-    Ok(Answer { status: head.status, headers, body })
+    Ok(Answer { status: head.status, headers, body, arrived })
+}
+
+/// Why there is no response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Nobody accepted the connection.
+    Refused,
+    /// The connection ended before the response did.
+    Reset,
+    /// Nothing, or not all, came in time.
+    Timeout,
+}
+
+impl Prepared {
+    /// A user who sends one request after the other on a connection that is kept; a closed one is opened anew, as well-behaved clients do. `work` is
+    /// given what sends the next request.
+    pub(crate) fn user<T>(&self, number: u32, work: impl FnOnce(&mut dyn FnMut() -> Result<u16, Lost>) -> T) -> T {
+        let shared = Shared::new(self);
+        let (mut requester, user) = (Requester::new(self, &shared, number, number + 1), User::new(self));
+        let (mut stream, mut request): (Option<TcpStream>, Vec<u8>) = (None, Vec::new());
+        let phase = self.phases.iter().find(|phase| phase.measured);
+        let mut count = 0;
+        work(&mut || {
+            let Some(phase) = phase else { return Err(Lost::Refused) };
+            let operation = &self.operations[requester.choose(phase, count)];
+            count += 1;
+            request.clear();
+            requester.draw(operation, &user);
+            requester.write_http1(operation, &user, &mut request);
+            let deadline = Instant::now() + self.timeout;
+            let lost = |error: &io::Error| match error.kind() {
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Lost::Timeout,
+                _ => Lost::Reset,
+            };
+            let mut kept = match stream.take().filter(is_open) {
+                Some(kept) => kept,
+                None => {
+                    let address = self.authorities[operation.authority].address;
+                    let opened = TcpStream::connect_timeout(&address, self.timeout);
+                    let opened = opened.map_err(|error| match lost(&error) {
+                        Lost::Timeout => Lost::Timeout,
+                        _ => Lost::Refused,
+                    })?;
+                    let set = opened.set_nodelay(true).and_then(|()| opened.set_write_timeout(Some(self.timeout)));
+                    set.map_err(|error| lost(&error))?;
+                    opened
+                }
+            };
+            kept.write_all(&request).map_err(|error| lost(&error))?;
+            let answer = read_answer(&mut kept, operation, deadline, Instant::now()).map_err(|error| lost(&error))?;
+            let closes = answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+            stream = Some(kept).filter(|_| !closes);
+            Ok(answer.status)
+        })
+    }
+}
+
+/// Whether the server has not closed a connection.
+fn is_open(stream: &TcpStream) -> bool {
+    let _ = stream.set_nonblocking(true);
+    let peeked = stream.peek(&mut [0]);
+    let _ = stream.set_nonblocking(false);
+    matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

@@ -211,8 +211,16 @@ impl<'p> Pacer<'p> {
             if now - due <= nanoseconds(self.prepared.timeout) {
                 return None;
             }
-            self.drop_arrival(now);
+            self.drop_arrival(false, now);
         }
+    }
+
+    /// Since when a slot of an open loop has been free; `None` when all wait for a response.
+    fn free_since(&self) -> Option<u64> {
+        let fresh = (self.fresh..self.limit).map(|index| &self.slots[index as usize]);
+        let fresh = fresh.filter(|slot| slot.state == State::Idle && !slot.queued);
+        let idle = self.idle.iter().map(|index| &self.slots[*index as usize]);
+        fresh.chain(idle).map(|slot| slot.idle_since).min()
     }
 
     fn take_idle(&mut self) -> Option<u32> {
@@ -232,13 +240,13 @@ impl<'p> Pacer<'p> {
         None
     }
 
-    fn drop_arrival(&mut self, now: u64) {
+    fn drop_arrival(&mut self, free: bool, now: u64) {
         let Some(schedule) = &mut self.schedule else { return };
         let number = schedule.number();
         schedule.advance();
         let operation = self.requester.choose(&self.prepared.phases[self.phase], number);
         self.recorder.phases[self.phase].cells[operation].scheduled += 1;
-        self.recorder.dropped(self.phase, operation, now);
+        self.recorder.dropped(self.phase, operation, free, now);
     }
 
     /// Chooses the slot's next request.
@@ -445,8 +453,11 @@ impl<'p> Pacer<'p> {
     /// Ends the phase: what was due and found no connection is dropped. Returns when it ended.
     pub(crate) fn finish_phase(&mut self, now: u64) -> u64 {
         let end = self.end.min(now);
-        while self.schedule.as_ref().and_then(Schedule::peek).is_some_and(|due| self.start + due < end) {
-            self.drop_arrival(now);
+        let free_since = self.free_since();
+        while let Some(due) = self.schedule.as_ref().and_then(Schedule::peek).map(|due| self.start + due)
+            && due < end
+        {
+            self.drop_arrival(free_since.is_some_and(|free| free <= due), now);
         }
         self.schedule = None;
         self.timers.clear();

@@ -27,6 +27,8 @@ pub(crate) struct Cell {
     pub(crate) late: u64,
     pub(crate) marked: u64,
     pub(crate) dropped: u64,
+    /// Those of `dropped` for which a connection was free when they were due.
+    pub(crate) dropped_free: u64,
     pub(crate) unanswered: u64,
     pub(crate) failures: [u64; FAILURES],
     /// A handful at most: the first is nearly always the one.
@@ -64,6 +66,8 @@ pub(crate) struct SecondCells {
     pub(crate) at: u32,
     pub(crate) sent: u64,
     pub(crate) answered: u64,
+    /// Of those answered, with 2xx.
+    pub(crate) succeeded: u64,
     pub(crate) errors: u64,
     pub(crate) dropped: u64,
     pub(crate) received_bytes: u64,
@@ -126,7 +130,10 @@ impl<'p> Recorder<'p> {
         cell.sent_bytes += bytes;
         if times.paced {
             cell.lag.record(times.sent.saturating_sub(times.due));
-            cell.generator_lag.record(times.begun.saturating_sub(times.possible));
+            // Where every connection waited for a response, the server decided when the request could be sent.
+            if times.possible <= times.due {
+                cell.generator_lag.record(times.begun.saturating_sub(times.possible));
+            }
         }
     }
 
@@ -136,6 +143,7 @@ impl<'p> Recorder<'p> {
         self.reach(answer.done);
         let latency = answer.done.saturating_sub(answer.due);
         self.second.answered += 1;
+        self.second.succeeded += u64::from(answer.status / 100 == 2);
         self.second.received_bytes += answer.bytes;
         self.second_latency.record(latency);
         let phase = &mut self.phases[phase];
@@ -170,11 +178,13 @@ impl<'p> Recorder<'p> {
         self.phases[phase].cells[operation].failures[failure as usize] += 1;
     }
 
-    /// Requests were given up before they were sent.
-    pub(crate) fn dropped(&mut self, phase: usize, operation: usize, now: u64) {
+    /// A request was given up before it was sent, `free` if there was a connection for it when it was due.
+    pub(crate) fn dropped(&mut self, phase: usize, operation: usize, free: bool, now: u64) {
         self.reach(now);
         self.second.dropped += 1;
-        self.phases[phase].cells[operation].dropped += 1;
+        let cell = &mut self.phases[phase].cells[operation];
+        cell.dropped += 1;
+        cell.dropped_free += u64::from(free);
     }
 
     /// A connection was opened.

@@ -28,7 +28,7 @@ impl Url {
                 return fail("https is not supported yet; measure without TLS, or through a local TLS terminator");
             }
             Some(_) => return fail("only http:// is supported"),
-            None => return fail("this is no URL; write http://host:port/path"),
+            None => return fail("invalid URL; expected http://host:port/path"),
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let path = path.split('#').next().unwrap_or_default();

@@ -74,6 +74,7 @@ impl Measurement {
             answered: sum(a.answered, b.answered),
             answered_late: sum(a.answered_late, b.answered_late),
             dropped: sum(a.dropped, b.dropped),
+            dropped_free: sum(a.dropped_free, b.dropped_free),
             unanswered: sum(a.unanswered, b.unanswered),
         };
         self.statuses = match (self.statuses.take(), &other.statuses) {
@@ -114,6 +115,7 @@ impl Second {
     pub(crate) fn merge(&mut self, other: &Second) {
         self.sent = sum(self.sent, other.sent);
         self.answered = sum(self.answered, other.answered);
+        self.succeeded = sum(self.succeeded, other.succeeded);
         self.errors = sum(self.errors, other.errors);
         self.dropped = sum(self.dropped, other.dropped);
         self.received_bytes = sum(self.received_bytes, other.received_bytes);

@@ -25,6 +25,7 @@ fn report(durations_ns: &[u64]) -> Report {
         at_s: 0,
         sent: Some(count),
         answered: Some(count),
+        succeeded: Some(count),
         errors: Some(0),
         dropped: Some(0),
         received_bytes: None,

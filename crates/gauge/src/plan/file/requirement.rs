@@ -24,7 +24,7 @@ pub(crate) struct TreatmentFile {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct AttestFile {
+pub(crate) struct ConformanceFile {
     /// Headers of answers that must be those of `direct` (default: content-type).
     pub(crate) headers: Option<Vec<String>>,
     /// JSON pointers of values that differ by nature, by operation; `*` for all of them.

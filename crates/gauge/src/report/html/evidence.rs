@@ -47,6 +47,7 @@ fn validity(html: &mut String, page: &Page<'_>) {
         .filter_map(|run| {
             let why = match &run.state {
                 TrialState::Failed(why) => format!("failed: {why}"),
+                TrialState::Void(why) => format!("void: {why}"),
                 TrialState::Aborted(why) => format!("stopped: {why}"),
                 _ => return None,
             };

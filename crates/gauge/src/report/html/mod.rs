@@ -49,6 +49,7 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     head(&mut html, &page);
     html.push_str("<main>\n");
     summary::write(&mut html, &page);
+    life(&mut html, results);
     workloads::write(&mut html, &page);
     evidence::write(&mut html, &page);
     html.push_str("</main>\n");
@@ -99,6 +100,20 @@ fn head(html: &mut String, page: &Page<'_>) {
         let _ = write!(html, "<a href=\"#{id}\">{}</a>", escape(name));
     }
     html.push_str("</nav>\n</header>\n");
+}
+
+/// What became of requests while something happened.
+fn life(html: &mut String, results: &Results) {
+    let rows: Vec<Vec<String>> = super::life::rows(results)
+        .iter()
+        .map(|row| {
+            row.iter().enumerate().map(|(i, text)| if i == 0 { escape(text) } else { words(&escape(text)) }).collect()
+        })
+        .collect();
+    if !rows.is_empty() {
+        html.push_str("<h2 id=\"life\">Life</h2>\n");
+        html.push_str(&table("", &super::life::HEAD, &rows));
+    }
 }
 
 /// A table; the first column heads its row. Cells are HTML.

@@ -30,7 +30,7 @@ pub(super) fn run(generator: &Generator, quiet: bool, marks: bool) -> Result<Rep
                     (0, 0) => String::new(),
                     (errors, dropped) => format!(", {errors} errors, {dropped} dropped"),
                 };
-                shown.set_message(format!("{} answers, {rate:.0}/s{trouble}", counts.answered));
+                shown.set_message(format!("{} responses, {rate:.0}/s{trouble}", counts.answered));
             }
         });
         if marks {

@@ -51,6 +51,14 @@ impl Shown {
     }
 
     /// A line that stays.
+    /// What is done now.
+    fn step(&self, text: String) {
+        match &self.bar {
+            Some(bar) => bar.set_message(text),
+            None => self.say(&text),
+        }
+    }
+
     fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
@@ -111,10 +119,11 @@ impl Progress for Shown {
     }
 
     fn checking(&mut self, system: &str) {
-        match &self.bar {
-            Some(bar) => bar.set_message(format!("checking conformance: {system}")),
-            None => self.say(&format!("checking conformance: {system}")),
-        }
+        self.step(format!("checking conformance: {system}"));
+    }
+
+    fn scenario(&mut self, system: &str, scenario: &str, round: u32) {
+        self.step(format!("round {round}, {system}: {scenario}"));
     }
 
     fn state(&mut self, run: &Trial) {
@@ -134,6 +143,9 @@ impl Progress for Shown {
             }
             TrialState::Failed(why) => {
                 self.say(&format!("{place}: failed: {}", why.lines().next().unwrap_or_default()));
+            }
+            TrialState::Void(why) => {
+                self.say(&format!("{place}: no figures: {}", why.lines().next().unwrap_or_default()));
             }
             TrialState::Aborted(why) => self.say(&format!("{place}: {why}")),
             state => {

@@ -1,0 +1,147 @@
+//! A gateway is held against its profile before any load: with an upstream that says what reached it, request by request. What each profile requires
+//! is in [`cases`].
+
+mod cases;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{CLIENT, Profile};
+use crate::demo::probe::SEEN;
+use crate::load::workload::{Operation, Source, Workload};
+use crate::load::{Answer, Prepared};
+use crate::results::Difference;
+
+/// How long a response may take. Longer is a gateway that hangs.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Sends single requests to a gateway in front of the upstream of `gauge demo --probe`.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// `http://host:port` of the gateway.
+    pub(crate) gateway: String,
+    /// `http://host:port` of its upstream.
+    pub(crate) upstream: SocketAddr,
+    /// An operation of the load, as the load sends it.
+    pub(crate) operation: Operation,
+    /// One with a body, if there is one.
+    pub(crate) upload: Option<Operation>,
+    pub(crate) differences: Vec<Difference>,
+}
+
+/// Why a check says nothing of the gateway.
+pub(crate) type NotChecked = String;
+
+/// What a gateway does otherwise than its profile says.
+///
+/// # Errors
+/// When the upstream of the check did not answer, which is not the gateway's doing.
+pub(crate) fn check(profile: &Profile, mut probe: Probe) -> Result<Vec<Difference>, NotChecked> {
+    match profile {
+        Profile::PassThrough | Profile::Life(_) => {}
+        Profile::KeyAuth(auth) => probe.key_auth(auth)?,
+        Profile::Headers(headers) => probe.headers(headers)?,
+        Profile::RateLimit(limit) => probe.rate_limit(limit)?,
+        Profile::Cache => probe.cache()?,
+        Profile::Jwt(jwt) => probe.jwt(*jwt)?,
+        Profile::Streams => probe.streams()?,
+        Profile::LargeBodies => probe.large_bodies()?,
+    }
+    Ok(probe.differences)
+}
+
+impl Probe {
+    /// One request on a connection of its own: the operation with these fields instead of its own of the name. The inner error is the gateway's.
+    fn ask(&self, fields: &[(&str, Option<&str>)]) -> Result<Result<Answer, String>, NotChecked> {
+        self.ask_for("", fields)
+    }
+
+    /// The same with more in its query, so that no cache knows it.
+    fn ask_for(&self, query: &str, fields: &[(&str, Option<&str>)]) -> Result<Result<Answer, String>, NotChecked> {
+        let mut operation = self.operation.clone();
+        operation.base = Some(self.gateway.clone());
+        if !query.is_empty() {
+            operation.path.push(if operation.path.contains('?') { '&' } else { '?' });
+            operation.path.push_str(query);
+        }
+        for (name, value) in fields {
+            operation.headers.retain(|own, _| !own.eq_ignore_ascii_case(name));
+            operation.headers.extend(value.map(|value| ((*name).to_owned(), value.to_owned())));
+        }
+        once(operation)
+    }
+
+    /// How many requests have reached the upstream.
+    fn seen(&self) -> Result<u64, NotChecked> {
+        let mut operation = Operation::get("seen", SEEN);
+        operation.base = Some(format!("http://{}", self.upstream));
+        let answer = once(operation)?.map_err(|error| format!("the upstream of the check: {error}"))?;
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        text.trim().parse().map_err(|_| format!("the upstream of the check said `{text}`"))
+    }
+
+    /// Notes what a check found, unless it is as required.
+    fn require(&mut self, what: &str, required: &str, found: Result<(), String>) {
+        if let Err(found) = found {
+            let operation = format!("profile, {}", self.operation.id);
+            let (what, expected) = (what.to_owned(), required.to_owned());
+            self.differences.push(Difference { operation, what, expected, found });
+        }
+    }
+
+    /// A request that has to be refused with one of these statuses before it reaches the upstream.
+    fn refused(&mut self, what: &str, statuses: &[u16], fields: &[(&str, Option<&str>)]) -> Result<(), NotChecked> {
+        let before = self.seen()?;
+        let answer = self.ask(fields)?;
+        let reached = self.seen()? - before;
+        let found = match answer {
+            Err(error) => Err(format!("no response: {error}")),
+            Ok(answer) if !statuses.contains(&answer.status) => Err(format!("status {}", answer.status)),
+            Ok(_) if reached > 0 => Err("it was refused, and reached the upstream".to_owned()),
+            Ok(_) => Ok(()),
+        };
+        let list: Vec<String> = statuses.iter().map(u16::to_string).collect();
+        self.require(what, &format!("status {}, and nothing reaches the upstream", list.join(" or ")), found);
+        Ok(())
+    }
+
+    /// A request that has to pass; what reached the upstream.
+    fn passes(&mut self, what: &str, fields: &[(&str, Option<&str>)]) -> Result<Option<Value>, NotChecked> {
+        let found = match self.ask(fields)? {
+            Err(error) => Err(format!("no response: {error}")),
+            Ok(answer) if answer.status != 200 => Err(format!("status {}", answer.status)),
+            Ok(answer) => serde_json::from_slice(&answer.body).map_err(|_| "not the upstream's response".to_owned()),
+        };
+        Ok(match found {
+            Ok(seen) => Some(seen),
+            Err(found) => {
+                self.require(what, "the upstream's response", Err(found));
+                None
+            }
+        })
+    }
+
+    /// The value of a field that reached the upstream.
+    fn field<'v>(seen: &'v Value, name: &str) -> Option<&'v str> {
+        seen["headers"][name.to_ascii_lowercase()].as_str()
+    }
+}
+
+/// Sends an operation once. The outer error is ours, the inner one the server's.
+fn once(mut operation: Operation) -> Result<Result<Answer, String>, NotChecked> {
+    let carried = format!("{{{CLIENT}}}");
+    if !operation.headers.values().any(|value| value.contains(&carried)) {
+        operation.params.remove(CLIENT);
+    }
+    for source in operation.params.values_mut() {
+        if let Source::List { values, .. } = source {
+            *source = Source::Fixed(values.first().cloned().unwrap_or_default());
+        }
+    }
+    operation.capture.clear();
+    let workload = Workload::single(operation, DEADLINE);
+    let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
+    Ok(prepared.once().pop().ok_or("nothing was sent")?.answer)
+}

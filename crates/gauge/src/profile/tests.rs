@@ -1,0 +1,92 @@
+//! Names, and what is refused.
+
+use super::*;
+
+#[derive(Debug, Deserialize)]
+struct Holder {
+    #[serde(deserialize_with = "file::profile")]
+    profile: Profile,
+}
+
+fn read(text: &str) -> Result<Profile, String> {
+    serde_saphyr::from_str::<Holder>(&format!("profile: {text}\n"))
+        .map(|holder| holder.profile)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_profile_is_read_by_its_name() {
+    for profile in Profile::all() {
+        assert_eq!(read(profile.name()), Ok(profile.clone()));
+        assert_eq!(read(&format!("{{{}: {{}}}}", profile.name())), Ok(profile));
+    }
+    assert_eq!(read("{key-auth: {keys: 3}}"), Ok(Profile::KeyAuth(KeyAuth { keys: 3, ..KeyAuth::default() })));
+}
+
+#[test]
+fn what_cannot_be_evaluated_is_refused_with_the_reason() {
+    for (text, said) in [
+        ("grpc", "profile `grpc` cannot be evaluated yet: adapters configure no HTTP/2 listeners"),
+        ("tls", "cannot be evaluated yet"),
+        ("http2", "cannot be evaluated yet"),
+        ("websocket", "cannot be evaluated yet"),
+        ("keyauth", "unknown profile `keyauth`; expected one of pass-through, key-auth"),
+        ("{key-auth: {keys: 0}}", "`keys: 0`; expected 1 to 100000"),
+        ("{key-auth: {header: 'a b'}}", "`header: a b` is not a header name"),
+        ("{key-auth: {count: 3}}", "count"),
+        ("{key-auth: {}, pass-through: {}}", "one profile at a time: `key-auth` or `pass-through`"),
+    ] {
+        let error = read(text).expect_err(text);
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn tokens_are_signed_as_their_algorithm_says() {
+    use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
+    use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
+    use token::Algorithm;
+
+    let part = |text: &str| BASE64_URL_SAFE_NO_PAD.decode(text).expect("base64url");
+    for algorithm in [Algorithm::HS256, Algorithm::RS256] {
+        let jwt = Jwt { algorithm, tokens: 2 };
+        let [first, second] = jwt.all().try_into().expect("two tokens");
+        assert_ne!(first, second, "each of another subject");
+        let (signed, signature) = first.rsplit_once('.').expect("a signature");
+        if algorithm == Algorithm::RS256 {
+            let set: serde_json::Value = serde_json::from_str(&jwt.key_set()).expect("JSON");
+            let n = part(set["keys"][0]["n"].as_str().expect("a modulus"));
+            let key = RsaPublicKeyComponents { n, e: vec![1, 0, 1] };
+            key.verify(&RSA_PKCS1_2048_8192_SHA256, signed.as_bytes(), &part(signature)).expect("a good signature");
+        } else {
+            assert_eq!(part(signature).len(), 32);
+        }
+    }
+}
+
+#[test]
+fn what_a_limit_allows_goes_by_the_clients_of_the_load() {
+    let limit = Profile::RateLimit(RateLimit { rate: 50, keys: 20, ..RateLimit::default() });
+    let (mut many, mut one) = (Operation::get("a", "/a"), Operation::get("b", "/b"));
+    one.headers.insert("x-api-key".to_owned(), "one".to_owned());
+    limit.amend(&mut many);
+    limit.amend(&mut one);
+    assert_eq!(limit.allowed_rate([&many].into_iter()), Some(1000.0));
+    assert_eq!(limit.allowed_rate([&one].into_iter()), Some(50.0));
+    assert_eq!(limit.allowed_rate([&one, &many].into_iter()), None, "two limits in one load");
+    assert_eq!(Profile::Cache.allowed_rate([&one].into_iter()), None);
+    assert!(one.expect.iter().any(|statuses| statuses.contains(429)));
+}
+
+#[test]
+fn the_load_carries_credentials_unless_the_evaluation_gives_them() {
+    let mut operation = Operation::get("a", "/a");
+    Profile::KeyAuth(KeyAuth { keys: 2, ..KeyAuth::default() }).amend(&mut operation);
+    assert_eq!(operation.headers["X-API-Key"], "{gauge_client}");
+    let Some(Source::List { values, .. }) = operation.params.get(CLIENT) else { panic!("{operation:?}") };
+    assert_eq!(values, &["gauge-profile-key-000001", "gauge-profile-key-000002"]);
+    let mut own = Operation::get("a", "/a");
+    own.headers.insert("authorization".to_owned(), "Bearer mine".to_owned());
+    Profile::Jwt(Jwt::default()).amend(&mut own);
+    assert!(own.params.is_empty() && own.headers["authorization"] == "Bearer mine", "{own:?}");
+}

@@ -1,0 +1,166 @@
+//! Profiles in a campaign: what gateways are held against before any load, and what the load does then.
+
+use serde_json::Value;
+
+use super::campaign::{Campaign, GATEWAYS};
+
+/// Weir where its program was built, and the gateways of Debian.
+fn evaluation(profile: &str, gateways: &str) -> String {
+    let text =
+        GATEWAYS.replace("gateways: [nginx]", &format!("gateways: [{gateways}]\nprofile: {profile}\ncontrol: false"));
+    text.replace("repeats: 2", "repeats: 1")
+}
+
+/// Each system with its state and what was found.
+fn systems(campaign: &Campaign) -> Vec<(String, Value, Vec<String>)> {
+    let results = campaign.json("raw/campaign.json");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let difference = |one: &Value| format!("{}: {}", text(&one["what"]), text(&one["found"]));
+    let system = |system: &Value| {
+        let found = system["conformance"]["differences"].as_array().into_iter().flatten().map(difference).collect();
+        (text(&system["name"]), system["state"].clone(), found)
+    };
+    results["systems"].as_array().into_iter().flatten().map(system).collect()
+}
+
+/// Runs a profile with the gateways that are here: each conforms and is loaded without an error, or says that it is not supported or not here.
+fn conforms(profile: &str) -> Vec<(String, Value, Vec<String>)> {
+    // What is read may be cached, where there is a cache.
+    let text = evaluation(profile, "weir, nginx, haproxy, envoy, traefik, caddy, kong, krakend");
+    let campaign =
+        Campaign::new(&text.replace("'{address}:{http}']", "'{address}:{http}', --cache-control, max-age=600]"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let systems = systems(&campaign);
+    for (name, state, found) in &systems {
+        eprintln!("{profile}: {name}: {state} {found:?}");
+        let known = *state == "ready" || state["not_supported"].is_string() || state["not_here"].is_string();
+        assert!(known && found.is_empty(), "{name}: {state} {found:?}\n{}", finished.text());
+    }
+    let ready = systems.iter().filter(|(_, state, _)| *state == "ready").count();
+    assert!(ready >= 2, "direct and nginx are here: {systems:?}");
+    for trial in campaign.trials() {
+        let total = &trial["report"]["total"];
+        assert_eq!(total["errors"]["total"], 0, "{}: {total}", trial["id"]);
+        assert!(total["requests"]["answered"].as_u64() > Some(0), "{}", trial["id"]);
+    }
+    systems
+}
+
+#[test]
+fn key_auth_is_checked_and_loaded() {
+    let systems = conforms("{key-auth: {keys: 20}}");
+    let traefik = systems.iter().find(|(name, ..)| name == "traefik").expect("it");
+    assert!(traefik.1["not_supported"].as_str().is_some_and(|why| why.contains("Traefik Hub")), "{traefik:?}");
+}
+
+#[test]
+fn headers_are_edited_and_prefixes_taken_off() {
+    conforms("headers");
+}
+
+#[test]
+fn rates_are_limited_for_each_client() {
+    let systems = conforms("{rate-limit: {rate: 20, burst: 20, keys: 3}}");
+    let caddy = systems.iter().find(|(name, ..)| name == "caddy").expect("it");
+    assert!(caddy.1["not_supported"].as_str().is_some_and(|why| why.contains("module")), "{caddy:?}");
+}
+
+#[test]
+fn caches_are_correct_and_used() {
+    conforms("cache");
+}
+
+#[test]
+fn tokens_are_checked_with_a_public_key_and_with_a_secret() {
+    conforms("jwt");
+    conforms("{jwt: {algorithm: HS256, tokens: 3}}");
+}
+
+#[test]
+fn streams_pass_event_by_event() {
+    conforms("streams");
+}
+
+#[test]
+fn large_bodies_pass_both_ways() {
+    conforms("large-bodies");
+}
+
+/// nginx that only passes requests on, held against a profile: what is found.
+fn passing_on(profile: &str) -> Vec<String> {
+    let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
+        proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  server {\n    listen {listen};\n    \
+        location / { proxy_pass {upstream 1}; proxy_set_header X-Forwarded-For $remote_addr; client_max_body_size 1m; LIMIT }\n  }\n}\n";
+    let campaign = Campaign::new(&evaluation(profile, "{name: open, gateway: nginx, files: {nginx.conf: own.conf}}"));
+    // Slowly, a stream comes in other pieces than it was sent in.
+    let limit = if profile == "streams" { "limit_rate 60;" } else { "" };
+    campaign.file("own.conf", &own.replace("LIMIT", limit));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let systems = systems(&campaign);
+    let (_, state, found) = systems.into_iter().find(|(name, ..)| name == "open").expect("it");
+    assert_eq!(state, "not_conforming", "{profile}");
+    assert!(campaign.trials().iter().all(|trial| trial["system"] != "open"));
+    found
+}
+
+#[test]
+fn a_gateway_that_only_passes_requests_on_is_not_loaded() {
+    for (profile, expected) in [
+        ("key-auth", &["no key: status 200", "forwarded X-API-Key: gauge-profile-key-000001"][..]),
+        ("headers", &["status: 404"]),
+        ("{rate-limit: {rate: 5, burst: 5}}", &["a client above its limit: 40 requests passed"]),
+        ("cache", &["a fresh response: the upstream was asked again"]),
+        ("jwt", &["no token: status 200", "algorithm none: status 200", "an expired token: status 200"]),
+        ("streams", &["an event stream: 6 events in "]),
+        ("large-bodies", &["a request of 24 MiB: status 413"]),
+    ] {
+        let found = passing_on(profile);
+        for expected in expected {
+            assert!(found.iter().any(|found| found.starts_with(expected)), "{profile}: {expected}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_profile_that_cannot_be_evaluated_is_refused_with_its_place() {
+    let campaign = Campaign::new(&evaluation("grpc", "nginx"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 64, "{}", finished.text());
+    assert!(finished.stderr.contains("profile `grpc` cannot be evaluated yet"), "{}", finished.text());
+    assert!(!campaign.out.exists());
+}
+
+#[test]
+fn requests_are_counted_while_something_happens() {
+    let life = "{life: {rate: 100, hold: 300ms, events: [reload, upstream-killed], routes: [10]}}";
+    let campaign = Campaign::new(&evaluation(life, "weir, nginx, haproxy"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let results = campaign.json("raw/campaign.json");
+    let trials = results["life"].as_array().expect("a list");
+    let trial = |system: &str, scenario: &str| {
+        let own = |trial: &&Value| trial["system"] == system && trial["scenario"] == scenario;
+        trials.iter().find(own).unwrap_or_else(|| panic!("{system} {scenario}: {}", finished.text()))
+    };
+    eprintln!("{}", finished.text());
+    for scenario in ["reload", "10 routes"] {
+        assert!(trial("direct", scenario)["state"]["not_supported"].is_string());
+        let nginx = trial("nginx", scenario);
+        // A machine that is too busy says so, and nothing of the gateway.
+        if nginx["state"] == "counts" {
+            assert_eq!(nginx["failed"], serde_json::json!({}), "{nginx}");
+            assert!(nginx["sent"].as_u64() > Some(100) && nginx["took_ms"].as_f64() > Some(0.0), "{nginx}");
+            assert!(nginx["memory_peak_bytes"].as_u64() > Some(1 << 20), "{nginx}");
+        }
+    }
+    let killed = trial("direct", "upstream-killed");
+    if killed["state"] == "counts" {
+        assert!(killed["failed"]["refused"].as_u64() > Some(0), "{killed}");
+    }
+    assert!(finished.stdout.contains("no decision: 3 trials that count are the least"), "{}", finished.text());
+    let report = std::fs::read_to_string(campaign.out.join("report.md")).expect("a report");
+    assert!(report.contains("## Life"), "{report}");
+    campaign.nothing_runs();
+}
