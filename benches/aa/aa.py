@@ -5,6 +5,9 @@
 
 Each campaign is examples/evaluations/quickstart.yaml with `control: all`: every gateway beside itself. A campaign has a false positive when a difference
 between a gateway and its control is declared. The machine is left as it is: a noisy one may leave campaigns without a decision.
+
+Each campaign's outcome is kept in campaigns/NN.json as soon as it has ended; the same command continues after the last one, up to the number that is asked
+for. results.json and summary.md are made of all of them.
 """
 
 import argparse
@@ -12,6 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
@@ -25,11 +29,19 @@ BAR = 1
 
 def campaign(evaluation: Path, folder: Path) -> dict:
     command = [need("gauge", "scripts/bench builds it"), "run", str(evaluation), "--fresh", "--out", str(folder)]
+    began = time.monotonic()
     if subprocess.run(command).returncode not in (0, 1):
-        raise SystemExit("the campaign failed")
+        raise SystemExit("the campaign failed; the same command continues with it")
+    seconds = round(time.monotonic() - began)
     judgement = json.loads((folder / "results.json").read_text())["judgement"]
     false = [one for one in judgement["controls"] if one["declared"]]
     return {
+        "seconds": seconds,
+        "headline": [
+            "NO DECISION" if not judgement["decision"]["decided"] else "decided",
+            *[f"{place['place']}. {place['system']}" for place in judgement["ranking"]],
+        ],
+        "why": judgement["decision"]["why"],
         "decided": judgement["decision"]["decided"],
         "rounds": judgement["decision"]["rounds"],
         "ranked": len(judgement["ranking"]),
@@ -48,22 +60,32 @@ def main() -> None:
     where = environment(output([need("gauge", "scripts/bench builds it"), "--version"]))
     text = (EVALUATIONS / "quickstart.yaml").read_text()
     text = text.replace("api: ", f"api: {EVALUATIONS}/").replace("\nbackend:", "\ncontrol: all\n\nbackend:", 1)
-    seen = []
+    kept = arguments.out / "campaigns"
+    kept.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         evaluation = Path(folder, "aa.yaml")
         evaluation.write_text(text)
         for number in range(1, arguments.campaigns + 1):
-            seen.append(campaign(evaluation, Path(folder, f"{number:02}")))
-            print(f"{number} of {arguments.campaigns}: {json.dumps(seen[-1])}", flush=True)
+            file = kept / f"{number:02}.json"
+            if file.exists():
+                continue
+            one = {"environment": where, **campaign(evaluation, Path(folder, f"{number:02}"))}
+            # Whole or not at all, whenever this is stopped.
+            partial = file.with_suffix(".partial")
+            partial.write_text(json.dumps(one, indent=1) + "\n")
+            partial.rename(file)
+            print(f"{number} of {arguments.campaigns}: {' '.join(one['headline'])}", flush=True)
+    seen = [json.loads(file.read_text()) for file in sorted(kept.glob("*.json"))]
     wrong = sum(bool(one["false_positives"]) for one in seen)
     undecided = sum(not one["decided"] for one in seen)
+    only = sum(one["ranked"] == 1 and bool(one["unranked"]) for one in seen)
     lines = [
-        "| campaigns | with a false positive | bar | without a decision | A/A comparisons | |",
-        "|---|---|---|---|---|---|",
-        f"| {len(seen)} | {wrong} | {BAR} of 20 | {undecided} | {sum(one['compared'] for one in seen)} | "
-        f"{'met' if wrong <= BAR * len(seen) / 20 else 'missed'} |",
+        "| campaigns | with a false positive | bar | without a decision | with one gateway left | longest, s | A/A comparisons | |",
+        "|---|---|---|---|---|---|---|---|",
+        f"| {len(seen)} | {wrong} | {BAR} of 20 | {undecided} | {only} | {max(one['seconds'] for one in seen)} | {sum(one['compared'] for one in seen)} | "
+        f"{'met' if wrong <= max(BAR, BAR * len(seen) / 20) and only == 0 else 'missed'} |",
     ]
-    save(arguments.out, {"environment": where, "campaigns": seen}, "\n".join(lines) + "\n")
+    save(arguments.out, {"campaigns": seen}, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -109,11 +109,12 @@ def leave(*_: object) -> None:
 class Rig:
     """Starts systems in one directory and stops all of them at the end."""
 
-    def __init__(self, weir: str):
+    def __init__(self, weir: str, baseline: str | None = None):
         signal.signal(signal.SIGTERM, leave)
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self.weir = weir
+        self.baseline = baseline
         self.dir = Path(tempfile.mkdtemp(prefix="weir-bench-"))
         self.dir.chmod(0o755)
         self.systems: list[System] = []
@@ -176,6 +177,12 @@ class Rig:
             conf = self.render(template, port=port, admin=free_port())
             command = [self.weir, "--config", str(conf)]
             version = output([self.weir, "--version"])
+        elif name == "baseline":
+            if not self.baseline:
+                raise Missing("no --baseline was given")
+            conf = self.render("weir.yaml", port=port, admin=free_port())
+            command = [self.baseline, "--config", str(conf)]
+            version = output([self.baseline, "--version"])
         elif name.startswith("nginx"):
             conf = self.render("nginx.conf", port=port)
             command = [need("nginx", "apt-get install nginx-light"), "-c", str(conf), "-g", "daemon off;"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The table of the gateway's bars: CPU per request against the peers, latency, system calls, memory.
 
-    scripts/bench gateway [--rounds 16] [--rows get,gates,...]
+    scripts/bench gateway [--rounds 16] [--rows get,gates,...] [--baseline BINARY]
 
 Two systems alternate in windows of one second; the figure is the median of the ratios, with its spread. A window with anything but 2xx is void.
 Run it on an idle machine: the load generator and the upstream have one core, the gateway the other.
@@ -40,8 +40,18 @@ CPU_ROWS = {
     "aa": ("A/A: nginx against itself", "/", {}, {}),
 }
 
+# More connections than a worker can serve at once: what counts is that the throughput stays.
+CROWD = {"closed": {"users": 1024, "duration": "1s"}}
+CROWD_BAR = 0.9
 
 REFUSED = CPU_ROWS["refused"][1]
+
+# Rows of `--baseline`: this build against an earlier one, whose binary is given.
+BASELINE_ROWS = {
+    "get": ("proxied GET", "/", 1.02),
+    "hit": ("cache hit", "/hit", 1.02),
+    "refused": ("429 by a rate limit", REFUSED, 1.02),
+}
 
 
 def steal() -> int:
@@ -68,21 +78,21 @@ def compare(first, second, path, operation, rounds, plan=None):
         load(system.port, path, plan, **operation)
     samples = []
     for number in range(rounds):
-        order = (first, second) if number % 2 == 0 else (second, first)
-        pair = {system.name: window(system, path, operation, plan) for system in order}
+        order = (0, 1) if number % 2 == 0 else (1, 0)
+        pair = {which: window((first, second)[which], path, operation, plan) for which in order}
         if all(pair.values()):
-            samples.append(pair)
+            samples.append((pair[0], pair[1]))
 
-    def middle(name, key):
-        return statistics.median(pair[name][key] for pair in samples)
+    def middle(which, key):
+        return statistics.median(pair[which][key] for pair in samples)
 
     return {
         "first": first.name,
         "second": second.name,
-        "cpu_us": [middle(first.name, "cpu_us"), middle(second.name, "cpu_us")],
-        "rate": [middle(first.name, "rate"), middle(second.name, "rate")],
-        **spread(pair[first.name]["cpu_us"] / pair[second.name]["cpu_us"] for pair in samples),
-        "samples": samples,
+        "cpu_us": [middle(0, "cpu_us"), middle(1, "cpu_us")],
+        "rate": [middle(0, "rate"), middle(1, "rate")],
+        **spread(one["cpu_us"] / other["cpu_us"] for one, other in samples),
+        "samples": [{"first": one, "second": other} for one, other in samples],
     }
 
 
@@ -110,12 +120,32 @@ def cpu_rows(rig, names, rounds):
     for name in names:
         title, path, operation, peers = CPU_ROWS[name]
         if name == "aa":
-            rows.append(against(rig, title, "nginx", "nginx-twin", None, path, operation, rounds))
+            rows.append(against(rig, title, "nginx", "nginx-control", None, path, operation, rounds))
         if name == "limited":
             rows += [against(rig, title, one, "weir", bar, path, operation, rounds) for one, bar in peers.items()]
             continue
         rows += [against(rig, title, "weir", peer, bar, path, operation, rounds) for peer, bar in peers.items()]
     return rows
+
+
+def baseline_rows(rig, rounds):
+    """This build against the baseline's, with the baseline against itself first: what the machine alone makes of equal programs."""
+    rows = [
+        against(rig, "A/A: proxied GET, the baseline against itself", "baseline", "baseline", None, "/", {}, rounds)
+    ]
+    for title, path, bar in BASELINE_ROWS.values():
+        rows.append(against(rig, f"{title}, against the baseline", "weir", "baseline", bar, path, {}, rounds))
+    return rows
+
+
+def crowd_row(rig, rounds):
+    """Throughput at 1,024 connections on one worker, in the same rounds as nginx's."""
+    row = against(rig, "proxied GET, 1,024 connections", "weir", "nginx", None, "/", {}, rounds, CROWD)
+    if "skipped" not in row:
+        rates = spread(pair["first"]["rate"] / pair["second"]["rate"] for pair in row["samples"])
+        row["throughput"] = rates | {"bar": CROWD_BAR}
+        say(f"throughput at 1,024 connections: {rates['ratio']:.3f} of nginx's, bar {CROWD_BAR}")
+    return [row]
 
 
 def fixed_rate_rows(rig, full_speed, rounds):
@@ -242,6 +272,12 @@ def summary(results):
             f"| CPU us, {row['row']}, {row['first']} against {row['second']} | {row['cpu_us'][0]:.2f} | {row['cpu_us'][1]:.2f} | {row['ratio']:.3f} "
             f"| {row['ratio_min']:.3f} to {row['ratio_max']:.3f} | {row['rate'][0]:.0f}, {row['rate'][1]:.0f} | {row['rounds']} | {'' if bar is None else f'<= {bar}'} | {verdict} |"
         )
+        if rates := row.get("throughput"):
+            met = "met" if rates["ratio"] >= rates["bar"] else "missed"
+            lines.append(
+                f"| requests/s, {row['row']}, {row['first']} against {row['second']} | {row['rate'][0]:.0f} | {row['rate'][1]:.0f} | {rates['ratio']:.3f} "
+                f"| {rates['ratio_min']:.3f} to {rates['ratio_max']:.3f} | | {row['rounds']} | >= {rates['bar']} | {met} |"
+            )
     if added := results.get("latency"):
         for key in ("p50_us", "p99_us"):
             met = "met" if added["weir"][key] <= added["nginx"][key] else "missed"
@@ -271,16 +307,21 @@ def summary(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", required=True, help="the gateway's binary")
+    parser.add_argument("--baseline", help="an earlier build of the gateway: adds rows that compare the two")
     parser.add_argument("--rounds", type=int, default=16)
-    parser.add_argument("--rows", default=",".join(CPU_ROWS) + ",fixed,latency,syscalls,memory,size")
+    parser.add_argument("--rows", default=",".join(CPU_ROWS) + ",crowd,fixed,latency,syscalls,memory,size")
     parser.add_argument("--out", type=Path, help="folder for results.json and summary.md")
     arguments = parser.parse_args()
     rows = arguments.rows.split(",")
-    rig = Rig(arguments.weir)
+    rig = Rig(arguments.weir, arguments.baseline)
     results = {"environment": environment(output([arguments.weir, "--version"]), output(["nginx", "-v"]))}
     try:
         rig.upstream()
         results["cpu"] = cpu_rows(rig, [row for row in CPU_ROWS if row in rows], arguments.rounds)
+        if "crowd" in rows:
+            results["cpu"] += crowd_row(rig, arguments.rounds)
+        if arguments.baseline:
+            results["cpu"] += baseline_rows(rig, arguments.rounds)
         if "fixed" in rows:
             results["cpu"] += fixed_rate_rows(rig, results["cpu"], arguments.rounds)
         for name, measure in (("latency", latency), ("syscalls", syscalls), ("memory", memory)):
