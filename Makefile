@@ -3,6 +3,9 @@
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 PREFIX ?= $(HOME)/.local
+# What `run`, `build` and `install` build: release, dist, or dev (the tests' build, in target/debug).
+PROFILE ?= release
+BUILT = $(CARGO_TARGET_DIR)/$(patsubst dev,debug,$(PROFILE))
 
 .DEFAULT_GOAL := help
 .PHONY: help run services build dist install uninstall deb test test-fast lint bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
@@ -11,20 +14,20 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: ## build the gateway and start it on :8080 with embedded demo upstreams
-	@cargo build --release --locked -p weir
-	@exec "$(CARGO_TARGET_DIR)/release/weir" $(ARGS)
+	@cargo build --profile "$(PROFILE)" --locked -p weir
+	@exec "$(BUILT)/weir" $(ARGS)
 
 services: ## start the reference services with Weir in front; Ctrl-C stops all of them
 	@exec scripts/services
 
 build: ## build both programs, into target/release
-	cargo build --release --locked -p weir -p gauge
+	cargo build --profile "$(PROFILE)" --locked -p weir -p gauge
 
 dist: ## build both programs as they are shipped and measured, into target/dist (minutes)
 	cargo build --profile dist --locked -p weir -p gauge
 
 install: build ## put both programs and their completions into PREFIX (default ~/.local)
-	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" PROFILE="$(PROFILE)" scripts/install
 
 uninstall: ## remove what install put there
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install --uninstall

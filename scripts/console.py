@@ -2,7 +2,7 @@
 """Runs the console blocks of a document: console.py FILE [--at FROM=TO]...
 
 A block is fenced as ```console. A line that begins with "$ " is a command of the shell; what follows is what it must print,
-where … stands for anything. --at puts another address in the place of the one in the document. Ends with "N passed, N failed, N skipped".
+where … stands for anything. A command that exits with another code than 0 has failed, whatever it printed. --at puts another address in the place of the one in the document. Ends with "N passed, N failed, N skipped".
 """
 
 import argparse
@@ -37,14 +37,16 @@ def main() -> int:
             command = command.replace(*pair.split("=", 1))
         try:
             done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-            came, wrong = done.stdout, done.stderr
+            came, wrong, code = done.stdout, done.stderr, done.returncode
         except subprocess.TimeoutExpired:
-            came, wrong = "", "no end after 60 s"
-        if matches(expected, came):
+            came, wrong, code = "", "no end after 60 s", 1
+        if matches(expected, came) and code == 0:
             passed += 1
         else:
             failed += 1
-            print(f"FAILED $ {command}\n  expected: {expected.strip()}\n  came:     {came.strip()} {wrong.strip()}")
+            print(
+                f"FAILED $ {command}\n  expected: {expected.strip()}\n  came:     {came.strip()} {wrong.strip()} (exit code {code})"
+            )
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 0 if passed and not failed else 1
 

@@ -29,6 +29,7 @@ packages_for() {
     java) echo default-jre-headless openjdk-21-jre-headless openjdk-17-jre-headless ;;
     jdk) echo default-jdk-headless openjdk-21-jdk-headless openjdk-17-jdk-headless ;;
     mvn) echo maven ;;
+    nghttp) echo nghttp2-client ;;
     nginx) echo nginx-light nginx-core nginx ;;
     postgres) echo postgresql ;;
     ps) echo procps ;;
@@ -55,7 +56,7 @@ find_program() {
     java) java -version >/dev/null 2>&1 && command -v java ;;
     jdk) javac -version 2>&1 | grep -qE '^javac (1[7-9]|[2-9][0-9])' && command -v javac ;;
     binutils) command -v objdump ;;
-    openssl | curl | wrk | hey | mvn | tidy | strace | haproxy | nginx | redis-server | shellcheck | ps | ssh | sshd | g++) command -v "$1" ;;
+    openssl | curl | wrk | hey | mvn | tidy | strace | haproxy | nginx | redis-server | shellcheck | ps | ssh | sshd | g++ | nghttp) command -v "$1" ;;
     varnish) command -v varnishd ;;
     postgres) find_postgres ;;
     *) return 1 ;;

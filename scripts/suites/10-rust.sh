@@ -2,10 +2,12 @@
 # Unit, property and integration tests of every crate of the workspace.
 source "$(dirname "$0")/../suite.sh"
 # Servers that the tests start themselves, on free ports and in temporary directories.
-need redis-server postgres nginx openssl
+need redis-server postgres nginx openssl curl nghttp
 log=$logs/rust-raw.log
 code=0
 cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
+# The cache under a scheduler: 24,000 orders of threads, about half a minute.
+cargo test -p weir --lib --locked --features shuttle schedules 2>&1 | tee -a "$log" || code=${PIPESTATUS[0]}
 read -r p f s < <(awk '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")
 count_line "$p" "$f" "$s"
 exit "$code"

@@ -28,6 +28,7 @@ check go-generated-code-is-current generated_is_current
 code=0
 (cd "$here" && go test -v ./... >"$logs/go.log" 2>&1) || code=$?
 p=$(grep -c '^ *--- PASS' "$logs/go.log" || true) f=$(grep -c '^ *--- FAIL' "$logs/go.log" || true)
+[ "$p" -gt 0 ] || { say "go: no test ran"; code=1; }
 [ "$code" = 0 ] || { [ "$f" -gt 0 ] || f=1; grep -vE '^(=== |--- PASS|PASS)' "$logs/go.log" | tail -n 40; }
 passed=$((passed + p)) failed=$((failed + f)); say "go: $p passed, $f failed"
 
@@ -37,6 +38,7 @@ if ! python3 "$here/stack.py" build --java-tests; then failed=$((failed + 1)); f
 read -r p f s < <(cat "$here"/java-*/target/surefire-reports/TEST-*.xml 2>/dev/null | awk '
   function n(name) { return match($0, " " name "=\"[0-9]+\"") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4) : 0 }
   /<testsuite / { t += n("tests"); f += n("failures") + n("errors"); s += n("skipped") } END { print t - f - s, f + 0, s + 0 }')
+if [ "$p" -eq 0 ] && [ "$f" -eq 0 ]; then say "java: no test ran"; f=1; fi
 passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)); say "java: $p passed, $f failed, $s skipped"
 
 say "-- rust"
@@ -48,6 +50,7 @@ code=0
 summary=$(grep -E '^[0-9]+ (passed|failed|error)' "$logs/contract.log" | tail -n 1 || true)
 number() { awk -v word="^$1" '{ for (i = 2; i <= NF; i++) if ($i ~ word) n = $(i - 1) } END { print n + 0 }' <<<"$summary"; }
 p=$(number passed) f=$(($(number failed) + $(number error))) s=$(number skipped)
+[ "${p:-0}" -gt 0 ] || { say "contract: no test passed"; code=1; }
 [ "$code" = 0 ] || [ "$f" -gt 0 ] || f=1
 passed=$((passed + ${p:-0})) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
 

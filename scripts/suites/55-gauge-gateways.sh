@@ -17,6 +17,9 @@ mvn -q -B -f services/gateway-spring -Dbuild="$(dirname "$jar")" package >"$logs
 export GAUGE_GATEWAYS=weir,nginx,haproxy,envoy,traefik,caddy,fiber,spring
 export GAUGE_WEIR=$weir GAUGE_FIBER=$WEIR_BUILD/services-go/gateway-fiber GAUGE_SPRING=$jar
 export GAUGE_ENVOY=$programs/envoy GAUGE_TRAEFIK=$programs/traefik GAUGE_CADDY=$programs/caddy
+# shellcheck source=scripts/documents.sh
+source "$(dirname "$0")/../documents.sh"
+export GAUGE_DESCRIPTIONS=$docs
 passed=0 failed=0 skipped=0
 
 code=0

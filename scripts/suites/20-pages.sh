@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Every command and every configuration of README.md and docs/, as typed: scripts/pages.py says how.
+source "$(dirname "$0")/../suite.sh"
+need_program python3 "Python 3.11 or newer."
+need curl nginx haproxy
+cargo build --quiet --locked -p weir -p gauge || die "weir and gauge do not build"
+tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
+export PREFIX=$tmp/prefix PROFILE=dev
+export PATH=$PREFIX/bin:$CARGO_TARGET_DIR/debug:$PATH
+# Keys of providers that configurations name; nothing is sent to them.
+export OPENAI_KEY_A=a OPENAI_KEY_B=b ANTHROPIC_KEY=c
+python3 scripts/pages.py run

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Finds words that forbidden.txt lists in documents, comments and messages: words.py [--list] [--update] [FILE...]
+
+Files written before the list existed may hold a number of them (legacy.txt); the number may only fall. --update writes the present
+numbers, and refuses to raise one. --list prints every place, those of legacy.txt too. Exit code 1 when a file has more than it may.
+"""
+
+import argparse
+import fnmatch
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LEGACY = HERE / "legacy.txt"
+# What is read: whole lines of Markdown; comments and messages of code; comments of the rest.
+MARKDOWN, RUST, HASH = (".md",), (".rs",), (".sh", ".py", ".yaml", ".yml", ".toml")
+SKIPPED = re.compile(
+    r"(^|/)(corpus|golden|made_up|tests/bad-config)/|^benches/runs/|package-lock|^services/.*/testdata/"
+)
+
+
+def rows(name: str) -> list[str]:
+    lines = (HERE / name).read_text().splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def forbidden() -> list[tuple[re.Pattern[str], str]]:
+    pairs = (row.split(" => ", 1) for row in rows("forbidden.txt"))
+    return [(re.compile(pattern, re.IGNORECASE), instead.strip()) for pattern, instead in pairs]
+
+
+def allowed() -> list[tuple[str, re.Pattern[str]]]:
+    parts = ([part.strip() for part in re.split(r" \| ", row)] for row in rows("allowed.txt"))
+    found = []
+    for path, pattern, reason in parts:
+        assert reason, f"{path}: a reason is missing"
+        found.append((path, re.compile(pattern, re.IGNORECASE)))
+    return found
+
+
+def prose_of_markdown(text: str) -> list[tuple[int, str]]:
+    found, fenced = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif not fenced:
+            found.append((number, line))
+    return found
+
+
+RUST_PIECE = re.compile(r'//[^\n]*|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', re.DOTALL)
+
+
+def prose_of_rust(path: str, text: str) -> list[tuple[int, str]]:
+    test = "/tests" in path or "/testkit/" in path
+    found = []
+    for piece in RUST_PIECE.finditer(text):
+        word = piece.group()
+        # A literal with a space is a message; in tests it may be anything that a peer sends.
+        if word.startswith("//") or (not test and '"' in word and " " in word):
+            start = text.count("\n", 0, piece.start()) + 1
+            found += [(start + offset, line) for offset, line in enumerate(word.splitlines())]
+    return found
+
+
+def prose_of_hash(text: str) -> list[tuple[int, str]]:
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = re.search(r"(?:^|\s)#\s(.*)", line)
+        message = re.findall(r"\"([^\"]*\s[^\"]*)\"", line)
+        found += [(number, piece) for piece in ([comment.group(1)] if comment else []) + message]
+    return found
+
+
+def prose(path: str, text: str) -> list[tuple[int, str]]:
+    if path.endswith(MARKDOWN):
+        return prose_of_markdown(text)
+    if path.endswith(RUST):
+        return prose_of_rust(path, text)
+    return prose_of_hash(text)
+
+
+def plain(line: str) -> str:
+    """The line without code and without the targets of links."""
+    return re.sub(r"\]\([^)]*\)|https?://\S+", " ", re.sub(r"`[^`]*`", " ", line))
+
+
+def places(path: str, text: str, words: list, exempt: list) -> list[tuple[int, str, str]]:
+    exempt = [pattern for glob, pattern in exempt if fnmatch.fnmatch(path, glob)]
+    found = []
+    for number, line in prose(path, text):
+        line = plain(line)
+        for pattern, instead in words:
+            for hit in pattern.finditer(line):
+                if not any(rule.search(hit.group()) for rule in exempt):
+                    found.append((number, hit.group(), instead))
+    return found
+
+
+def files() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True
+    )
+    kinds = MARKDOWN + RUST + HASH
+    return [
+        path
+        for path in listed.stdout.splitlines()
+        if (path.endswith(kinds) or path == "Makefile" or re.match(r"scripts/[a-z-]+$", path))
+        and not SKIPPED.search(path)
+        and Path(path).exists()
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("files", nargs="*")
+    arguments = parser.parse_args()
+    words, exempt = forbidden(), allowed()
+    legacy = (
+        {path: int(count) for count, path in (row.split(" ", 1) for row in rows("legacy.txt"))}
+        if LEGACY.exists()
+        else {}
+    )
+    counts, bad = {}, False
+    for path in arguments.files or files():
+        found = places(path, Path(path).read_text(errors="replace"), words, exempt)
+        if found:
+            counts[path] = len(found)
+        more = len(found) > legacy.get(path, 0)
+        bad |= more
+        if arguments.list or (more and not arguments.update):
+            for number, word, instead in found:
+                print(f"{path}:{number}: '{word.strip()}': write: {instead}")
+            if more and path in legacy:
+                print(f"{path}: {len(found)} of them, {legacy[path]} before: write the new ones in other words")
+    if arguments.update:
+        grown = [path for path, count in counts.items() if LEGACY.exists() and count > legacy.get(path, 0)]
+        if grown:
+            print("these have more than before: " + " ".join(grown))
+            return 1
+        head = "# Forbidden words in files that are older than the list, by words.py --update: the numbers may only fall.\n"
+        LEGACY.write_text(head + "".join(f"{count} {path}\n" for path, count in sorted(counts.items())))
+        return 0
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
