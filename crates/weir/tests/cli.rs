@@ -99,7 +99,7 @@ fn check_takes_variables_from_the_environment() {
 #[test]
 fn without_a_file_the_environment_is_checked() {
     let output = weir(&[], &["check"]);
-    assert_eq!((code(&output), stdout(&output).as_str()), (0, "environment: ok (8 routes, 3 upstreams, 3 targets)\n"));
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, "environment: ok (9 routes, 3 upstreams, 3 targets)\n"));
     let output = weir(&[("PORT", "eighty"), ("CACHE_ENABLED", "perhaps")], &["check"]);
     assert_eq!(code(&output), 64);
     let text = stderr(&output);

@@ -3,6 +3,8 @@
 //! It builds the same raw form that a file would, so that nothing behind it differs, and `weir check --print` can show it as the file to
 //! go on from.
 
+mod ai;
+
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -34,6 +36,8 @@ weir: an API gateway
 
 POST /infer/python   to the Python inference service, or to Node while that is down
 POST /infer/node     to the Node inference service
+POST /v1/chat/completions, /v1/messages   an AI route: both services are model servers, for clients of OpenAI and Anthropic
+GET  /v1/models      its models
 GET  /slow           a response after 120 ms
 GET  /limited        a response at once
 GET  /gates          a response of the gateway itself
@@ -70,6 +74,8 @@ impl Variables<'_> {
                 (NODE.to_owned(), self.service("NODE_SERVICE_URL", DemoService::InferenceNode)),
                 (DEMO.to_owned(), upstream(raw::Target::from(demo(DemoService::Plain)).into())),
             ]),
+            providers: ai::providers(),
+            models: ai::models(),
             routes: At::from(routes()),
             ..File::default()
         };
@@ -300,6 +306,7 @@ fn routes() -> Vec<At<Route>> {
     let routes = vec![
         Route { fallback: vec![NODE.to_owned().into()], ..infer("infer-python", PYTHON) },
         infer("infer-node", NODE),
+        ai::route(),
         forward("/slow"),
         forward("/limited"),
         exempt("/gates", text("application/json", GATES)),

@@ -46,6 +46,7 @@ fn every_route_of_the_contract_is_there() {
         [
             "POST /infer/python",
             "POST /infer/node",
+            " /v1/*",
             "GET,HEAD /slow",
             "GET,HEAD /limited",
             "GET,HEAD /gates",
@@ -60,10 +61,10 @@ fn every_route_of_the_contract_is_there() {
     assert!(
         config.upstreams[python.upstream.0].health.is_some() && config.upstreams[python.upstream.0].breaker.is_some()
     );
-    let Action::Respond(gates) = &config.routes[4].action else { panic!() };
+    let Action::Respond(gates) = &config.routes[5].action else { panic!() };
     assert_eq!((gates.content_type.as_deref(), &*gates.body), (Some("application/json"), GATES.as_bytes()));
     let exempt = |route: &ResolvedRoute| route.limits.is_empty() && route.cache.is_none();
-    assert!(config.routes[4..7].iter().all(exempt));
+    assert!(config.routes[5..8].iter().all(exempt));
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn slow_and_limited_stay_when_both_services_are_real() {
     let config = load(&variables).unwrap().config;
     assert_eq!(config.upstreams[1].targets[0].authority.as_deref(), Some("node:8002"));
     assert_eq!(&*config.upstreams[1].targets[0].base_path, "/v1");
-    assert_eq!(config.routes.len(), 8);
+    assert_eq!(config.routes.len(), 9);
     assert_eq!(config.upstreams[2].targets[0].address, crate::config::TargetAddress::Demo(DemoService::Plain));
 }
 

@@ -159,6 +159,19 @@ pub struct Model {
     pub timeouts: ModelTimeouts,
 }
 
+impl Model {
+    /// A model of these candidates, with all else as a file leaves it.
+    pub fn of(candidates: At<Vec<At<Candidate>>>) -> Self {
+        Model {
+            aliases: Vec::new(),
+            candidates,
+            attempts: four(),
+            retry_after: three_seconds(),
+            timeouts: ModelTimeouts::default(),
+        }
+    }
+}
+
 fn four() -> NonZeroU32 {
     NonZeroU32::new(4).unwrap_or(NonZeroU32::MIN)
 }
