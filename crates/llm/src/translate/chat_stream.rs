@@ -37,6 +37,7 @@ pub struct ChatToMessagesStream {
     waiting_bytes: usize,
     stop_reason: Option<&'static str>,
     usage: Value,
+    dropped: Vec<String>,
 }
 
 impl ChatToMessagesStream {
@@ -52,7 +53,13 @@ impl ChatToMessagesStream {
             waiting_bytes: 0,
             stop_reason: None,
             usage: Value::Null,
+            dropped: Vec::new(),
         }
+    }
+
+    /// What was left out so far.
+    pub fn dropped(&self) -> &[String] {
+        &self.dropped
     }
 
     /// Appends what the client gets for a whole event. The end is written at `[DONE]`; for a complete stream without one, pass the event that
@@ -69,7 +76,9 @@ impl ChatToMessagesStream {
         if !data["error"].is_null() || !data["choices"].is_array() {
             return Err(Untranslatable);
         }
-        if !self.started {
+        // Azure's first chunk has no choice, and no id.
+        let has_choice = data["choices"].as_array().is_some_and(|choices| !choices.is_empty());
+        if !self.started && has_choice {
             self.started = true;
             let usage = json!({"input_tokens": self.estimate, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
                 "output_tokens": 0});
@@ -85,6 +94,12 @@ impl ChatToMessagesStream {
                 return Err(Untranslatable);
             }
             let delta = &choice["delta"];
+            response::is_expressible(delta)?;
+            for name in ["reasoning", "reasoning_content"] {
+                if delta[name].as_str().is_some_and(|text| !text.is_empty()) {
+                    super::drop_hint(&mut self.dropped, name);
+                }
+            }
             for name in ["content", "refusal"] {
                 if let Some(text) = delta[name].as_str().filter(|text| !text.is_empty()) {
                     self.text(text, out);
@@ -94,13 +109,13 @@ impl ChatToMessagesStream {
                 self.tool(call, out)?;
             }
             if let Some(reason) = choice["finish_reason"].as_str() {
-                self.stop_reason = Some(response::stop_reason(reason)?);
                 self.close(out);
                 for (_, call) in std::mem::take(&mut self.waiting) {
-                    self.start_tool(&call.id, &call.name, out);
+                    self.start_tool(&call.id, &call.name, out)?;
                     self.arguments(&call.arguments, out);
                     self.close(out);
                 }
+                self.stop_reason = Some(response::stop_reason(reason, !self.ended.is_empty())?);
             }
         }
         Ok(())
@@ -137,18 +152,26 @@ impl ChatToMessagesStream {
             }
             _ => {
                 self.close(out);
-                self.start_tool(&call["id"], &function["name"], out);
+                // It may have begun while another one was open.
+                let waiting = self.waiting.remove(&index).unwrap_or_default();
+                let named = |own: &Value, before: Value| if own.is_string() { own.clone() } else { before };
+                let id = named(&call["id"], waiting.id);
+                self.start_tool(&id, &named(&function["name"], waiting.name), out)?;
                 self.open = Some(Block::Tool(index));
+                self.waiting_bytes -= waiting.arguments.len();
+                self.arguments(&waiting.arguments, out);
             }
         }
         self.arguments(arguments, out);
         Ok(())
     }
 
-    fn start_tool(&mut self, id: &Value, name: &Value, out: &mut Vec<u8>) {
+    fn start_tool(&mut self, id: &Value, name: &Value, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let (id, name) = (response::called(id)?, response::called(name)?);
         let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
         push("content_block_start", json!({"index": self.blocks, "content_block": block}), out);
         self.open = Some(Block::Tool(u64::MAX));
+        Ok(())
     }
 
     fn arguments(&self, part: &str, out: &mut Vec<u8>) {
@@ -171,10 +194,9 @@ impl ChatToMessagesStream {
     /// `[DONE]` alone proves nothing: without an end reason the stream has failed.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let stop_reason = self.stop_reason.ok_or(Untranslatable)?;
-        let mut delta = json!({"delta": {"stop_reason": stop_reason, "stop_sequence": null}});
-        if self.usage.is_object() {
-            delta["usage"] = response::message_usage(&self.usage);
-        }
+        // Clients read the counts unasked; of a provider that reports none they are 0.
+        let usage = response::message_usage(&self.usage);
+        let delta = json!({"delta": {"stop_reason": stop_reason, "stop_sequence": null}, "usage": usage});
         push("message_delta", delta, out);
         push("message_stop", json!({}), out);
         Ok(())

@@ -137,13 +137,15 @@ fn messages(value: &Value, body: &mut Map<String, Value>, dropped: &mut Vec<Stri
         for (name, value) in object(message, &at)? {
             let known = match name.as_str() {
                 "role" | "content" => true,
-                "tool_calls" | "refusal" | "reasoning" | "reasoning_content" => role == "assistant",
+                "tool_calls" | "refusal" | "reasoning" | "reasoning_content" | "annotations" => role == "assistant",
                 "tool_call_id" => role == "tool",
                 _ => false,
             };
             match name.as_str() {
                 _ if value.is_null() => {}
-                "reasoning" | "reasoning_content" if known => drop_hint(dropped, name),
+                // Clients send back what they got, empty lists included.
+                "annotations" if known && value.as_array().is_some_and(Vec::is_empty) => {}
+                "reasoning" | "reasoning_content" | "annotations" if known => drop_hint(dropped, name),
                 "refusal" => return refuse(format!("{at}.refusal"), NO_EQUIVALENT),
                 _ if known => {}
                 _ => return refuse(format!("{at}.{name}"), NO_EQUIVALENT),

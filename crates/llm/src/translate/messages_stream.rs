@@ -12,13 +12,30 @@ pub struct MessagesToChatStream {
     include_usage: bool,
     /// Tool blocks so far.
     tools: u64,
+    /// The input of the open tool block, as its start gives it; `None` once there was a delta, or no such block is open.
+    input: Option<Value>,
     usage: Value,
+    dropped: Vec<String>,
 }
 
 impl MessagesToChatStream {
     /// `include_usage`: what the client asked for. `created`: seconds since 1970.
     pub fn new(created: u64, include_usage: bool) -> Self {
-        MessagesToChatStream { id: Value::Null, model: Value::Null, created, include_usage, tools: 0, usage: json!({}) }
+        MessagesToChatStream {
+            id: Value::Null,
+            model: Value::Null,
+            created,
+            include_usage,
+            tools: 0,
+            input: None,
+            usage: json!({}),
+            dropped: Vec::new(),
+        }
+    }
+
+    /// What was left out so far.
+    pub fn dropped(&self) -> &[String] {
+        &self.dropped
     }
 
     /// Appends what the client gets for a whole event: nothing, a comment, or chunks. Errors are events of their own kind and never come
@@ -44,22 +61,31 @@ impl MessagesToChatStream {
                     let call = json!({"index": self.tools, "id": block["id"], "type": "function",
                         "function": {"name": block["name"], "arguments": ""}});
                     self.tools += 1;
+                    self.input = Some(block["input"].clone());
                     self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
                 }
-                Some("thinking" | "redacted_thinking") => {}
+                Some("thinking" | "redacted_thinking") => super::drop_hint(&mut self.dropped, "thinking"),
                 _ => return Err(Untranslatable),
             },
             "content_block_delta" => match data["delta"]["type"].as_str() {
                 Some("text_delta") => self.text(&data["delta"]["text"], out),
                 Some("input_json_delta") => {
-                    let index = self.tools.checked_sub(1).ok_or(Untranslatable)?;
-                    let call = json!({"index": index, "function": {"arguments": data["delta"]["partial_json"]}});
-                    self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
+                    let part = data["delta"]["partial_json"].as_str().ok_or(Untranslatable)?;
+                    if !part.is_empty() {
+                        self.input = None;
+                        self.arguments(part, out)?;
+                    }
                 }
                 Some("thinking_delta" | "signature_delta" | "citations_delta") => {}
                 _ => return Err(Untranslatable),
             },
-            "content_block_stop" => {}
+            "content_block_stop" => {
+                // A call without arguments has no delta; OpenAI's has an empty object then.
+                if let Some(input) = self.input.take() {
+                    let text = if input.is_object() { input.to_string() } else { "{}".to_owned() };
+                    self.arguments(&text, out)?;
+                }
+            }
             "message_delta" => {
                 self.count(&data["usage"]);
                 if let Some(reason) = data["delta"]["stop_reason"].as_str() {
@@ -67,7 +93,7 @@ impl MessagesToChatStream {
                 }
             }
             "message_stop" => {
-                if self.include_usage {
+                if self.include_usage && self.usage.as_object().is_some_and(|counts| !counts.is_empty()) {
                     let mut chunk = self.frame();
                     chunk["choices"] = json!([]);
                     chunk["usage"] = response::chat_usage(&self.usage);
@@ -88,6 +114,13 @@ impl MessagesToChatStream {
         for (name, count) in usage.as_object().into_iter().flatten().filter(|(_, count)| count.is_u64()) {
             self.usage[name] = count.clone();
         }
+    }
+
+    fn arguments(&self, part: &str, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let index = self.tools.checked_sub(1).ok_or(Untranslatable)?;
+        let call = json!({"index": index, "function": {"arguments": part}});
+        self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
+        Ok(())
     }
 
     fn text(&self, text: &Value, out: &mut Vec<u8>) {

@@ -95,9 +95,17 @@ pub fn messages_to_chat(request: &Value, model: &str) -> Result<Translated, Refu
         Value::Null => {}
         Value::String(text) => messages.push(json!({"role": "system", "content": text})),
         blocks => {
+            // One message: templates of many models refuse a second one.
+            let mut parts = Vec::new();
             for (i, block) in array(blocks, "system")?.iter().enumerate() {
                 let at = format!("system[{i}]");
-                messages.push(json!({"role": "system", "content": part(block, &at, &mut dropped)?["text"]}));
+                match part(block, &at, &mut dropped)? {
+                    text if text["type"] == "text" => parts.push(text),
+                    _ => return refuse(format!("{at}.type"), NO_EQUIVALENT),
+                }
+            }
+            if !parts.is_empty() {
+                messages.push(json!({"role": "system", "content": flat(parts)}));
             }
         }
     }

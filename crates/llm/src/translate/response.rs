@@ -26,9 +26,10 @@ pub(super) fn chat_usage(usage: &Value) -> Value {
         "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written}})
 }
 
-/// Anthropic's word for an end reason of OpenAI.
-pub(super) fn stop_reason(finish_reason: &str) -> Result<&'static str, Untranslatable> {
+/// Anthropic's word for an end reason of OpenAI. `calls`: the model calls tools; where it was forced to, OpenAI says `stop`.
+pub(super) fn stop_reason(finish_reason: &str, calls: bool) -> Result<&'static str, Untranslatable> {
     Ok(match EndReason::of(Api::Chat, finish_reason.as_bytes()) {
+        EndReason::Stop if calls => "tool_use",
         EndReason::Stop => "end_turn",
         EndReason::Length => "max_tokens",
         EndReason::ToolCalls => "tool_use",
@@ -45,6 +46,24 @@ pub(super) fn message_usage(usage: &Value) -> Value {
     let input = count(&usage["prompt_tokens"]).saturating_sub(cached.saturating_add(written));
     json!({"input_tokens": input, "cache_creation_input_tokens": written, "cache_read_input_tokens": cached,
         "output_tokens": count(&usage["completion_tokens"])})
+}
+
+/// A message or a delta of OpenAI's has nothing but text and calls: parts and audio would be lost.
+///
+/// # Errors
+/// It has more.
+pub(super) fn is_expressible(message: &Value) -> Result<(), Untranslatable> {
+    let is_text = |name: &str| message[name].is_null() || message[name].is_string();
+    let has_more = !message["audio"].is_null() || !message["function_call"].is_null();
+    if is_text("content") && is_text("refusal") && !has_more { Ok(()) } else { Err(Untranslatable) }
+}
+
+/// Id or name of a call: without them nobody can respond to it.
+///
+/// # Errors
+/// It is missing.
+pub(super) fn called(value: &Value) -> Result<&str, Untranslatable> {
+    value.as_str().filter(|text| !text.is_empty()).ok_or(Untranslatable)
 }
 
 /// Anthropic's message as a chat completion; and what was left out. `created`: seconds since 1970.
@@ -88,6 +107,10 @@ pub fn chat_response_to_message(completion: &Value) -> Result<(Value, Vec<String
             super::drop_hint(&mut dropped, name);
         }
     }
+    if message["annotations"].as_array().is_some_and(|list| !list.is_empty()) {
+        super::drop_hint(&mut dropped, "annotations");
+    }
+    is_expressible(message)?;
     for name in ["content", "refusal"] {
         if let Some(text) = message[name].as_str().filter(|text| !text.is_empty()) {
             content.push(json!({"type": "text", "text": text}));
@@ -99,10 +122,12 @@ pub fn chat_response_to_message(completion: &Value) -> Result<(Value, Vec<String
             Ok(input @ Value::Object(_)) => input,
             _ => return Err(Untranslatable),
         };
-        content.push(json!({"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": input}));
+        let (id, name) = (called(&call["id"])?, called(&call["function"]["name"])?);
+        content.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
     }
     let reason = choice["finish_reason"].as_str().ok_or(Untranslatable)?;
-    let stop_reason = stop_reason(reason)?;
+    let calls = content.iter().any(|block| block["type"] == "tool_use");
+    let stop_reason = stop_reason(reason, calls)?;
     let body = json!({"id": completion["id"], "type": "message", "role": "assistant", "model": completion["model"], "content": content,
         "stop_reason": stop_reason, "stop_sequence": null, "usage": message_usage(&completion["usage"])});
     Ok((body, dropped))

@@ -12,8 +12,7 @@ fn full_chat() -> Value {
     json!({
         "model": "alias",
         "messages": [
-            {"role": "system", "content": "Be brief."},
-            {"role": "system", "content": "Be kind."},
+            {"role": "system", "content": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}]},
             {"role": "user", "content": [
                 {"type": "text", "text": "What is it?"},
                 {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
@@ -216,6 +215,31 @@ fn whole_responses_there_and_back() {
             "{finish}"
         );
     }
+    for (choice, stop) in [
+        // a forced call ends with `stop`
+        (
+            json!({"message": {"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": ""}}]}, "finish_reason": "stop"}),
+            Ok("tool_use"),
+        ),
+        (
+            json!({"message": {"content": "a", "annotations": [], "refusal": null}, "finish_reason": "stop"}),
+            Ok("end_turn"),
+        ),
+        // what has no equivalent is no empty response
+        (
+            json!({"message": {"content": [{"type": "text", "text": "a"}]}, "finish_reason": "stop"}),
+            Err(Untranslatable),
+        ),
+        (json!({"message": {"audio": {"id": "a"}}, "finish_reason": "stop"}), Err(Untranslatable)),
+        (
+            json!({"message": {"tool_calls": [{"id": null, "function": {"name": "f", "arguments": ""}}]}, "finish_reason": "stop"}),
+            Err(Untranslatable),
+        ),
+    ] {
+        let found = chat_response_to_message(&json!({"choices": [choice]}));
+        let found = found.map(|(message, _)| message["stop_reason"].as_str().unwrap_or_default().to_owned());
+        assert_eq!(found, stop.map(str::to_owned), "{choice}");
+    }
     let half = json!({"choices": [{"message": {"tool_calls": [{"function": {"name": "f", "arguments": "{\"a"}}]}, "finish_reason": "tool_calls"}]});
     assert_eq!(chat_response_to_message(&half), Err(Untranslatable));
     assert_eq!(message_response_to_chat(&json!({"error": {}}), 0), Err(Untranslatable));
@@ -365,6 +389,96 @@ fn one_block_is_open_at_a_time() {
             "2 stop "
         ]
     );
+}
+
+#[test]
+fn a_call_keeps_its_name_when_text_comes_between() {
+    let stream = [
+        chunk(json!({"tool_calls": [call(0, Some("x"), "{}"), call(1, Some("y"), "{\"b\"")]}), Value::Null),
+        chunk(json!({"content": "a"}), Value::Null),
+        chunk(json!({"tool_calls": [call(1, None, ":1}")]}), "stop".into()),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let out = translate_back(&stream.concat()).expect("translated");
+    let joined: String = out
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
+        .map(|data| match data["content_block"]["id"].as_str() {
+            Some(id) => format!("{id}:"),
+            None => data["delta"]["partial_json"].as_str().unwrap_or_default().to_owned(),
+        })
+        .collect();
+    assert_eq!(joined, "x:{}y:{\"b\":1}");
+    assert!(out.contains("\"stop_reason\":\"tool_use\""), "{out}");
+    let nameless = chunk(json!({"tool_calls": [call(0, None, "{}")]}), Value::Null);
+    assert_eq!(translate_back(&nameless), Err(Untranslatable));
+    let parts = chunk(json!({"content": [{"type": "text", "text": "a"}]}), Value::Null);
+    assert_eq!(translate_back(&parts), Err(Untranslatable));
+}
+
+#[test]
+fn a_call_without_arguments_has_an_empty_object() {
+    let start = |input: Value| json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "f", "input": input}});
+    let stop = json!({"type": "content_block_stop", "index": 0});
+    let empty =
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": ""}});
+    for (events, arguments) in [
+        (vec![start(json!({})), stop.clone()], "{}"),
+        (vec![start(json!({})), empty, stop.clone()], "{}"),
+        (vec![start(json!({"a": 1})), stop], "{\"a\":1}"),
+    ] {
+        let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let out = translate(&stream, false).expect("translated");
+        let joined: String = out
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
+            .filter_map(|data| {
+                data["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"].as_str().map(str::to_owned)
+            })
+            .collect();
+        assert_eq!(joined, arguments);
+    }
+}
+
+#[test]
+fn what_a_stream_leaves_out_is_named_and_what_it_lacks_is_not_made_up() {
+    let mut chat = ChatToMessagesStream::new(9);
+    let mut out = Vec::new();
+    // Azure's first chunk has neither choice nor id.
+    let azure = format!("\u{feff}data: {}\n\n", json!({"id": "", "model": "", "choices": []}));
+    chat.event(azure.as_bytes(), &mut out).expect("translated");
+    assert!(out.is_empty());
+    chat.event(chunk(json!({"reasoning_content": "hm"}), Value::Null).as_bytes(), &mut out).expect("translated");
+    chat.event(chunk(json!({"content": "a"}), "stop".into()).as_bytes(), &mut out).expect("translated");
+    chat.event(b"data: [DONE]\n\n", &mut out).expect("translated");
+    assert_eq!(chat.dropped(), ["reasoning_content"]);
+    let text = String::from_utf8(out).expect("text");
+    assert!(text.contains("\"id\":\"c\"") && !text.contains("hm"), "{text}");
+    let is_end = |line: &str| line.contains("\"message_delta\"") && line.contains("\"output_tokens\":0");
+    assert!(text.lines().any(is_end), "{text}");
+
+    let mut messages = MessagesToChatStream::new(7, true);
+    let mut out = Vec::new();
+    for event in [
+        json!({"type": "message_start", "message": {"id": "m", "model": "c"}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+        json!({"type": "message_stop"}),
+    ] {
+        messages.event(format!("data: {event}\n\n").as_bytes(), &mut out).expect("translated");
+    }
+    assert_eq!(messages.dropped(), ["thinking"]);
+    let text = String::from_utf8(out).expect("text");
+    assert!(!text.contains("prompt_tokens") && text.ends_with("data: [DONE]\n\n"), "{text}");
+}
+
+#[test]
+fn a_history_with_empty_members_of_a_client_is_taken() {
+    let history = json!({"messages": [{"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b", "annotations": [], "audio": null, "function_call": null, "refusal": null}]});
+    assert_eq!(to_messages(&history).expect("translated").dropped, Vec::<String>::new());
+    let cited = json!({"messages": [{"role": "assistant", "content": "b", "annotations": [{"type": "url_citation"}]}]});
+    assert_eq!(to_messages(&cited).expect("translated").dropped, ["annotations"]);
 }
 
 #[test]

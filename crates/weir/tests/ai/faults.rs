@@ -18,14 +18,15 @@ const KEY: &str = "sk-canary-of-the-provider-key";
 /// What the simulator says.
 const ANSWER: &str = "quick brown";
 
-/// What a client has in the end. `None` for `alone`: there is another candidate.
-fn expected(fault: u8, is_anthropic: bool, streams: bool, alone: bool) -> Verdict {
+/// What a client has in the end. Not `alone`: there is another candidate.
+fn expected(case: &Case) -> Verdict {
+    let Case { fault, is_anthropic, streams, alone, translated } = *case;
     use Verdict::{Complete, ErrorEvent, Other, Status};
     let overloaded = if is_anthropic { 529 } else { 503 };
     let unless_replaced = |verdict| if alone { verdict } else { Complete };
     match (fault, streams) {
         // An overloaded provider that says so in its stream.
-        (21, true) if is_anthropic => unless_replaced(Status(529)),
+        (21, true) if is_anthropic != translated => unless_replaced(Status(overloaded)),
         (1 | 7 | 17 | 18 | 21, _) => unless_replaced(Status(502)),
         (2..=4, _) => unless_replaced(Status(429)),
         (5, _) => unless_replaced(Status(500)),
@@ -36,6 +37,9 @@ fn expected(fault: u8, is_anthropic: bool, streams: bool, alone: bool) -> Verdic
         (12, _) => unless_replaced(Status(400)),
         (13, _) => Status(400),
         (14, _) => unless_replaced(Status(502)),
+        // Nobody can say what it means in the other API.
+        (15, true) if translated => ErrorEvent,
+        (15, false) if translated => unless_replaced(Status(502)),
         (15 | 26, _) => Other,
         (16, _) => Status(422),
         (34, _) => Status(502),
@@ -74,6 +78,8 @@ struct Case {
     is_anthropic: bool,
     streams: bool,
     alone: bool,
+    /// The provider speaks the other API.
+    translated: bool,
 }
 
 fn cases() -> Vec<Case> {
@@ -81,8 +87,8 @@ fn cases() -> Vec<Case> {
     for fault in 1..=35 {
         for is_anthropic in [false, true] {
             for streams in [false, true] {
-                for alone in [false, true] {
-                    cases.push(Case { fault, is_anthropic, streams, alone });
+                for (alone, translated) in [(false, false), (false, true), (true, false), (true, true)] {
+                    cases.push(Case { fault, is_anthropic, streams, alone, translated });
                 }
             }
         }
@@ -110,9 +116,9 @@ fn no_fault_passes_for_success() {
         for _ in 0..24 {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let Case { fault, is_anthropic, streams, alone } = *case;
+                    let Case { fault, is_anthropic, streams, alone, translated } = *case;
                     let path = if is_anthropic { "/v1/messages" } else { "/v1/chat/completions" };
-                    let (name, form) = (if is_anthropic { "c" } else { "o" }, if alone { "alone" } else { "pair" });
+                    let (name, form) = (if is_anthropic != translated { "c" } else { "o" }, if alone { "alone" } else { "pair" });
                     let model = format!("{name}{fault}-{form}");
                     let body = json!({"model": model, "stream": streams, "max_tokens": 64,
                         "messages": [{"role": "user", "content": CANARY}]});
@@ -120,12 +126,12 @@ fn no_fault_passes_for_success() {
                     let received = send(weir.addr(), "POST", path, &[("X-API-Key", &key)], &body.to_string());
                     let verdict = judge(path, streams, &received);
                     *verdicts.lock().unwrap().entry(format!("{verdict:?}")).or_default() += 1;
-                    let expected = expected(fault, is_anthropic, streams, alone);
+                    let expected = expected(case);
                     // It is well from its fourth call on.
                     let is_well = fault == 32 && verdict == Verdict::Complete;
                     if (verdict != expected && !is_well) || began.elapsed() > Duration::from_secs(45) {
                         wrong.lock().unwrap().push(format!(
-                            "F{fault} {path} streams={streams} {form}: {verdict:?}, expected {expected:?} after {:?}\n{:?}\n{}",
+                            "F{fault} {path} streams={streams} translated={translated} {form}: {verdict:?}, expected {expected:?} after {:?}\n{:?}\n{}",
                             began.elapsed(), received.fields, received.text().chars().take(600).collect::<String>()
                         ));
                     }

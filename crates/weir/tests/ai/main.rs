@@ -5,3 +5,6 @@ mod faults;
 mod judge;
 mod pass_through;
 mod rig;
+mod scripted;
+mod translated_streams;
+mod translation;

@@ -372,7 +372,12 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
         429 | 503 => Some(failed.retry_after.map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))),
         _ => None,
     };
-    let code = if rule.code.is_empty() { "upstream_error" } else { rule.code };
+    let code = match (rule.code, status) {
+        ("", _) if fault == Fault::CONTENT_FILTER => "content_filter",
+        ("", 400..=499) => "invalid_request",
+        ("", _) => "upstream_error",
+        (code, _) => code,
+    };
     Ok(Problem { reason: failed.error.reason, status, code, message, param: None, retry_after }.into())
 }
 

@@ -338,12 +338,16 @@ impl Emit<'_> {
         head: Option<(&Call<'_>, &Turn<'_>, &Reply)>,
     ) -> bool {
         let mut translated = Vec::new();
+        let mut dropped: &[String] = &[];
         let text = match self.translation {
             None => bytes,
-            Some(translation) => match translation.piece(bytes, last, &mut translated) {
-                Ok(()) => &translated,
-                Err(_) => return false,
-            },
+            Some(translation) => {
+                if translation.piece(bytes, last, &mut translated).is_err() {
+                    return false;
+                }
+                dropped = translation.dropped();
+                &translated
+            }
         };
         if let Some((call, turn, reply)) = head
             && !*self.is_begun
@@ -356,6 +360,9 @@ impl Emit<'_> {
             let lines = if turn.translated.is_some() {
                 encode::field(&mut lines, b"Content-Type", b"text/event-stream; charset=utf-8");
                 encode::field(&mut lines, b"Cache-Control", b"no-cache");
+                if !dropped.is_empty() {
+                    encode::field(&mut lines, b"X-Weir-Dropped", dropped.join(", ").as_bytes());
+                }
                 &lines
             } else {
                 &reply.lines

@@ -81,6 +81,14 @@ impl StreamTranslation {
         StreamTranslation { to, event: Vec::new() }
     }
 
+    /// What was left out so far.
+    pub(super) fn dropped(&self) -> &[String] {
+        match &self.to {
+            To::Chat(stream) => stream.dropped(),
+            To::Messages(stream) => stream.dropped(),
+        }
+    }
+
     /// Takes bytes of an event, `last` with its end; what the client gets is appended to `out`.
     ///
     /// # Errors

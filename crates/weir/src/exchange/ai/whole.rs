@@ -118,7 +118,7 @@ pub(super) async fn run(
         return Ok(Ended { is_clean: true, failure: None });
     }
     let response = Response { status: reply.status, lines: reply.lines.clone(), body };
-    match judge(call, reply, &facts, end, first_ns.is_some()) {
+    match judge(call, turn, reply, &facts, end, first_ns.is_some()) {
         None => {
             let response = match turn.translated {
                 Some(_) => translation::response(call.api, turn.api, response).map_err(|_| malformed())?,
@@ -134,7 +134,10 @@ pub(super) async fn run(
             let message = facts.error.map(|error| error.message).unwrap_or_default();
             let kind = FailureKind::of_status(if reply.status == 529 { 503 } else { reply.status })
                 .or_else(|| failure_of(fault, reply.status));
-            let error = Error::new(reason_of(fault), Failed::fault(fault, None).error.detail);
+            // The request is at fault, not the provider.
+            let is_refused = (400..500).contains(&reply.status) && fault.rule().next == Next::Nothing;
+            let reason = if is_refused { Reason::AiRequest } else { reason_of(fault) };
+            let error = Error::new(reason, Failed::fault(fault, None).error.detail);
             let response = Some(response).filter(|_| !is_success && end == End::Proper);
             let retry_after = reply.retry_after;
             Err(Failed { error, retry_after, response, message, ..Failed::fault(fault, kind) })
@@ -142,8 +145,8 @@ pub(super) async fn run(
     }
 }
 
-/// The fault of a response; `None` if it goes to the client as it is.
-fn judge(call: &Call<'_>, reply: &Reply, facts: &Facts, end: End, has_body: bool) -> Option<Fault> {
+/// The fault of a response; `None` if it goes to the client as it is, or translated.
+fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: End, has_body: bool) -> Option<Fault> {
     if end == End::Late && !has_body {
         return Some(Fault::NO_CONTENT_IN_TIME);
     }
@@ -156,7 +159,10 @@ fn judge(call: &Call<'_>, reply: &Reply, facts: &Facts, end: End, has_body: bool
         return Some(Fault::MALFORMED_BODY);
     }
     let fault = fault::of_response(head, facts, end != End::Proper)?;
-    let passes = fault.rule().next == Next::Nothing && fault.rule().status == 0 && end == End::Proper;
+    // An error in the form of another API is written anew.
+    let is_foreign = turn.translated.is_some() && !is_success;
+    let rule = fault.rule();
+    let passes = rule.next == Next::Nothing && rule.status == 0 && end == End::Proper && !is_foreign;
     (!passes).then_some(fault)
 }
 
