@@ -68,13 +68,14 @@ fn gateway(upstream: &str, traces: &str, top: &str) -> Weir {
 admin: 127.0.0.1:0
 workers: 1
 {top}telemetry: {{resource: {{deployment.environment.name: test}}, traces: {traces}}}
-caches: {{c: {{mode: ttl, ttl: 1h}}}}
+caches: {{c: {{mode: ttl, ttl: 1h}}, h: {{mode: http}}}}
 limits: {{few: {{algorithm: fixed_window, key: global, quota: 1, window: 24h}}}}
 upstreams:
   u: {{targets: [{upstream}], retry: {{extra_attempts: 1, budget: 100%, on: [connect, reset, 503]}}, eject: none}}
 routes:
   - {{name: items, match: {{path: \"/items/{{id}}\"}}, upstream: u}}
   - {{name: cached, match: {{path: /cached/*}}, upstream: u, cache: c}}
+  - {{name: stale, match: {{path: /stale}}, upstream: u, cache: h}}
   - {{name: limited, match: {{path: /limited}}, limits: [few], respond: {{status: 200}}}}
 "
     );
@@ -278,6 +279,25 @@ fn malformed_and_doubled_contexts_begin_a_new_trace() {
     let last = upstream.requests().pop().unwrap();
     assert!(last.head.field("traceparent").unwrap().contains(&PARENT[3..35]));
     assert_eq!(last.head.field("tracestate"), None);
+}
+
+/// Nobody waits for a refresh: the client's trace ends with the stale response, and the upstream must not add to it later.
+#[test]
+fn a_refresh_behind_the_client_is_no_part_of_its_trace() {
+    let collector = Collector::start();
+    let upstream = Upstream::start(answer::raw(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=0, stale-while-revalidate=3600\r\nContent-Length: 1\r\n\r\nx",
+    ));
+    let weir = gateway(&upstream.url(), &all(&collector), "trusted_proxies: [127.0.0.0/8]\n");
+    let context = [("traceparent", &*format!("{PARENT}01")), ("tracestate", "a=1")];
+    weir.request("GET", "/stale", &context, "");
+    weir.request("GET", "/stale", &context, "");
+    wait::until(DEADLINE, "the refresh", || upstream.requests().len() == 2);
+    let requests = upstream.requests();
+    assert!(requests[0].head.field("traceparent").unwrap().contains(&PARENT[3..35]));
+    assert_eq!(requests[0].head.field("tracestate"), Some("a=1"));
+    assert_eq!((requests[1].head.field("traceparent"), requests[1].head.field("tracestate")), (None, None));
+    collector.wait_for(3);
 }
 
 #[test]

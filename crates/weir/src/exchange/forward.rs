@@ -1,13 +1,13 @@
 //! Heads on their way through: the client's head becomes the upstream's, the upstream's becomes the client's.
 //!
 //! Field lines are forwarded as they lie in the buffer, in runs: neighbours that stay are one copy. What is taken out: fields of one
-//! connection (RFC 9110 section 7.6.1), framing (RFC 9112 section 6, always written anew), what the gateway itself vouches for, and names
-//! that a careless server would take for those.
+//! connection (RFC 9110 section 7.6.1), framing (RFC 9112 section 6, always written anew), and what the gateway itself vouches for. What
+//! clients forged was taken out before (`forged.rs`).
 
 use h1::{BodyKind, Field, Known, RequestHead, ResponseHead, Version, encode};
 
 use super::identity::Client;
-use crate::config::{Edits, UntrustedHeaders};
+use crate::config::Edits;
 use crate::policy::auth::{ForgedNames, RouteEdits};
 use crate::policy::cache::rules::update::is_replaced;
 
@@ -15,7 +15,7 @@ use crate::policy::cache::rules::update::is_replaced;
 pub struct ToUpstream<'a> {
     /// Buffer that the head was parsed from.
     pub buf: &'a [u8],
-    /// The client's head.
+    /// The client's head, after [`strip_forged_headers`](super::forged::strip_forged_headers).
     pub head: &'a RequestHead,
     /// Path and query to ask for, rewritten.
     pub target: &'a [u8],
@@ -27,8 +27,6 @@ pub struct ToUpstream<'a> {
     pub request_id: (&'a str, &'a [u8]),
     /// Lines that carry the trace's context.
     pub trace: &'a [u8],
-    /// Which fields of untrusted peers are removed.
-    pub untrusted: &'a UntrustedHeaders,
     /// What authentication removes: credentials that the upstream must not see, and fields that only the gateway may write.
     pub auth: (&'a RouteEdits, &'a ForgedNames),
     /// Lines that tell the upstream who sends the request.
@@ -46,7 +44,7 @@ pub struct ToUpstream<'a> {
 impl ToUpstream<'_> {
     /// Appends the head.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let ToUpstream { buf, head, client, untrusted, edits, .. } = *self;
+        let ToUpstream { buf, head, client, edits, .. } = *self;
         out.extend_from_slice(head.method_name.of_buf(buf));
         out.push(b' ');
         out.extend_from_slice(self.target);
@@ -79,14 +77,7 @@ impl ToUpstream<'_> {
                     keeps_host |= client.peer_is_trusted;
                     client.peer_is_trusted
                 }
-                Known::Forwarded => client.peer_is_trusted || !untrusted.removes(Known::Forwarded.name().as_bytes()),
-                Known::Other => {
-                    let name = field.name.of_buf(buf);
-                    let is_id = own_id && Known::is_alias(name, self.request_id.0.as_bytes());
-                    !is_id
-                        && (client.peer_is_trusted || !untrusted.removes(name))
-                        && !is_set_by_gateway(Known::of_alias(name))
-                }
+                Known::Other => !(own_id && Known::is_alias(field.name.of_buf(buf), self.request_id.0.as_bytes())),
                 _ => true,
             };
             let keep = keep
@@ -284,21 +275,6 @@ pub(super) fn copy_lines<'a>(
         }
     }
     out.extend_from_slice(&buf[run]);
-}
-
-/// Fields that upstreams trust because the gateway wrote them, or that frame the message.
-pub(super) fn is_set_by_gateway(known: Known) -> bool {
-    known.is_hop_by_hop()
-        || matches!(
-            known,
-            Known::Host
-                | Known::ContentLength
-                | Known::XForwardedFor
-                | Known::XForwardedProto
-                | Known::XForwardedHost
-                | Known::XRequestId
-                | Known::Forwarded
-        )
 }
 
 /// Fields that the route sets or removes, also under names that a careless server would take for theirs.

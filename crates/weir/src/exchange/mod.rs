@@ -234,7 +234,16 @@ impl<'w> Exchange<'w> {
         let buf = self.down.buffer.whole();
         let config = self.snapshot.config();
         self.down.client.identify(&self.scratch.request.fields, buf, &config.trusted_proxies);
-        strip_forged_headers(&mut self.scratch.request.fields, buf, &self.down.client, config);
+        self.strip_forged_headers();
+    }
+
+    /// Takes out what this client may not say.
+    fn strip_forged_headers(&mut self) {
+        let buf = self.down.buffer.whole();
+        let config = self.snapshot.config();
+        let is_trusted = self.down.client.peer_is_trusted;
+        let fields = &mut self.scratch.request.fields;
+        strip_forged_headers(fields, buf, is_trusted, &config.request_id, &config.untrusted_headers);
     }
 
     /// Decides whether the request is traced, and takes the client's part of its trace context out of it.
@@ -243,6 +252,14 @@ impl<'w> Exchange<'w> {
             let Scratch { trace, request, .. } = &mut *self.scratch;
             let is_trusted = self.down.client.peer_is_trusted;
             recorder.begin(trace, &mut request.fields, self.down.buffer.whole(), is_trusted, || self.worker.random());
+        }
+    }
+
+    /// Keeps a request that the gateway makes by itself out of the trace of the client whose request it repeats.
+    fn leave_trace(&mut self) {
+        if self.worker.traces.borrow().is_some() {
+            let Scratch { trace, request, .. } = &mut *self.scratch;
+            trace.drop_context(&mut request.fields, self.down.buffer.whole());
         }
     }
 

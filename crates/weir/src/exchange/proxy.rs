@@ -560,7 +560,6 @@ fn write_request_head(
         client: &x.down.client,
         request_id: (&plan.snapshot.config().request_id, &x.scratch.request_id),
         trace,
-        untrusted: &plan.snapshot.config().untrusted_headers,
         auth: (plan.auth_edits, &plan.snapshot.auth.shared().forged),
         identity: &x.scratch.identity_lines,
         edits: &plan.edits.request,

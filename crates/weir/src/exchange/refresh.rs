@@ -81,6 +81,7 @@ async fn run(worker: Rc<Worker>, refetch: Refetch) {
         };
         let mut x = Exchange::begin(&worker, &mut down, &mut scratch);
         x.identify_client();
+        x.leave_trace();
         x.scratch.identity_lines.extend_from_slice(&identity_lines);
         if x.normalise_path().is_ok() {
             x.snapshot = snapshot.clone();

@@ -91,6 +91,8 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
     let result = {
         let mut x = Exchange::begin(worker, &mut down, &mut scratch);
         x.snapshot = snapshot.clone();
+        // Its parts come from a request that was filtered; here it is seen that they are not put together to something forged.
+        x.strip_forged_headers();
         x.scratch.identity_lines.extend_from_slice(&lines);
         let path = x.scratch.request.path.of_buf(&head).to_vec();
         x.scratch.path.clear();

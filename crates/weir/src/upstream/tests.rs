@@ -43,7 +43,7 @@ pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
         breaker: None,
         timeouts: Timeouts::default(),
         retry: Retry { extra_attempts: 1, budget: 0.2, on: RetryOn::default() },
-        keep_alive: UpstreamKeepAlive { idle: Duration::from_secs(60), max_idle: 256 },
+        keep_alive: UpstreamKeepAlive { idle: Duration::from_secs(60), max_idle: 1024 },
         max_in_flight: None,
         queue: None,
     }

@@ -1,7 +1,8 @@
 //! The one statement that an event is.
 
 use sqlx::{
-    ConnectOptions, Executor, PgPool,
+    ConnectOptions, Executor, PgConnection, PgPool, Postgres,
+    pool::PoolConnection,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{str::FromStr, time::Duration};
@@ -11,6 +12,8 @@ use crate::{check::Event, settings::Settings};
 /// A connection that rested longer is asked for a sign of life before it gets a statement, so that the first request after
 /// a restart of PostgreSQL does not pay for it. Under load no connection rests.
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
+/// How often PostgreSQL looks whether the client of a running statement is still there (`client_connection_check_interval`, in ms).
+const CLIENT_CHECK_MS: &str = "250";
 /// How long a health check waits.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -42,7 +45,10 @@ impl Store {
     pub fn new(settings: &Settings, service: &str) -> Result<Self, sqlx::Error> {
         let connection = PgConnectOptions::from_str(&settings.database_url)?
             .application_name(service)
-            .options([("statement_timeout", settings.statement_timeout_ms.to_string())])
+            .options([
+                ("statement_timeout", settings.statement_timeout_ms.to_string()),
+                ("client_connection_check_interval", CLIENT_CHECK_MS.to_owned()),
+            ])
             .disable_statement_logging();
         let pool = PgPoolOptions::new()
             .max_connections(settings.pool_size)
@@ -69,11 +75,12 @@ impl Store {
     /// See [`StoreError`].
     pub async fn store(&self, event: &Event) -> Result<(), StoreError> {
         // Whatever keeps a connection away (refused, no such role, no such database) means that the database is away.
-        let mut connection = self.pool.acquire().await.map_err(StoreError::Unavailable)?;
-        sqlx::query_file!("../sql/store_event.sql", &event.types, &event.ids, &event.attributes)
-            .execute(&mut *connection)
-            .await
-            .map_err(classify)?;
+        let mut statement = Statement::on(self.pool.acquire().await.map_err(StoreError::Unavailable)?);
+        let result = sqlx::query_file!("../sql/store_event.sql", &event.types, &event.ids, &event.attributes)
+            .execute(statement.connection()?)
+            .await;
+        statement.end();
+        result.map_err(classify)?;
         Ok(())
     }
 
@@ -95,6 +102,35 @@ impl Store {
     /// Closes every connection.
     pub async fn close(&self) {
         self.pool.close().await;
+    }
+}
+
+/// A connection while a statement runs on it. Dropped before its end, because the call's time is over or its client has gone, it is closed:
+/// PostgreSQL then ends the statement. Given back to the pool, the statement would run on, and its event be stored after all.
+struct Statement {
+    connection: Option<PoolConnection<Postgres>>,
+}
+
+impl Statement {
+    fn on(connection: PoolConnection<Postgres>) -> Self {
+        Self { connection: Some(connection) }
+    }
+
+    fn connection(&mut self) -> Result<&mut PgConnection, StoreError> {
+        self.connection.as_deref_mut().ok_or(StoreError::Unavailable(sqlx::Error::PoolClosed))
+    }
+
+    /// The statement has ended; the connection goes back to the pool.
+    fn end(mut self) {
+        self.connection.take();
+    }
+}
+
+impl Drop for Statement {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            drop(connection.detach());
+        }
     }
 }
 

@@ -386,7 +386,7 @@ pub struct KeepAlive {
 
 impl Default for KeepAlive {
     fn default() -> Self {
-        KeepAlive { idle: Time(Duration::from_secs(60)), max_idle: 256 }
+        KeepAlive { idle: Time(Duration::from_secs(60)), max_idle: 1024 }
     }
 }
 

@@ -115,7 +115,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
                 budget: 0.2,
                 on: RetryOn { connect: true, reset: true, try_timeout: true, ..RetryOn::default() },
             },
-            keep_alive: UpstreamKeepAlive { idle: Duration::from_secs(60), max_idle: 256 },
+            keep_alive: UpstreamKeepAlive { idle: Duration::from_secs(60), max_idle: 1024 },
             max_in_flight: None,
             queue: None,
         }],

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::UntrustedHeaders;
+use crate::exchange::forged::strip_forged_headers;
 use crate::policy::spoofable::tests::spelling;
 
 /// What the upstream gets of a request with these lines, by a peer that is trusted or not.
@@ -11,6 +13,7 @@ fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> Str
     head.parse(buf, 0, buf.len(), &h1::Limits::default()).unwrap();
     let networks: &[ipnet::IpNet] = if is_trusted { &["192.0.2.0/24".parse().unwrap()] } else { &[] };
     let client = Client::of_peer("192.0.2.1".parse().unwrap(), networks);
+    strip_forged_headers(&mut head.fields, buf, is_trusted, "X-Request-Id", untrusted);
     let mut out = Vec::new();
     ToUpstream {
         auth: (&RouteEdits::default(), &ForgedNames::default()),
@@ -22,7 +25,6 @@ fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> Str
         client: &client,
         request_id: ("X-Request-Id", b"id"),
         trace: b"",
-        untrusted,
         edits: &Edits::default(),
         upgrade: None,
         body: BodyKind::None,

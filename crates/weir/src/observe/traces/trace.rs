@@ -96,6 +96,12 @@ impl Trace {
         parent
     }
 
+    /// Takes the client's context out of a request that is no part of its trace: a fetch that nobody waits for.
+    pub fn drop_context(&mut self, fields: &mut Fields, buf: &[u8]) {
+        self.take_context(fields, buf);
+        self.state.clear();
+    }
+
     /// An attempt begins, with a span of its own.
     pub fn begin_attempt(&mut self, id: u64, target: Option<SocketAddr>, now_ns: u64) {
         if self.own.is_some() {
