@@ -79,4 +79,4 @@ soak: ## long runs: hours of load, reloads and faults
 	@scripts/soak
 
 clean: ## remove what was built in this clone; downloads in ~/.cache/weir stay
-	rm -rf target services/*/node_modules services/producer/java-*/target services/gateway-spring/target crates/*/fuzz/target
+	rm -rf target services/*/node_modules crates/weir/tests/ai/clients/node_modules services/producer/java-*/target services/gateway-spring/target crates/*/fuzz/target

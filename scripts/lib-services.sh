@@ -56,7 +56,7 @@ signal.pause()' >"$tmp/redis.port" &
   die "redis-server did not start: $(cat "$tmp/redis.out")"
 }
 
-# step NAME COMMAND...: runs it and adds up what it counted: the lines of go test, and closing lines "N passed, N failed, N skipped".
+# step NAME COMMAND...: runs it and adds up what it counted: the lines of go test, TAP's and pytest's closing lines, and "N passed, N failed, N skipped".
 # Cases that the contract suite leaves out through a gateway, by their tag, are not counted: they are meant for the service alone.
 passed=0 failed=0 skipped=0 code=0
 step() {
@@ -68,6 +68,10 @@ step() {
   read -r p f s < <(awk '
     /^ *--- PASS/ {p++} /^ *--- FAIL/ {f++} /^ *--- SKIP/ {s++}
     /^[0-9]+ passed, [0-9]+ failed/ {p += $1; f += $3}
+    /^# pass / {p += $3} /^# (fail|cancelled) / {f += $3} /^# skipped / {s += $3}
+    /^(=+ )?[0-9]+ (passed|failed|error|skipped).* in [0-9.]+s/ {
+      for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) p += $(i-1); if ($i ~ /^(failed|error)/) f += $(i-1); if ($i ~ /^skipped/) s += $(i-1) }
+    }
     END {print p + 0, f + 0, s + 0}' "$log")
   [ "$bad" = 0 ] || { grep -vE '^(passed|skipped) ' "$log" || true; code=1; [ "$f" -gt 0 ] || f=1; }
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
 fn run(address: &str) -> std::io::Result<()> {
     tokio::runtime::Runtime::new()?.block_on(async {
         let listener = tokio::net::TcpListener::bind(address).await?;
-        println!("http://{}", listener.local_addr()?);
+        println!("listening on http://{}", listener.local_addr()?);
         tokio::select! {
             result = simulator::serve(listener, Default::default()) => result,
             result = tokio::signal::ctrl_c() => result,
