@@ -5,12 +5,14 @@
 
 mod chat_stream;
 mod chat_to_messages;
+mod member_order;
 mod messages_stream;
 mod messages_to_chat;
 mod response;
 
 pub use chat_stream::ChatToMessagesStream;
 pub use chat_to_messages::chat_to_messages;
+pub use member_order::to_text;
 pub use messages_stream::MessagesToChatStream;
 pub use messages_to_chat::messages_to_chat;
 pub use response::{chat_response_to_message, message_response_to_chat};

@@ -156,6 +156,27 @@ fn what_has_no_equivalent_is_refused_by_name() {
     assert_eq!(messages_to_chat(&document, "m").expect_err("document").member, "messages[0].content[0].type");
 }
 
+/// Models fill members in the order of the schema: thoughts before the verdict.
+#[test]
+fn schemas_keep_the_order_of_their_members() {
+    let schema = r#"{"type":"object","properties":{"thoughts":{"type":"string","description":"d"},"answer":{"items":{"type":"string","enum":["b","a"]},"type":"array"},"1":{"maximum":1.5,"minimum":-2}},"required":["thoughts"],"$defs":{"z":{},"a":null,"{":[{},{"y":1,"x":true}]}}"#;
+    let chat = format!(
+        r#"{{"max_tokens":5,"messages":[{{"role":"user","content":"a"}}],"response_format":{{"type":"json_schema","json_schema":{{"name":"n","schema":{schema}}}}},
+        "tools":[{{"type":"function","function":{{"parameters":{schema},"name":"f"}}}},{{"type":"function","function":{{"name":"g","parameters":{{"b":1,"a":2,"b":3}}}}}}]}}"#
+    );
+    let request: Value = serde_json::from_str(&chat).expect("JSON");
+    let translated = to_messages(&request).expect("translated").body;
+    let text = String::from_utf8(to_text(&translated, chat.as_bytes())).expect("text");
+    assert_eq!(text.matches(schema).count(), 2, "{text}");
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), translated, "nothing but the order is another");
+    // And back.
+    let back = messages_to_chat(&translated, "m").expect("translated").body;
+    let text = String::from_utf8(to_text(&back, text.as_bytes())).expect("text");
+    assert_eq!(text.matches(schema).count(), 2, "{text}");
+    // What it cannot read it leaves to the alphabet.
+    assert_eq!(to_text(&translated, b"{"), translated.to_string().into_bytes());
+}
+
 #[test]
 fn hints_are_dropped_and_named() {
     let chat = json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y", "detail": "low"}}]},

@@ -87,6 +87,11 @@ impl Scripted {
         (request.head.target().to_owned(), head, serde_json::from_slice(&request.body).unwrap())
     }
 
+    /// The body of the last request to a provider of OpenAI's API, byte for byte.
+    pub(crate) fn openai_bytes(&self) -> String {
+        String::from_utf8(self.openai.requests().pop().expect("the provider has a request").body).unwrap()
+    }
+
     /// How many requests providers have seen.
     pub(crate) fn count(&self) -> usize {
         self.openai.requests().len() + self.anthropic.requests().len()

@@ -113,6 +113,21 @@ fn a_client_of_messages_at_a_provider_of_chat() {
     assert_eq!(received.json(), expected);
 }
 
+/// Models fill members in the order of the schema.
+#[test]
+fn schemas_keep_the_order_of_their_members() {
+    let rig = Scripted::start();
+    rig.says(200, &as_completion(json!({"role": "assistant", "content": "{}"}), "stop"));
+    let schema = r#"{"type":"object","properties":{"thoughts":{"type":"string"},"answer":{"type":"string"}}}"#;
+    let body = format!(
+        r#"{{"model":"gpt","max_tokens":5,"messages":[{{"role":"user","content":"a"}}],"tools":[{{"name":"f","input_schema":{schema}}}],
+        "output_config":{{"format":{{"type":"json_schema","schema":{schema}}}}}}}"#
+    );
+    assert_eq!(crate::client::post(rig.weir.addr(), MESSAGES, &body).status, 200);
+    let sent = rig.openai_bytes();
+    assert_eq!(sent.matches(schema).count(), 2, "{sent}");
+}
+
 #[test]
 fn end_reasons_and_what_is_none() {
     let rig = Scripted::start();

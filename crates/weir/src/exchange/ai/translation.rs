@@ -5,7 +5,7 @@ use llm::api::Family;
 use llm::request::Member;
 use llm::translate::{
     ChatToMessagesStream, MessagesToChatStream, Refused, Untranslatable, chat_response_to_message, chat_to_messages,
-    message_response_to_chat, messages_to_chat,
+    message_response_to_chat, messages_to_chat, to_text,
 };
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub(super) fn request(call: &Call<'_>, candidate: &Candidate) -> Result<(Vec<u8>
         Api::Chat => chat_to_messages(&body, &candidate.model, candidate.max_output)?,
         _ => messages_to_chat(&body, &candidate.model)?,
     };
-    Ok((translated.body.to_string().into_bytes(), translated.dropped))
+    Ok((to_text(&translated.body, call.body), translated.dropped))
 }
 
 /// A whole response in the client's API.
