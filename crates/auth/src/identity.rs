@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 pub struct Identity {
     /// The name that limits and logs know the sender by: of the key's entry, or the claim that the configuration names.
     pub consumer: Option<Arc<str>>,
+    /// Id of the API key, as its entry has it; none for other authenticators.
+    pub key_id: Option<Arc<str>>,
     /// The consumer's plan; limits have windows per tier.
     pub tier: Option<Arc<str>>,
     /// What the sender may do, as `allow.scopes` asks: of the key's entry, or `scope` and `scp` of a token.

@@ -31,6 +31,7 @@ upstreams:
 limits:
   shared: {{rate: 100/s, burst: 100, store: redis}}
   tight: {{algorithm: fixed_window, quota: 1, window: 1h}}
+  tokens: {{unit: tokens, algorithm: fixed_window, quota: 1000, window: day}}
 caches: {{pages: {{mode: ttl, store: [memory, redis]}}}}
 auth: {{users: {{jwt: {{issuer: i, audience: a, secret: \"0123456789abcdef0123456789abcdef\"}}}}}}
 apis: {{api: {{spec: api.yaml, upstream: live}}}}

@@ -86,6 +86,7 @@ impl Store {
                 expires: moment(&entry.expires, i64::MAX)?,
                 identity: Arc::new(Identity {
                     consumer: Some(entry.consumer.into()),
+                    key_id: Some(entry.id.as_str().into()),
                     tier: entry.tier.map(Into::into),
                     scopes: entry.scopes.into_iter().map(Into::into).collect(),
                     meta: entry.meta.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),

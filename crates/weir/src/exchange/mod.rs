@@ -443,6 +443,7 @@ impl<'w> Exchange<'w> {
             peer_is_trusted: client.peer_is_trusted,
             route: name,
             identity: self.identity.as_deref(),
+            model: None,
         };
         let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, stage, &asked).await?;
         if verdict == Verdict::Allowed && stage != Stage::Early {
@@ -650,7 +651,9 @@ impl<'w> Exchange<'w> {
                 fallback: self.ai.as_ref().map_or(log.slot > 1, |ai| ai.fallback),
                 cache: log.cache,
                 auth: log.auth,
-                would_refuse: would_refuse.map(|limit| &*limit.spec.name),
+                would_refuse: would_refuse
+                    .map(|limit| &*limit.spec.name)
+                    .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),
                 trace: self.scratch.trace.own(),
                 violations: &self.violations,
                 ai: self.ai.as_deref().map(|ai| (ai, ai_end)),

@@ -13,7 +13,7 @@ use super::self_signed::SelfSigned;
 use super::shared::{Message, Shared, lock};
 use super::snapshot::Generation;
 use crate::admin::{Cachez, Control, ReloadError, Reloaded};
-use crate::config::{self, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded};
+use crate::config::{self, Budget, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded};
 use crate::observe::Metrics;
 use crate::policy::ai::AiState;
 use crate::policy::auth::Authenticators;
@@ -315,12 +315,17 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
         }
     }
     /// Windows of different tiers may have one name.
+    fn limit(name: &str, tiers: &LimitTiers) -> String {
+        match tiers {
+            LimitTiers::Only(tier) => format!("{name} of tier {tier}"),
+            LimitTiers::All | LimitTiers::Except(_) => name.to_owned(),
+        }
+    }
     fn limits(list: &[Limit]) -> Vec<(&Limit, String)> {
-        let name = |limit: &Limit| match &limit.tiers {
-            LimitTiers::Only(tier) => format!("{} of tier {tier}", limit.name),
-            LimitTiers::All | LimitTiers::Except(_) => limit.name.to_string(),
-        };
-        list.iter().map(|limit| (limit, name(limit))).collect()
+        list.iter().map(|one| (one, limit(&one.name, &one.tiers))).collect()
+    }
+    fn budgets(list: &[Budget]) -> Vec<(&Budget, String)> {
+        list.iter().map(|one| (one, limit(&one.name, &one.tiers))).collect()
     }
     compare(
         &mut lines,
@@ -336,6 +341,7 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
     );
     compare(&mut lines, "auth", &named(&before.auth, |one| &one.name), &named(&after.auth, |one| &one.name));
     compare(&mut lines, "limit", &limits(&before.limits), &limits(&after.limits));
+    compare(&mut lines, "limit", &budgets(&before.budgets), &budgets(&after.budgets));
     compare(
         &mut lines,
         "cache",

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::config::{
-    Action, AuthMethod, Balance, CacheStore, Config, LimitStore, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
+    Action, AuthMethod, Balance, CacheStore, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
 };
 use crate::exchange::reply::Prepared;
 use crate::observe::{ContractMetrics, RouteMetrics, Shard, UpstreamMetrics};
@@ -154,7 +154,9 @@ impl Snapshot {
 /// The way to counts in Redis, if a limit has any there; the one that there is as long as it leads to the same Redis.
 fn remote(generation: &Generation, shard: &Shard, before: Option<Rc<limit::Remote>>) -> Option<Rc<limit::Remote>> {
     let redis = generation.redis.as_ref()?;
-    generation.limits.iter().find(|(_, limit)| limit.spec.store == LimitStore::Redis)?;
+    if !generation.limits.uses_redis() {
+        return None;
+    }
     let same = before.filter(|before| std::ptr::eq(before.redis(), &**redis));
     Some(same.unwrap_or_else(|| {
         let client = Client::new(redis.clone(), Purpose::Limits, shard.redis(Purpose::Limits));
@@ -209,7 +211,7 @@ impl RouteState {
             Action::Proxy(_) => RouteCache::new(config, route, &generation.caches, remotes, shard).map(Rc::new),
             _ => None,
         };
-        let limits = limits.of_route(&route.limits);
+        let limits = limits.with_budgets(limits.of_route(&route.limits), &route.budgets);
         let auth_edits = RouteEdits::new(&route.auth, &config.auth);
         let contract = route.contract.as_ref().map(|rules| shard.contract(&rules.api, &rules.operation));
         RouteState { metrics: shard.route(&route.name, &names), limits, auth_edits, choices, prepared, contract, cache }

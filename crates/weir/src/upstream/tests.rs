@@ -53,7 +53,9 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
     Config {
         providers: Vec::new(),
         models: Vec::new(),
-        ai: crate::config::Ai { held_bytes: 256 << 20 },
+        ai: crate::config::Ai { held_bytes: 256 << 20, reserve_output: 1024 },
+        budgets: Vec::new(),
+        currency: None,
         auth: Vec::new(),
         gateway_auth: crate::config::RouteAuth::default(),
         mode: Mode::File,

@@ -1,5 +1,6 @@
 //! AI routes with the real program, in front of simulated providers whose faults are chosen by the model's name.
 
+mod budgets;
 mod client;
 mod faults;
 mod judge;

@@ -19,6 +19,8 @@ pub struct ProviderId(pub usize);
 pub struct Ai {
     /// Bytes of request bodies that are held at once.
     pub held_bytes: u64,
+    /// Output tokens that are reserved where nothing limits them.
+    pub reserve_output: u64,
 }
 
 /// A provider.
@@ -116,6 +118,8 @@ pub struct Candidate {
     pub context: Option<u64>,
     /// Output tokens that it gives at most.
     pub max_output: Option<u64>,
+    /// What it costs, where the file of prices says so.
+    pub price: Option<llm::money::Price>,
 }
 
 /// What an AI route serves.

@@ -117,12 +117,18 @@ pub enum LimitKey {
     Query(Arc<str>),
     /// The consumer that was authenticated.
     Consumer,
+    /// The id of the API key.
+    VirtualKey,
+    /// `team` of its key's `meta`.
+    Team,
     /// Its tier.
     Tier,
     /// A claim of its token, by the claim's path.
     Claim(Arc<str>),
     /// A name of its key's `meta`.
     Meta(Arc<str>),
+    /// The AI model, by its name in the file.
+    Model,
     /// The route's name.
     Route,
     /// One bucket for all.
@@ -132,7 +138,15 @@ pub enum LimitKey {
 impl LimitKey {
     /// Whether it is known only once the sender is authenticated.
     pub fn needs_identity(&self) -> bool {
-        matches!(self, LimitKey::Consumer | LimitKey::Tier | LimitKey::Claim(_) | LimitKey::Meta(_))
+        matches!(
+            self,
+            LimitKey::Consumer
+                | LimitKey::VirtualKey
+                | LimitKey::Team
+                | LimitKey::Tier
+                | LimitKey::Claim(_)
+                | LimitKey::Meta(_)
+        )
     }
 }
 

@@ -9,6 +9,7 @@
 mod ai;
 mod auth;
 mod authorizer;
+mod budget;
 mod cache;
 mod limit;
 mod listen;
@@ -30,6 +31,7 @@ use crate::policy::spoofable;
 pub use ai::*;
 pub use auth::*;
 pub use authorizer::*;
+pub use budget::*;
 pub use cache::*;
 pub use limit::*;
 pub use listen::*;
@@ -74,6 +76,10 @@ pub struct Config {
     pub gateway_auth: RouteAuth,
     /// Rate limits; indexed by [`LimitId`].
     pub limits: Vec<Limit>,
+    /// Limits of tokens and money; indexed by [`BudgetId`].
+    pub budgets: Vec<Budget>,
+    /// Currency of prices, where there is a file of them.
+    pub currency: Option<Arc<str>>,
     /// Caches; indexed by [`CacheId`].
     pub caches: Vec<Cache>,
     /// Providers of AI models; indexed by [`ProviderId`].

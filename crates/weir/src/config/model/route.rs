@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CacheId, LimitId, RouteAi, RouteAllow, RouteAuth, UpstreamId};
+use super::{BudgetId, CacheId, LimitId, RouteAi, RouteAllow, RouteAuth, UpstreamId};
 
 /// One route: what it matches and what happens then.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Route {
     pub allow: RouteAllow,
     /// Limits, in the order of the file.
     pub limits: Vec<LimitId>,
+    /// Limits of tokens and money, in the order of the file; only where the route serves AI models.
+    pub budgets: Vec<BudgetId>,
     /// Cache.
     pub cache: Option<CacheId>,
     /// Bytes of a request body (413 above).

@@ -15,15 +15,17 @@ use super::word::{WordOr, word_or};
 
 /// What holds for AI traffic of the whole process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping of `held`")]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `held` and `reserve_output`")]
 pub struct Ai {
     /// Bytes of request bodies that are held at once, so that they can be sent again; beyond it 503.
     pub held: Size,
+    /// Output tokens that limits of tokens and money reserve for each choice when neither the request nor the candidate has a limit.
+    pub reserve_output: NonZeroU32,
 }
 
 impl Default for Ai {
     fn default() -> Self {
-        Ai { held: Size(256 << 20) }
+        Ai { held: Size(256 << 20), reserve_output: NonZeroU32::new(1024).unwrap_or(NonZeroU32::MIN) }
     }
 }
 

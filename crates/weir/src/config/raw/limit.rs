@@ -7,10 +7,11 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::budget::{Amount, LimitUnit, Timezone, Window};
 use super::shape::{At, Map, OneOrMany};
 use super::target::LimitKeyText;
 use super::text::FieldName;
-use super::units::{Rate, Time};
+use super::units::Rate;
 use super::word::{WordOr, word_or};
 use crate::config::LimitKey;
 
@@ -18,6 +19,8 @@ use crate::config::LimitKey;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a limit: a mapping")]
 pub struct Limit {
+    /// What is counted. Tokens and money are reserved before a call of an AI model and settled after it.
+    pub unit: At<LimitUnit>,
     /// How requests are counted; `token_bucket` if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<At<Algorithm>>,
@@ -31,10 +34,13 @@ pub struct Limit {
     pub burst: Option<At<NonZeroU64>>,
     /// Windows: requests in one window; concurrency: requests in flight. 0 switches the limit off, missing keys included.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub quota: Option<At<u64>>,
-    /// Windows: length of one.
+    pub quota: Option<At<Amount>>,
+    /// Windows: length of one; for tokens and money also `day` or `month` of the calendar.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub window: Option<At<Time>>,
+    pub window: Option<At<Window>>,
+    /// Where days and months of the calendar begin, `UTC` if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<At<Timezone>>,
     /// Fixed window: windows begin at multiples of their length since 1970 instead of with a key's first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aligned: Option<At<bool>>,
@@ -69,12 +75,14 @@ pub struct Limit {
 impl Default for Limit {
     fn default() -> Self {
         Limit {
+            unit: LimitUnit::Requests.into(),
             algorithm: None,
             key: OneOrMany(vec![LimitKeyText(LimitKey::ClientIp)]),
             rate: None,
             burst: None,
             quota: None,
             window: None,
+            timezone: None,
             aligned: None,
             windows: None,
             tiers: Map::default(),
@@ -107,10 +115,10 @@ pub struct LimitWindow {
     pub burst: Option<At<NonZeroU64>>,
     /// Requests in one window, or in flight; at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub quota: Option<At<u64>>,
+    pub quota: Option<At<Amount>>,
     /// Length of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub window: Option<At<Time>>,
+    pub window: Option<At<Window>>,
     /// Fixed window: it begins at multiples of its length since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aligned: Option<At<bool>>,

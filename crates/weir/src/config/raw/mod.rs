@@ -8,6 +8,7 @@ mod ai;
 mod api;
 mod auth;
 mod authorizer;
+mod budget;
 mod cache;
 mod limit;
 mod listen;
@@ -30,6 +31,7 @@ pub use ai::*;
 pub use api::*;
 pub use auth::*;
 pub use authorizer::*;
+pub use budget::*;
 pub use cache::*;
 pub use limit::*;
 pub use listen::*;
@@ -96,6 +98,9 @@ pub struct File {
     /// AI models, by the name that clients use. They are served where a route has `ai`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub models: Map<Model>,
+    /// File with the prices of models, looked for from the configuration's folder; read at start and at reload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<At<String>>,
     /// What holds for AI traffic of the whole process.
     #[serde(default)]
     pub ai: Ai,
@@ -130,6 +135,7 @@ impl Default for File {
             caches: Map::default(),
             providers: Map::default(),
             models: Map::default(),
+            prices: None,
             ai: Ai::default(),
             defaults: Defaults::default(),
             apis: Map::default(),

@@ -193,15 +193,15 @@ impl fmt::Display for HashKeyText {
     }
 }
 
-/// `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `tier`, `claim:PATH`, `meta:NAME`, `route` or `global`.
+/// `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `virtual_key`, `team`, `tier`, `claim:PATH`, `meta:NAME`, `model`, `route` or `global`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitKeyText(pub LimitKey);
 
 text_type!(
     LimitKeyText,
     "LimitKey",
-    r"^(client_ip|consumer|tier|route|global|(header|query|claim|meta):\S+)$",
-    "what is counted: `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `tier`, `claim:PATH`, `meta:NAME`, `route` or `global`"
+    r"^(client_ip|consumer|virtual_key|team|tier|model|route|global|(header|query|claim|meta):\S+)$",
+    "what is counted: `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `virtual_key`, `team`, `tier`, `claim:PATH`, `meta:NAME`, `model`, `route` or `global`"
 );
 
 impl FromStr for LimitKeyText {
@@ -210,7 +210,10 @@ impl FromStr for LimitKeyText {
         let key = match (text, text.split_once(':')) {
             ("client_ip", _) => LimitKey::ClientIp,
             ("consumer", _) => LimitKey::Consumer,
+            ("virtual_key", _) => LimitKey::VirtualKey,
+            ("team", _) => LimitKey::Team,
             ("tier", _) => LimitKey::Tier,
+            ("model", _) => LimitKey::Model,
             (_, Some(("claim", path))) if !path.is_empty() => LimitKey::Claim(path.into()),
             (_, Some(("meta", name))) if !name.is_empty() => LimitKey::Meta(name.into()),
             ("route", _) => LimitKey::Route,
@@ -219,7 +222,7 @@ impl FromStr for LimitKeyText {
             (_, Some(("query", name))) if !name.is_empty() => LimitKey::Query(name.into()),
             _ => {
                 return Err(format!(
-                    "expected `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `tier`, `claim:PATH`, `meta:NAME`, `route` or `global`, found `{text}`"
+                    "expected `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `virtual_key`, `team`, `tier`, `claim:PATH`, `meta:NAME`, `model`, `route` or `global`, found `{text}`"
                 ));
             }
         };
@@ -232,7 +235,10 @@ impl fmt::Display for LimitKeyText {
         match &self.0 {
             LimitKey::ClientIp => f.write_str("client_ip"),
             LimitKey::Consumer => f.write_str("consumer"),
+            LimitKey::VirtualKey => f.write_str("virtual_key"),
+            LimitKey::Team => f.write_str("team"),
             LimitKey::Tier => f.write_str("tier"),
+            LimitKey::Model => f.write_str("model"),
             LimitKey::Claim(path) => write!(f, "claim:{path}"),
             LimitKey::Meta(name) => write!(f, "meta:{name}"),
             LimitKey::Route => f.write_str("route"),

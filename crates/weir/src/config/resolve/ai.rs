@@ -18,7 +18,7 @@ const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog
 
 impl Resolver<'_> {
     pub(super) fn ai(&self) -> Ai {
-        Ai { held_bytes: self.file.ai.held.0 }
+        Ai { held_bytes: self.file.ai.held.0, reserve_output: u64::from(self.file.ai.reserve_output.get()) }
     }
 
     pub(super) fn providers(&mut self) -> Vec<Provider> {
@@ -141,6 +141,7 @@ impl Resolver<'_> {
             weight: raw.weight.get(),
             context: raw.context.map(|tokens| u64::from(tokens.get())),
             max_output: raw.max_output.map(|tokens| u64::from(tokens.get())),
+            price: self.price(&raw.provider, &raw.model),
         }
     }
 

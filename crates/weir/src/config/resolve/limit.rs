@@ -8,6 +8,7 @@ use super::Resolver;
 use super::policy::lower;
 use crate::config::problem::Origin;
 use crate::config::raw;
+use crate::config::raw::Window;
 use crate::config::raw::shape::At;
 use crate::config::raw::units::{Rate, Time};
 use crate::config::{
@@ -25,23 +26,28 @@ impl Resolver<'_> {
         let file = self.file;
         let mut all: Vec<Limit> = Vec::with_capacity(file.limits.0.len());
         for (name, raw) in file.limits.iter() {
-            let first = all.len();
-            self.limit(name, raw, &mut all);
-            self.limit_spans.push(first..all.len());
-        }
-        for (index, limit) in all.iter().enumerate() {
-            // Metrics and header fields know limits by their names.
-            if let Some(other) =
-                all[..index].iter().find(|other| other.name == limit.name && other.group != limit.group)
-            {
-                let origin =
-                    file.limits.iter().find(|(name, _)| *name.value == *limit.group).map(|(name, _)| name.origin);
-                let message = format!(
-                    "`{}` and `{}` both count under the name `{}`; rename one",
-                    other.group, limit.group, limit.name
-                );
-                self.problem(origin.unwrap_or_default(), message);
+            let (first, first_budget) = (all.len(), self.budgets.len());
+            if *raw.unit == raw::LimitUnit::Requests {
+                self.limit(name, raw, &mut all);
+            } else {
+                self.budget(name, raw);
             }
+            self.limit_spans.push(first..all.len());
+            self.budget_spans.push(first_budget..self.budgets.len());
+        }
+        // Metrics and header fields know limits by their names.
+        let names = all.iter().map(|limit| (&limit.name, &limit.group));
+        let names: Vec<_> = names.chain(self.budgets.iter().map(|budget| (&budget.name, &budget.group))).collect();
+        let mut twice = Vec::new();
+        for (index, (own, group)) in names.iter().enumerate() {
+            if let Some((_, other)) = names[..index].iter().find(|(name, other)| name == own && other != group) {
+                let origin = file.limits.iter().find(|(name, _)| *name.value == ***group).map(|(name, _)| name.origin);
+                let message = format!("`{other}` and `{group}` both count under the name `{own}`; rename one");
+                twice.push((origin.unwrap_or_default(), message));
+            }
+        }
+        for (origin, message) in twice {
+            self.problem(origin, message);
         }
         all
     }
@@ -68,6 +74,16 @@ impl Resolver<'_> {
     fn limit(&mut self, name: &At<String>, raw: &raw::Limit, all: &mut Vec<Limit>) {
         self.check_name(name);
         let plain = self.limit_alone(name, raw);
+        if let Some(timezone) = raw.timezone {
+            self.problem(
+                timezone.origin,
+                "`timezone` is for windows of the calendar, which need `unit: tokens` or `money`",
+            );
+        }
+        if plain.key.contains(&LimitKey::Model) {
+            let message = "`model` is known once the body is read: it is a key for limits with `unit` tokens or money";
+            self.problem(name.origin, message);
+        }
         let Some(windows) = &raw.windows else {
             if let Some((tier, _)) = raw.tiers.iter().next() {
                 self.problem(tier.origin, "`tiers` needs `windows`, which hold for senders of every other tier");
@@ -151,7 +167,7 @@ impl Resolver<'_> {
     }
 
     /// A limit without its numbers.
-    fn limit_alone(&mut self, name: &At<String>, raw: &raw::Limit) -> Limit {
+    pub(super) fn limit_alone(&mut self, name: &At<String>, raw: &raw::Limit) -> Limit {
         let key: Vec<LimitKey> = raw.key.iter().map(|key| key.0.clone()).collect();
         if key.is_empty() {
             self.problem(name.origin, format!("the limit `{}` needs a `key`", name.value));
@@ -250,8 +266,16 @@ impl Resolver<'_> {
                 _ => {}
             }
         }
-        let quota = raw.quota.map_or(0, |quota| quota.value);
-        let window = raw.window.map_or_else(Default::default, |window| window.0);
+        let quota = raw.quota.map_or(0, |quota| self.whole(&quota));
+        let window = match raw.window.map(|window| (window.value, window.origin)) {
+            None => Default::default(),
+            Some((Window::Time(time), _)) => time.0,
+            Some((window, origin)) => {
+                let message = format!("`{window}` of the calendar is for limits with `unit` tokens or money; use `1d`");
+                self.problem(origin, message);
+                Default::default()
+            }
+        };
         let algorithm = match kind {
             raw::Algorithm::TokenBucket => LimitAlgorithm::TokenBucket {
                 rate_per_second: raw.rate.map_or(DEFAULT_RATE, |rate| rate.value).per_second(),
@@ -272,6 +296,14 @@ impl Resolver<'_> {
             self.problem(culprit.unwrap_or(origin), unfit.to_string());
         }
         algorithm
+    }
+
+    /// A number of things that cannot be divided.
+    pub(super) fn whole(&mut self, amount: &At<raw::Amount>) -> u64 {
+        amount.whole().unwrap_or_else(|| {
+            self.problem(amount.origin, format!("`{}` is not a whole number; only money has fractions", amount.value));
+            0
+        })
     }
 
     /// A status that says no.

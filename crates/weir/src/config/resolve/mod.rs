@@ -8,6 +8,7 @@ mod ambiguity;
 pub(super) mod api;
 mod auth;
 mod authorizer;
+mod budget;
 mod headers;
 mod limit;
 mod listen;
@@ -22,7 +23,7 @@ use super::problem::{Origin, Problem};
 use super::raw::shape::{At, Map, OrNone};
 use super::raw::units::Time;
 use super::raw::{self, text};
-use super::{Api, CacheId, Config, LimitId, Mode, Upstream, UpstreamId};
+use super::{Api, Budget, CacheId, Config, LimitId, Mode, Upstream, UpstreamId};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,6 +46,9 @@ pub(super) fn resolve(
         folder,
         read_file,
         limit_spans: Vec::new(),
+        budgets: Vec::new(),
+        budget_spans: Vec::new(),
+        prices: None,
         authorizers: Vec::new(),
         problems: Vec::new(),
         apis: Vec::new(),
@@ -64,6 +68,12 @@ struct Resolver<'f> {
     read_file: ReadFile<'f>,
     /// By position of a limit in the file: the limits that it became.
     limit_spans: Vec<std::ops::Range<usize>>,
+    /// Limits of tokens and money.
+    budgets: Vec<Budget>,
+    /// By position of a limit in the file: those of `budgets` that it became.
+    budget_spans: Vec<std::ops::Range<usize>>,
+    /// The file of prices.
+    prices: Option<raw::Prices>,
     /// Upstreams of authorizers that have a URL; they follow those of the file.
     authorizers: Vec<Upstream>,
     /// Those that TLS needs, as they are read.
@@ -79,6 +89,9 @@ impl Resolver<'_> {
         let mut upstreams = self.upstreams();
         let auth = self.auth();
         upstreams.append(&mut self.authorizers);
+        self.prices = self.price_file();
+        let limits = self.limits();
+        let models = self.models();
         Config {
             mode,
             listen: self.listen(),
@@ -99,10 +112,12 @@ impl Resolver<'_> {
             upstreams,
             auth,
             gateway_auth: self.route_auth(None),
-            limits: self.limits(),
+            limits,
+            budgets: self.budgets.clone(),
+            currency: self.prices.as_ref().map(|prices| prices.currency.as_str().into()),
             caches: self.caches(),
             providers: self.providers(),
-            models: self.models(),
+            models,
             ai: self.ai(),
             gateway_limits: self.limit_ids(&file.defaults.limits),
             routes: self.routes(),

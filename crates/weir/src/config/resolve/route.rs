@@ -107,6 +107,7 @@ impl Resolver<'_> {
             self.problem(origin, message);
         }
         let allow = self.allow(raw.allow.as_ref(), &auth);
+        let budgets = self.route_budgets(raw.limits.as_deref(), &action);
         Route {
             name,
             action,
@@ -116,6 +117,7 @@ impl Resolver<'_> {
                 None => default_limits.to_vec(),
                 Some(limits) => self.limit_ids(limits),
             },
+            budgets,
             cache,
             body_bytes: match &raw.body {
                 // As much as the providers take.

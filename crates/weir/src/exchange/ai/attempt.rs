@@ -226,6 +226,9 @@ async fn converse(
     up: &mut UpstreamSide,
 ) -> Result<bool, Failed> {
     write_request(x, call, turn, lease, up);
+    if let Some(record) = &mut x.ai {
+        record.was_sent = true;
+    }
     let keep = x.scratch.request.end;
     let began = clock::turn_ns();
     let timing = Timing {

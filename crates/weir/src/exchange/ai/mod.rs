@@ -2,6 +2,7 @@
 //! another candidate can take the place of one that fails unseen. `docs/ai.md` has the table of faults.
 
 mod attempt;
+mod budget;
 mod models;
 mod problem;
 mod record;
@@ -119,7 +120,9 @@ async fn serve(
     let total = model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
     let scan = &found;
     let call = Call { snapshot, route, api, body: &body, scan, streams, model, model_id, estimate, total_due: total };
+    let reservation = budget::reserve(x, &call).await?;
     let result = candidates(x, &call, state).await;
+    budget::settle(x, &call, &result, reservation).await;
     if let Some(record) = &x.ai
         && let Some([input, ..]) = record.tokens
         && !record.estimated
@@ -217,6 +220,8 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 record.served_model = candidate.model.clone();
                 record.key = turn.key.map(|key| key.shown.clone());
                 record.fallback = position > 0;
+                record.price = candidate.price;
+                record.was_sent = false;
                 record.fault = 0;
             }
             let result = attempt(x, call, &turn).await;
@@ -378,7 +383,8 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
         ("", _) => "upstream_error",
         (code, _) => code,
     };
-    Ok(Problem { reason: failed.error.reason, status, code, message, param: None, retry_after }.into())
+    let is_final = failed.error.reason.fault() == crate::error::Fault::Client;
+    Ok(Problem { reason: failed.error.reason, status, code, message, param: None, retry_after, is_final }.into())
 }
 
 /// The last attempt, as far as a response from it needs it.

@@ -85,5 +85,6 @@ pub(super) fn not_found(name: &str) -> Problem {
         message,
         param: Some("model".into()),
         retry_after: None,
+        is_final: true,
     }
 }

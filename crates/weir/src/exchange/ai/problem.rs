@@ -25,18 +25,16 @@ pub(super) struct Problem {
     pub param: Option<String>,
     /// Seconds after which it may be better.
     pub retry_after: Option<u64>,
+    /// The same request has the same end: official clients do not repeat it then.
+    pub is_final: bool,
 }
 
 impl Problem {
     /// A request that cannot be served as it is.
     pub(super) fn request(code: &'static str, message: impl Into<String>, param: Option<&str>) -> Self {
         let param = param.map(str::to_owned);
-        Problem { reason: Reason::AiRequest, status: 400, code, message: message.into(), param, retry_after: None }
-    }
-
-    /// The same request has the same end: official clients do not repeat it then.
-    fn is_final(&self) -> bool {
-        self.reason.fault() == crate::error::Fault::Client
+        let (reason, message) = (Reason::AiRequest, message.into());
+        Problem { reason, status: 400, code, message, param, retry_after: None, is_final: true }
     }
 }
 
@@ -106,7 +104,7 @@ impl Exchange<'_> {
         let framing = self.framing();
         self.down.out.clear();
         let out = &mut self.down.out.bytes;
-        self.log.status = write(out, api, own, problem.is_final(), &self.scratch.request_id, &fields, framing);
+        self.log.status = write(out, api, own, problem.is_final, &self.scratch.request_id, &fields, framing);
         self.send_answer().await
     }
 }

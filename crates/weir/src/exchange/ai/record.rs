@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use llm::Api;
+use llm::money::Price;
 use llm::response::Usage;
 
 use crate::error::{Error, Reason};
@@ -38,6 +39,18 @@ pub struct Record {
     pub fallback: bool,
     /// Input tokens, as estimated.
     pub estimate: u64,
+    /// Tokens of the input that were written to a cache of the provider.
+    pub cache_write: u64,
+    /// The request of the last attempt was sent, or part of it.
+    pub was_sent: bool,
+    /// What the model of the last attempt costs.
+    pub price: Option<Price>,
+    /// What the call has cost, in millionths.
+    pub cost: Option<u64>,
+    /// Tokens that were reserved, where limits count them.
+    pub reserved: Option<u64>,
+    /// The first limit of tokens or money that is not enforced and would have refused the call.
+    pub would_refuse: Option<Arc<str>>,
 }
 
 impl Record {
@@ -57,6 +70,12 @@ impl Record {
             fault: 0,
             fallback: false,
             estimate: 0,
+            cache_write: 0,
+            was_sent: false,
+            price: None,
+            cost: None,
+            reserved: None,
+            would_refuse: None,
         }
     }
 
@@ -65,6 +84,7 @@ impl Record {
     pub fn count(&mut self, usage: &Usage, api: Api, delivered: u64, is_complete: bool) {
         let is_whole = is_complete && usage.input.is_some() && usage.output.is_some();
         self.estimated = !is_whole;
+        self.cache_write = usage.cache_write.unwrap_or(0);
         self.tokens = Some(if is_whole {
             [usage.total_input(api), usage.total_output(), usage.cached.unwrap_or(0)]
         } else {
@@ -84,6 +104,7 @@ impl Record {
             first_token_ns: self.first_token_ns,
             tokens: self.tokens,
             estimated: self.estimated,
+            cost: self.cost,
         }
     }
 

@@ -103,11 +103,11 @@ pub(super) async fn run(
             }
             up.buffer.consume(consumed);
             if x.down.out.bytes.len() > WRITTEN {
-                flush(x).await?;
+                relay.flush(x).await?;
             }
         }
         if !x.down.out.is_empty() {
-            flush(x).await?;
+            relay.flush(x).await?;
         }
         if let Some(end) = relay.end {
             break end;
@@ -309,6 +309,15 @@ impl Relay<'_> {
         flush(x).await?;
         x.answer = Answer::Complete;
         Ok(())
+    }
+
+    /// Writes what there is for the client. A call whose client has disconnected costs what was delivered until now.
+    async fn flush(&self, x: &mut Exchange<'_>) -> Result<(), Failed> {
+        let sent = flush(x).await;
+        if sent.is_err() {
+            self.count(x, false);
+        }
+        sent
     }
 
     fn count(&self, x: &mut Exchange<'_>, is_complete: bool) {

@@ -107,6 +107,7 @@ pub(super) async fn run(
     if let Some(framing) = passing {
         if end != End::Proper {
             // The client has part of it: its connection ends without an end.
+            count(x, turn, &facts, false);
             return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(Reason::AiCut.into()) });
         }
         if framing == BodyKind::Chunked {
@@ -114,7 +115,7 @@ pub(super) async fn run(
             send(x).await?;
         }
         x.answer = Answer::Complete;
-        count(x, turn, &facts);
+        count(x, turn, &facts, true);
         return Ok(Ended { is_clean: true, failure: None });
     }
     let response = Response { status: reply.status, lines: reply.lines.clone(), body };
@@ -125,7 +126,7 @@ pub(super) async fn run(
                 None => response,
             };
             if is_success {
-                count(x, turn, &facts);
+                count(x, turn, &facts, true);
             }
             x.send_response(call, turn, &response).await.map_err(Failed::last)?;
             Ok(Ended { is_clean: end == End::Proper, failure: FailureKind::of_status(reply.status) })
@@ -180,9 +181,9 @@ fn malformed() -> Failed {
     Failed::fault(Fault::MALFORMED_BODY, Some(FailureKind::InvalidReply))
 }
 
-fn count(x: &mut Exchange<'_>, turn: &Turn<'_>, facts: &Facts) {
+fn count(x: &mut Exchange<'_>, turn: &Turn<'_>, facts: &Facts, is_complete: bool) {
     if let Some(record) = &mut x.ai {
-        record.count(&facts.usage, turn.api, 0, true);
+        record.count(&facts.usage, turn.api, 0, is_complete);
     }
 }
 

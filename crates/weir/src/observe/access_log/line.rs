@@ -184,6 +184,13 @@ fn call(out: &mut Vec<u8>, ai: &ai::Record, end: &str) {
         count(out, "tokens_cached", cached);
         out.extend_from_slice(if ai.estimated { b",\"estimated\":true" } else { b",\"estimated\":false" });
     }
+    if let Some(cost) = ai.cost {
+        key(out, "cost");
+        write!(out, "{}.{:06}", cost / 1_000_000, cost % 1_000_000).expect("a Vec takes what is written");
+    }
+    if let Some(reserved) = ai.reserved {
+        count(out, "tokens_reserved", reserved);
+    }
     text(out, "tried", Some(ai.tried.as_bytes()).filter(|tried| !tried.is_empty()), FIELD);
     text(out, "end", Some(end.as_bytes()), NAME);
     out.push(b'}');

@@ -15,6 +15,8 @@ struct Counts {
     requests: BTreeMap<[Arc<str>; 5], u64>,
     attempts: BTreeMap<([Arc<str>; 2], u8), u64>,
     tokens: BTreeMap<([Arc<str>; 2], &'static str, bool), u64>,
+    /// Millionths.
+    cost: BTreeMap<[Arc<str>; 2], u64>,
     first_token: BTreeMap<[Arc<str>; 2], Buckets>,
 }
 
@@ -49,6 +51,8 @@ pub struct Request {
     pub tokens: Option<[u64; 3]>,
     /// Whether the tokens are an estimate.
     pub estimated: bool,
+    /// What it has cost, in millionths of the currency unit.
+    pub cost: Option<u64>,
 }
 
 impl Counters {
@@ -63,7 +67,7 @@ impl Counters {
 
     /// Counts a request.
     pub fn request(&self, request: Request) {
-        let Request { route, model, provider, api, end, first_token_ns, tokens, estimated } = request;
+        let Request { route, model, provider, api, end, first_token_ns, tokens, estimated, cost } = request;
         self.with(|counts| {
             let key = [route, model.clone(), provider.clone(), api.into(), end.into()];
             *counts.requests.entry(key).or_default() += 1;
@@ -72,6 +76,9 @@ impl Counters {
                     let key = ([model.clone(), provider.clone()], kind, estimated);
                     *counts.tokens.entry(key).or_default() += count;
                 }
+            }
+            if let Some(cost) = cost.filter(|cost| *cost > 0) {
+                *counts.cost.entry([model.clone(), provider.clone()]).or_default() += cost;
             }
             if let Some(ns) = first_token_ns {
                 let seconds = ns as f64 / 1e9;
@@ -115,6 +122,15 @@ impl Counters {
                     s.add(&labels, *n)
                 })
             })?;
+            out.counter(
+                "weir_ai_cost_millionths",
+                "What calls have cost by `prices`, in millionths of its currency unit",
+                |s| {
+                    counts.cost.iter().try_for_each(|([model, provider], n)| {
+                        s.add(&[("model", &**model), ("provider", &**provider)], *n)
+                    })
+                },
+            )?;
             out.gauge("weir_ai_held_bytes", "Bytes of request bodies that are held for further attempts", |s| {
                 s.add(&[], held)
             })?;

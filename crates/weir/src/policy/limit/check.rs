@@ -28,6 +28,8 @@ pub struct Asked<'a> {
     pub route: &'a str,
     /// Who sends it, once that is known.
     pub identity: Option<&'a Identity>,
+    /// Name of the AI model that it calls, once that is known.
+    pub model: Option<&'a str>,
 }
 
 /// Which limits of a route are asked. All of a request together are one decision: a later stage that refuses takes back what an earlier
@@ -96,6 +98,16 @@ impl Work {
     #[inline]
     pub fn write_fields(&self, out: &mut Vec<u8>, limits: &WorkerLimits, route: &RouteLimits) {
         fields::write_allowed(out, limits, route, &self.asks);
+    }
+
+    /// The limit of requests that is nearest to its end, of those that show themselves.
+    pub fn tightest(&self, limits: &WorkerLimits) -> Option<Decision> {
+        let shown = self.asks.iter().filter(|ask| {
+            let headers =
+                limits.get(ask.limit).filter(|limit| limit.limit.spec.enforce).map(|limit| limit.limit.spec.headers);
+            ask.decision.is_counted() && headers.is_some_and(|shown| shown.ietf || shown.legacy)
+        });
+        shown.map(|ask| ask.decision).min_by_key(|decision| decision.remaining)
     }
 
     /// Index of the limit that is not enforced and would have refused the request.
@@ -176,7 +188,7 @@ fn check_local(
         if route.has_tiers && !spec.tiers.include(asked.identity.and_then(|who| who.tier.as_deref())) {
             continue;
         }
-        match write_key(&mut work.key, limit, asked) {
+        match write_key(&mut work.key, &spec.key, &spec.missing_key, asked) {
             Keyed::Whole => {}
             Keyed::Skip => continue,
             Keyed::Refuse if !spec.enforce => {
@@ -262,7 +274,7 @@ fn count(work: &mut Work, limits: &WorkerLimits, verdict: Verdict) {
 }
 
 /// What to do about a request's key.
-enum Keyed {
+pub(super) enum Keyed {
     Whole,
     Skip,
     Refuse,
@@ -270,10 +282,14 @@ enum Keyed {
 
 /// Puts the parts of the key together.
 #[inline]
-fn write_key(bytes: &mut KeyBytes, limit: &WorkerLimit, asked: &Asked<'_>) -> Keyed {
+pub(super) fn write_key(
+    bytes: &mut KeyBytes,
+    parts: &[LimitKey],
+    missing_key: &MissingKey,
+    asked: &Asked<'_>,
+) -> Keyed {
     bytes.clear();
-    let spec = &limit.limit.spec;
-    for part in &spec.key {
+    for part in parts {
         let is_there = match part {
             LimitKey::ClientIp => {
                 bytes.address(asked.client);
@@ -296,9 +312,19 @@ fn write_key(bytes: &mut KeyBytes, limit: &WorkerLimit, asked: &Asked<'_>) -> Ke
                     None => false,
                 }
             }
-            LimitKey::Consumer | LimitKey::Tier | LimitKey::Claim(_) | LimitKey::Meta(_) => {
-                asked.identity.is_some_and(|who| write_identity(bytes, part, who))
-            }
+            LimitKey::Consumer
+            | LimitKey::VirtualKey
+            | LimitKey::Team
+            | LimitKey::Tier
+            | LimitKey::Claim(_)
+            | LimitKey::Meta(_) => asked.identity.is_some_and(|who| write_identity(bytes, part, who)),
+            LimitKey::Model => match asked.model {
+                Some(model) => {
+                    bytes.value(model.as_bytes());
+                    true
+                }
+                None => false,
+            },
             LimitKey::Route => {
                 bytes.value(asked.route.as_bytes());
                 true
@@ -306,7 +332,7 @@ fn write_key(bytes: &mut KeyBytes, limit: &WorkerLimit, asked: &Asked<'_>) -> Ke
             LimitKey::Global => true,
         };
         if !is_there {
-            match spec.missing_key {
+            match missing_key {
                 MissingKey::Shared => bytes.missing(),
                 MissingKey::Skip => return Keyed::Skip,
                 MissingKey::Refuse { .. } => return Keyed::Refuse,
@@ -321,6 +347,8 @@ fn write_identity(bytes: &mut KeyBytes, part: &LimitKey, who: &Identity) -> bool
     let claim;
     let value = match part {
         LimitKey::Consumer => who.consumer.as_deref(),
+        LimitKey::VirtualKey => who.key_id.as_deref(),
+        LimitKey::Team => who.meta.get("team").map(|value| &**value),
         LimitKey::Tier => who.tier.as_deref(),
         LimitKey::Meta(name) => who.meta.get(&**name).map(|value| &**value),
         LimitKey::Claim(path) => {

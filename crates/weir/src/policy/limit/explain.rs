@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::{Algorithm, Key, KeyBytes, Limit, Limits, Now};
-use crate::config::{self, LimitKey, LimitStore, LimitTiers};
+use crate::config::{LimitKey, LimitStore, LimitTiers};
 use crate::observe::metrics::Exposition;
 use crate::policy::form::decoded;
 
@@ -57,8 +57,8 @@ impl Question {
 
 impl Question {
     /// Whether it is about this limit; the name in the file stands for all of its windows.
-    pub(super) fn names(&self, spec: &config::Limit) -> bool {
-        self.limit.as_ref().is_none_or(|name| [&spec.name, &spec.group].into_iter().any(|own| **own == **name))
+    pub(super) fn names(&self, name: &str, group: &str) -> bool {
+        self.limit.as_ref().is_none_or(|asked| [name, group].contains(&asked.as_str()))
     }
 }
 
@@ -81,6 +81,7 @@ impl Limits {
             }
             list.push(entry);
         }
+        self.explain_budgets(question, &mut list)?;
         Ok(json!({ "limits": list }))
     }
 
@@ -105,6 +106,7 @@ impl Limits {
                 Err(_) => {}
             }
         }
+        fitting += self.reset_budgets(question, &mut names)?;
         if fitting == 0 {
             return Err(BadQuestion(
                 "say which key: `DELETE /limits?key=203.0.113.9`, and `&limit=NAME` for one limit only".into(),
@@ -130,7 +132,8 @@ impl Limits {
                 let sums = self.sums(|limit| limit.memory.overflowed());
                 sums.into_iter().try_for_each(|(name, sum)| s.add(&[("limit", name)], sum))
             },
-        )
+        )?;
+        self.collect_budgets(out)
     }
 
     /// By name: windows of several tiers may have the same one.
@@ -146,8 +149,9 @@ impl Limits {
     }
 
     fn asked<'a>(&'a self, question: &'a Question) -> Result<impl Iterator<Item = &'a Limit>, BadQuestion> {
-        let fits = |limit: &Limit| question.names(&limit.spec);
-        if let (Some(name), false) = (&question.limit, self.iter().any(|(_, limit)| fits(limit))) {
+        let fits = |limit: &Limit| question.names(&limit.spec.name, &limit.spec.group);
+        let is_known = self.iter().any(|(_, limit)| fits(limit)) || self.has_budget(question);
+        if let (Some(name), false) = (&question.limit, is_known) {
             return Err(BadQuestion(format!("there is no limit `{name}`, or it is switched off")));
         }
         Ok(self.iter().map(|(_, limit)| &**limit).filter(move |limit| fits(limit)))
@@ -155,56 +159,64 @@ impl Limits {
 
     /// The key that these values are for a limit; `None` when there are none and it needs some.
     pub(super) fn key_of(&self, limit: &Limit, values: &[String]) -> Result<Option<Key>, BadQuestion> {
-        let mut bytes = KeyBytes::default();
-        let mut rest = values.iter();
-        for part in limit.spec.key.iter().filter(|part| **part != LimitKey::Global) {
-            let Some(value) = rest.next() else {
-                if values.is_empty() {
-                    return Ok(None);
-                }
-                return Err(wrong_count(limit, values));
-            };
-            match part {
-                LimitKey::ClientIp => {
-                    let address = value.parse::<IpAddr>().map_err(|_| {
-                        BadQuestion(format!("`{}` counts by client address, and `{value}` is none", limit.spec.name))
-                    })?;
-                    bytes.address(address.to_canonical());
-                }
-                _ if value.is_empty() => bytes.missing(),
-                _ => bytes.value(value.as_bytes()),
-            }
-        }
-        // The one count of everything needs no value; one that is given is about other limits.
-        if rest.next().is_some() {
-            return if limit.spec.key == [LimitKey::Global] && values.len() == 1 {
-                Ok(None)
-            } else {
-                Err(wrong_count(limit, values))
-            };
-        }
-        Ok(Some(self.key(limit, &bytes)))
+        let bytes = key_bytes(&limit.spec.name, &limit.spec.key, values)?;
+        Ok(bytes.map(|bytes| self.key(limit, &bytes)))
     }
 }
 
-fn wrong_count(limit: &Limit, values: &[String]) -> BadQuestion {
-    let parts: Vec<String> = limit.spec.key.iter().map(part_text).collect();
+/// The bytes of the key that these values are; `None` when there are none and it needs some.
+pub(super) fn key_bytes(name: &str, key: &[LimitKey], values: &[String]) -> Result<Option<KeyBytes>, BadQuestion> {
+    let mut bytes = KeyBytes::default();
+    let mut rest = values.iter();
+    for part in key.iter().filter(|part| **part != LimitKey::Global) {
+        let Some(value) = rest.next() else {
+            if values.is_empty() {
+                return Ok(None);
+            }
+            return Err(wrong_count(name, key, values));
+        };
+        match part {
+            LimitKey::ClientIp => {
+                let address = value
+                    .parse::<IpAddr>()
+                    .map_err(|_| BadQuestion(format!("`{name}` counts by client address, and `{value}` is none")))?;
+                bytes.address(address.to_canonical());
+            }
+            _ if value.is_empty() => bytes.missing(),
+            _ => bytes.value(value.as_bytes()),
+        }
+    }
+    // The one count of everything needs no value; one that is given is about other limits.
+    if rest.next().is_some() {
+        return if key == [LimitKey::Global] && values.len() == 1 {
+            Ok(None)
+        } else {
+            Err(wrong_count(name, key, values))
+        };
+    }
+    Ok(Some(bytes))
+}
+
+fn wrong_count(name: &str, key: &[LimitKey], values: &[String]) -> BadQuestion {
+    let parts: Vec<String> = key.iter().map(part_text).collect();
     BadQuestion(format!(
-        "`{}` counts by {}: give `key` {} times in this order, not {}",
-        limit.spec.name,
+        "`{name}` counts by {}: give `key` {} times in this order, not {}",
         parts.join(" and "),
         parts.len(),
         values.len()
     ))
 }
 
-fn part_text(part: &LimitKey) -> String {
+pub(super) fn part_text(part: &LimitKey) -> String {
     match part {
         LimitKey::ClientIp => "client_ip".into(),
         LimitKey::Header(name) => format!("header:{name}"),
         LimitKey::Query(name) => format!("query:{name}"),
         LimitKey::Consumer => "consumer".into(),
+        LimitKey::VirtualKey => "virtual_key".into(),
+        LimitKey::Team => "team".into(),
         LimitKey::Tier => "tier".into(),
+        LimitKey::Model => "model".into(),
         LimitKey::Claim(path) => format!("claim:{path}"),
         LimitKey::Meta(name) => format!("meta:{name}"),
         LimitKey::Route => "route".into(),
@@ -229,7 +241,7 @@ fn describe(limit: &Limit) -> Value {
             LimitStore::Memory => "memory",
             LimitStore::Redis => "redis",
         },
-        "tiers": tiers(limit),
+        "tiers": tiers(&limit.spec.tiers),
         "enforced": limit.spec.enforce,
         "keys": limit.memory.keys(),
         "max_keys": limit.memory.max_keys(),
@@ -238,8 +250,8 @@ fn describe(limit: &Limit) -> Value {
 }
 
 /// Whom a limit is about.
-pub(super) fn tiers(limit: &Limit) -> Value {
-    match &limit.spec.tiers {
+pub(super) fn tiers(tiers: &LimitTiers) -> Value {
+    match tiers {
         LimitTiers::All => Value::Null,
         LimitTiers::Only(tier) => json!(&**tier),
         LimitTiers::Except(tiers) => json!({ "except": tiers.iter().map(|tier| &**tier).collect::<Vec<_>>() }),

@@ -123,7 +123,7 @@ fn write_policy(out: &mut Vec<u8>, limits: &WorkerLimits, asks: &[Ask]) {
     }
 }
 
-fn write_legacy(out: &mut Vec<u8>, decision: &Decision) {
+pub(super) fn write_legacy(out: &mut Vec<u8>, decision: &Decision) {
     out.extend_from_slice(b"RateLimit-Limit: ");
     encode::decimal(out, decision.limit);
     out.extend_from_slice(b"\r\nRateLimit-Remaining: ");
@@ -137,7 +137,7 @@ fn write_legacy(out: &mut Vec<u8>, decision: &Decision) {
 
 /// Seconds until there is more, or until a refused request would pass: the draft wants `Retry-After` to be no earlier than that.
 #[inline]
-fn until_more(decision: &Decision) -> Option<u64> {
+pub(super) fn until_more(decision: &Decision) -> Option<u64> {
     match decision {
         Decision { allowed: false, .. } => Some(decision.retry_after()),
         Decision { reset_ns: 0, .. } => None,

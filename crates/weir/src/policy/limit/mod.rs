@@ -13,6 +13,10 @@
 //! charged only if all of them would allow it; one that another request exhausted in between has the others give back what they
 //! took. So a limit never admits more than it should, and for the moment between charge and give-back may admit one less.
 //!
+//! # Tokens and money
+//!
+//! Limits of tokens and of money are reserved and settled: [`budget`].
+//!
 //! # A shared store
 //!
 //! Limits with `store: redis` are asked after those in memory, all of a request in one call ([`Remote::ask`]), and only if memory allows:
@@ -26,6 +30,7 @@
 //!   definition changes, and not to be read back.
 
 mod algorithm;
+pub mod budget;
 mod check;
 mod explain;
 mod failures;

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
+use super::budget::Budgets;
 use super::{Algorithm, Key, KeyBytes, KeySecret, Memory, Now, failures};
 use crate::config::{self, Config, LimitAlgorithm, LimitKey, LimitStore};
 use crate::redis::KeyedHash;
@@ -31,11 +32,13 @@ pub struct Limit {
 pub struct Limits {
     /// By [`LimitId`](crate::config::LimitId); `None` for those that are switched off.
     list: Vec<Option<Arc<Limit>>>,
+    /// Those of tokens and money.
+    budgets: Budgets,
     pub(super) secret: KeySecret,
     /// Failed logins, where they are limited.
     pub(super) failures: Option<Memory>,
     /// What keys in a shared store are hashed with.
-    shared_hash: KeyedHash,
+    pub(super) shared_hash: KeyedHash,
     /// See [`Now::started_unix_ns`].
     started_unix_ns: AtomicU64,
 }
@@ -77,6 +80,7 @@ impl Limits {
         }
         let limits = Limits {
             list,
+            budgets: Budgets::new(config, before.map(|before| &before.budgets)),
             failures: failures::memory(config, before),
             secret,
             shared_hash,
@@ -95,6 +99,17 @@ impl Limits {
     /// All that are switched on, with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Arc<Limit>)> {
         self.list.iter().enumerate().filter_map(|(index, limit)| Some((index, limit.as_ref()?)))
+    }
+
+    /// Limits of tokens and money.
+    pub fn budgets(&self) -> &Budgets {
+        &self.budgets
+    }
+
+    /// Whether any limit counts in Redis.
+    pub fn uses_redis(&self) -> bool {
+        let stores = self.iter().map(|(_, limit)| limit.spec.store);
+        stores.chain(self.budgets.iter().map(|budget| budget.spec.store)).any(|store| store == LimitStore::Redis)
     }
 
     /// The moment `ns` nanoseconds after the start of the process.
@@ -123,6 +138,7 @@ impl Limits {
         let now = self.now();
         self.each_memory().for_each(|limit| limit.memory.sweep(now));
         self.failures.iter().for_each(|memory| memory.sweep(now));
+        self.budgets.sweep(now);
     }
 
     /// One limit for each table of counts.
@@ -138,8 +154,11 @@ impl Limits {
         let is_personal =
             |part: &LimitKey| matches!(part, LimitKey::ClientIp | LimitKey::Header(_) | LimitKey::Query(_));
         let names = |limit: &Limit| limit.spec.store == LimitStore::Redis && limit.spec.key.iter().any(is_personal);
-        if let Some((_, limit)) = self.iter().find(|(_, limit)| !has_secret && names(limit)) {
-            let limit = &*limit.spec.name;
+        let budgets = self.budgets.iter().filter(|budget| budget.spec.store == LimitStore::Redis);
+        let budget =
+            budgets.filter(|budget| budget.spec.key.iter().any(is_personal)).map(|budget| &*budget.spec.name).next();
+        let limit = self.iter().find(|(_, limit)| names(limit)).map(|(_, limit)| &*limit.spec.name);
+        if let Some(limit) = limit.or(budget).filter(|_| !has_secret) {
             tracing::warn!(
                 limit,
                 "without `redis.secret`, whoever can read Redis can find client addresses and keys by trying: set it in all gateways"
@@ -191,13 +210,23 @@ fn definition_text(spec: &config::Limit) -> String {
         LimitStore::Redis => "redis",
     };
     let mut lines = format!("weir-limit=1\nname={}\nalgorithm={algorithm}\nstore={store}\n", text(&spec.group));
-    for part in &spec.key {
+    write_key_lines(&mut lines, &spec.key);
+    lines
+}
+
+/// Appends a line for each part of a key.
+pub(super) fn write_key_lines(lines: &mut String, key: &[LimitKey]) {
+    let text = |text: &str| format!("{}:{text}", text.len());
+    for part in key {
         let part = match part {
             LimitKey::ClientIp => "client_ip".to_owned(),
             LimitKey::Header(name) => format!("header {}", text(&name.to_ascii_lowercase())),
             LimitKey::Query(name) => format!("query {}", text(name)),
             LimitKey::Consumer => "consumer".to_owned(),
+            LimitKey::VirtualKey => "virtual_key".to_owned(),
+            LimitKey::Team => "team".to_owned(),
             LimitKey::Tier => "tier".to_owned(),
+            LimitKey::Model => "model".to_owned(),
             LimitKey::Claim(path) => format!("claim {}", text(path)),
             LimitKey::Meta(name) => format!("meta {}", text(name)),
             LimitKey::Route => "route".to_owned(),
@@ -205,7 +234,6 @@ fn definition_text(spec: &config::Limit) -> String {
         };
         lines.push_str(&format!("key={part}\n"));
     }
-    lines
 }
 
 /// The part of one replica.

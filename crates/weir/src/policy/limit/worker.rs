@@ -3,12 +3,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::budget::WorkerBudget;
 use super::check::{Permit, Stage};
 use super::fields::Texts;
 use super::lease::{Lease, Token};
 use super::memory::Receipt;
 use super::{Algorithm, Decision, Key, Limit, Limits, Now, Remote};
-use crate::config::{LimitId, LimitKey, LimitStore, LimitTiers};
+use crate::config::{BudgetId, LimitId, LimitKey, LimitStore, LimitTiers};
 use crate::observe::{LimitMetrics, Shard};
 
 /// The limits of a configuration, for one worker.
@@ -17,6 +18,8 @@ pub struct WorkerLimits {
     pub shared: Arc<Limits>,
     /// By [`LimitId`]; `None` for those that are switched off.
     list: Vec<Option<WorkerLimit>>,
+    /// Limits of tokens and money, by [`BudgetId`].
+    budgets: Vec<Option<WorkerBudget>>,
     /// Where limits with `store: redis` are counted.
     pub remote: Option<Rc<Remote>>,
 }
@@ -36,6 +39,8 @@ pub struct WorkerLimit {
 #[derive(Default)]
 pub struct RouteLimits {
     pub(super) order: Box<[usize]>,
+    /// Limits of tokens and money, which are checked later: once it is known what the request may use.
+    pub(super) budgets: Box<[usize]>,
     /// How many of them, the first ones, are in memory and do not need to know who sends the request.
     pub(super) early: usize,
     /// How many of them are in memory.
@@ -69,13 +74,23 @@ impl WorkerLimits {
             limit: limit.clone(),
         };
         let list = (0..count).map(|index| shared.get(index).map(worker_limit)).collect();
-        WorkerLimits { shared, list, remote }
+        let budget = |index| {
+            let budget = shared.budgets().get(index)?.clone();
+            Some(WorkerBudget { metrics: shard.limit(&budget.spec.name), budget })
+        };
+        let budgets = (0..shared.budgets().count()).map(budget).collect();
+        WorkerLimits { budgets, list, remote, shared }
     }
 
     /// The limit at an index.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&WorkerLimit> {
         self.list.get(index)?.as_ref()
+    }
+
+    /// The limit of tokens or money at an index.
+    pub(super) fn budget(&self, index: usize) -> Option<&WorkerBudget> {
+        self.budgets.get(index)?.as_ref()
     }
 
     /// Whether the limit at an index refuses requests.
@@ -98,7 +113,13 @@ impl WorkerLimits {
         let policy = Texts::policy_line(order.iter().filter_map(|index| self.get(*index)).map(|limit| &limit.texts));
         let has_tiers =
             order.iter().any(|index| self.get(*index).is_some_and(|limit| limit.limit.spec.tiers != LimitTiers::All));
-        RouteLimits { order, early, local, policy, has_tiers }
+        RouteLimits { order, early, local, policy, has_tiers, budgets: Box::default() }
+    }
+
+    /// The same with limits of tokens and money.
+    pub fn with_budgets(&self, limits: RouteLimits, ids: &[BudgetId]) -> RouteLimits {
+        let budgets = ids.iter().map(|id| id.0).filter(|index| self.budget(*index).is_some());
+        RouteLimits { budgets: budgets.collect(), ..limits }
     }
 }
 
@@ -107,6 +128,11 @@ impl RouteLimits {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
+    }
+
+    /// Whether the route has limits of tokens or money.
+    pub fn has_budgets(&self) -> bool {
+        !self.budgets.is_empty()
     }
 
     /// The limits of a stage.

@@ -22,6 +22,7 @@ fn route(host: &str, path: &str, methods: &[&str], headers: &[(&str, &str)]) -> 
             headers: headers.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
         },
         action: Action::Builtin(Builtin::Healthz),
+        budgets: vec![],
         limits: Vec::new(),
         cache: None,
         body_bytes: None,

@@ -77,8 +77,17 @@ impl Policy {
                     guarded_query.push(name.clone());
                 }
                 // A cached route has no authentication, so nobody has an identity there.
-                (LimitKey::Consumer | LimitKey::Tier | LimitKey::Claim(_) | LimitKey::Meta(_), _) => {}
-                (LimitKey::Query(_) | LimitKey::ClientIp | LimitKey::Route | LimitKey::Global, _) => {}
+                (
+                    LimitKey::Consumer
+                    | LimitKey::VirtualKey
+                    | LimitKey::Team
+                    | LimitKey::Tier
+                    | LimitKey::Claim(_)
+                    | LimitKey::Meta(_),
+                    _,
+                ) => {}
+                (LimitKey::Query(_) | LimitKey::ClientIp | LimitKey::Route | LimitKey::Model | LimitKey::Global, _) => {
+                }
             }
         }
         for names in [&mut guarded, &mut guarded_query] {

@@ -27,7 +27,15 @@ fn with_request<R>(fields: &str, use_it: impl FnOnce(&Asked<'_>) -> R) -> R {
     let mut head = RequestHead::default();
     head.parse(buf.as_bytes(), 0, buf.len(), &h1::Limits::default()).unwrap();
     let client = IpAddr::from([192, 0, 2, 1]);
-    use_it(&Asked { head: &head, buf: buf.as_bytes(), client, peer_is_trusted: false, route: "r", identity: None })
+    use_it(&Asked {
+        head: &head,
+        buf: buf.as_bytes(),
+        client,
+        peer_is_trusted: false,
+        route: "r",
+        identity: None,
+        model: None,
+    })
 }
 
 #[test]

@@ -44,6 +44,7 @@ use crate::server::clock;
 use call::{Answer, Call, Name, Question, REFUND, Sent};
 use flight::{Flights, Prefetch};
 use memo::{Leases, Refusals, Spent};
+pub(super) use operate::on_worker;
 
 /// A limit cannot be asked and says that its requests must not pass then; nothing was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +84,11 @@ impl Remote {
         client.warm_up();
         let (open, refusals, leases, flights) = Default::default();
         Rc::new(Remote { client, open, refusals, leases, flights })
+    }
+
+    /// The connection.
+    pub(super) fn client(&self) -> &Rc<Client> {
+        &self.client
     }
 
     /// Which Redis this is.
@@ -398,7 +404,7 @@ fn prefetch(limit: &WorkerLimit, question: &Question) -> Option<Prefetch> {
 }
 
 /// Waits for all of some futures at the same time.
-async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub(super) async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut waiting: Vec<(Pin<Box<_>>, Option<T>)> =
         futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {

@@ -19,8 +19,9 @@ use crate::server::shared::{Message, Shared};
 impl Limits {
     /// Puts what Redis knows of a key into the answer of [`Limits::explain`], in place of what the process itself knows.
     pub async fn explain_remote(&self, shared: &Shared, question: &Question, answer: &mut Value) {
+        self.explain_remote_budgets(shared, question, answer).await;
         for (limit, key) in self.remote_keys(question) {
-            let (name, tiers) = (limit.spec.name.clone(), tiers(&limit));
+            let (name, tiers) = (limit.spec.name.clone(), tiers(&limit.spec.tiers));
             let found = on_worker(shared, async move |remote| remote.look(&limit, key).await).await;
             let Some(list) = answer["limits"].as_array_mut() else { return };
             let Some(entry) = list.iter_mut().find(|entry| entry["name"] == *name && entry["tiers"] == tiers) else {
@@ -52,6 +53,7 @@ impl Limits {
         question: &Question,
         names: &mut Vec<String>,
     ) -> Result<(), BadQuestion> {
+        self.reset_remote_budgets(shared, question, names).await?;
         for (limit, key) in self.remote_keys(question) {
             let name = limit.spec.name.to_string();
             let had = on_worker(shared, async move |remote| remote.reset(&limit, key).await).await;
@@ -72,8 +74,9 @@ impl Limits {
 
     /// The keys in Redis that a question is about; what is wrong with it was said already.
     fn remote_keys(&self, question: &Question) -> Vec<(Arc<Limit>, Key)> {
-        let asked =
-            self.iter().filter(|(_, limit)| limit.spec.store == LimitStore::Redis && question.names(&limit.spec));
+        let asked = self.iter().filter(|(_, limit)| {
+            limit.spec.store == LimitStore::Redis && question.names(&limit.spec.name, &limit.spec.group)
+        });
         asked
             .filter_map(|(_, limit)| Some((limit.clone(), self.key_of(limit, &question.key).ok().flatten()?)))
             .collect()
@@ -96,7 +99,7 @@ impl Remote {
 }
 
 /// Has the first worker do something with its connection.
-async fn on_worker<T: Send + 'static>(
+pub(in super::super) async fn on_worker<T: Send + 'static>(
     shared: &Shared,
     job: impl AsyncFnOnce(Rc<Remote>) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
