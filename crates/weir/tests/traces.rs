@@ -281,7 +281,7 @@ fn malformed_and_doubled_contexts_begin_a_new_trace() {
     assert_eq!(last.head.field("tracestate"), None);
 }
 
-/// Nobody waits for a refresh: the client's trace ends with the stale response, and the upstream must not add to it later.
+/// No request waits for a refresh: the client's trace ends with the stale response, and the upstream must not add to it later.
 #[test]
 fn a_refresh_behind_the_client_is_no_part_of_its_trace() {
     let collector = Collector::start();
@@ -421,4 +421,73 @@ fn credentials_of_the_collector_are_sent_and_not_shown() {
     assert_eq!(collector.0.requests()[0].head.field("authorization"), Some("Bearer canary"));
     assert!(!weir.admin_get("/config").text().contains("canary"));
     assert!(weir.admin_get("/config").text().contains("v1/traces"));
+}
+
+/// Each attempt of a call of a model is a span with the conventions' attributes; prompts, responses, keys and the trace's context stay here.
+#[test]
+fn attempts_of_a_call_of_a_model_are_spans() {
+    let collector = Collector::start();
+    let json = |status: &str, body: &str| {
+        let length = body.len();
+        answer::raw(format!(
+            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let message = r#"{"id":"m","type":"message","role":"assistant","model":"c","content":[{"type":"text","text":"canary"}],"stop_reason":"end_turn","usage":{"input_tokens":7,"output_tokens":3,"cache_read_input_tokens":2}}"#;
+    let first = Upstream::start(json("401 No", r#"{"error":{"message":"canary","type":"invalid_request_error"}}"#));
+    let second = Upstream::start(json("200 OK", message));
+    let yaml = format!(
+        "listen: 127.0.0.1:0
+workers: 1
+telemetry: {{traces: {traces}}}
+upstreams: {{one: {{targets: [{first}]}}, two: {{targets: [{second}]}}}}
+providers:
+  one: {{api: openai, upstream: one, keys: [sk-canary-0123456789]}}
+  two: {{api: anthropic, upstream: two, keys: [sk-canary-0123456789]}}
+models:
+  m: {{candidates: [{{provider: one, model: gpt}}, {{provider: two, model: claude, max_output: 9, tier: 2}}]}}
+routes: [{{name: ai, match: {{path: /v1/*}}, ai: {{}}}}]
+",
+        traces = all(&collector),
+        first = first.url(),
+        second = second.url(),
+    );
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"canary"}]}"#;
+    let fields = [("traceparent", &*format!("{PARENT}01"))];
+    assert_eq!(weir.request("POST", "/v1/chat/completions", &fields, body).status(), 200);
+    let spans = collector.wait_for(3);
+    let server = spans.iter().find(|span| span.kind == SERVER).unwrap();
+    let clients: Vec<_> = spans.iter().filter(|span| span.kind == CLIENT).collect();
+    let names: Vec<&str> = clients.iter().map(|span| &*span.name).collect();
+    assert_eq!(names, ["chat gpt", "chat claude"]);
+    for (client, expected) in clients.iter().zip([
+        [
+            ("gen_ai.provider.name", "openai"),
+            ("weir.provider", "one"),
+            ("http.response.status_code", "401"),
+            ("weir.ai.fault", "F14"),
+        ],
+        [
+            ("gen_ai.provider.name", "anthropic"),
+            ("weir.provider", "two"),
+            ("http.response.status_code", "200"),
+            ("gen_ai.usage.input_tokens", "9"),
+        ],
+    ]) {
+        assert_eq!((&client.trace_id, &client.parent_span_id), (&server.trace_id, &server.span_id));
+        let found = attributes(client);
+        for (key, value) in expected {
+            assert_eq!(found.get(key).map(String::as_str), Some(value), "{key} of {found:#?}");
+        }
+        assert_eq!(found["gen_ai.operation.name"], "chat");
+    }
+    assert_eq!(attributes(clients[0])["error.type"], "ai_upstream");
+    let last = attributes(clients[1]);
+    assert_eq!((last.get("error.type"), &*last["gen_ai.usage.output_tokens"]), (None, "3"));
+    assert!(!format!("{spans:?}").contains("canary"));
+    for upstream in [&first, &second] {
+        let head = upstream.requests().pop().unwrap().head;
+        assert_eq!(head.field("traceparent"), None, "a provider sees nothing of the trace");
+    }
 }

@@ -16,7 +16,7 @@ use super::super::proxy::{connect_to, hash_of, kind_of, moment, wait};
 use super::super::stall::Stall;
 use super::super::stream::{Outgoing, poll_read};
 use super::response::{Response, client_lines};
-use super::{Call, request, stream, whole};
+use super::{Call, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
 use crate::error::{Error, Fault as Side, Reason};
 use crate::server::clock;
@@ -115,13 +115,18 @@ pub(super) fn reason_of(fault: Fault) -> Reason {
 }
 
 /// A fault in the log.
-fn detail_of(fault: Fault) -> &'static str {
+pub(super) fn detail_of(fault: Fault) -> &'static str {
+    row(fault.number())
+}
+
+/// Name of a row of the table of faults; empty for 0.
+pub(super) fn row(number: u8) -> &'static str {
     const NAMES: [&str; 36] = [
         "", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16",
         "F17", "F18", "F19", "F20", "F21", "F22", "F23", "F24", "F25", "F26", "F27", "F28", "F29", "F30", "F31", "F32",
         "F33", "F34", "F35",
     ];
-    NAMES.get(usize::from(fault.number())).copied().unwrap_or_default()
+    NAMES.get(usize::from(number)).copied().unwrap_or_default()
 }
 
 /// Makes one attempt. `Ok`: the client has its response.
@@ -137,7 +142,14 @@ pub(super) async fn attempt(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'
     // Writing to a string cannot fail.
     let _ = write!(x.scratch.logged_target, "{}", lease.target().address());
     let client_ns = x.stalls.client_ns();
+    let is_traced = x.scratch.trace.own().is_some();
+    if is_traced {
+        x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::turn_ns());
+    }
     let result = on_connection(x, call, turn, &mut lease).await;
+    if is_traced {
+        span::end(x, turn, &result);
+    }
     if let Err(failed) = &result {
         if let Some(kind) = failed.kind {
             lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));

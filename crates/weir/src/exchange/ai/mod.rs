@@ -8,6 +8,7 @@ mod problem;
 mod record;
 mod request;
 mod response;
+mod span;
 mod stream;
 mod translation;
 mod whole;

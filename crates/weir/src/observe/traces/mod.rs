@@ -18,7 +18,7 @@ use telemetry::Ratio;
 use tokio::sync::{Notify, mpsc};
 
 pub use recorder::{Finished, Recorder};
-pub use trace::Trace;
+pub use trace::{Generation, Trace};
 
 use super::metrics::Exposition;
 use crate::config;

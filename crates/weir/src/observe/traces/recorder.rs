@@ -10,7 +10,7 @@ use h1::Fields;
 use telemetry::{Head, Kind, Parent, Ratio, SpanId, SpanWriter, Spans, Status, TraceId};
 use tokio::sync::mpsc;
 
-use super::trace::Trace;
+use super::trace::{Generation, Trace};
 use super::{Batch, Shared, Traces};
 use crate::error::Error;
 use crate::observe::redact;
@@ -147,7 +147,10 @@ impl Recorder {
                 parent_is_remote: false,
                 state: &trace.state,
                 kind: Kind::Client,
-                name: (name, b""),
+                name: match &attempt.generation {
+                    Some(generation) => (generation.operation.as_bytes(), generation.model.as_bytes()),
+                    None => (name, b""),
+                },
                 start_ns: unix_ns(attempt.start_ns),
                 end_ns: unix_ns(end_ns),
             });
@@ -163,6 +166,9 @@ impl Recorder {
             let failed = attempt.error.is_some() || attempt.status >= 400;
             error_type(&mut span, attempt.error, attempt.status, failed, text);
             span.text("weir.upstream", it.upstream.as_bytes());
+            if let Some(generation) = &attempt.generation {
+                describe(&mut span, generation);
+            }
             span.end(if failed { Status::Error } else { Status::Unset });
         }
 
@@ -249,6 +255,20 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// Attributes of generative AI; never prompts and responses.
+fn describe(span: &mut SpanWriter<'_>, generation: &Generation) {
+    span.text("gen_ai.operation.name", generation.operation.as_bytes());
+    span.text("gen_ai.provider.name", generation.api.as_bytes());
+    span.text("gen_ai.request.model", generation.model.as_bytes());
+    if let Some([input, output, cached]) = generation.tokens {
+        span.number("gen_ai.usage.input_tokens", input).number("gen_ai.usage.output_tokens", output);
+        if cached > 0 {
+            span.number("gen_ai.usage.cache_read.input_tokens", cached);
+        }
+    }
+    span.text("weir.provider", generation.provider.as_bytes()).text("weir.ai.fault", generation.fault.as_bytes());
 }
 
 fn status(span: &mut SpanWriter<'_>, status: u16) {

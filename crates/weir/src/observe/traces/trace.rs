@@ -1,6 +1,7 @@
 //! The trace that a request belongs to, from its head to its end.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use h1::{Fields, Known};
 use telemetry::context::STATE_BYTES;
@@ -38,6 +39,25 @@ pub(super) struct Attempt {
     pub(super) status: u16,
     /// Why it failed.
     pub(super) error: Option<&'static str>,
+    /// It calls a model.
+    pub(super) generation: Option<Box<Generation>>,
+}
+
+/// What the span of an attempt says of a call of a model, in the words of OpenTelemetry's conventions for generative AI.
+#[derive(Debug)]
+pub struct Generation {
+    /// `gen_ai.operation.name`: `chat`, `text_completion`, `embeddings`.
+    pub operation: &'static str,
+    /// `gen_ai.provider.name`: whose API is spoken.
+    pub api: &'static str,
+    /// Name of the provider in the configuration.
+    pub provider: Arc<str>,
+    /// Name of the model at the provider.
+    pub model: Arc<str>,
+    /// Tokens in, out and read from a cache of the provider, as it counted them.
+    pub tokens: Option<[u64; 3]>,
+    /// The row of the table of faults: `F5`.
+    pub fault: &'static str,
 }
 
 impl Trace {
@@ -96,7 +116,7 @@ impl Trace {
         parent
     }
 
-    /// Takes the client's context out of a request that is no part of its trace: a fetch that nobody waits for.
+    /// Takes the client's context out of a request outside of its trace: a fetch in the background.
     pub fn drop_context(&mut self, fields: &mut Fields, buf: &[u8]) {
         self.take_context(fields, buf);
         self.state.clear();
@@ -106,7 +126,23 @@ impl Trace {
     pub fn begin_attempt(&mut self, id: u64, target: Option<SocketAddr>, now_ns: u64) {
         if self.own.is_some() {
             let span = SpanId(id | 1);
-            self.attempts.push(Attempt { span, target, start_ns: now_ns, end_ns: 0, status: 0, error: None });
+            let (end_ns, status) = (0, 0);
+            self.attempts.push(Attempt {
+                span,
+                target,
+                start_ns: now_ns,
+                end_ns,
+                status,
+                error: None,
+                generation: None,
+            });
+        }
+    }
+
+    /// The attempt called a model.
+    pub fn generated(&mut self, generation: Generation) {
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.generation = Some(Box::new(generation));
         }
     }
 

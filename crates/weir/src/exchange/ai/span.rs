@@ -1,0 +1,43 @@
+//! What a trace says of an attempt.
+
+use llm::Api;
+use llm::api::Family;
+
+use super::super::Exchange;
+use super::attempt::{Failed, Turn, detail_of, row};
+use crate::observe::traces::Generation;
+use crate::server::clock;
+
+/// Ends the span of an attempt. The provider sees nothing of the trace: it is the gateway's own.
+pub(super) fn end(x: &mut Exchange<'_>, turn: &Turn<'_>, result: &Result<(), Failed>) {
+    let record = x.ai.as_ref();
+    let (status, error, fault) = match result {
+        Ok(()) => {
+            let error = x.log.error.map(|error| error.reason.label());
+            (x.log.status, error, row(record.map_or(0, |record| record.fault)))
+        }
+        Err(failed) => {
+            let status = failed.response.as_ref().map_or(0, |response| response.status);
+            (status, Some(failed.error.reason.label()), failed.fault.map_or("", detail_of))
+        }
+    };
+    let generation = Generation {
+        operation: match turn.api {
+            Api::Completions => "text_completion",
+            Api::Embeddings => "embeddings",
+            Api::Gemini => "generate_content",
+            Api::Chat | Api::Responses | Api::Messages => "chat",
+        },
+        api: match turn.api.family() {
+            Family::OpenAi => "openai",
+            Family::Anthropic => "anthropic",
+            Family::Gemini => "gcp.gemini",
+        },
+        provider: turn.provider.name.clone(),
+        model: turn.candidate.model.clone(),
+        tokens: record.filter(|record| result.is_ok() && !record.estimated).and_then(|record| record.tokens),
+        fault,
+    };
+    x.scratch.trace.generated(generation);
+    x.scratch.trace.end_attempt(status, error, clock::turn_ns());
+}
