@@ -131,3 +131,23 @@ fn a_reload_in_a_call_changes_quotas_and_keeps_counts() {
     let tokens = line["ai"]["tokens_in"].as_u64().unwrap() + line["ai"]["tokens_out"].as_u64().unwrap();
     assert_eq!((2000 - left(), line["ai"]["tokens_out"].as_u64()), (tokens, Some(40)));
 }
+
+/// The provider works on the prompt already: its input is charged, as estimated. A call that never reached one costs nothing.
+#[test]
+fn a_client_that_disconnects_before_content_pays_for_its_input() {
+    let (provider, redis) = (Provider::start(), Redis::start());
+    let limits = format!("  hourly: {{{HOURLY}}}");
+    let setup = Setup { redis: Some(&redis), ..Setup::new(&provider, &limits, "hourly") };
+    let weir = setup.start_with(&setup.yaml().replace("sim-tokens40-gap5", "sim-first60000"));
+    let body = chat("slow", true, 200);
+    let mut stream = TcpStream::connect(weir.addr()).unwrap();
+    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).unwrap();
+    wait::until(DEADLINE, "the provider has the call", || provider.calls("sim-first60000") == 1);
+    drop(stream);
+    let ai = wait_for_calls(&weir, 1).remove(0)["ai"].clone();
+    assert_eq!((&ai["end"], &ai["estimated"], &ai["tokens_out"]), (&"client_gone".into(), &true.into(), &0.into()));
+    wait::until(DEADLINE, "it is settled", || accounts(&redis)[0].3 == 0);
+    let input = ai["tokens_in"].as_u64().unwrap();
+    assert_eq!((used(&redis), input > 0), (input, true));
+}
