@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use serde_json::Value;
-use testkit::{DEADLINE, Redis, Weir, wait};
+use testkit::{DEADLINE, Redis, RedisCluster, Weir, wait};
 
 use super::{Setup, accounts, call, calls, chat, disconnect};
 use crate::rig::Provider;
@@ -72,7 +72,7 @@ fn slow_requests(weir: &Weir) -> u64 {
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-const CALLS: usize = 2_000;
+const CALLS: usize = 5_000;
 
 /// Calls of both APIs, translated ones too, whole and streamed; one in five meets a fault or a client that disconnects. Each is settled once,
 /// with what its provider reported, or the estimate that its log line is marked with.
@@ -191,4 +191,35 @@ fn the_books_balance_in_redis() {
 #[test]
 fn the_books_balance_in_memory() {
     books(None);
+}
+
+/// On a cluster the counts of a call lie on different nodes: what one of them refuses goes back to the other.
+#[test]
+fn on_a_cluster_a_refusal_by_one_count_is_charged_to_none() {
+    let (provider, cluster) = (Provider::start(), RedisCluster::start(3));
+    let limits = "  narrow: {unit: output_tokens, algorithm: fixed_window, quota: 80, window: day, key: global, store: redis, on_store_failure: closed}\n  \
+                  wide: {unit: output_tokens, algorithm: token_bucket, rate: 1/h, burst: 1000, key: [route, model], store: redis, on_store_failure: closed}";
+    let setup = Setup::new(&provider, limits, "wide, narrow");
+    let redis = format!("prices: prices.yaml\nredis: {{url: '{}', timeout: 10s}}\n", cluster.url());
+    let yaml = setup.yaml().replace("prices: prices.yaml\n", &redis);
+    let gateways = [setup.start_with(&yaml), setup.start_with(&yaml)];
+    let passed = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            let (gateways, passed) = (&gateways, &passed);
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    let received = call(&gateways[thread % 2], "/v1/chat/completions", &chat("chat", false, 8), &[]);
+                    assert!([200, 429].contains(&received.status), "{received:?}");
+                    passed.fetch_add(u64::from(received.status == 200), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(passed.into_inner(), 10);
+    wait::until(DEADLINE, "what was refused is given back", || {
+        let answer = gateways[0].admin_get("/limits?limit=wide&key=ai&key=chat");
+        let answer: Value = serde_json::from_str(answer.text()).unwrap();
+        answer["limits"][0]["state"]["remaining"] == 1000 - 80
+    });
 }
