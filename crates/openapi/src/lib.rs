@@ -12,6 +12,7 @@ mod load;
 mod media;
 mod parameter;
 mod schema;
+mod steps;
 mod text;
 mod types;
 mod violation;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::schema::Schema;
+use crate::steps;
 use crate::text::{decode, split_encoded};
 use crate::types::Types;
 use crate::violation::{MOST, Place, Violations, push_step, rule, rule_named, step};
@@ -62,8 +63,13 @@ impl Parameter {
             Ok(candidates) => candidates,
             Err(rule) => return violations.add(self.place, step(&self.name), rule),
         };
-        if candidates.iter().any(|candidate| schema.validator.is_valid(candidate)) {
-            return;
+        let bytes = values.iter().map(|value| value.len()).sum();
+        for candidate in &candidates {
+            match schema.holds(candidate, bytes) {
+                Some(true) => return,
+                Some(false) => {}
+                None => return violations.add(self.place, step(&self.name), rule::COMPLEXITY),
+            }
         }
         match candidates.first() {
             Some(first) => report(schema, first, self.place, &step(&self.name), violations),
@@ -149,23 +155,26 @@ fn number(text: &str) -> Option<Value> {
 /// Reports what is wrong with an instance.
 pub(crate) fn report(schema: &Schema, instance: &Value, place: Place, base: &str, violations: &mut Violations) {
     use jsonschema::error::ValidationErrorKind as Kind;
-    for error in schema.validator.iter_errors(instance).take(MOST) {
-        let mut pointer = format!("{base}{}", error.instance_path());
-        let keyword = rule_named(error.kind().keyword());
-        match error.kind() {
-            Kind::Required { property } => {
-                push_step(&mut pointer, property.as_str().unwrap_or_default());
-                violations.add(place, pointer, keyword);
-            }
-            Kind::AdditionalProperties { unexpected } => {
-                for name in unexpected.iter().take(MOST) {
-                    let mut pointer = pointer.clone();
-                    push_step(&mut pointer, name);
+    // What is beyond the steps is not told: that something is wrong is known.
+    steps::within(steps::TELLING, || {
+        for error in schema.validator.iter_errors(instance).take(MOST).take_while(|_| !steps::are_used_up()) {
+            let mut pointer = format!("{base}{}", error.instance_path());
+            let keyword = rule_named(error.kind().keyword());
+            match error.kind() {
+                Kind::Required { property } => {
+                    push_step(&mut pointer, property.as_str().unwrap_or_default());
                     violations.add(place, pointer, keyword);
                 }
+                Kind::AdditionalProperties { unexpected } => {
+                    for name in unexpected.iter().take(MOST) {
+                        let mut pointer = pointer.clone();
+                        push_step(&mut pointer, name);
+                        violations.add(place, pointer, keyword);
+                    }
+                }
+                Kind::FalseSchema => violations.add(place, pointer, "false"),
+                _ => violations.add(place, pointer, keyword),
             }
-            Kind::FalseSchema => violations.add(place, pointer, "false"),
-            _ => violations.add(place, pointer, keyword),
         }
-    }
+    });
 }

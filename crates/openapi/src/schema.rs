@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::load::Patterns;
+use crate::steps;
 use crate::types::Types;
 
 /// Nesting of one schema, without what it refers to.
@@ -58,6 +59,13 @@ pub(crate) struct Schema {
     pub(crate) properties: BTreeMap<String, (Types, Types)>,
     /// Of all that it was compiled from, for telling two generations apart.
     pub(crate) digest: [u8; 32],
+}
+
+impl Schema {
+    /// Whether an instance of so many bytes is what the schema says; none where finding out takes too many steps.
+    pub(crate) fn holds(&self, instance: &Value, bytes: usize) -> Option<bool> {
+        steps::within(steps::of(bytes), || self.validator.is_valid(instance))
+    }
 }
 
 type Id = (u32, u32);
@@ -163,7 +171,7 @@ impl<'d> Schemas<'d> {
         }
         let mut definitions = Map::new();
         for id in &ids {
-            definitions.insert(name(*id), self.definitions[id].json.clone());
+            definitions.insert(name(*id), steps::counted(self.definitions[id].json.clone()));
         }
         let types = self.types(view.id());
         let root = json!({"$ref": reference(view.id()), "$defs": definitions});
@@ -171,6 +179,7 @@ impl<'d> Schemas<'d> {
             .with_draft(Draft::Draft202012)
             .with_pattern_options(PatternOptions::regex())
             .with_format("byte", is_base64)
+            .with_keyword(steps::KEYWORD, |_, _, _| Ok(steps::keyword()))
             .should_validate_formats(true)
             .should_ignore_unknown_formats(true)
             .build(&root);

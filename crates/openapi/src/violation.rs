@@ -57,6 +57,8 @@ pub mod rule {
     pub const UNKNOWN: &str = "unknown";
     /// It nests deeper than is checked.
     pub const DEPTH: &str = "depth";
+    /// Too many alternatives would have to be tried.
+    pub const COMPLEXITY: &str = "complexity";
     /// It is missing.
     pub const REQUIRED: &str = "required";
 
@@ -77,6 +79,7 @@ pub const RULES: &[&str] = &[
     rule::DUPLICATE,
     rule::UNKNOWN,
     rule::DEPTH,
+    rule::COMPLEXITY,
     "required",
     "type",
     "enum",

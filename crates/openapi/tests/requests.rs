@@ -383,3 +383,56 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
         ]
     })
 }
+
+/// A schema whose alternatives overlap and refer to themselves: each level of an instance doubles what a naive check does.
+#[test]
+fn overlapping_alternatives_cost_no_more_than_the_body_allows() {
+    let schemas = "components:\n  schemas:
+    Expression: {anyOf: [{$ref: '#/components/schemas/And'}, {$ref: '#/components/schemas/Or'}]}
+    And: {type: object, properties: {of: {$ref: '#/components/schemas/Expression'}, n: {type: integer}}}
+    Or: {type: object, properties: {of: {$ref: '#/components/schemas/Expression'}, n: {type: integer}}}
+    Exact: {oneOf: [{$ref: '#/components/schemas/Both'}, {$ref: '#/components/schemas/Neither'}]}
+    Both: {allOf: [{$ref: '#/components/schemas/Inner'}], unevaluatedProperties: false}
+    Neither: {not: {$ref: '#/components/schemas/Inner'}, required: [z]}
+    Inner: {type: object, properties: {of: {$ref: '#/components/schemas/Exact'}}}\n";
+    for (name, inner) in
+        [("Expression", "1"), ("Expression", "{\"n\": \"x\"}"), ("Exact", "1"), ("Exact", "{\"z\": 1}")]
+    {
+        let body = format!(
+            "      requestBody: {{content: {{application/json: {{schema: {{$ref: '#/components/schemas/{name}'}}}}}}}}\n{schemas}"
+        );
+        let contract = contract(&operation("3.1.0", &body));
+        let nested = |levels: usize, inner: &str| format!("{}{inner}{}", "{\"of\":".repeat(levels), "}".repeat(levels));
+        for levels in [3, 30, 120] {
+            let sent = nested(levels, inner);
+            let fields = [("Content-Type", "application/json")];
+            let told = check(&contract, &Sent { target: "/things/1", fields: &fields, body: &sent });
+            assert!(name == "Exact" || !told.is_empty(), "{name} takes {sent}");
+            let sent = nested(levels, "{}");
+            let told = check(&contract, &Sent { target: "/things/1", fields: &fields, body: &sent });
+            assert!(told.is_empty() || told == ["body  complexity"], "{name} at {levels}: {told:?}");
+            assert!(levels > 3 || told.is_empty(), "{name} refuses {sent}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_reference_evaluates_is_evaluated() {
+    let body = "      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/A', unevaluatedProperties: false}}}}
+components: {schemas: {A: {properties: {a: {type: integer}}, allOf: [{$ref: '#/components/schemas/B'}]}, B: {properties: {b: {type: integer}}}}}\n";
+    let contract = contract(&operation("3.1.0", body));
+    let sent = |body: &str| {
+        check(&contract, &Sent { target: "/things/1", fields: &[("Content-Type", "application/json")], body })
+    };
+    assert_eq!(sent("{\"a\":1,\"b\":2}"), [""; 0]);
+    assert_eq!(sent("{\"a\":1,\"c\":2}"), ["body  unevaluatedProperties"]);
+    assert!(sent("{\"b\":\"x\"}").contains(&"body /b type".to_owned()));
+}
+
+#[test]
+fn blanks_before_the_sign_are_no_part_of_a_cookies_name() {
+    let contract =
+        contract(&operation("3.1.0", "      parameters: [{name: n, in: cookie, schema: {type: integer}}]\n"));
+    assert_eq!(with(&contract, &[("Cookie", "n =x")]), ["cookie /n type"]);
+    assert_eq!(with(&contract, &[("Cookie", "n=1; n =2")]), ["cookie /n duplicate"]);
+}
