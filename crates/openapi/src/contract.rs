@@ -201,7 +201,7 @@ impl Contract {
             Ok((schema, instance)) => match schema.holds(&instance, bytes.len()) {
                 Some(true) => {}
                 Some(false) => {
-                    report(schema, &instance, Place::Body, "", &mut violations);
+                    report(schema, (&instance, bytes.len()), Place::Body, "", &mut violations);
                     if violations.is_empty() {
                         violations.add(Place::Body, String::new(), "other");
                     }

@@ -72,7 +72,7 @@ impl Parameter {
             }
         }
         match candidates.first() {
-            Some(first) => report(schema, first, self.place, &step(&self.name), violations),
+            Some(first) => report(schema, (first, bytes), self.place, &step(&self.name), violations),
             None => violations.add(self.place, step(&self.name), "type"),
         }
     }
@@ -152,11 +152,17 @@ fn number(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_number)
 }
 
-/// Reports what is wrong with an instance.
-pub(crate) fn report(schema: &Schema, instance: &Value, place: Place, base: &str, violations: &mut Violations) {
+/// Reports what is wrong with an instance of so many bytes.
+pub(crate) fn report(
+    schema: &Schema,
+    (instance, bytes): (&Value, usize),
+    place: Place,
+    base: &str,
+    violations: &mut Violations,
+) {
     use jsonschema::error::ValidationErrorKind as Kind;
     // What is beyond the steps is not told: that something is wrong is known.
-    steps::within(steps::TELLING, || {
+    steps::within(steps::of_telling(bytes), || {
         for error in schema.validator.iter_errors(instance).take(MOST).take_while(|_| !steps::are_used_up()) {
             let mut pointer = format!("{base}{}", error.instance_path());
             let keyword = rule_named(error.kind().keyword());

@@ -62,7 +62,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Whether an instance of so many bytes is what the schema says; none where finding out takes too many steps.
+    /// Whether an instance of so many bytes is what the schema says; none where that takes too many steps.
     pub(crate) fn holds(&self, instance: &Value, bytes: usize) -> Option<bool> {
         steps::within(steps::of(bytes), || self.validator.is_valid(instance))
     }

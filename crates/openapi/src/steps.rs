@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 const LEAST: u64 = 20_000;
 /// Further ones for each of its bytes: several alternatives for each value.
 const EACH: u64 = 4;
-/// Steps for telling what is wrong with one, which are remembered nowhere and so are more.
-pub(crate) const TELLING: u64 = 20_000;
+/// Steps for telling what is wrong with one, each of which costs many times more.
+const TELLING: u64 = 2_000;
+/// Bytes of an instance for a further one of these.
+const FOR_ONE_MORE: u64 = 8;
 /// Keyword that takes a step.
 pub(crate) const KEYWORD: &str = "x-weir-step";
 
@@ -27,6 +29,11 @@ pub(crate) fn of(bytes: usize) -> u64 {
     LEAST.saturating_add(EACH.saturating_mul(bytes as u64))
 }
 
+/// Steps for telling what is wrong with an instance of so many bytes.
+pub(crate) fn of_telling(bytes: usize) -> u64 {
+    TELLING.saturating_add(bytes as u64 / FOR_ONE_MORE)
+}
+
 /// Calls a function that may take so many steps; none if they did not suffice, whatever it returned.
 pub(crate) fn within<T>(steps: u64, call: impl FnOnce() -> T) -> Option<T> {
     LEFT.set(steps);
@@ -36,7 +43,7 @@ pub(crate) fn within<T>(steps: u64, call: impl FnOnce() -> T) -> Option<T> {
     is_enough.then_some(result)
 }
 
-/// Whether the steps of the call under way did not suffice.
+/// Whether the steps of the call in flight did not suffice.
 pub(crate) fn are_used_up() -> bool {
     LEFT.get() == 0
 }

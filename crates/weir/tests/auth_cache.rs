@@ -104,3 +104,28 @@ fn a_shared_cache_serves_everyone_who_may() {
     assert_eq!(rig.upstream.request_count(), 1);
     assert_eq!(rig.weir.get("/a/x").status(), 401);
 }
+
+#[test]
+fn a_response_that_varies_by_its_sender_is_served_to_no_other() {
+    let upstream = Upstream::start(|conn, request| {
+        let who = request.field("x-consumer").unwrap_or("nobody").to_owned();
+        conn.respond(200, &[("Cache-Control", "public, max-age=600"), ("Vary", "Accept, x_consumer")], who)
+    });
+    let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+    let file = builder.dir().join("keys.yaml").display().to_string();
+    let keys = ["ali", "bo"].map(|consumer| create(&file, consumer));
+    let yaml = format!(
+        "listen: 127.0.0.1:0\nupstreams: {{u: {{targets: ['{}']}}}}\n\
+         auth: {{keys: {{api_key: {{store: {{file: {file}}}, headers: {{X-Consumer: consumer}}}}}}}}\n\
+         caches: {{c: {{mode: http, shared: true}}}}\nroutes: [{{match: {{path: /*}}, auth: keys, cache: c, upstream: u}}]\n",
+        upstream.url()
+    );
+    let weir = builder.config(yaml).start();
+    let get = |who: usize, claimed: &str| {
+        let fields = [("X-API-Key", &*keys[who]), ("X-Consumer", claimed)];
+        weir.request("GET", "/a", &fields[..if claimed.is_empty() { 1 } else { 2 }], "").text().to_owned()
+    };
+    for _ in 0..2 {
+        assert_eq!([get(0, ""), get(1, ""), get(1, "ali"), get(0, "bo")], ["ali", "bo", "bo", "ali"]);
+    }
+}

@@ -371,3 +371,28 @@ fn a_list_tries_credentials_first_and_asks_then() {
     assert_eq!((status("/both", &[("X-API-Key", key)]), status("/both", &[("Cookie", "want=200")])), (401, 401));
     assert_eq!(status("/both", &[("X-API-Key", key), ("Cookie", "want=200")]), 200);
 }
+
+#[test]
+fn a_verdict_is_remembered_for_the_url_and_client_that_the_service_was_told() {
+    let rig = rig("forward", "/", ", cache: {ttl: 600s}", "trusted_proxies: [127.0.0.0/8]\n", "");
+    let tell = |host, proto, client| {
+        let fields = [
+            ("Cookie", "want=200"),
+            ("X-Forwarded-Host", host),
+            ("X-Forwarded-Proto", proto),
+            ("X-Forwarded-For", client),
+        ];
+        assert_eq!(rig.status("/a/x", &fields), 200);
+        rig.authorizer.request_count()
+    };
+    let all = [
+        ("a.test", "https", "192.0.2.1"),
+        ("b.test", "https", "192.0.2.1"),
+        ("a.test", "http", "192.0.2.1"),
+        ("a.test", "https", "192.0.2.2"),
+    ];
+    for (index, (host, proto, client)) in all.into_iter().enumerate() {
+        assert_eq!(tell(host, proto, client), index + 1, "{host} {proto} {client}");
+        assert_eq!(tell(host, proto, client), index + 1, "remembered");
+    }
+}

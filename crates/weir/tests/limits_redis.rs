@@ -292,6 +292,28 @@ fn counts_and_connection_survive_a_reload() {
     assert_eq!((before, connections()), (2, 2), "one of each worker");
 }
 
+/// A worker refuses by itself what Redis refused before. A larger quota than the one that was spent ends that.
+#[test]
+fn a_refused_key_has_the_rest_of_a_larger_quota() {
+    let redis = Redis::start();
+    let limits = |quota: u32| {
+        format!("  each: {{key: 'header:X-API-KEY', store: redis, windows: [{{quota: {quota}, window: 600s}}]}}")
+    };
+    let text = yaml(&redis.url(), PATIENT, &limits(3), "each");
+    let weir = builder().config(&text).start();
+    let mut client = weir.connect();
+    assert_eq!(statuses(&mut client, 5, "k"), [200, 200, 200, 429, 429]);
+    weir.rewrite_config(&text.replace("quota: 3", "quota: 5").replace("body: a", "body: b"));
+    weir.signal(Signal::HUP);
+    wait::until(DEADLINE, "the new configuration", || get(&mut client, "/a", &[("X-API-KEY", "x")]).text() == "b");
+    assert_eq!(statuses(&mut client, 4, "k"), [200, 200, 429, 429]);
+    // And back: more than five are over three, too.
+    weir.rewrite_config(&text);
+    weir.signal(Signal::HUP);
+    wait::until(DEADLINE, "the old configuration", || get(&mut client, "/a", &[("X-API-KEY", "y")]).text() == "a");
+    assert_eq!(statuses(&mut client, 2, "k"), [429, 429]);
+}
+
 #[test]
 fn several_limits_are_charged_together_or_not_at_all() {
     let redis = Redis::start();

@@ -349,7 +349,9 @@ impl<'d> Importer<'d> {
         self.server_name = names.first().filter(|name| !name.starts_with('*')).cloned();
         let settings = outer.inside(block);
         block.iter().filter(|inner| inner.name == "set").for_each(|inner| self.variable(inner));
-        if let Some(directive) = settings.one("ssl_verify_client").filter(|directive| directive.arg(0) != "off") {
+        if let Some(directive) =
+            settings.one("ssl_verify_client").filter(|directive| !["off", "on"].contains(&directive.arg(0)))
+        {
             self.doc.report.left_out(&directive.place, directive.shown(), "clients are not asked for certificates");
         }
         for host in hosts {

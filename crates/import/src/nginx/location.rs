@@ -207,11 +207,10 @@ impl<'d> Importer<'d> {
                         (methods, refusal) = (directive.args.clone(), 403);
                         self.doc.report.exact(&directive.place, directive.shown(), "`methods` of the route");
                     } else {
-                        self.doc.report.left_out(
-                            &directive.place,
-                            directive.shown(),
-                            "only `deny all` has an equivalent",
-                        );
+                        // Nothing else protects the other methods.
+                        (methods, refusal) = (directive.args.clone(), 501);
+                        let how = "only `deny all` has an equivalent; other methods get 501, so that no other route takes them";
+                        self.doc.report.left_out(&directive.place, directive.shown(), how);
                     }
                 }
                 _ => {}

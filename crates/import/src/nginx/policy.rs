@@ -21,6 +21,19 @@ pub(super) struct Unprotected {
     pub(super) why: String,
 }
 
+/// Directives by which something else decides who may send a request.
+const ELSEWHERE: [&str; 9] = [
+    "auth_jwt",
+    "auth_request",
+    "auth_digest",
+    "auth_gss",
+    "auth_ldap",
+    "auth_pam",
+    "access_by_lua",
+    "access_by_lua_block",
+    "access_by_lua_file",
+];
+
 impl<'d> Importer<'d> {
     /// Reads the zones of a block.
     pub(super) fn zone(&mut self, directive: &'d super::parse::Directive) {
@@ -133,7 +146,11 @@ impl<'d> Importer<'d> {
     }
 
     fn auth(&mut self, route: &mut Route, settings: &Settings<'d>) -> Result<(), Unprotected> {
-        for name in ["auth_jwt", "auth_request"] {
+        if let Some(directive) = settings.one("ssl_verify_client").filter(|directive| directive.arg(0) == "on") {
+            let why = "clients show no certificates here".to_owned();
+            return Err(Unprotected { place: directive.place.clone(), what: directive.shown(), why });
+        }
+        for name in ELSEWHERE {
             if let Some(directive) = settings.one(name).filter(|directive| directive.arg(0) != "off") {
                 let why = "it is not translated: `auth.*.forward` asks a service, and is written by hand".to_owned();
                 return Err(Unprotected { place: directive.place.clone(), what: directive.shown(), why });

@@ -130,6 +130,7 @@ impl Exchange<'_> {
                 path: &self.scratch.path,
                 client: self.down.client.address,
                 peer_is_trusted: self.down.client.peer_is_trusted,
+                scheme: self.down.client.scheme(),
             },
         );
         let began_ns = clock::now_ns();

@@ -4,11 +4,13 @@
 use h1::{Fields, Known};
 
 use crate::config::UntrustedHeaders;
+use crate::policy::auth::ForgedNames;
 
 /// Takes out, of a request by a peer that is trusted or not,
 ///
 /// - fields that a `Connection` option names: they are meant for this hop, the upstream does not see them (RFC 9110 section 7.6.1);
 /// - names that a careless server would take for those which the gateway writes;
+/// - fields that authentication writes, in every spelling;
 /// - where the peer is not trusted, what only proxies may say: [`spoofable`](crate::policy::spoofable), and the request id.
 ///
 /// Every way to [`ToUpstream`](super::forward::ToUpstream) begins here; that does not look again.
@@ -18,7 +20,11 @@ pub fn strip_forged_headers(
     is_trusted: bool,
     id_name: &str,
     untrusted: &UntrustedHeaders,
+    identity: &ForgedNames,
 ) {
+    if !identity.is_empty() {
+        fields.retain(|field| !identity.contains(field.name.of_buf(buf)));
+    }
     let has_own_id = !id_name.eq_ignore_ascii_case(Known::XRequestId.name());
     fields.retain(|field| match field.known {
         Known::XForwardedFor | Known::XForwardedProto | Known::XForwardedHost => is_trusted,

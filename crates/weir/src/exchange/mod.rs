@@ -243,7 +243,8 @@ impl<'w> Exchange<'w> {
         let config = self.snapshot.config();
         let is_trusted = self.down.client.peer_is_trusted;
         let fields = &mut self.scratch.request.fields;
-        strip_forged_headers(fields, buf, is_trusted, &config.request_id, &config.untrusted_headers);
+        let identity = &self.snapshot.auth.shared().forged;
+        strip_forged_headers(fields, buf, is_trusted, &config.request_id, &config.untrusted_headers, identity);
     }
 
     /// Decides whether the request is traced, and takes the client's part of its trace context out of it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::config::raw::secrets::shown;
 use crate::config::{Action, Builtin, Config, Redirect, Route, RouteContract, UpstreamId};
 
 /// What a route matches and where it leads.
@@ -39,7 +40,12 @@ impl Described {
             methods: route.matcher.methods.iter().map(ToString::to_string).collect(),
             host: route.matcher.host.to_string(),
             path: route.matcher.path.to_string(),
-            headers: route.matcher.headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            headers: route
+                .matcher
+                .headers
+                .iter()
+                .map(|(name, value)| (name.to_string(), shown(name, value).to_owned()))
+                .collect(),
             checked: route.contract.as_ref().map(|rules| checked(route, rules)),
             to: destination(config, &route.action),
         }

@@ -34,7 +34,10 @@ pub async fn send(
     limit: usize,
 ) -> Result<Reply, String> {
     let uri = request.uri().clone();
-    let with = |problem: String| format!("{uri}: {problem}");
+    // A query may hold a credential.
+    let shown = uri.to_string();
+    let shown = shown.split('?').next().unwrap_or_default();
+    let with = |problem: String| format!("{shown}: {problem}");
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });

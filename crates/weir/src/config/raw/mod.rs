@@ -14,7 +14,7 @@ mod limit;
 mod listen;
 pub(crate) mod pattern;
 mod route;
-mod secrets;
+pub mod secrets;
 mod server;
 pub mod shape;
 pub mod target;

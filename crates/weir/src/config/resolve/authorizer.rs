@@ -181,7 +181,7 @@ impl Resolver<'_> {
         let ttl = raw.ttl.0;
         let headers = send.iter().cloned().map(VerdictKey::Header);
         if raw.key.is_empty() {
-            let all = headers.chain([VerdictKey::Method, VerdictKey::Host, VerdictKey::Uri]);
+            let all = headers.chain([VerdictKey::Method, VerdictKey::Host, VerdictKey::Uri, VerdictKey::ClientIp]);
             return VerdictCache { key: all.collect(), ttl };
         }
         let key: Vec<VerdictKey> = raw.key.iter().map(|part| part.0.clone()).collect();

@@ -10,6 +10,7 @@ mod auth;
 mod authorizer;
 mod budget;
 mod headers;
+mod identity;
 mod limit;
 mod listen;
 mod policy;
@@ -89,6 +90,7 @@ impl Resolver<'_> {
         let mut upstreams = self.upstreams();
         let auth = self.auth();
         upstreams.append(&mut self.authorizers);
+        self.identity_fields(&auth);
         self.prices = self.price_file();
         let limits = self.limits();
         let models = self.models();

@@ -23,9 +23,14 @@ use crate::server::snapshot::Snapshot;
 const COPIES: u64 = 2;
 
 /// Fields of clients that no provider sees: who they are to the gateway, where they come from, and what the gateway writes.
-const PRIVATE: [&str; 9] = [
+const PRIVATE: [&str; 14] = [
     "x-api-key",
     "api-key",
+    "apikey",
+    "x-auth-token",
+    "x-access-token",
+    "x-amz-security-token",
+    "ocp-apim-subscription-key",
     "x-goog-api-key",
     "openai-organization",
     "openai-project",

@@ -128,6 +128,11 @@ impl Exporter {
         stats.dropped_failed.fetch_add(spans, Relaxed);
     }
 
+    /// The endpoint as logs show it: a query may hold a credential.
+    fn endpoint_shown(&self) -> &str {
+        self.traces.endpoint.split('?').next().unwrap_or_default()
+    }
+
     /// One call; how many spans the collector refused.
     async fn call(&self, body: Bytes) -> Result<u64, Failure> {
         let mut request = Request::post(&self.traces.endpoint)
@@ -146,7 +151,7 @@ impl Exporter {
             Ok(Ok(reply)) => reply,
             Ok(Err(why)) => return Err(Failure { why, retry: Some(None) }),
             Err(_) => {
-                let why = format!("{}: no response within {limit:?}", self.traces.endpoint);
+                let why = format!("{}: no response within {limit:?}", self.endpoint_shown());
                 return Err(Failure { why, retry: Some(None) });
             }
         };
@@ -154,7 +159,7 @@ impl Exporter {
         if status.is_success() {
             return Ok(rejected(&reply.body));
         }
-        let why = format!("{}: status {}", self.traces.endpoint, status.as_u16());
+        let why = format!("{}: status {}", self.endpoint_shown(), status.as_u16());
         // These may be repeated, others not (OTLP/HTTP, "Retryable response codes").
         let retry = matches!(status.as_u16(), 429 | 502 | 503 | 504).then(|| retry_after(&reply.head.headers));
         Err(Failure { why, retry })

@@ -23,6 +23,8 @@ pub struct Subject<'a> {
     pub client: IpAddr,
     /// Whether what proxies say is believed.
     pub peer_is_trusted: bool,
+    /// Scheme of its connection.
+    pub scheme: &'a str,
 }
 
 /// What the service is sent.
@@ -91,7 +93,7 @@ fn uri_of(subject: &Subject<'_>) -> Vec<u8> {
 }
 
 fn digest(key: &[VerdictKey], subject: &Subject<'_>, uri: &[u8]) -> [u8; 32] {
-    let Subject { head, buf, path, client, .. } = *subject;
+    let Subject { head, buf, path, client, peer_is_trusted, scheme } = *subject;
     let mut hash = Sha256::new();
     let mut add = |part: &[u8]| {
         hash.update((part.len() as u64).to_le_bytes());
@@ -100,7 +102,16 @@ fn digest(key: &[VerdictKey], subject: &Subject<'_>, uri: &[u8]) -> [u8; 32] {
     for part in key {
         match part {
             VerdictKey::Method => add(head.method_name.of_buf(buf)),
-            VerdictKey::Host => add(head.authority.map_or(&b""[..], |authority| authority.of_buf(buf))),
+            // With what the service is told in its place: the scheme, and what trusted proxies say of both.
+            VerdictKey::Host => {
+                add(head.authority.map_or(&b""[..], |authority| authority.of_buf(buf)));
+                add(scheme.as_bytes());
+                let told = |known| head.fields.values(known, buf).filter(|_| peer_is_trusted);
+                for known in [Known::XForwardedHost, Known::XForwardedProto] {
+                    told(known).for_each(&mut add);
+                    add(&(told(known).count() as u64).to_le_bytes());
+                }
+            }
             VerdictKey::Path => add(path),
             VerdictKey::Uri => add(uri),
             VerdictKey::ClientIp => add(client.to_string().as_bytes()),

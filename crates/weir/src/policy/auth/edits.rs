@@ -9,7 +9,7 @@ use crate::config::{AuthMethod, Authenticator, CredentialPlace, IdentitySource, 
 
 /// Names of the fields that any authenticator of the configuration writes. A client's own are removed on every route, from trusted
 /// peers too, in every spelling that a server might take for them: an upstream believes these fields because the gateway wrote them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ForgedNames(Box<[Arc<str>]>);
 
 impl ForgedNames {
@@ -43,10 +43,10 @@ impl ForgedNames {
 
 /// Equality of letters and digits, without regard to case and to anything between them.
 fn is_same_folded(one: &[u8], other: &[u8]) -> bool {
-    let folded = |name: &'_ [u8]| {
-        name.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).collect::<Vec<u8>>()
-    };
-    one.len().abs_diff(other.len()) <= 8 && folded(one) == folded(other)
+    fn folded(name: &[u8]) -> impl Iterator<Item = u8> {
+        name.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase)
+    }
+    folded(one).eq(folded(other))
 }
 
 /// What a route's authenticators change of the request that goes to the upstream.

@@ -38,6 +38,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::config::{Cache as Settings, CacheStore, Config, Edits, Route};
 use crate::observe::{CacheMetrics, Shard};
+use crate::policy::auth::ForgedNames;
 use crate::server::clock;
 use changes::Changes;
 use entry::Entry;
@@ -168,7 +169,8 @@ impl RouteCache {
         let name = (!route.matcher.headers.is_empty()).then_some(&*route.name);
         let policy = Policy::new(&cache.settings, limited_by, name)
             .with_request_id(&config.request_id)
-            .with_path(config.server.path);
+            .with_path(config.server.path)
+            .with_unseen(ForgedNames::new(&config.auth));
         let metrics = shard.cache(&cache.settings.name);
         let (remote, edits) = (remotes[id].clone(), route.headers.response.clone());
         Some(RouteCache { cache, policy, metrics, remote, edits })

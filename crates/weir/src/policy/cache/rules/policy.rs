@@ -7,6 +7,7 @@ use h1::Known;
 
 use super::key::sized;
 use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, LimitKey};
+use crate::policy::auth::ForgedNames;
 use crate::route::path;
 
 /// A cache as one route uses it. Made when the configuration is loaded.
@@ -38,6 +39,8 @@ pub struct Policy {
     pub stale_while_revalidate_ms: Option<u64>,
     /// Field of the request id, which is never stored: each response has its own. Lower case.
     pub request_id: Arc<str>,
+    /// Fields that authentication writes: what the upstream saw in them is not what a request shows.
+    pub unseen: ForgedNames,
     /// How paths are read.
     pub path: path::Policy,
     /// Fields that are written.
@@ -113,6 +116,7 @@ impl Policy {
             stale_if_error_ms: cache.stale_if_error.map(millis),
             stale_while_revalidate_ms: cache.stale_while_revalidate.map(millis),
             request_id: Known::XRequestId.name().into(),
+            unseen: ForgedNames::default(),
             path: path::Policy::default(),
             headers: cache.headers,
             fingerprint: fingerprint(cache, &guarded, &guarded_query, route),
@@ -138,6 +142,12 @@ impl Policy {
     #[must_use]
     pub fn with_path(self, path: path::Policy) -> Self {
         Policy { path, ..self }
+    }
+
+    /// The same where authentication writes these fields.
+    #[must_use]
+    pub fn with_unseen(self, unseen: ForgedNames) -> Self {
+        Policy { unseen, ..self }
     }
 
     /// Whether answers say themselves how long they are fresh.

@@ -96,6 +96,9 @@ pub fn consider<'a>(
         return Err(NotStored::SetCookie);
     }
     vary::check(lines).map_err(|_| NotStored::Vary)?;
+    if vary::names(lines).any(|name| policy.unseen.contains(name)) {
+        return Err(NotStored::Vary);
+    }
 
     let terms = terms(policy, effective, status, lines, times);
     if terms.source == LifetimeSource::None && !(terms.always_validate && terms.has_validator) {

@@ -13,13 +13,18 @@ pub const MAX_NAMES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeverMatches;
 
+/// Names of the fields that a response varies on.
+pub fn names<'a>(response: impl Lines<'a>) -> impl Iterator<Item = &'a [u8]> {
+    response.values(Known::Vary).flat_map(list::elements)
+}
+
 /// Whether answers that vary so can be told apart.
 ///
 /// # Errors
 /// When they cannot.
 pub fn check<'a>(response: impl Lines<'a>) -> Result<(), NeverMatches> {
     let mut count = 0;
-    for name in response.values(Known::Vary).flat_map(list::elements) {
+    for name in names(response) {
         count += 1;
         let differs_unseen = matches!(Known::of(name), Known::XForwardedFor | Known::Forwarded | Known::XRequestId);
         if name == b"*" || !list::is_token(name) || differs_unseen || count > MAX_NAMES {
@@ -36,8 +41,7 @@ pub fn check<'a>(response: impl Lines<'a>) -> Result<(), NeverMatches> {
 /// As [`check`].
 pub fn write_names<'a>(response: impl Lines<'a>, out: &mut Vec<u8>) -> Result<(), NeverMatches> {
     check(response)?;
-    let mut names: Vec<Vec<u8>> =
-        response.values(Known::Vary).flat_map(list::elements).map(<[u8]>::to_ascii_lowercase).collect();
+    let mut names: Vec<Vec<u8>> = self::names(response).map(<[u8]>::to_ascii_lowercase).collect();
     names.sort_unstable();
     names.dedup();
     for (index, name) in names.iter().enumerate() {

@@ -85,19 +85,24 @@ impl Refusals {
         if until_ns <= now_ns {
             return;
         }
-        let known = self.0.map.borrow().get(&name).is_some_and(|over| over.until_ns > now_ns && over.cost < cost);
+        let Decision { limit, remaining, .. } = *decision;
+        let known = self
+            .0
+            .map
+            .borrow()
+            .get(&name)
+            .is_some_and(|over| over.until_ns > now_ns && over.cost < cost && over.limit >= limit);
         // Who asks for less is refused for a shorter time, but more often.
         if !known {
-            let Decision { limit, remaining, .. } = *decision;
             self.0.put(name, Over { until_ns, retry_at_ns, reset_at_ns, cost, limit, remaining }, now_ns);
         }
     }
 
     /// The refusal of a request that would be refused by Redis too: what is left of a window only gets less, and what a bucket gives
-    /// back is known.
-    pub(super) fn find(&self, name: &Name, cost: u64, now_ns: u64) -> Option<Decision> {
+    /// back is known. Not of one that may have more than `most`, the limit of the request: another tier's, or that of the configuration before.
+    pub(super) fn find(&self, name: &Name, cost: u64, most: u64, now_ns: u64) -> Option<Decision> {
         let map = self.0.map.borrow();
-        let over = map.get(name).filter(|over| over.until_ns > now_ns && cost >= over.cost)?;
+        let over = map.get(name).filter(|over| over.until_ns > now_ns && cost >= over.cost && most <= over.limit)?;
         Some(Decision {
             allowed: false,
             limit: over.limit,

@@ -198,7 +198,8 @@ impl Remote {
 
     /// Refuses without asking, if the count is known to be over.
     fn refuse_here(&self, limit: &WorkerLimit, question: &Question, ask: &mut Ask) -> bool {
-        match self.refusals.find(&question.name, question.cost, clock::now_ns()) {
+        let most = limit.limit.algorithm.limit();
+        match self.refusals.find(&question.name, question.cost, most, clock::now_ns()) {
             Some(decision) => {
                 ask.decision = decision;
                 if limit.limit.spec.enforce {
