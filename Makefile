@@ -15,7 +15,7 @@ help: ## show this list
 
 run: ## build the gateway and start it on :8080 with embedded demo upstreams
 	@cargo build --profile "$(PROFILE)" --locked -p weir
-	@exec "$(BUILT)/weir" $(ARGS)
+	@ADMIN_ADDR="$${ADMIN_ADDR-127.0.0.1:0}" exec "$(BUILT)/weir" $(ARGS)
 
 services: ## start the reference services with Weir in front; Ctrl-C stops all of them
 	@exec scripts/services

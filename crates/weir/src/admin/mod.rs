@@ -4,6 +4,7 @@
 //! that only they can. Against a browser on their machine, which a foreign page can make send requests, [`guard`] looks
 //! at every request first.
 
+mod console;
 mod guard;
 mod healthz;
 pub(crate) mod listener;
@@ -18,6 +19,9 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
+pub use console::{
+    CandidateState, CertificateState, Load, ModelState, ProcessState, ProviderKeyState, ProviderState, ReloadEvent,
+};
 pub use healthz::{Cachez, write_cachez, write_healthz};
 
 use crate::observe::Metrics;
@@ -57,6 +61,18 @@ pub trait Control: Send + Sync + 'static {
         &self,
         question: Question,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>>;
+    /// Who may use the console, by the configuration in force.
+    fn console(&self) -> crate::config::Console {
+        crate::config::Console::default()
+    }
+    /// What the process has to do at the moment; read every second.
+    fn load(&self) -> Load {
+        Load::default()
+    }
+    /// What the console shows beside the counts.
+    fn process_state(&self) -> ProcessState {
+        ProcessState::default()
+    }
     /// Reads the configuration again, checks it, and puts it in force. Several calls may overlap.
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>>;
 }
@@ -88,7 +104,11 @@ const BOUNDS: listener::Bounds = listener::Bounds { connections: 64, head_or_idl
 
 /// Serves the admin endpoints until `shutdown` completes; then finishes the requests under way, for up to a second.
 pub async fn serve(listener: TcpListener, control: Arc<dyn Control>, shutdown: impl Future<Output = ()>) {
-    listener::serve(listener, routes::router(control), BOUNDS, shutdown).await;
+    let console = console::Console::new(control.clone());
+    tokio::select! {
+        () = listener::serve(listener, routes::router(control, console.clone()), BOUNDS, shutdown) => {}
+        () = console.sample() => {}
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
-use super::problem;
 use super::routes::{Shared, json};
+use super::{Control, problem};
 use crate::policy::cache::purge::{Purge, PurgeError, Which};
 
 /// What may be asked for: exactly one of `url`, `prefix`, `tag` and `all`.
@@ -38,7 +38,12 @@ fn read(body: &[u8]) -> Result<Purge, String> {
 }
 
 pub(super) async fn purge(State(control): Shared, body: Bytes) -> Response {
-    let purge = match read(&body) {
+    purge_of(&*control, &body).await
+}
+
+/// Takes out what a body says.
+pub(super) async fn purge_of(control: &dyn Control, body: &[u8]) -> Response {
+    let purge = match read(body) {
         Ok(purge) => purge,
         Err(detail) => return problem::of(StatusCode::BAD_REQUEST, detail).into_response(),
     };

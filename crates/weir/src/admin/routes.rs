@@ -9,6 +9,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
+use super::console::{self, Console};
 use super::{Control, ReloadError, guard, problem, purge, write_cachez, write_healthz};
 use crate::observe::metrics::Format;
 use crate::policy::limit::{BadQuestion, Question};
@@ -18,6 +19,7 @@ pub(super) type Shared = State<Arc<dyn Control>>;
 const INDEX: &str = "\
 weir, admin listener
 
+GET  /console/   what runs, for a browser
 GET  /metrics    counts for Prometheus; OpenMetrics when Accept names it
 GET  /upstreams  state of every target, as JSON
 GET  /routes     routes in the order of the file, as JSON
@@ -30,26 +32,40 @@ POST /cache/purge  take answers out of the caches, by url, prefix, tag or all, a
 POST /reload     read the configuration again; the one in force stays when it is wrong
 ";
 
-pub(super) fn router(control: Arc<dyn Control>) -> Router {
-    Router::new()
-        .route("/", get(|| async { ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], INDEX) }))
-        .route("/metrics", get(metrics))
+pub(super) fn router(control: Arc<dyn Control>, console: Arc<Console>) -> Router {
+    let guarded = Router::new()
         .route("/upstreams", get(upstreams))
         .route("/routes", get(routes))
         .route("/config", get(config))
         .route("/limits", get(limits).delete(reset_limits))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
         .route("/cachez", get(cachez))
         .route("/cache/purge", post(purge::purge))
         .route("/reload", post(reload))
+        .route_layer(middleware::from_fn_with_state(control.clone(), console::require_bearer));
+    // Probes and scrapers have no token; what they read holds no secret.
+    Router::new()
+        .route("/", get(index))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .merge(guarded)
+        .with_state(control)
+        .merge(console::router(console))
         .fallback(async || problem::of(StatusCode::NOT_FOUND, "There is no such page; / lists what there is."))
         .method_not_allowed_fallback(async || {
             problem::of(StatusCode::METHOD_NOT_ALLOWED, "This page takes another method; / lists what there is.")
         })
         .layer(middleware::from_fn(guard::check))
         .layer(middleware::from_fn(harden))
-        .with_state(control)
+}
+
+/// Text for programs; a browser is sent to the console.
+async fn index(headers: HeaderMap) -> Response {
+    let wants_html = |field: &HeaderValue| field.to_str().is_ok_and(|accept| accept.contains("text/html"));
+    if headers.get_all(header::ACCEPT).iter().any(wants_html) {
+        return (StatusCode::SEE_OTHER, [(header::LOCATION, "/console/")]).into_response();
+    }
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], INDEX).into_response()
 }
 
 /// Every answer is of this moment, is what it says, and is no part of a page of another site.
@@ -87,15 +103,27 @@ async fn config(State(control): Shared) -> Response {
 }
 
 async fn limits(State(control): Shared, RawQuery(query): RawQuery) -> Response {
-    let answer = async { control.limits(Question::parse(query.as_deref().unwrap_or_default())?).await };
-    match answer.await {
+    match limits_of(&*control, Question::parse(query.as_deref().unwrap_or_default())).await {
         Ok(found) => json(StatusCode::OK, found.to_string()),
         Err(error) => bad_question(&error),
     }
 }
 
+/// What limits know of a key, or why the question is none.
+pub(super) async fn limits_of(
+    control: &dyn Control,
+    question: Result<Question, BadQuestion>,
+) -> Result<serde_json::Value, BadQuestion> {
+    control.limits(question?).await
+}
+
 async fn reset_limits(State(control): Shared, RawQuery(query): RawQuery) -> Response {
-    let answer = async { control.reset_limits(Question::parse(query.as_deref().unwrap_or_default())?).await };
+    reset_of(&*control, Question::parse(query.as_deref().unwrap_or_default())).await
+}
+
+/// Forgets what was charged to a key.
+pub(super) async fn reset_of(control: &dyn Control, question: Result<Question, BadQuestion>) -> Response {
+    let answer = async { control.reset_limits(question?).await };
     match answer.await {
         Ok(names) => json(StatusCode::OK, serde_json::json!({ "reset": names }).to_string()),
         Err(error) => bad_question(&error),
@@ -132,6 +160,11 @@ async fn cachez(State(control): Shared) -> Response {
 }
 
 async fn reload(State(control): Shared) -> Response {
+    reload_of(&*control, |error| error).await
+}
+
+/// Reads the configuration again; `shown` is what the client sees of an error.
+pub(super) async fn reload_of(control: &dyn Control, shown: fn(String) -> String) -> Response {
     match control.reload().await {
         Ok(reloaded) => {
             let body = serde_json::json!({ "reloaded": true, "changes": reloaded.changes });
@@ -143,7 +176,7 @@ async fn reload(State(control): Shared) -> Response {
                 ReloadError::NoFile(_) => StatusCode::CONFLICT,
                 ReloadError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
             };
-            problem::of(status, error.to_string()).into_response()
+            problem::of(status, shown(error.to_string())).into_response()
         }
     }
 }

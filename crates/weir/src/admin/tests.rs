@@ -173,7 +173,7 @@ fn the_index_names_every_page() {
     let pages =
         index.text().lines().filter_map(|line| line.split_ascii_whitespace().nth(1).filter(|p| p.starts_with('/')));
     let pages: Vec<&str> = pages.collect();
-    assert_eq!(pages.len(), 10);
+    assert_eq!(pages.len(), 11);
     for page in pages {
         let expected = match page {
             "/reload" => 405,
@@ -374,6 +374,11 @@ fn a_name_without_a_dot_is_answered_where_others_can_reach_the_listener() {
     let admin = Admin::start_on(ip);
     assert_eq!(admin.ask("GET", "/healthz", &[("Host", "weir:9901")]).status(), 200);
     admin.refused(421, "GET", "/healthz", &[("Host", "weir.example:9901")]);
+    // Without a token the console is for this machine.
+    for target in ["/console/api/session", "/console/api/overview", "/console/api/config"] {
+        admin.refused(403, "GET", target, &[]);
+    }
+    admin.refused(403, "POST", "/console/api/reload", &[]);
 }
 
 #[test]

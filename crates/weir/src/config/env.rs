@@ -68,6 +68,7 @@ impl Variables<'_> {
         let mut file = File {
             listen: At::from(OneOrMany(vec![self.listen()])),
             admin: self.admin(),
+            console: self.console(),
             trusted_proxies: self.trusted_proxies(),
             upstreams: Map::from_iter([
                 (PYTHON.to_owned(), self.service("PY_SERVICE_URL", DemoService::InferencePython)),
@@ -110,6 +111,12 @@ impl Variables<'_> {
             _ => Address::from_str(text).map(Some),
         });
         admin.map(|address| At::new(address, Origin::Variable("ADMIN_ADDR"))).into()
+    }
+
+    fn console(&mut self) -> Option<At<raw::Console>> {
+        let origin = Origin::Variable("CONSOLE_TOKEN");
+        let token = At::new(self.get("CONSOLE_TOKEN")?, origin);
+        Some(At::new(raw::Console { token: Some(token), read_only: false }, origin))
     }
 
     fn trusted_proxies(&mut self) -> Vec<Network> {

@@ -117,6 +117,11 @@ impl ControlThread {
         if let Some(listener) = self.admin.take() {
             if let Ok(address) = listener.local_addr() {
                 announce(&format!("admin on http://{address}"));
+                // Of an address for every interface people can use the one of this machine.
+                let has_token = self.shared.generation().config.console.token.is_some();
+                if has_token || address.ip().to_canonical().is_loopback() {
+                    announce(&format!("console on http://{address}/console/"));
+                }
             }
             tokio::spawn(admin::serve(listener, self.controller.clone(), until(stopped)));
         }

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use super::ServeError;
 use super::fingerprint::Fingerprint;
+use super::history::History;
 use super::listeners::{Change, Listeners};
 use super::process::announce;
 use super::self_signed::SelfSigned;
 use super::shared::{Message, Shared, lock};
 use super::snapshot::Generation;
-use crate::admin::{Cachez, Control, ReloadError, Reloaded};
+use super::state;
+use crate::admin::{Cachez, Control, Load, ProcessState, ReloadError, Reloaded};
 use crate::config::{self, Budget, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded};
 use crate::observe::Metrics;
 use crate::policy::ai::AiState;
@@ -71,6 +73,8 @@ pub struct Controller {
     file: Mutex<config::raw::File>,
     resolver: Resolver,
     listeners: Mutex<Listeners>,
+    /// What became of the last reloads.
+    history: History,
     /// One reload at a time.
     reloading: tokio::sync::Mutex<()>,
     /// Told of the upstreams of every new configuration.
@@ -112,7 +116,8 @@ impl Controller {
         let (changed, _) = tokio::sync::watch::channel(shared.generation().upstreams.clone());
         let tls_files = Mutex::new(look_at(&shared.generation().config.tls_files));
         let (file, listeners, reloading) = (Mutex::new(file), Mutex::new(listeners), tokio::sync::Mutex::new(()));
-        Controller { source, self_signed, tls_files, shared, file, resolver, listeners, reloading, changed }
+        let history = History::default();
+        Controller { source, self_signed, tls_files, shared, file, resolver, listeners, history, reloading, changed }
     }
 
     /// The listeners of the process.
@@ -173,6 +178,7 @@ impl Controller {
     pub async fn reload(&self, why: &str) -> Result<Reloaded, ReloadError> {
         let _one_at_a_time = self.reloading.lock().await;
         let result = self.try_reload().await;
+        self.history.add(why, &result);
         match &result {
             Ok(reloaded) => {
                 self.shared.metrics().reload_applied();
@@ -351,6 +357,9 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
     if before.gateway_auth != after.gateway_auth {
         lines.push("defaults.auth changed".into());
     }
+    if before.console != after.console {
+        lines.push("console changed".into());
+    }
     if before.redis != after.redis {
         lines.push("redis changed".into());
     }
@@ -461,6 +470,24 @@ impl Control for Controller {
 
     fn is_ready(&self) -> bool {
         self.shared.is_ready()
+    }
+
+    fn console(&self) -> config::Console {
+        self.shared.generation().config.console.clone()
+    }
+
+    fn load(&self) -> Load {
+        let in_flight = self.shared.generation().upstreams.in_flight();
+        Load { connections: self.shared.connections(), in_flight }
+    }
+
+    fn process_state(&self) -> ProcessState {
+        ProcessState {
+            file: self.watched().map(|path| path.display().to_string()),
+            listeners: self.listeners().urls(),
+            reloads: self.history.events(),
+            ..state::of(&self.shared)
+        }
     }
 
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {

@@ -161,6 +161,16 @@ impl Upstreams {
     }
 }
 
+impl Upstreams {
+    /// Requests that targets have at the moment.
+    pub fn in_flight(&self) -> u64 {
+        let of = |upstream: &Arc<Upstream>| {
+            upstream.published.load().targets.iter().map(|target| u64::from(target.state.in_flight())).sum::<u64>()
+        };
+        self.iter().map(of).sum()
+    }
+}
+
 impl Upstream {
     /// This upstream now.
     pub fn snapshot(&self) -> UpstreamSnapshot {

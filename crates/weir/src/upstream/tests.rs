@@ -62,6 +62,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
         listen: Vec::new(),
         tls_files: Vec::new(),
         admin: None,
+        console: config::Console::default(),
         takeover: None,
         workers: None,
         trusted_proxies: Vec::new(),

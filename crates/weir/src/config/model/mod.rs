@@ -11,6 +11,7 @@ mod auth;
 mod authorizer;
 mod budget;
 mod cache;
+mod console;
 mod limit;
 mod listen;
 mod route;
@@ -33,6 +34,7 @@ pub use auth::*;
 pub use authorizer::*;
 pub use budget::*;
 pub use cache::*;
+pub use console::*;
 pub use limit::*;
 pub use listen::*;
 pub use route::*;
@@ -50,6 +52,8 @@ pub struct Config {
     pub tls_files: Vec<PathBuf>,
     /// Address of the admin listener.
     pub admin: Option<SocketAddr>,
+    /// Who may use the console of the admin listener.
+    pub console: Console,
     /// Unix socket over which a new process receives the listening sockets of the old one.
     pub takeover: Option<PathBuf>,
     /// Worker threads; `None`: one per core that this process may use.

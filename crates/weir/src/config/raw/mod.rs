@@ -10,6 +10,7 @@ mod auth;
 mod authorizer;
 mod budget;
 mod cache;
+mod console;
 mod limit;
 mod listen;
 pub(crate) mod pattern;
@@ -33,6 +34,7 @@ pub use auth::*;
 pub use authorizer::*;
 pub use budget::*;
 pub use cache::*;
+pub use console::*;
 pub use limit::*;
 pub use listen::*;
 pub use pattern::{Host, Path};
@@ -53,6 +55,9 @@ pub struct File {
     /// Address of the admin listener: metrics, upstreams, routes, configuration, reload.
     #[serde(default)]
     pub admin: OrNone<At<Address>>,
+    /// The console: pages for a browser on the admin listener.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<At<Console>>,
     /// Path of the Unix socket over which a new process receives the listening sockets of the old one, which then drains.
     #[serde(default)]
     pub takeover: OrNone<At<String>>,
@@ -120,6 +125,7 @@ impl Default for File {
         File {
             listen: At::default(),
             admin: OrNone::None,
+            console: None,
             takeover: OrNone::None,
             workers: Workers::default(),
             trusted_proxies: Vec::new(),

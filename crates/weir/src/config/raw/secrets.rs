@@ -30,6 +30,9 @@ impl File {
                 secret.value = BLANK.to_owned();
             }
         }
+        if let Some(token) = file.console.as_mut().and_then(|console| console.value.token.as_mut()) {
+            token.value = BLANK.to_owned();
+        }
         for (_, authenticator) in &mut file.auth.0 {
             let pepper = authenticator.api_key.as_mut().and_then(|keys| keys.value.pepper.as_mut());
             let secret = authenticator.jwt.as_mut().and_then(|jwt| jwt.value.secret.as_mut());

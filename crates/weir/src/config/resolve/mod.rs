@@ -99,6 +99,7 @@ impl Resolver<'_> {
             listen: self.listen(),
             tls_files: Vec::new(),
             admin: self.admin(),
+            console: self.console(),
             takeover: self.takeover(),
             workers: match file.workers {
                 raw::Workers::Auto => None,

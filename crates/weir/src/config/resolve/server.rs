@@ -8,7 +8,7 @@ use super::{Resolver, headers, time};
 use crate::config::raw::shape::At;
 use crate::config::raw::units::Size;
 use crate::config::raw::{Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash};
-use crate::config::{AccessLog, AccessLogTarget, Http2, Redis, Server, UntrustedHeaders};
+use crate::config::{AccessLog, AccessLogTarget, Console, Http2, Redis, Server, UntrustedHeaders};
 use crate::policy::spoofable;
 use crate::redis::Address;
 use crate::route::path::{self, Treatment};
@@ -23,6 +23,8 @@ const FIELDS: std::ops::RangeInclusive<usize> = 1..=h1::Limits::MAX_FIELDS;
 const STREAMS: std::ops::RangeInclusive<u32> = 1..=10_000;
 /// Bytes of a window of HTTP/2: a frame, and what RFC 9113 section 6.9.1 allows.
 const WINDOW: std::ops::RangeInclusive<u64> = 65_535..=(1 << 31) - 1;
+/// Bytes of the console's token: too many to guess.
+const TOKEN_BYTES: usize = 16;
 /// `sun_path` holds 108 bytes, the last of them NUL.
 const SOCKET_PATH_BYTES: usize = 107;
 
@@ -57,6 +59,30 @@ impl Resolver<'_> {
             self.problem(admin.origin, message);
         }
         Some(admin.0)
+    }
+
+    pub(super) fn console(&mut self) -> Console {
+        let file = self.file;
+        let Some(console) = &file.console else { return Console::default() };
+        match file.admin.as_option() {
+            None => {
+                let message = "the console is part of the admin listener; set `admin` to an address";
+                self.problem(console.origin, message);
+            }
+            Some(admin) if console.token.is_none() && !admin.0.ip().to_canonical().is_loopback() => {
+                let message = format!(
+                    "`console.token` is missing: `admin` ({}) can be reached from other machines; `openssl rand -hex 16` makes one",
+                    admin.0
+                );
+                self.problem(console.origin, message);
+            }
+            Some(_) => {}
+        }
+        if let Some(token) = console.token.as_ref().filter(|token| token.len() < TOKEN_BYTES) {
+            let message = format!("`token` has at least {TOKEN_BYTES} bytes; `openssl rand -hex 16` makes one");
+            self.problem(token.origin, message);
+        }
+        Console { token: console.token.as_ref().map(|token| token.as_str().into()), read_only: console.read_only }
     }
 
     pub(super) fn takeover(&mut self) -> Option<PathBuf> {

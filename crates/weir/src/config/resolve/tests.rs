@@ -54,6 +54,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
         listen: vec!["127.0.0.1:8080".parse::<std::net::SocketAddr>().unwrap().into()],
         tls_files: vec![],
         admin: None,
+        console: crate::config::Console::default(),
         takeover: None,
         workers: None,
         trusted_proxies: vec![],

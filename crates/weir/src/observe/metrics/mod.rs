@@ -18,6 +18,7 @@ mod names;
 mod process;
 mod render;
 mod targets;
+mod totals;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -33,6 +34,7 @@ pub use exposition::{Exposition, Format, Samples, Source, Value};
 pub use handshakes::{HandshakeResult, collect_certificates};
 use names::Names;
 pub use targets::collect_upstreams;
+pub use totals::{Counts, Durations, Traffic};
 
 use super::access_log;
 use super::clock::unix_ms;

@@ -7,19 +7,26 @@ use super::exposition::Exposition;
 
 /// One reading of `/proc/self`.
 #[derive(Debug, PartialEq)]
-struct Process {
-    cpu_seconds: f64,
+pub(super) struct Reading {
+    pub(super) cpu_seconds: f64,
     threads: u64,
     virtual_bytes: u64,
-    resident_bytes: u64,
+    pub(super) resident_bytes: u64,
+}
+
+impl Reading {
+    /// Reads it; none where it cannot be read.
+    pub(super) fn take() -> Option<Reading> {
+        std::fs::read_to_string("/proc/self/stat").ok().and_then(|stat| parse_stat(&stat))
+    }
 }
 
 /// Writes the families of the process; what cannot be read is left out, never 0.
 pub(super) fn collect(out: &mut Exposition<'_>, started: SystemTime) -> fmt::Result {
     let started = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     out.gauge("process_start_time_seconds", "Start of the process since the Unix epoch", |s| s.add(&[], started))?;
-    if let Some(process) = std::fs::read_to_string("/proc/self/stat").ok().and_then(|stat| parse_stat(&stat)) {
-        let p = &process;
+    if let Some(reading) = Reading::take() {
+        let p = &reading;
         out.counter("process_cpu_seconds", "User and system CPU time", |s| s.add(&[], p.cpu_seconds))?;
         out.gauge("process_resident_memory_bytes", "Resident memory", |s| s.add(&[], p.resident_bytes))?;
         out.gauge("process_virtual_memory_bytes", "Virtual memory", |s| s.add(&[], p.virtual_bytes))?;
@@ -37,14 +44,14 @@ pub(super) fn collect(out: &mut Exposition<'_>, started: SystemTime) -> fmt::Res
 }
 
 /// Reads `/proc/PID/stat` (proc_pid_stat(5)).
-fn parse_stat(stat: &str) -> Option<Process> {
+fn parse_stat(stat: &str) -> Option<Reading> {
     // The second field is the program's name in parentheses and may hold spaces and parentheses itself.
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     // Field N of the manual is at index N - 3 here.
     let field = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
     let ticks = rustix::param::clock_ticks_per_second() as f64;
-    Some(Process {
+    Some(Reading {
         cpu_seconds: (field(14)? + field(15)?) as f64 / ticks,
         threads: field(20)?,
         virtual_bytes: field(23)?,

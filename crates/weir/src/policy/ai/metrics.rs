@@ -55,6 +55,19 @@ pub struct Request {
     pub cost: Option<u64>,
 }
 
+/// Counts of one model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ModelCounts {
+    /// Requests that ended.
+    pub requests: u64,
+    /// Those that ended with an error.
+    pub failed: u64,
+    /// Tokens of requests.
+    pub input_tokens: u64,
+    /// Tokens of responses.
+    pub output_tokens: u64,
+}
+
 impl Counters {
     fn with<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -88,6 +101,27 @@ impl Counters {
                 buckets.sum += seconds;
             }
         });
+    }
+
+    /// Sums by model.
+    pub fn by_model(&self) -> BTreeMap<Arc<str>, ModelCounts> {
+        self.with(|counts| {
+            let mut sums: BTreeMap<Arc<str>, ModelCounts> = BTreeMap::new();
+            for ([_, model, _, _, end], n) in &counts.requests {
+                let sum = sums.entry(model.clone()).or_default();
+                sum.requests += n;
+                sum.failed += if **end == *"error" { *n } else { 0 };
+            }
+            for (([model, _], kind, _), n) in &counts.tokens {
+                let sum = sums.entry(model.clone()).or_default();
+                match *kind {
+                    "input" => sum.input_tokens += n,
+                    "output" => sum.output_tokens += n,
+                    _ => {}
+                }
+            }
+            sums
+        })
     }
 
     /// Writes the families.

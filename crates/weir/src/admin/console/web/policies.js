@@ -1,0 +1,116 @@
+// Limits and caches.
+
+import { get, post } from './api.js';
+import { bytes, count, duration, el, percent, rate, table, tag } from './dom.js';
+import { act, done, field, output, plural } from './forms.js';
+
+/** Requests have no unit; budgets are of tokens or money. */
+const amount = ({ unit }, value) => (unit ? `${(unit === 'money' ? rate : count)(value)} ${unit.replace('_', ' ')}` : count(value));
+
+export const limits = {
+  id: 'limits',
+  title: 'Limits',
+  load: () => get('limits'),
+  view: (data) =>
+    table(
+      'Limits',
+      [
+        ['Limit', (limit) => limit.name],
+        ['Key', (limit) => limit.key.join(' + ')],
+        ['Limit', (limit) => [amount(limit, limit.limit), limit.window_seconds === null ? '' : ` per ${duration(limit.window_seconds)}`], true],
+        ['Algorithm', (limit) => limit.algorithm.replace('_', ' ')],
+        ['Store', (limit) => [limit.store, limit.enforced ? '' : [' ', tag('not enforced', 'warn')]]],
+        ['Allowed', (limit) => count(data.counts[limit.name]?.allowed), true],
+        ['Refused', (limit) => count(data.counts[limit.name]?.refused), true],
+        ['Keys', (limit) => limit.max_keys === undefined ? count(limit.keys) : `${count(limit.keys)} of ${count(limit.max_keys)}`, true],
+      ],
+      data.limits,
+      'The configuration has no limit.',
+    ),
+  tools(canAct) {
+    const said = output();
+    const form = el('form', {});
+    const question = () => ({ limit: form.elements.limit.value.trim(), key: form.elements.key.value.split(',').map((part) => part.trim()) });
+    const look = async () => {
+      const { limit, key } = question();
+      const query = new URLSearchParams([...key.map((part) => ['key', part]), ...(limit ? [['limit', limit]] : [])]);
+      const found = await get(`limits?${query.toString().replaceAll('+', '%20')}`);
+      return table(
+        'What the key has left',
+        [
+          ['Limit', (one) => one.name],
+          ['Left', (one) => (one.state ? amount(one, one.state.remaining) : '–'), true],
+          ['Next request', (one) => (one.state ? tag(one.state.allowed ? 'allowed' : 'refused', one.state.allowed ? 'good' : 'bad') : (one.note ?? 'the key is not of this limit'))],
+        ],
+        found.limits,
+        'There is no limit.',
+      );
+    };
+    const reset = async () => {
+      const { reset: names } = await post('limits/reset', question());
+      return done(names.length > 0 ? `Forgotten: ${names.join(', ')}.` : 'Nothing was charged to this key.');
+    };
+    form.append(
+      field('Key (a part for each part of the limit’s key, with commas)', { name: 'key', required: true, placeholder: '203.0.113.9' }, true),
+      field('Limit (empty: all)', { name: 'limit' }),
+      el('button', { class: 'main' }, 'Look up'),
+      el('button', { type: 'button', disabled: !canAct, onclick: (event) => form.reportValidity() && act(said, reset)(event) }, 'Reset the key'),
+    );
+    form.addEventListener('submit', act(said, look));
+    return el('section', { class: 'panel' }, el('h2', {}, 'What a key has left'), form, said);
+  },
+};
+
+export const caches = {
+  id: 'caches',
+  title: 'Caches',
+  load: () => get('caches'),
+  view(data) {
+    if (!data.totals) return el('p', { class: 'quiet' }, 'The configuration has no cache.');
+    const rows = Object.entries(data.counts).map(([name, counts]) => ({ name, ...counts }));
+    const columns = ['hits', 'misses', 'stale', 'coalesced', 'bypassed', 'stored', 'uncacheable', 'store_errors'];
+    const title = (name) => name[0].toUpperCase() + name.slice(1).replace('_', ' ');
+    return [
+      el('p', { class: 'quiet' }, `${plural(data.totals.entries, 'response')} in memory, ${bytes(data.totals.bytes)}, ${plural(data.totals.evictions, 'eviction')}.`),
+      table(
+        'Caches',
+        [
+          ['Cache', (row) => row.name],
+          ['Hit ratio', (row) => percent(row.hits / (row.hits + row.misses)), true],
+          ...columns.map((name) => [title(name), (row) => count(row[name]), true]),
+        ],
+        rows,
+        'No cache was used yet.',
+      ),
+    ];
+  },
+  tools(canAct) {
+    const said = output();
+    const form = el('form', {});
+    const what = el('select', { name: 'what' }, ...['url', 'prefix', 'tag', 'all'].map((value) => el('option', { value }, { url: 'One URL', prefix: 'URLs with a prefix', tag: 'A tag', all: 'Everything' }[value])));
+    const value = el('input', { name: 'value', required: true, placeholder: 'http://api.example.com/items/7' });
+    what.addEventListener('change', () => {
+      value.disabled = what.value === 'all';
+      value.placeholder = { url: 'http://api.example.com/items/7', prefix: 'http://api.example.com/items/', tag: 'items', all: '' }[what.value];
+    });
+    const purge = async () => {
+      const { cache, soft } = form.elements;
+      if (what.value === 'all' && !window.confirm('Purge everything?')) return el('p', {}, 'Nothing was purged.');
+      const { purged } = await post('purge', {
+        [what.value]: what.value === 'all' ? true : value.value.trim(),
+        ...(cache.value.trim() && { cache: cache.value.trim() }),
+        soft: soft.checked,
+      });
+      return done(`${plural(purged, 'response')} ${soft.checked ? 'marked as stale' : 'purged'}.`);
+    };
+    form.append(
+      el('label', {}, 'What', what),
+      el('label', { class: 'wide' }, 'URL, prefix or tag', value),
+      field('Cache (empty: all)', { name: 'cache' }),
+      el('label', { class: 'check' }, el('input', { type: 'checkbox', name: 'soft' }), 'Only mark as stale'),
+      el('button', { class: 'main', disabled: !canAct }, 'Purge'),
+    );
+    form.addEventListener('submit', act(said, purge));
+    return el('section', { class: 'panel' }, el('h2', {}, 'Purge'), form, said);
+  },
+};

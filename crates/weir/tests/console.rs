@@ -1,0 +1,422 @@
+//! The console of the admin listener, tested with raw requests; how its pages look and work in a browser is tested in `tests/browser`.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use testkit::{DEADLINE, Message, RawClient, Signal, Upstream, Weir, answer, wait};
+
+const TOKEN: &str = "canary-console-token-0123456789";
+
+fn weir() -> testkit::WeirBuilder {
+    Weir::builder(env!("CARGO_BIN_EXE_weir"))
+}
+
+/// A client of the console, as a browser is one.
+struct Viewer {
+    address: SocketAddr,
+    cookie: String,
+    csrf: String,
+}
+
+impl Viewer {
+    fn of(weir: &Weir) -> Viewer {
+        let mut viewer = Viewer { address: weir.admin_addr(), cookie: String::new(), csrf: String::new() };
+        viewer.read_session();
+        viewer
+    }
+
+    fn read_session(&mut self) {
+        self.csrf = self.json("session")["csrf"].as_str().unwrap_or_default().to_owned();
+    }
+
+    fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &str) -> Message {
+        let host = self.address.to_string();
+        let mut all = vec![("Host", &*host)];
+        if !self.cookie.is_empty() {
+            all.push(("Cookie", &self.cookie));
+        }
+        all.extend(fields);
+        let mut client = RawClient::connect(self.address);
+        client.request(method, target, &all, body);
+        client.read_response_to(method)
+    }
+
+    fn get(&self, target: &str) -> Message {
+        self.ask("GET", target, &[], "")
+    }
+
+    fn json(&self, name: &str) -> Value {
+        let answer = self.get(&format!("/console/api/{name}"));
+        assert_eq!(
+            (answer.status(), answer.field("Content-Type")),
+            (200, Some("application/json")),
+            "{}",
+            answer.text()
+        );
+        serde_json::from_str(answer.text()).unwrap()
+    }
+
+    fn act(&self, name: &str, body: Value) -> Message {
+        self.ask("POST", &format!("/console/api/{name}"), &[("X-Weir-CSRF", &self.csrf)], &body.to_string())
+    }
+
+    /// Logs in; the status.
+    fn log_in(&mut self, token: &str) -> u16 {
+        let answer = self.act("login", json!({ "token": token }));
+        if let Some(cookie) = answer.field("Set-Cookie") {
+            assert!(cookie.ends_with("; Path=/console/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{cookie}");
+            self.cookie = cookie.split(';').next().unwrap().to_owned();
+            self.read_session();
+        }
+        answer.status()
+    }
+}
+
+/// A configuration with everything that the pages show; `more` stands behind the admin address.
+fn everything(upstream: &str, more: &str) -> String {
+    format!(
+        "listen: 127.0.0.1:0\n\
+         admin: 127.0.0.1:0\n\
+         {more}\n\
+         redis: {{url: 'redis://user:canary-redis@127.0.0.1:1/0', secret: canary-redis-secret-0123}}\n\
+         telemetry: {{traces: {{endpoint: 'http://127.0.0.1:1/v1/traces', headers: {{X-Auth: canary-collector}}}}}}\n\
+         upstreams:\n\
+         \x20 app: {{targets: [{upstream}], breaker: {{failures: 50%, of_last: 20}}}}\n\
+         auth:\n\
+         \x20 tokens: {{jwt: {{issuer: 'https://id.example.com/', audience: [a], algorithms: [HS256], secret: canary-jwt-secret-0123456789abcdef}}}}\n\
+         limits:\n\
+         \x20 per_client: {{key: client_ip, algorithm: fixed_window, quota: 2, window: 1h}}\n\
+         caches:\n\
+         \x20 pages: {{mode: ttl, ttl: 60s}}\n\
+         providers:\n\
+         \x20 openai: {{api: openai, upstream: app, keys: [sk-canary-provider-0123456789], headers: {{X-Secret: canary-provider-header}}}}\n\
+         models:\n\
+         \x20 assistant: {{candidates: [{{provider: openai, model: gpt-5}}]}}\n\
+         routes:\n\
+         \x20 - {{name: cached, match: {{path: /cached/*}}, upstream: app, cache: pages}}\n\
+         \x20 - {{name: limited, match: {{path: /limited}}, upstream: app, limits: [per_client]}}\n\
+         \x20 - {{name: secret, match: {{path: /secret, headers: {{X-Api-Key: canary-match}}}}, upstream: app,\n\
+         \x20    headers: {{request: {{set: {{Authorization: Bearer canary-edit}}}}}}}}\n\
+         \x20 - {{name: chat, match: {{path: /v1/chat/completions}}, ai: {{models: [assistant]}}}}\n\
+         \x20 - {{name: plain, match: {{path: /*}}, upstream: app}}\n"
+    )
+}
+
+const DATA: [&str; 9] = ["live", "overview", "routes", "upstreams", "limits", "caches", "ai", "tls", "config"];
+
+fn start(more: &str) -> (Upstream, Weir, Viewer) {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let weir = weir().config(everything(&upstream.url(), more)).start();
+    let viewer = Viewer::of(&weir);
+    (upstream, weir, viewer)
+}
+
+#[test]
+fn pages_and_data_are_there_and_everything_else_is_a_problem() {
+    let (_upstream, weir, viewer) = start("");
+    weir.wait_for_line("the console's address", |line| line.contains("console on http").then_some(()));
+    let to_console = viewer.ask("GET", "/", &[("Accept", "text/html,*/*;q=0.8")], "");
+    assert_eq!((to_console.status(), to_console.field("Location")), (303, Some("/console/")));
+    assert!(viewer.get("/").text().contains("/console/"), "programs get the list");
+    assert_eq!(viewer.get("/console").status(), 303);
+    let page = viewer.get("/console/");
+    assert_eq!((page.status(), page.field("Content-Type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(viewer.get("/console/main.js").field("Content-Type"), Some("text/javascript; charset=utf-8"));
+    assert_eq!(viewer.get("/console/console.css").field("Content-Type"), Some("text/css; charset=utf-8"));
+    assert_eq!(viewer.ask("HEAD", "/console/", &[], "").body.len(), 0);
+    for name in DATA {
+        assert!(viewer.json(name).is_object(), "{name}");
+    }
+    for (status, method, target) in [
+        (404, "GET", "/console/nothing.js"),
+        (404, "GET", "/console/..%2f..%2fetc%2fpasswd"),
+        (404, "GET", "/console/api/nothing"),
+        (404, "GET", "/console/api/"),
+        (405, "POST", "/console/"),
+        (405, "DELETE", "/console/api/overview"),
+    ] {
+        let answer = viewer.ask(method, target, &[], "");
+        assert_eq!(answer.status(), status, "{method} {target}: {}", answer.text());
+        assert_eq!(answer.field("Content-Type"), Some("application/problem+json"), "{method} {target}");
+    }
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                  base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+    for target in ["/console/", "/console/main.js", "/console/api/overview", "/console/api/nothing", "/console/nothing"]
+    {
+        let answer = viewer.get(target);
+        assert_eq!(answer.field("Content-Security-Policy"), Some(policy), "{target}");
+        assert_eq!(answer.field("Referrer-Policy"), Some("no-referrer"), "{target}");
+        assert_eq!(answer.field("X-Content-Type-Options"), Some("nosniff"), "{target}");
+        assert_eq!(answer.field("Cache-Control"), Some("no-store"), "{target}");
+    }
+}
+
+#[test]
+fn no_secret_is_on_any_page() {
+    let (_upstream, weir, mut viewer) = start(&format!("console: {{token: {TOKEN}}}"));
+    assert_eq!(viewer.log_in(TOKEN), 204);
+    assert!(!weir.stdout().contains("canary") && !weir.stderr().contains("canary"), "the log");
+    // Errors and refused reloads are shown too.
+    weir.rewrite_config(&everything("http://127.0.0.1:1", "console: {token: short-canary}"));
+    let refused = viewer.act("reload", json!({}));
+    assert!(refused.status() == 422 && refused.text().contains("at least 16 bytes"), "{}", refused.text());
+    assert!(!refused.text().contains("canary"), "{}", refused.text());
+    for name in DATA {
+        let text = viewer.get(&format!("/console/api/{name}")).text().to_owned();
+        assert!(!text.contains("canary"), "{name}: {text}");
+    }
+    let bearer = format!("Bearer {TOKEN}");
+    for target in ["/", "/routes", "/config", "/upstreams", "/limits", "/metrics", "/healthz"] {
+        let answer = viewer.ask("GET", target, &[("Authorization", &bearer)], "");
+        assert_eq!(answer.status(), 200, "{target}");
+        assert!(!answer.text().contains("canary"), "{target}: {}", answer.text());
+    }
+}
+
+#[test]
+fn what_happens_is_shown() {
+    let (upstream, weir, viewer) = start("");
+    let statuses =
+        ["/cached/a", "/cached/a", "/limited", "/limited", "/limited", "/plain"].map(|t| weir.get(t).status());
+    assert_eq!(statuses, [200, 200, 200, 200, 429, 200]);
+    // A row is of the second that has just ended: the sum over rows is what was sent.
+    let rows = || {
+        let live = viewer.json("live");
+        let column = live["columns"].as_array().unwrap().iter().position(|name| name == "requests").unwrap();
+        let rows = live["rows"].as_array().unwrap();
+        rows.iter().map(|row| row[column].as_f64().unwrap()).sum::<f64>()
+    };
+    wait::until(DEADLINE, "rows with the requests", || rows() > 0.5);
+    let next = viewer.json("live")["next"].as_u64().unwrap();
+    assert!(viewer.json(&format!("live?from={next}"))["rows"].as_array().unwrap().len() <= 1, "only newer rows");
+
+    let routes = viewer.json("routes");
+    let route = |name: &str| routes["routes"].as_array().unwrap().iter().find(|r| r["name"] == name).unwrap().clone();
+    assert_eq!(route("cached")["traffic"]["statuses"], json!([0, 2, 0, 0, 0]));
+    assert_eq!(route("limited")["traffic"]["statuses"], json!([0, 2, 0, 1, 0]));
+    assert_eq!(route("secret")["headers"], json!({ "x-api-key": "***" }));
+    assert_eq!(viewer.json("upstreams")["upstreams"][0]["targets"][0]["requests"], 4);
+    assert_eq!(viewer.json("limits")["counts"]["per_client"]["refused"], 1);
+    assert_eq!(viewer.json("caches")["counts"]["pages"]["hits"], 1);
+    assert_eq!(viewer.json("overview")["errors"][0]["reason"], "rate_limited");
+    let ai = viewer.json("ai");
+    assert_eq!(
+        (&ai["providers"][0]["keys"][0]["shown"], &ai["models"][0]["name"]),
+        (&json!("...6789"), &json!("assistant"))
+    );
+
+    let key = viewer.json("limits?key=127.0.0.1&limit=per_client");
+    assert_eq!(key["limits"][0]["state"]["remaining"], 0);
+    let reset = viewer.act("limits/reset", json!({ "limit": "per_client", "key": ["127.0.0.1"] }));
+    assert_eq!(reset.text(), r#"{"reset":["per_client"]}"#);
+    assert_eq!(weir.get("/limited").status(), 200);
+    assert_eq!(viewer.act("limits/reset", json!({ "limit": "unknown", "key": ["127.0.0.1"] })).status(), 422);
+    assert_eq!(viewer.act("limits/reset", json!({ "key": "no list" })).status(), 400);
+
+    let before = upstream.request_count();
+    assert_eq!(viewer.act("purge", json!({ "all": true })).text(), r#"{"purged":1}"#);
+    weir.get("/cached/a");
+    assert_eq!(upstream.request_count(), before + 1, "purged");
+    assert_eq!(viewer.act("purge", json!({ "everything": true })).status(), 400);
+    assert_eq!(viewer.act("purge", json!({ "all": true, "cache": "unknown" })).status(), 422);
+}
+
+#[test]
+fn a_reload_says_what_changed_or_what_is_wrong_and_both_are_kept() {
+    let (upstream, weir, viewer) = start("");
+    weir.rewrite_config("listen: 127.0.0.1:0\nroutes: [{match: {path: /}, upstream: missing}]\n");
+    let refused = viewer.act("reload", json!({}));
+    assert_eq!(refused.status(), 422);
+    assert!(refused.text().contains("weir.yaml:2:"), "{}", refused.text());
+    let problems = viewer.json("overview")["problems"].to_string();
+    assert!(
+        problems.contains("The last reload was refused") && problems.contains("there is no upstream"),
+        "{problems}"
+    );
+    weir.rewrite_config(&everything(&upstream.url(), "server: {fields: 50}"));
+    let answer = viewer.act("reload", json!({}));
+    assert!(answer.text().contains("server changed") || answer.text().contains("\"changes\":[]"), "{}", answer.text());
+    let config = viewer.json("config");
+    let reloads = config["reloads"].as_array().unwrap();
+    assert_eq!(reloads[0]["error"], Value::Null, "the newest comes first");
+    assert!(reloads.iter().any(|reload| reload["error"].as_str().is_some_and(|error| error.contains("missing"))));
+    assert!(config["yaml"].as_str().unwrap().contains("fields: 50"));
+    assert!(!viewer.json("overview")["problems"].to_string().contains("reload"));
+}
+
+#[test]
+fn only_a_page_of_the_console_can_act() {
+    let (_upstream, _weir, viewer) = start("");
+    let reload = |fields: &[(&str, &str)]| viewer.ask("POST", "/console/api/reload", fields, "{}").status();
+    let csrf = ("X-Weir-CSRF", &*viewer.csrf);
+    assert_eq!(viewer.csrf.len(), 64);
+    for (fields, why) in [
+        (&[][..], "no secret: a form, or a page of another origin without CORS"),
+        (&[("X-Weir-CSRF", "")], "empty"),
+        (&[("X-Weir-CSRF", &viewer.csrf[1..])], "a part"),
+        (&[csrf, ("Origin", "http://evil.example")], "another origin"),
+        (&[csrf, ("Origin", "null")], "a sandboxed page"),
+        (&[csrf, ("Sec-Fetch-Site", "cross-site")], "another site"),
+        (&[csrf, ("Sec-Fetch-Site", "same-site")], "another port of this machine"),
+    ] {
+        assert_eq!(reload(fields), 403, "{why}");
+    }
+    assert_eq!(viewer.ask("OPTIONS", "/console/api/reload", &[], "").field("Access-Control-Allow-Origin"), None);
+    assert_eq!(viewer.json("overview")["reloads"], json!({ "applied": 0, "refused": 0 }));
+    let own = format!("http://{}", viewer.address);
+    assert_eq!(reload(&[csrf, ("Origin", &own), ("Sec-Fetch-Site", "same-origin")]), 200);
+    assert_eq!(viewer.get("/console/api/reload").status(), 405, "an action is no GET");
+    assert_eq!(viewer.ask("POST", "/console/api/purge", &[csrf], &"x".repeat(100_000)).status(), 413);
+    for host in ["evil.example", "weir.example:9901"] {
+        let mut client = RawClient::connect(viewer.address);
+        client.request("GET", "/console/api/session", &[("Host", host)], "");
+        assert_eq!(client.read_response().status(), 421, "DNS rebinding");
+    }
+}
+
+#[test]
+fn a_read_only_console_shows_and_refuses_every_action() {
+    let (_upstream, weir, viewer) = start("console: {read_only: true}");
+    assert_eq!(viewer.json("session")["read_only"], true);
+    for (action, body) in
+        [("reload", json!({})), ("purge", json!({ "all": true })), ("limits/reset", json!({ "key": ["127.0.0.1"] }))]
+    {
+        let answer = viewer.act(action, body);
+        assert_eq!(answer.status(), 403, "{action}");
+        assert!(answer.text().contains("read-only"), "{}", answer.text());
+    }
+    assert_eq!(weir.admin_get("/routes").status(), 200);
+}
+
+#[test]
+fn with_a_token_one_logs_in() {
+    let (upstream, weir, mut viewer) = start(&format!("console: {{token: {TOKEN}}}"));
+    assert_eq!(viewer.get("/console/").status(), 200, "the page that asks for the token");
+    assert_eq!(viewer.json("session")["csrf"], Value::Null);
+    for name in DATA {
+        assert_eq!(viewer.get(&format!("/console/api/{name}")).status(), 401, "{name}");
+    }
+    assert_eq!(viewer.act("reload", json!({})).status(), 401);
+    // Programs: probes and scrapers as ever, the rest with the token.
+    for target in ["/", "/metrics", "/healthz", "/readyz"] {
+        assert_eq!(weir.admin_get(target).status(), 200, "{target}");
+    }
+    let wrong = format!("Bearer {TOKEN}0");
+    let right = format!("bearer {TOKEN}");
+    for (method, target) in [
+        ("GET", "/config"),
+        ("GET", "/routes"),
+        ("GET", "/upstreams"),
+        ("GET", "/limits"),
+        ("GET", "/cachez"),
+        ("POST", "/reload"),
+        ("POST", "/cache/purge"),
+    ] {
+        let refused = viewer.ask(method, target, &[], "");
+        assert_eq!(
+            (refused.status(), refused.field("WWW-Authenticate")),
+            (401, Some("Bearer realm=\"weir admin\"")),
+            "{target}"
+        );
+        assert_eq!(viewer.ask(method, target, &[("Authorization", &wrong)], "").status(), 401, "{target}");
+        assert_eq!(
+            viewer.ask(method, target, &[("Authorization", &right), ("Authorization", &wrong)], "").status(),
+            401
+        );
+        let status = viewer.ask(method, target, &[("Authorization", &right)], "").status();
+        assert!([200, 400].contains(&status), "{target}: {status}");
+    }
+
+    assert_eq!(viewer.log_in(""), 401);
+    assert_eq!(viewer.log_in(TOKEN), 204);
+    assert!(viewer.json("overview").is_object());
+    assert_eq!(viewer.act("reload", json!({})).status(), 200);
+    let other = Viewer { address: viewer.address, cookie: viewer.cookie.clone(), csrf: "0".repeat(64) };
+    assert_eq!(other.act("reload", json!({})).status(), 403, "the cookie alone is not enough");
+
+    // Another token ends the session.
+    weir.rewrite_config(&everything(&upstream.url(), "console: {token: another-token-0123456789}"));
+    weir.signal(Signal::HUP);
+    wait::until(DEADLINE, "the new token", || viewer.get("/console/api/overview").status() == 401);
+    assert_eq!(viewer.log_in("another-token-0123456789"), 204);
+    assert_eq!(viewer.act("logout", json!({})).status(), 204);
+    assert_eq!(viewer.get("/console/api/overview").status(), 401);
+
+    // Guessing ends after five wrong ones, one of which was above.
+    for _ in 0..4 {
+        assert_eq!(viewer.log_in("guess"), 401);
+    }
+    let answer = viewer.act("login", json!({ "token": "another-token-0123456789" }));
+    assert_eq!(answer.status(), 429);
+    assert!(answer.field("Retry-After").is_some());
+}
+
+/// Whoever does not read holds a connection of the admin listener, and nothing else.
+#[test]
+fn many_viewers_and_some_that_do_not_read() {
+    let (_upstream, weir, viewer) = start("");
+    let host = viewer.address.to_string();
+    let fields = [("Host", &*host)];
+    let idle: Vec<RawClient> = (0..10)
+        .map(|_| {
+            let mut client = RawClient::connect(viewer.address);
+            for _ in 0..200 {
+                // Further requests of one connection wait until it reads.
+                if client.try_send(format!("GET /console/api/config HTTP/1.1\r\nHost: {host}\r\n\r\n")).is_err() {
+                    break;
+                }
+            }
+            client
+        })
+        .collect();
+    let mut viewers: Vec<RawClient> = (0..40).map(|_| RawClient::connect(viewer.address)).collect();
+    for _ in 0..5 {
+        for client in &mut viewers {
+            client.request("GET", "/console/api/live", &fields, "");
+        }
+        for client in &mut viewers {
+            assert_eq!(client.read_response().status(), 200);
+        }
+        assert_eq!(weir.get("/plain").status(), 200);
+    }
+    assert_eq!(weir.admin_get("/metrics").status(), 200, "a scraper has a connection too");
+    drop(idle);
+}
+
+/// Worker threads are stopped by nothing that the console reads, and it waits for none of them.
+#[test]
+fn a_draining_process_is_still_shown() {
+    let upstream = Upstream::start(answer::stall());
+    let config = everything(&upstream.url(), "server: {drain: 30s, drain_delay: 5s}");
+    let weir = weir().config(config).start();
+    let viewer = Viewer::of(&weir);
+    let mut waiting = weir.connect();
+    waiting.request("GET", "/plain", &[], "");
+    upstream.wait_for_requests(1);
+    wait::until(DEADLINE, "a row with the request in flight", || {
+        let live = viewer.json("live");
+        let column = live["columns"].as_array().unwrap().iter().position(|name| name == "in_flight").unwrap();
+        live["rows"].as_array().unwrap().last().is_some_and(|row| row[column] == 1.0)
+    });
+    weir.signal(Signal::TERM);
+    wait::until(DEADLINE, "it is told to end", || viewer.json("overview")["ready"] == false);
+    let problems = viewer.json("overview")["problems"].to_string();
+    assert!(problems.contains("was told to end"), "{problems}");
+}
+
+#[test]
+fn a_console_that_others_could_reach_needs_a_token() {
+    let file = |console: &str| {
+        format!(
+            "listen: 127.0.0.1:0\nadmin: 0.0.0.0:0\n{console}\nroutes: [{{match: {{path: /}}, respond: {{body: a}}}}]\n"
+        )
+    };
+    let refused = weir().config(file("console: {}")).run();
+    assert_eq!(refused.code, Some(64));
+    assert!(refused.stderr.contains("weir.yaml:3:") && refused.stderr.contains("console.token"), "{}", refused.stderr);
+    let refused = weir().config(file("console: {token: short}")).run();
+    assert!(refused.code == Some(64) && refused.stderr.contains("at least 16 bytes"), "{}", refused.stderr);
+    // Who says nothing about the console has the admin listener as ever.
+    let weir = weir().config(file("")).start();
+    assert_eq!(weir.admin_get("/metrics").status(), 200);
+}
