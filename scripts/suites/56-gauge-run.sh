@@ -10,7 +10,7 @@ need_weir
 [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ] || mkdir -p /run/sshd
 gauge=$CARGO_TARGET_DIR/debug/gauge
 cargo build --quiet --locked -p gauge --bin gauge || die "gauge does not build"
-export GAUGE_WEIR=$weir XDG_RUNTIME_DIR=$tmp/runtime
+export GAUGE_WEIR=$weir XDG_RUNTIME_DIR=$tmp/runtime XDG_DATA_HOME=$tmp/data
 mkdir -p "$XDG_RUNTIME_DIR"
 
 # The first evaluation of the documentation, cut to two rounds.

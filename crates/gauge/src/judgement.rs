@@ -7,11 +7,15 @@
 //! 4. Differences are declared among all that are tested together. With too few valid rounds there is no decision, which is said first.
 
 mod age;
+mod between;
 mod decision;
 mod judge;
 mod ranking;
 mod rows;
+mod thresholds;
 mod trials;
 
+pub use between::{Between, Change, Ends, between};
 pub use judge::judge;
+pub use thresholds::failures;
 pub(crate) use trials::{direct, unmet};

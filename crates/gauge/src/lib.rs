@@ -11,6 +11,7 @@ pub mod criterion;
 pub mod demo;
 pub mod deploy;
 pub mod gateway;
+pub mod history;
 pub mod import;
 pub mod judgement;
 pub mod load;

@@ -647,3 +647,34 @@ fn the_congestion_control_is_told_of_where_it_matters() {
     paced.environment.congestion_control = Some("bbr".to_owned());
     assert!(told(&judge(&paced)));
 }
+
+#[test]
+fn thresholds_fail_what_passes_them_and_what_was_not_measured() {
+    use gauge::results::{Metric, Operator, Threshold};
+    let (results, judgement) = judged();
+    assert_eq!(gauge::judgement::failures(results, judgement), [""; 0], "nothing is asked for");
+    let of =
+        |metric, operator, limit, written: &str| Threshold { metric, operator, limit, written: written.to_owned() };
+    let fail = vec![of(Metric::P99, Operator::Above, 2.0, ">2ms"), of(Metric::Rate, Operator::Below, 10.0, "<10/s")];
+    let lines = gauge::judgement::failures(&Results { fail, ..results.clone() }, judgement);
+    let row = |system: &str| {
+        let mut rows = judgement.rows.iter().filter(|row| row.system == system && row.workload == "browse");
+        rows.find_map(|row| row.latency.as_ref()?.p99_ms).expect("measured")
+    };
+    for system in ["weir", "nginx", "haproxy", "envoy", "fiber", "traefik"] {
+        let said = lines.iter().any(|line| line.starts_with(&format!("{system} under browse: p99 is ")));
+        assert_eq!(said, row(system) > 2.0, "{system}: {lines:?}");
+    }
+    let has = |text: &str| lines.iter().any(|line| line == text);
+    assert!(has("kong: not checked: its program is not here"), "{lines:?}");
+    assert!(has("caddy: not checked: its responses are not those of the upstream"), "{lines:?}");
+    assert!(has("fiber under retrieve: 1 trials failed"), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("rate") || line.contains("control") || line.starts_with("direct")));
+    for (operator, met) in [(Operator::Above, [false, false, true]), (Operator::AtLeast, [false, true, true])]
+        .into_iter()
+        .chain([(Operator::Below, [true, false, false]), (Operator::AtMost, [true, true, false])])
+    {
+        let threshold = of(Metric::P50, operator, 2.0, "");
+        assert_eq!([1.0, 2.0, 3.0].map(|figure| threshold.is_met_by(figure)), met, "{operator:?}");
+    }
+}

@@ -3,6 +3,7 @@
 mod run {
     pub(crate) mod campaign;
     mod going_on;
+    mod history;
     mod names;
     mod profiles;
     mod ssh;
@@ -104,6 +105,8 @@ fn a_killed_campaign_leaves_nothing_behind_and_goes_on_where_it_was() {
     process.kill();
     let before = campaign.raw();
     assert!(!before.iter().any(|(name, _)| name.contains("r02-direct")), "it was killed too late to show anything");
+    let listed = campaign.gauge(&["list"]);
+    assert!(listed.code == 0 && listed.stdout.contains("  aborted  "), "{}", listed.text());
     let again = campaign.run(&[]);
     assert_eq!(again.code, 0, "{}", again.text());
     assert!(again.stderr.contains("going on:"), "{}", again.text());
@@ -115,6 +118,9 @@ fn a_killed_campaign_leaves_nothing_behind_and_goes_on_where_it_was() {
         assert!(after.contains(run), "{} was measured again", run.0);
     }
     assert_eq!(campaign.trials().len(), 6);
+    let listed = campaign.gauge(&["list"]);
+    let done = listed.stdout.lines().filter(|line| line.contains("  done    2  ")).count();
+    assert_eq!((listed.stdout.lines().count(), done), (4, 3), "{}", listed.text());
 }
 
 #[test]

@@ -138,6 +138,7 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
     let otherwise = environment::differences(&results.environment, &environment);
     let mut campaign =
         Campaign { plan, options, store, results, there, generate, backends, pin, progress, resumed, otherwise };
+    campaign.progress.begun(&campaign.results);
     // Looking at processes must not take time from the system's processors.
     if !campaign.pin.generator.is_empty() {
         pin_self(&campaign.pin.generator);
@@ -145,6 +146,7 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
     let outcome = campaign.rounds();
     campaign.backends.stop(campaign.there.as_mut());
     campaign.store.campaign(&campaign.results)?;
+    campaign.progress.ended(&campaign.results);
     outcome?;
     campaign.store.tidy();
     Ok(campaign.results)
@@ -200,6 +202,7 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         rounds: plan.repeats,
         profile: plan.profile.name().to_owned(),
         slo: plan.slo,
+        fail: plan.fail.clone(),
         reference: plan.reference.clone(),
         weights: plan.weights.clone(),
         inputs: inputs::named(plan),

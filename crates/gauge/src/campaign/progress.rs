@@ -1,9 +1,19 @@
 //! What a campaign tells while it runs.
 
-use crate::results::Trial;
+use crate::results::{Results, Trial};
 
 /// Somebody who is told how far a campaign is. Nothing that it does changes what is measured.
 pub trait Progress {
+    /// It begins, or goes on with what an earlier run left.
+    fn begun(&mut self, results: &Results) {
+        let _ = results;
+    }
+
+    /// It has ended, or was stopped; what was measured is in the directory.
+    fn ended(&mut self, results: &Results) {
+        let _ = results;
+    }
+
     /// So many turns (one system in one round) are planned, and so many are done already.
     fn planned(&mut self, turns: usize, done: usize) {
         let _ = (turns, done);

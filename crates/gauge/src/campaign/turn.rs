@@ -453,8 +453,8 @@ impl Campaign<'_> {
         if matches!(workload.load, PlannedLoad::Search(_)) {
             return Ok(());
         }
-        self.note(run)?;
         self.store.run(run)?;
+        self.note(run)?;
         self.results.trials.push(run.clone());
         Ok(())
     }

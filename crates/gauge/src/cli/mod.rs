@@ -18,6 +18,8 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const SYSTEM: u8 = 71;
 /// A file that cannot be written (EX_CANTCREAT).
 pub(crate) const UNWRITABLE: u8 = 73;
+/// A threshold of the evaluation says that the run fails (k6 ends so too).
+pub(crate) const THRESHOLD: u8 = 99;
 /// Ended by Ctrl-C (128 + SIGINT).
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -35,7 +37,7 @@ Examples:
   gauge lint result.json                  can this result be believed?
 
 Exit codes: 1 no request got a response, 64 wrong command line or input, 66 unreadable file, 69 a program is missing, 71 the system
-refused something, 73 unwritable file, 130 interrupted (the part that ran is reported).";
+refused something, 73 unwritable file, 99 a threshold of the evaluation (`fail`) was crossed or not checked, 130 interrupted (the part that ran is reported).";
 
 /// Instrument that evaluates API gateways and services.
 #[derive(Parser)]
@@ -65,6 +67,24 @@ enum Command {
     ///
     /// Exit codes: 0 clean, 1 something was found, 2 a file could not be read.
     Lint(Box<verbs::lint::Lint>),
+    /// List the runs in the history.
+    List(verbs::history::List),
+    /// Show a campaign of the history.
+    Show(verbs::history::Show),
+    /// Write a campaign of the history into a file, as JSON or CSV.
+    Export(verbs::history::Export),
+    /// Store result directories in the history.
+    Import(verbs::history::Import),
+    /// Remove old runs from the history.
+    Cleanup(verbs::history::CleanUp),
+    /// Say what the history has, or show the latest run of each system side by side.
+    Summary(verbs::history::Summary),
+    /// Compare two campaigns: did a system become worse?
+    ///
+    /// Exit codes: 0 same or better, 1 a system is worse, 2 not comparable.
+    Compare(verbs::compare::Compare),
+    /// Show a figure over time, and where its level changed.
+    Trend(verbs::trend::Trend),
     /// Reproduce the report of a campaign from its raw data.
     Recompute(verbs::recompute::Recompute),
     /// Print completions for a shell.
@@ -90,6 +110,14 @@ impl Cli {
             Command::Describe(describe) => describe.run(),
             Command::Convert(convert) => convert.run(),
             Command::Lint(lint) => lint.run(),
+            Command::List(list) => list.run(),
+            Command::Show(show) => show.run(),
+            Command::Export(export) => export.run(),
+            Command::Import(import) => import.run(),
+            Command::Cleanup(cleanup) => cleanup.run(),
+            Command::Summary(summary) => summary.run(),
+            Command::Compare(compare) => compare.run(),
+            Command::Trend(trend) => trend.run(),
             Command::Recompute(recompute) => recompute.run(),
             Command::Completions { shell } => {
                 let mut script = Vec::new();

@@ -35,16 +35,45 @@ pub struct Entry {
     pub name: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Written {
+/// A running program, told from every other one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
     /// Start of the machine: numbers of processes mean nothing after the next.
     boot: String,
-    /// Where they count: containers may share the folder and not their processes. Empty when an earlier version wrote it.
+    /// Where they count: containers may share a folder and not their processes. Empty when an earlier version wrote it.
     #[serde(default)]
     namespace: String,
-    /// This program, and when it started.
+    /// Its number, and when it started.
     pid: u32,
     start_ticks: u64,
+}
+
+impl Program {
+    /// This program.
+    pub fn this() -> Self {
+        let pid = std::process::id();
+        let start_ticks = Stat::of(pid).map_or(0, |stat| stat.start_ticks);
+        Program { boot: boot(), namespace: namespace(), pid, start_ticks }
+    }
+
+    /// Whether it has ended; none where that cannot be told from here: it runs on another machine, or in another container.
+    pub fn has_ended(&self) -> Option<bool> {
+        if self.boot != boot() || !(self.namespace.is_empty() || self.namespace == namespace()) {
+            return None;
+        }
+        Some(Stat::of(self.pid).is_none_or(|stat| stat.start_ticks != self.start_ticks || stat.zombie))
+    }
+
+    /// Whether the machine started anew since, if it is this machine.
+    pub fn is_of_earlier_boot(&self) -> bool {
+        self.boot != boot()
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Written {
+    #[serde(flatten)]
+    program: Program,
     groups: Vec<Entry>,
 }
 
@@ -126,9 +155,7 @@ impl Registry {
                 _ => Ok(()),
             };
         }
-        let pid = std::process::id();
-        let start_ticks = Stat::of(pid).map_or(0, |stat| stat.start_ticks);
-        let written = Written { boot: boot(), namespace: namespace(), pid, start_ticks, groups: self.entries.clone() };
+        let written = Written { program: Program::this(), groups: self.entries.clone() };
         // After a crash of the machine nothing of it runs: this need not be on the disk.
         let part = self.file.with_extension("part");
         fs::write(&part, serde_json::to_string(&written)?)?;
@@ -171,16 +198,13 @@ pub fn clean_up() -> Vec<String> {
 }
 
 fn clean_up_in(folder: &Path) -> Vec<String> {
-    let (boot, here) = (boot(), namespace());
+    let here = namespace();
     let mut ended = Vec::new();
     for file in files(folder, "json") {
         let Some(written) = read(&file) else { continue };
-        if written.boot == boot {
-            if !(written.namespace.is_empty() || written.namespace == here) {
-                // Its numbers are those of other processes here.
-                continue;
-            }
-            if Stat::of(written.pid).is_some_and(|stat| stat.start_ticks == written.start_ticks && !stat.zombie) {
+        if !written.program.is_of_earlier_boot() {
+            // Its numbers may be those of other processes here.
+            if written.program.has_ended() != Some(true) {
                 continue;
             }
             for entry in &written.groups {
@@ -203,10 +227,9 @@ fn clean_up_in(folder: &Path) -> Vec<String> {
 
 /// Ends at once what this program itself has running: before it exits without stopping it in order.
 pub fn end_own() {
-    let own = (std::process::id(), boot(), namespace());
+    let own = Program::this();
     for file in files(&folder(), "json") {
-        if let Some(written) = read(&file).filter(|one| (one.pid, &one.boot, &one.namespace) == (own.0, &own.1, &own.2))
-        {
+        if let Some(written) = read(&file).filter(|one| one.program == own) {
             for entry in &written.groups {
                 end(entry);
             }

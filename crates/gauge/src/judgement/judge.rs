@@ -30,7 +30,7 @@ pub(super) struct Case<'r> {
 }
 
 impl<'r> Case<'r> {
-    fn of(results: &'r Results) -> Self {
+    pub(super) fn of(results: &'r Results) -> Self {
         let trials = Trials::of(results);
         let named =
             results.reference.as_deref().filter(|name| results.systems.iter().any(|system| system.name == **name));
@@ -161,6 +161,12 @@ impl<'r> Case<'r> {
     /// The costs of a system.
     pub(super) fn costs<'s>(&'s self, workload: &'s str, criterion: &Criterion, system: &'s str) -> Option<&'s Series> {
         self.costs.get(&(workload, criterion.name, system))
+    }
+
+    /// The same where the reference is the baseline.
+    pub(super) fn baseline_unit<'s>(&'s self, workload: &'s str, criterion: &Criterion) -> Option<&'s Series> {
+        self.reference.filter(|reference| Some(*reference) == self.trials.direct)?;
+        self.unit(workload, criterion).filter(|unit| !unit.is_empty())
     }
 
     /// What the score divides the costs by.

@@ -127,6 +127,13 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     let backends = backends(check, read.backend.0, &api);
     let hardware = hardware(check, read.hardware);
     let slo = read.slo.map(slo);
+    let mut fail = Vec::new();
+    for (metric, Spanned { value, defined, .. }) in read.fail {
+        match super::threshold::read(&metric, &value) {
+            Ok(threshold) => fail.push(threshold),
+            Err(problem) => check.wrong(defined, problem),
+        }
+    }
     // So many rounds have searches that their gateways can be told apart.
     let gateways = systems.iter().filter(|system| matches!(system.kind, SystemKind::Gateway(_))).count();
     let searched = crate::stats::rounds_to_declare_scores(gateways) as u32;
@@ -203,6 +210,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         conformance,
         repeats,
         slo,
+        fail,
         reference,
         weights: read.weights,
         fixed_order: read.workload_order == file::WorkloadOrder::Fixed,

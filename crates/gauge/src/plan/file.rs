@@ -20,7 +20,7 @@ pub(crate) use place::{DeployFile, HardwareFile};
 pub(crate) use requirement::{ConformanceFile, SloFile, TreatmentFile};
 pub use system::Restart;
 pub(crate) use system::{BackendFile, BuildFile, ControlFile, GatewayFile};
-pub(crate) use value::{OneOrMore, text};
+pub(crate) use value::{OneOrMore, share_of, text};
 pub(crate) use workload::{
     BodyFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
 };
@@ -72,6 +72,8 @@ pub(crate) struct File {
     pub(crate) warmup: Option<Duration>,
     #[serde(default)]
     pub(crate) slo: Option<SloFile>,
+    #[serde(default)]
+    pub(crate) fail: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     pub(crate) reference: Option<Spanned<String>>,
     #[serde(default)]

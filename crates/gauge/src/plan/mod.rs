@@ -6,6 +6,7 @@ mod file;
 mod fill;
 mod quick;
 mod size;
+mod threshold;
 mod variant;
 mod workloads;
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 use crate::load::external::Tool;
 use crate::load::workload::{Arrivals, Load, Operation, Order};
 use crate::profile::Profile;
-use crate::results::{Slo, Treatment};
+use crate::results::{Slo, Threshold, Treatment};
 
 pub use check::slug as file_name;
 pub(crate) use check::{DIRECT, slug};
@@ -62,6 +63,8 @@ pub struct Plan {
     pub repeats: u32,
     /// What must hold for a rate to count as carried.
     pub slo: Option<Slo>,
+    /// What fails the run.
+    pub fail: Vec<Threshold>,
     /// The system whose figures are the unit of the score; `None`: the lane without a gateway.
     pub reference: Option<String>,
     /// Weights of the score's parts, where the evaluation sets its own.
@@ -348,6 +351,14 @@ impl std::error::Error for PlanError {}
 
 /// Shorter ones would be found in words that are none.
 const LEAST_SECRET: usize = 4;
+
+/// Reads a share: `5%` or `0.05`.
+///
+/// # Errors
+/// What is wrong.
+pub fn share(text: &str) -> Result<f64, String> {
+    file::share_of(text)
+}
 
 /// A text without these secrets.
 pub(crate) fn redact(text: &str, secrets: &[String]) -> String {

@@ -60,6 +60,10 @@ fn wrong(text: &str) -> Vec<String> {
     }
 }
 
+fn fails(what: &str) -> String {
+    format!("name: t\napi: api.yaml\ngateways: [nginx]\nfail: {{{what}}}\nworkloads: []\n")
+}
+
 #[test]
 fn a_mistake_is_named_with_its_place_and_what_to_do() {
     for (text, place, says) in [
@@ -88,6 +92,15 @@ fn a_mistake_is_named_with_its_place_and_what_to_do() {
             "`lots` is no size; write 8GiB",
         ),
         ("name: t\napi: api.yaml\ngateways: [nginx]\nslo: {errors: 3}\nworkloads: []\n", "4:", "`3` is no share"),
+        (
+            &fails("p98: '>50ms'"),
+            "4:",
+            "`p98`, which is no figure; expected one of p50, p90, p95, p99, mean, errors, rate",
+        ),
+        (&fails("p99: 50ms"), "4:13", "it must begin with >, >=, < or <="),
+        (&fails("p99: '>50'"), "4:13", "`50` has no unit; write 50ms"),
+        (&fails("errors: '>2'"), "4:16", "`2` is no share"),
+        (&fails("rate: '<many/s'"), "4:14", "is not a rate"),
         (
             "name: t\napi: api.yaml\ngateways: [nginx]\ndeploy: cloud\nworkloads: []\n",
             "4:",

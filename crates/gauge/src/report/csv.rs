@@ -2,7 +2,7 @@
 
 use crate::criterion::{CRITERIA, Criterion, Measured};
 use crate::load::report::Latency;
-use crate::results::{Judgement, Results, Trial, TrialJudgement, TrialState};
+use crate::results::{Judgement, Results, Trial, TrialJudgement};
 use crate::verdict::cpu_s;
 
 /// What a line is made of.
@@ -25,7 +25,7 @@ const COLUMNS: &[Column] = &[
     ("place", |line| line.trial.place.to_string()),
     ("system", |line| line.trial.system.clone()),
     ("workload", |line| line.trial.workload.clone()),
-    ("state", |line| state(&line.trial.state).to_owned()),
+    ("state", |line| line.trial.state.name().to_owned()),
     ("used", |line| line.judged.used.to_string()),
     ("failed", |line| line.judged.failed.is_some().to_string()),
     ("repeats", |line| line.trial.repeated.len().to_string()),
@@ -78,17 +78,4 @@ pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
 
 fn text(value: Option<impl ToString>) -> String {
     value.map_or(String::new(), |value| value.to_string())
-}
-
-fn state(state: &TrialState) -> &'static str {
-    match state {
-        TrialState::Planned => "planned",
-        TrialState::Starting => "starting",
-        TrialState::Warming => "warming",
-        TrialState::Measuring => "measuring",
-        TrialState::Done => "done",
-        TrialState::Failed(_) => "failed",
-        TrialState::Void(_) => "void",
-        TrialState::Aborted(_) => "aborted",
-    }
 }

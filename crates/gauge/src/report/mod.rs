@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::results::Results;
 use crate::results::{FORMAT, Judgement, Trial, TrialJudgement};
 
+pub(crate) use raw::order as in_order_of_trials;
 pub use raw::{RawError, read_raw};
 
 /// What a score of 100 is, where the baseline is the reference.
@@ -72,6 +73,29 @@ pub fn life_lines(results: &Results) -> Vec<String> {
 /// Whether anything is decided, why not and what would help, or who is first.
 pub fn headline(judgement: &Judgement) -> String {
     view::headline(judgement)
+}
+
+/// `results.csv` as text.
+pub fn to_csv(results: &Results, judgement: &Judgement) -> String {
+    csv::table(results, judgement)
+}
+
+/// UTC, `2026-11-22 03:10 UTC`.
+pub fn date(unix_ms: u64) -> String {
+    view::date(unix_ms)
+}
+
+/// Reads what a campaign left in a directory: `raw/`, or else `results.json`.
+///
+/// # Errors
+/// When it has neither, or one that is not what gauge writes.
+pub fn read_directory(dir: &Path) -> Result<Results, RawError> {
+    let json = dir.join("results.json");
+    if dir.join("raw/campaign.json").exists() || !json.exists() {
+        return read_raw(dir);
+    }
+    let text = std::fs::read_to_string(&json).map_err(|error| RawError::Read { path: json.clone(), error })?;
+    from_json(&text).map_err(|problem| RawError::Content { path: json, problem })
 }
 
 /// `results.json` as text.

@@ -59,7 +59,7 @@ pub fn read_raw(dir: &Path) -> Result<Results, RawError> {
 }
 
 /// The order of runs: as they were made, which is by round and place, and within a place, which is a system's, by when they began.
-pub(super) fn order(a: &Trial, b: &Trial) -> Ordering {
+pub(crate) fn order(a: &Trial, b: &Trial) -> Ordering {
     let key = |run: &Trial| (run.round, run.place, run.started_unix_ms);
     key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
 }

@@ -13,6 +13,7 @@
 
 mod judgement;
 mod life;
+mod threshold;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::load::Report;
 pub use judgement::*;
 pub use life::{LifeState, LifeTrial};
+pub use threshold::{Metric, Operator, Threshold};
 
 /// Version of the JSON. It changes when a field changes its name or meaning; a new field does not change it. Format 1, which has other names for trials,
 /// controls and conformance, is still read.
@@ -54,6 +56,9 @@ pub struct Results {
     pub profile: String,
     /// What must hold for a rate to count as carried.
     pub slo: Option<Slo>,
+    /// What fails the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fail: Vec<Threshold>,
     /// The system whose figures are the unit of the score; null: the lane without a gateway.
     #[serde(default)]
     pub reference: Option<String>,
@@ -319,6 +324,30 @@ pub enum TrialState {
     Void(String),
     /// It was stopped from outside (Ctrl-C, a killed process); why.
     Aborted(String),
+}
+
+impl TrialState {
+    /// As it is printed and stored.
+    pub fn name(&self) -> &'static str {
+        match self {
+            TrialState::Planned => "planned",
+            TrialState::Starting => "starting",
+            TrialState::Warming => "warming",
+            TrialState::Measuring => "measuring",
+            TrialState::Done => "done",
+            TrialState::Failed(_) => "failed",
+            TrialState::Void(_) => "void",
+            TrialState::Aborted(_) => "aborted",
+        }
+    }
+
+    /// Why it did not come to its end.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            TrialState::Failed(why) | TrialState::Void(why) | TrialState::Aborted(why) => Some(why),
+            _ => None,
+        }
+    }
 }
 
 /// What was seen while a run was measured.

@@ -7,11 +7,13 @@
 //!   statistical methods", 1999, section 3.4), so estimate, interval and test cannot contradict each other by method.
 //! - Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", 1995.
 
+mod change;
 mod random;
 mod signed_rank;
 
 use serde::{Deserialize, Serialize};
 
+pub use change::{ChangePoint, LEAST, change_points};
 pub use random::Random;
 pub use signed_rank::{critical, signed_rank_p};
 

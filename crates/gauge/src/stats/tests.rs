@@ -224,3 +224,37 @@ fn five_percent_are_found_in_twelve_rounds() {
     assert!(found[0] >= 0.8 && found[2] >= 0.75, "{found:?}");
     assert!((0.35..0.6).contains(&found[1]), "{found:?}");
 }
+
+#[test]
+fn a_change_of_level_is_found_where_it_is_and_noise_has_none() {
+    let mut random = Random::new(7);
+    let noise = |random: &mut Random, count: usize, level: f64| -> Vec<f64> {
+        (0..count).map(|_| level + random.normal()).collect()
+    };
+    // Up and down again, by five standard deviations.
+    let mut values = noise(&mut random, 15, 100.0);
+    values.extend(noise(&mut random, 12, 105.0));
+    values.extend(noise(&mut random, 13, 100.0));
+    let changes = change_points(&values);
+    let places: Vec<usize> = changes.iter().map(|change| change.at).collect();
+    assert_eq!(places, [15, 27], "{changes:?}");
+    assert!((changes[0].after - changes[0].before - 5.0).abs() < 1.0, "{changes:?}");
+    assert_eq!(changes, change_points(&values), "the same series, the same changes");
+    // A single wild value is no change of level, and nothing is one of a constant.
+    let mut wild = noise(&mut random, 20, 100.0);
+    wild[9] = 1e6;
+    assert_eq!(change_points(&wild), []);
+    assert_eq!(change_points(&[5.0; 30]), []);
+    assert_eq!(change_points(&[1.0, 1.0, 1.0, 9.0, 9.0, 9.0, 9.0]), [], "seven values are too few");
+    assert_eq!(change_points(&[1.0, 2.0, 3.0, 4.0, 11.0, 12.0, 13.0, 14.0])[0].at, 4);
+}
+
+#[test]
+fn one_series_of_noise_in_twenty_has_a_change() {
+    let mut random = Random::new(11);
+    const SERIES: usize = 200;
+    let series = |random: &mut Random| -> Vec<f64> { (0..20).map(|_| random.normal()).collect() };
+    let changed = (0..SERIES).filter(|_| !change_points(&series(&mut random)).is_empty()).count();
+    // 10 are expected; beyond 20 the level would be more than 5 % (binomial, p below 0.002).
+    assert!((1..=20).contains(&changed), "{changed} of {SERIES}");
+}

@@ -10,12 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use gauge::campaign::{self, CampaignError, Options};
 use gauge::deploy::{DeployError, registry};
+use gauge::history::{History, Recorder, Target, TargetError};
 use gauge::judgement;
 use gauge::plan::{Plan, PlanError};
 use gauge::report;
 use gauge::results::{Judgement, Results, SystemState, TrialState};
 
-use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNAVAILABLE, UNREADABLE, UNWRITABLE, print};
+use super::history::StoreOption;
+use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, THRESHOLD, UNAVAILABLE, UNREADABLE, UNWRITABLE, print};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,6 +46,8 @@ pub(crate) struct Run {
     /// Read the evaluation and say what would be run; start nothing
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    store: StoreOption,
 }
 
 impl Run {
@@ -75,11 +79,28 @@ impl Run {
         let out = self.out.clone().unwrap_or_else(|| format!("gauge-{}", gauge::plan::file_name(&plan.name)).into());
         let options = Options { gauge, command: self.command(), fresh: self.fresh, stop: Arc::default() };
         listen(Arc::clone(&options.stop));
-        let mut shown = progress::Shown::new(&plan);
+        let recorder = match self.recorder(&out) {
+            Ok(recorder) => recorder,
+            Err(code) => return code,
+        };
+        let mut shown = progress::Shown::new(&plan, recorder);
         let outcome = campaign::run(&plan, &out, &options, &mut shown);
         shown.end();
+        let unstored = shown.unstored();
+        if let Some(why) = unstored {
+            eprintln!(
+                "gauge: not stored: {why}; nothing is lost: `gauge import {}` stores it from its files",
+                out.display()
+            );
+        }
         match outcome {
-            Ok(results) => report_on(&out, &results),
+            Ok(results) => match report_on(&out, &results) {
+                // Somebody who names a history wants it there.
+                code if code == ExitCode::SUCCESS && unstored.is_some() && self.store.store.is_some() => {
+                    ExitCode::from(UNWRITABLE)
+                }
+                code => code,
+            },
             Err(error) => {
                 eprintln!("gauge: {error}");
                 ExitCode::from(match &error {
@@ -89,6 +110,30 @@ impl Run {
                     CampaignError::Deploy(DeployError::File { .. }) => UNWRITABLE,
                     CampaignError::Deploy(_) | CampaignError::Backend(_) => UNAVAILABLE,
                 })
+            }
+        }
+    }
+
+    /// Opens the history. One that nobody named can be done without, and is said; one that was named is needed before anything is measured.
+    fn recorder(&self, out: &Path) -> Result<Option<Recorder>, ExitCode> {
+        let target = match Target::find(self.store.store.as_deref()) {
+            Ok(target) => target,
+            Err(TargetError::NoHome) => {
+                eprintln!("gauge: {}; this run is stored in its files only", TargetError::NoHome);
+                None
+            }
+            Err(error) => {
+                eprintln!("gauge: {error}");
+                return Err(ExitCode::from(BAD_INPUT));
+            }
+        };
+        let Some(target) = target else { return Ok(None) };
+        match History::open(&target) {
+            Ok(history) => Ok(Some(Recorder::new(history, out))),
+            Err(error) if target.asked_for => Err(super::history::failed(&error)),
+            Err(error) => {
+                eprintln!("gauge: {error}; this run is stored in its files only, and `gauge import` stores them later");
+                Ok(None)
             }
         }
     }
@@ -117,7 +162,14 @@ fn report_on(out: &Path, results: &Results) -> ExitCode {
     let any = !results.life.is_empty()
         || results.trials.iter().any(|run| run.state == TrialState::Done)
         || results.searches.iter().any(|search| !search.points.is_empty());
-    if any { printed } else { ExitCode::FAILURE }
+    if !any {
+        return ExitCode::FAILURE;
+    }
+    let failures = judgement::failures(results, &judgement);
+    for line in &failures {
+        eprintln!("gauge: fail: {line}");
+    }
+    if failures.is_empty() { printed } else { ExitCode::from(THRESHOLD) }
 }
 
 fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {

@@ -101,6 +101,7 @@ fn campaign(random: &mut Random, level: (f64, f64), dearer: f64, rounds: u32) ->
         quick: false,
         rounds,
         slo: None,
+        fail: Vec::new(),
         reference: None,
         weights: [].into(),
         inputs: [].into(),

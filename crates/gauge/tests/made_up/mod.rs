@@ -276,6 +276,7 @@ pub(crate) fn campaign() -> Results {
         quick: false,
         rounds: ROUNDS,
         slo: Some(Slo { p99_ms: Some(5.0), errors: Some(0.0), ..Slo::default() }),
+        fail: Vec::new(),
         reference: None,
         weights: BTreeMap::new(),
         inputs: BTreeMap::new(),

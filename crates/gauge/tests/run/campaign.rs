@@ -102,6 +102,7 @@ impl Campaign {
         command.args(arguments).current_dir(self.folder.path());
         // What other campaigns of this user left is none of ours.
         command.env("XDG_RUNTIME_DIR", self.folder.path().join("runtime")).stdin(Stdio::null());
+        command.env("XDG_DATA_HOME", self.folder.path().join("data")).env_remove("DB_HOST");
         command
     }
 

@@ -19,7 +19,8 @@ impl Sleeper {
     fn noted(&self, namespace: &str) -> Written {
         let start_ticks = Stat::of(self.0.id()).expect("it runs").start_ticks;
         let entry = Entry { group: self.0.id() as i32, start_ticks, cgroups: Vec::new(), name: "sleeper".to_owned() };
-        Written { boot: boot(), namespace: namespace.to_owned(), pid: u32::MAX, start_ticks: 1, groups: vec![entry] }
+        let program = Program { boot: boot(), namespace: namespace.to_owned(), pid: u32::MAX, start_ticks: 1 };
+        Written { program, groups: vec![entry] }
     }
 }
 

@@ -11,13 +11,17 @@ use crate::load::workload::Text;
 
 /// `0.1%` or `0.001`.
 pub(super) fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    let text = text(deserializer)?;
-    let wrong = || de::Error::custom(format!("`{text}` is no share; write 0.1% or 0.001"));
+    text(deserializer).and_then(|text| share_of(&text).map(Some).map_err(de::Error::custom))
+}
+
+/// The same of a text.
+pub(crate) fn share_of(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no share; write 0.1% or 0.001");
     let share = match text.trim().strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map_err(|_| wrong())? / 100.0,
         None => text.trim().parse().map_err(|_| wrong())?,
     };
-    if (0.0..=1.0).contains(&share) { Ok(Some(share)) } else { Err(wrong()) }
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(wrong()) }
 }
 
 /// `500/s`.

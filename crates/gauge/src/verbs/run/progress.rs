@@ -4,8 +4,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use gauge::campaign::progress::Progress;
+use gauge::history::Recorder;
 use gauge::plan::{Plan, SystemKind};
-use gauge::results::{Trial, TrialState};
+use gauge::results::{Results, Trial, TrialState};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// What would be run, in a few lines.
@@ -32,10 +33,13 @@ pub(super) struct Shown {
     /// Turns done before, and now.
     before: usize,
     done: usize,
+    recorder: Option<Recorder>,
+    /// Why the history does not have it all.
+    unstored: Option<String>,
 }
 
 impl Shown {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan, recorder: Option<Recorder>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(0);
             if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
@@ -45,12 +49,11 @@ impl Shown {
             bar
         });
         let gateways = plan.systems.iter().filter(|system| matches!(system.kind, SystemKind::Gateway(_))).count();
-        let shown = Shown { bar, begun: Instant::now(), turns: 0, before: 0, done: 0 };
+        let shown = Shown { bar, begun: Instant::now(), turns: 0, before: 0, done: 0, recorder, unstored: None };
         shown.say(&format!("{}: {gateways} gateways, {} rounds", plan.name, plan.repeats));
         shown
     }
 
-    /// A line that stays.
     /// What is done now.
     fn step(&self, text: String) {
         match &self.bar {
@@ -59,6 +62,7 @@ impl Shown {
         }
     }
 
+    /// A line that stays.
     fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
@@ -69,6 +73,22 @@ impl Shown {
     pub(super) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+    }
+
+    /// Why the history does not have what was measured, if so.
+    pub(super) fn unstored(&self) -> Option<&str> {
+        self.unstored.as_deref()
+    }
+
+    /// Tells the history; the first thing that goes wrong is said once.
+    fn record(&mut self, what: impl FnOnce(&mut Recorder)) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let before = recorder.failed().is_some();
+        what(recorder);
+        if let Some(error) = recorder.failed().filter(|_| !before) {
+            let text = format!("gauge: {error}; the result files have all, and the history is tried again at the end");
+            self.say(&text);
         }
     }
 
@@ -96,6 +116,19 @@ fn words(time: Duration) -> String {
 }
 
 impl Progress for Shown {
+    fn begun(&mut self, results: &Results) {
+        self.record(|recorder| recorder.begin(results));
+    }
+
+    fn ended(&mut self, results: &Results) {
+        if let Some(recorder) = self.recorder.take() {
+            match recorder.end(results) {
+                Ok((store, id)) => self.say(&format!("stored as {id} in {store}")),
+                Err(error) => self.unstored = Some(error.to_string()),
+            }
+        }
+    }
+
     fn planned(&mut self, turns: usize, done: usize) {
         (self.turns, self.before, self.done, self.begun) = (turns, done, done, Instant::now());
         if let Some(bar) = &self.bar {
@@ -127,6 +160,7 @@ impl Progress for Shown {
     }
 
     fn state(&mut self, run: &Trial) {
+        self.record(|recorder| recorder.trial(run));
         let place = format!("round {}, {}, {}", run.round, run.system, run.workload);
         match &run.state {
             TrialState::Done => {
