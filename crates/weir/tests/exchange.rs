@@ -155,6 +155,28 @@ fn interim_answers_are_relayed_and_100_is_not() {
 }
 
 #[test]
+fn a_request_that_got_an_interim_answer_is_not_sent_again() {
+    for interim in ["103 Early Hints", "100 Continue"] {
+        let upstream = Upstream::start(answer::in_turn([
+            answer::ok("first"),
+            answer::raw_then_close(format!("HTTP/1.1 {interim}\r\n\r\n")),
+            answer::ok("second"),
+        ]));
+        let yaml = format!(
+            "listen: [127.0.0.1:0]\nworkers: 1\nupstreams: {{u: {{targets: [{}], retry: {{extra_attempts: 3}}}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
+            upstream.url()
+        );
+        let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+        let mut client = weir.connect();
+        assert_eq!(client.get("/").text(), "first");
+        // On a connection that is used again, where a close before the first byte would be nobody's fault.
+        assert_eq!(client.get("/").status(), 502);
+        assert_eq!((upstream.request_count(), upstream.accepted()), (2, 1), "{interim}");
+        assert_eq!(client.get("/").text(), "second");
+    }
+}
+
+#[test]
 fn the_gateway_asks_for_a_body_once_and_passes_no_expectation_on() {
     let upstream = Upstream::start(answer::echo());
     let weir = gateway(&upstream, "");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use testkit::{Gate, Signal, Upstream, Weir, answer, wait};
+use testkit::{Gate, Signal, Upstream, Weir, WireError, answer, wait};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -95,6 +95,51 @@ fn a_drain_deadline_ends_what_does_not_end() {
     upstream.wait_for_requests(1);
     weir.signal(Signal::TERM);
     assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
+}
+
+/// A response of HTTP/1.0 that ends with its connection: what the process cuts must not look like all of it.
+#[test]
+fn a_response_that_ends_with_its_connection_is_reset_when_the_process_ends_first() {
+    for (drain, signals) in
+        [("100ms", &[Signal::TERM][..]), ("1h", &[Signal::TERM, Signal::TERM]), ("1h", &[Signal::KILL])]
+    {
+        let upstream = Upstream::start(|conn, request| {
+            let rest = if request.head.start.contains("whole") { "0\r\n\r\n" } else { "" };
+            conn.write(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n{rest}").as_bytes())
+        });
+        let config = format!(
+            "listen: [127.0.0.1:0]\nserver: {{drain: {drain}}}\nupstreams: {{u: {{targets: [{}]}}}}\ncaches: {{c: {{mode: ttl}}}}\n\
+             routes:\n  - {{match: {{path: /*}}, upstream: u}}\n  - {{match: {{path: /cached/*}}, upstream: u, cache: c}}\n",
+            upstream.url()
+        );
+        let weir = Weir::builder(program()).config(config).start();
+        let begin = |path: &str| {
+            let mut client = weir.connect();
+            client.send(format!("GET {path} HTTP/1.0\r\n\r\n"));
+            let (head, _) = client.try_read_head("GET").unwrap();
+            assert_eq!(
+                (head.status(), head.field("content-length"), head.field("transfer-encoding")),
+                (200, None, None)
+            );
+            assert_eq!(client.read_raw(4), b"part");
+            client
+        };
+        for path in ["/whole", "/cached/whole"] {
+            assert_eq!(begin(path).try_read_raw(1), Err(WireError::Closed), "a complete one ends in order: {path}");
+        }
+        let cut = ["/a", "/cached/b"].map(begin);
+        for (index, signal) in signals.iter().enumerate() {
+            if index > 0 {
+                let is_closed = || testkit::RawClient::try_connect(weir.addr(), None).is_err();
+                wait::until(DEADLINE, "the listener to close", is_closed);
+            }
+            weir.signal(*signal);
+        }
+        for mut client in cut {
+            assert_eq!(client.try_read_raw(1), Err(WireError::Reset), "{signals:?}");
+        }
+        weir.wait_for_exit(DEADLINE);
+    }
 }
 
 /// Loads a gateway with connections that are opened anew whenever the gateway closes them, until told to stop; counts failures.

@@ -4,11 +4,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Body;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -77,7 +79,9 @@ async fn connection(stream: TcpStream, router: Router, bounds: Bounds, mut closi
     let Ok(local) = stream.local_addr() else { return };
     // Small answers in several pieces (events of a stream) must not wait for one another.
     let _ = stream.set_nodelay(true);
-    let service = with_address(router, LocalAddress(local));
+    // A client that does not read its response holds one of few connections: the system closes it after the time that an idle one has.
+    let _ = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(bounds.head_or_idle));
+    let service = with_address(router, LocalAddress(local), bounds.head_or_idle);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_or_idle)
@@ -92,10 +96,11 @@ async fn connection(stream: TcpStream, router: Router, bounds: Bounds, mut closi
     let _ = connection.await;
 }
 
-/// The router as hyper wants it, with the local address added to each request.
+/// The router as hyper wants it, with the local address added to each request, and a bound on how long its body may stall.
 fn with_address(
     router: Router,
     local: LocalAddress,
+    patience: Duration,
 ) -> impl hyper::service::Service<
     hyper::Request<hyper::body::Incoming>,
     Response = axum::response::Response,
@@ -105,6 +110,45 @@ fn with_address(
     let router = TowerToHyperService::new(router);
     hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(local);
-        hyper::service::Service::call(&router, request.map(axum::body::Body::new))
+        hyper::service::Service::call(&router, request.map(|body| axum::body::Body::new(Patient::new(body, patience))))
     })
+}
+
+/// A request's body that must not stall: hyper bounds the time for a head only, and a client that sends half a body would keep a connection without limit.
+struct Patient<B> {
+    body: B,
+    patience: Duration,
+    sleep: Pin<Box<tokio::time::Sleep>>,
+}
+
+impl<B> Patient<B> {
+    fn new(body: B, patience: Duration) -> Self {
+        Patient { body, patience, sleep: Box::pin(tokio::time::sleep(patience)) }
+    }
+}
+
+impl<B: Body<Error = hyper::Error> + Unpin> Body for Patient<B> {
+    type Data = B::Data;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<B::Data>, io::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            let due = tokio::time::Instant::now() + self.patience;
+            self.sleep.as_mut().reset(due);
+            return Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)));
+        }
+        ready!(self.sleep.as_mut().poll(cx));
+        Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
 }

@@ -423,6 +423,33 @@ fn an_endless_head_is_refused() {
 }
 
 #[test]
+fn a_body_that_stalls_gives_its_place_back() {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let page = axum::routing::post(|body: axum::body::Bytes| async move { body });
+            let bounds = listener::Bounds { connections: 2, head_or_idle: Duration::from_millis(300) };
+            let listener = TcpListener::from_std(listener).unwrap();
+            listener::serve(listener, axum::Router::new().route("/", page), bounds, std::future::pending()).await;
+        });
+    });
+    let mut stalled = [RawClient::connect(address), RawClient::connect(address)];
+    for client in &mut stalled {
+        client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf");
+    }
+    let mut waiting = RawClient::connect(address);
+    waiting.request("POST", "/", &[], "all of it");
+    assert_eq!(waiting.read_response().text(), "all of it");
+    for mut client in stalled {
+        assert_eq!(client.read_response().status(), 400, "half a body is no request");
+        client.expect_closed();
+    }
+}
+
+#[test]
 fn connections_beyond_the_bound_wait_for_a_place() {
     let admin = Admin::start();
     let ask = |client: &mut RawClient| client.request("GET", "/", &[("Host", "localhost")], "");

@@ -64,6 +64,8 @@ pub struct Conversation<'a> {
     pub request_sent: bool,
     /// Whether the upstream stopped taking the request; its reply may still be there.
     pub request_broken: bool,
+    /// Whether the upstream has begun to respond: an interim head counts.
+    pub reply_started: bool,
     /// Nanoseconds since process start when the request was written as far as was known then.
     pub sent_at: u64,
     stalls: &'a mut Stalls,
@@ -90,6 +92,7 @@ impl<'a> Conversation<'a> {
             timing,
             request_sent: false,
             request_broken: false,
+            reply_started: false,
             sent_at: 0,
             stalls,
         }
@@ -123,7 +126,10 @@ impl<'a> Conversation<'a> {
             }
             let is_closed = match poll_read(cx, &mut self.up.stream, &mut self.up.buffer) {
                 Poll::Ready(Ok(0) | Err(_)) => true,
-                Poll::Ready(Ok(_)) => false,
+                Poll::Ready(Ok(_)) => {
+                    self.reply_started = true;
+                    false
+                }
                 Poll::Pending => return self.poll_deadline(cx, self.stall_before_response()),
             };
             if is_closed {

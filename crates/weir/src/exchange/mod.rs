@@ -125,6 +125,8 @@ pub struct Exchange<'w> {
     /// Whether the client was asked for its body (100).
     continued: bool,
     aborts: bool,
+    /// The end of the connection says that the response is complete.
+    ends_with_connection: bool,
     /// The exchange's part in a cache.
     pub cache: CacheSide,
     /// What is known of a call of an AI model.
@@ -188,6 +190,7 @@ impl<'w> Exchange<'w> {
             drains: false,
             continued: false,
             aborts: false,
+            ends_with_connection: false,
             cache: CacheSide::default(),
             ai: None,
             log: Journal { started_ns: clock::turn_ns(), ..Journal::default() },
@@ -499,11 +502,14 @@ impl<'w> Exchange<'w> {
     /// Answers a request that is not served as asked; or, when the answer has begun, sees to it that it cannot pass for complete.
     pub async fn fail(&mut self, error: Error) {
         self.ensure_request_id();
+        // To the exchange a request that its connection refused looks like one whose client disconnected.
+        let refusal = if error.reason == Reason::ClientGone { self.down.stream.refusal() } else { None };
+        let error = refusal.unwrap_or(error);
         self.log.error = Some(error);
         self.log.status = if self.answer == Answer::None { error.reason.status() } else { self.log.status };
         self.worker.metrics.not_served(error.reason);
         match error.reason {
-            Reason::ClientGone => self.aborts = true,
+            _ if error.reason == Reason::ClientGone || refusal.is_some() => self.aborts = true,
             _ if self.answer != Answer::None => self.aborts = true,
             Reason::AuthDenied if self.denied.is_some() => self.send_denial().await,
             _ => {
@@ -550,6 +556,16 @@ impl<'w> Exchange<'w> {
         self.waits = None;
     }
 
+    /// Closes the connection behind a response whose body has no framing of its own. Until it is complete, any end of the connection is a reset,
+    /// whatever the cause: the end of a drain, of the process, or a panic must not make a part look like the whole.
+    fn frame_by_close(&mut self, framing: BodyKind) {
+        if framing == BodyKind::UntilClose {
+            self.close = true;
+            self.ends_with_connection = true;
+            self.down.stream.abort();
+        }
+    }
+
     async fn send_answer(&mut self) -> Result<(), Error> {
         self.begin_answer();
         self.log.response_bytes += self.down.out.bytes.len() as u64;
@@ -579,6 +595,9 @@ impl<'w> Exchange<'w> {
                 self.down.stream.note_failure(error.reason);
             }
             return Next::Abort;
+        }
+        if self.ends_with_connection {
+            self.down.stream.end_in_order();
         }
         match self.body.skip(&mut self.down.buffer) {
             Ok(true) if self.close => Next::Close,

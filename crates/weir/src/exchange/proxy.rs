@@ -393,7 +393,8 @@ async fn converse(
     let sent = talk.has_sent();
     let sent_at = talk.sent_at;
     let request_sent = talk.request_sent;
-    got_head.map_err(|error| Failed::of(x, error, sent, !up.buffer.is_empty()))?;
+    let reply_started = talk.reply_started;
+    got_head.map_err(|error| Failed::of(x, error, sent, reply_started))?;
     // A response that came while the client held its body back says nothing about the target's speed.
     if request_sent {
         let latency = clock::turn_ns().saturating_sub(sent_at);
@@ -595,6 +596,7 @@ fn write_response_head(x: &mut Exchange<'_>, plan: &Plan<'_>, up: &UpstreamSide,
         cached::tell(out, x.cache.told, plan.snapshot, route);
     }
     head.end(out);
+    x.frame_by_close(framing);
     framing
 }
 

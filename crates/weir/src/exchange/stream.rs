@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::buffer::Buffer;
 use crate::downstream::http2::pipe::Pipe;
-use crate::error::Reason;
+use crate::error::{Error, Reason};
 
 /// A byte stream to a client or to an upstream. What differs between them is decided here, in one `match` for each operation.
 #[derive(Debug)]
@@ -83,6 +83,14 @@ impl Stream {
         matches!(self, Stream::Http2(pipe) if pipe.is_reset())
     }
 
+    /// Why the client's connection refused the request, and responded to it, while the exchange was in flight.
+    pub fn refusal(&self) -> Option<Error> {
+        match self {
+            Stream::Http2(pipe) => pipe.refusal(),
+            _ => None,
+        }
+    }
+
     /// Notes why a response is given up, for the code that the client gets.
     pub fn note_failure(&self, reason: Reason) {
         if let Stream::Http2(pipe) = self {
@@ -106,6 +114,16 @@ impl Stream {
             }
             // Only TCP has resets; a stream that ends before its response does is reset by its connection.
             Stream::Unix(_) | Stream::Http2(_) | Stream::Subrequest | Stream::Collect(_) => {}
+        }
+    }
+
+    /// Takes [`abort`](Self::abort) back: closing is an ordinary end again.
+    pub fn end_in_order(&self) {
+        if let Stream::Tcp(_) | Stream::Tls(_) = self
+            && let Some(socket) = self.socket()
+        {
+            // A failure leaves a reset of a response that is complete, which no client takes for another response.
+            let _ = socket2::SockRef::from(&socket).set_linger(None);
         }
     }
 

@@ -178,6 +178,28 @@ fn content_length_holds_or_nothing_is_complete_rule_9() {
 }
 
 #[test]
+fn a_body_that_breaks_its_length_is_recorded_as_what_its_client_is_told_rule_9() {
+    let upstream = Upstream::start(answer::stall());
+    let weir = gateway(&upstream);
+    let mut client = Client::connect(weir.addr());
+    let log = || std::fs::read_to_string(weir.dir().join("access.log")).unwrap_or_default();
+    // All at once, before an exchange begins; and in the middle of one.
+    for (lines, is_under_way) in [(1, false), (2, true)] {
+        let stream = client.open(&request("POST", "/", &[("content-length", "5")]), false);
+        if is_under_way {
+            upstream.wait_for_open(1);
+        }
+        client.data(stream, b"abc", true);
+        assert_eq!(client.response(stream).status, 400);
+        wait::until(DEADLINE, "the line of the log", || log().lines().count() == lines);
+        let log = log();
+        let line = log.lines().last().unwrap();
+        assert!(line.contains("\"status\":400") && line.contains("\"bad_request\""), "{line}");
+    }
+    assert!(!log().contains("499"), "{}", log());
+}
+
+#[test]
 fn framing_is_made_from_facts_rules_10_23() {
     let framing = |request: &Recorded| {
         let head = &request.head;

@@ -248,8 +248,17 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             Event::Reset { stream, reason } => match self.slots.find(stream) {
                 // The exchange ends when it sees that; until then the stream counts as one in progress.
                 Some((index, slot)) => {
-                    slot.pipe.reset();
+                    let is_recorded = match refusal(reason) {
+                        Some(error) => slot.pipe.refuse(error),
+                        None => {
+                            slot.pipe.reset();
+                            true
+                        }
+                    };
                     self.ready.insert(index);
+                    if !is_recorded {
+                        self.note_refusal(reason);
+                    }
                 }
                 None => {
                     self.codec.release(stream);
@@ -280,12 +289,9 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
 
     /// A request that no exchange saw: the codec has refused it.
     fn note_refusal(&self, reason: ResetReason) {
-        let error = match reason {
-            ResetReason::Malformed(rule) => Error::new(Reason::BadRequest, text(rule)),
-            ResetReason::TooLarge => Error::new(Reason::HeadTooLarge, "a field section above the limits"),
-            _ => return,
-        };
-        connection::note_refusal(&self.worker, &self.down.client, error);
+        if let Some(error) = refusal(reason) {
+            connection::note_refusal(&self.worker, &self.down.client, error);
+        }
     }
 
     /// Polls the exchanges that something has come for. Whether there were any.
@@ -507,6 +513,15 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
 
 fn now_ms() -> u64 {
     clock::turn_ns() / 1_000_000
+}
+
+/// What a reset says of a request that the codec refuses.
+fn refusal(reason: ResetReason) -> Option<Error> {
+    match reason {
+        ResetReason::Malformed(rule) => Some(Error::new(Reason::BadRequest, text(rule))),
+        ResetReason::TooLarge => Some(Error::new(Reason::HeadTooLarge, "a field section above the limits")),
+        _ => None,
+    }
 }
 
 /// What the access log says of a malformed request.

@@ -10,7 +10,7 @@ use std::task::Poll;
 use h1::encode;
 use tokio::io::ReadBuf;
 
-use crate::error::Reason;
+use crate::error::{Error, Reason};
 
 /// Bytes of a response that may wait for the client's window, beside a head.
 const RESPONSE: usize = 16 * 1024;
@@ -47,6 +47,8 @@ struct State {
     /// The final head of the response has gone out.
     has_head: bool,
     is_reset: bool,
+    /// Why the connection refused the request while its exchange was in flight.
+    refusal: Option<Error>,
     wants_bytes: bool,
     wants_room: bool,
     failure: Option<Reason>,
@@ -115,6 +117,20 @@ impl Pipe {
         state.body_at = 0;
         state.response.clear();
         state.response_at = 0;
+    }
+
+    /// The connection refused the request, and has responded to it: the same as a reset to the exchange, which records why. False when the exchange
+    /// has not seen the request, so that it records nothing.
+    pub fn refuse(&self, error: Error) -> bool {
+        self.reset();
+        let mut state = self.lock();
+        state.refusal = Some(error);
+        state.staged_at > 0 || state.staged.is_empty()
+    }
+
+    /// Why the connection refused the request.
+    pub fn refusal(&self) -> Option<Error> {
+        self.lock().refusal
     }
 
     /// Whether the client reset the stream.

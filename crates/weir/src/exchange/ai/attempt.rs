@@ -269,9 +269,9 @@ async fn converse(
         }
     };
     let sent_at = if talk.sent_at > 0 { talk.sent_at } else { began };
-    let request_sent = talk.request_sent;
+    let (request_sent, reply_started) = (talk.request_sent, talk.reply_started);
     if let Err(error) = got_head {
-        let is_stale = matches!(error.reason, Reason::UpstreamReset) && up.buffer.is_empty();
+        let is_stale = matches!(error.reason, Reason::UpstreamReset) && !reply_started;
         return Err(Failed { is_stale, ..Failed::of(error) });
     }
     if request_sent {

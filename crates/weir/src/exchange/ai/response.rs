@@ -86,7 +86,7 @@ impl Exchange<'_> {
     ) {
         let snapshot = self.snapshot.clone();
         let edits = &snapshot.config().routes[call.route.0].headers.response;
-        self.close |= framing == BodyKind::UntilClose;
+        self.frame_by_close(framing);
         let version = self.scratch.request.version;
         let out = &mut self.down.out.bytes;
         encode::status_line(out, status, encode::reason(status).as_bytes());

@@ -81,7 +81,7 @@ pub(super) fn begin_delivery(
         (Choice::Whole, None, Version::Http10) => BodyKind::UntilClose,
         _ => BodyKind::None,
     };
-    x.close |= framing == BodyKind::UntilClose;
+    x.frame_by_close(framing);
     write_head(x, cache, head, &head.terms, choice, (framing, head.length.unwrap_or(0)), outcome);
     x.begin_answer();
     x.log.response_bytes += x.down.out.bytes.len() as u64;
