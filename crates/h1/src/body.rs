@@ -82,6 +82,21 @@ impl BodyDecoder {
         }
     }
 
+    /// From now on trailers are kept; only the chunked coding has any.
+    pub fn keep_trailers(&mut self) {
+        if let BodyDecoder::Chunked(chunked) = self {
+            chunked.keep_trailers();
+        }
+    }
+
+    /// The trailers that were kept; see [`ChunkedDecoder::trailers`].
+    pub fn trailers(&self) -> &[u8] {
+        match self {
+            BodyDecoder::Chunked(chunked) => chunked.trailers(),
+            BodyDecoder::Length(_) | BodyDecoder::UntilClose => &[],
+        }
+    }
+
     /// Whether the end was seen.
     pub fn is_done(&self) -> bool {
         match self {

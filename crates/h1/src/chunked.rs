@@ -1,9 +1,15 @@
 //! The chunked transfer coding (RFC 9112 section 7.1), decoded strictly.
 
-use crate::bytes::{is_text_byte, is_token_byte};
-use crate::{BodyEvent, Limits, ParseError};
+use message::validate::trim;
 
-/// Decodes a chunked body. Extensions are checked and dropped; so are trailers, which must never be merged into fields (7.1.2).
+use crate::bytes::{is_text_byte, is_token_byte};
+use crate::{BodyEvent, Known, Limits, ParseError};
+
+/// Trailer fields of a body that are kept.
+const TRAILER_FIELDS: u8 = 32;
+
+/// Decodes a chunked body. Extensions are checked and dropped. So are trailers, unless [`keep_trailers`](Self::keep_trailers) was called:
+/// they must never be merged into fields (7.1.2).
 #[derive(Debug, Clone)]
 pub struct ChunkedDecoder {
     state: State,
@@ -15,6 +21,10 @@ pub struct ChunkedDecoder {
     extensions: usize,
     /// Bytes of the trailer section so far.
     trailer: usize,
+    /// Trailer fields so far, where they are kept.
+    fields: Option<u8>,
+    /// Their lines.
+    kept: Vec<u8>,
 }
 
 /// Where in the coding the decoder stands.
@@ -81,7 +91,26 @@ impl Default for ChunkedDecoder {
 impl ChunkedDecoder {
     /// A decoder before the first chunk.
     pub fn new() -> Self {
-        ChunkedDecoder { state: State::Line(Line::SizeStart), size: 0, line: 0, extensions: 0, trailer: 0 }
+        ChunkedDecoder {
+            state: State::Line(Line::SizeStart),
+            size: 0,
+            line: 0,
+            extensions: 0,
+            trailer: 0,
+            fields: None,
+            kept: Vec::new(),
+        }
+    }
+
+    /// From now on trailers are kept.
+    pub fn keep_trailers(&mut self) {
+        self.fields = Some(0);
+    }
+
+    /// The trailers that were kept: lines of a name, a colon, a value that may have white space around it, and CRLF. Of no use before
+    /// the end of the body.
+    pub fn trailers(&self) -> &[u8] {
+        &self.kept
     }
 
     /// Whether the last chunk and the trailer section were seen.
@@ -194,11 +223,20 @@ impl ChunkedDecoder {
             Line::DataLf if byte == b'\n' => Line::SizeStart,
             Line::DataCr | Line::DataLf => return Err(ParseError::ChunkEnd),
             Line::TrailerStart if byte == b'\r' => Line::EndLf,
-            Line::TrailerStart | Line::TrailerName if is_token_byte(byte) => self.trailer(Line::TrailerName)?,
-            Line::TrailerName if byte == b':' => self.trailer(Line::TrailerValue)?,
-            Line::TrailerValue if is_text_byte(byte) => self.trailer(Line::TrailerValue)?,
-            Line::TrailerValue if byte == b'\r' => self.trailer(Line::TrailerLf)?,
-            Line::TrailerLf if byte == b'\n' => self.trailer(Line::TrailerStart)?,
+            Line::TrailerStart if is_token_byte(byte) => {
+                if let Some(fields) = &mut self.fields {
+                    *fields += 1;
+                    if *fields > TRAILER_FIELDS {
+                        return Err(ParseError::TrailerTooLarge);
+                    }
+                }
+                self.trailer(byte, Line::TrailerName)?
+            }
+            Line::TrailerName if is_token_byte(byte) => self.trailer(byte, Line::TrailerName)?,
+            Line::TrailerName if byte == b':' => self.trailer(byte, Line::TrailerValue)?,
+            Line::TrailerValue if is_text_byte(byte) => self.trailer(byte, Line::TrailerValue)?,
+            Line::TrailerValue if byte == b'\r' => self.trailer(byte, Line::TrailerLf)?,
+            Line::TrailerLf if byte == b'\n' => self.trailer(byte, Line::TrailerStart)?,
             Line::EndLf if byte == b'\n' => return Ok(State::Done),
             Line::TrailerStart | Line::TrailerName | Line::TrailerValue | Line::TrailerLf | Line::EndLf => {
                 return Err(ParseError::Trailer);
@@ -215,11 +253,26 @@ impl ChunkedDecoder {
         if is_too_long { Err(ParseError::ChunkExtensionTooLong) } else { Ok(next) }
     }
 
-    /// Counts one byte of the trailer section.
-    fn trailer(&mut self, next: Line) -> Result<Line, ParseError> {
+    /// Takes one byte of the trailer section.
+    fn trailer(&mut self, byte: u8, next: Line) -> Result<Line, ParseError> {
         self.trailer += 1;
-        if self.trailer > Limits::TRAILER { Err(ParseError::TrailerTooLarge) } else { Ok(next) }
+        if self.trailer > Limits::TRAILER {
+            return Err(ParseError::TrailerTooLarge);
+        }
+        if self.fields.is_some() {
+            self.kept.push(byte);
+        }
+        Ok(next)
     }
+}
+
+/// The fields of [trailers](ChunkedDecoder::trailers): name and value, without the white space around it.
+pub fn trailer_fields(lines: &[u8]) -> impl Iterator<Item = (Known, &[u8], &[u8])> {
+    lines.split(|&byte| byte == b'\n').filter_map(|line| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let (name, value) = line.split_at_checked(line.iter().position(|&byte| byte == b':')?)?;
+        Some((Known::of(name), name, trim(value.get(1..)?)))
+    })
 }
 
 fn hex(byte: u8) -> Option<u64> {

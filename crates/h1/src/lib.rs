@@ -25,7 +25,7 @@ mod scan;
 mod target;
 
 pub use body::{BodyDecoder, BodyEvent, BodyKind};
-pub use chunked::ChunkedDecoder;
+pub use chunked::{ChunkedDecoder, trailer_fields};
 pub use error::ParseError;
 pub use request::RequestHead;
 pub use response::ResponseHead;

@@ -12,7 +12,7 @@ pub enum Kind {
     ForcedReset,
     /// SETTINGS after the first two.
     Settings,
-    /// PING within a second of the last.
+    /// PING within a second of the last, with nothing of a message sent in between.
     Ping,
     /// PRIORITY above 100 and the number of streams.
     Priority,
@@ -104,7 +104,7 @@ impl Budget {
         }
     }
 
-    /// A response below 400 was sent.
+    /// A response below 400 was sent, or received from an upstream.
     pub(crate) fn refund(&mut self) {
         self.points = (self.points + 1).min(Self::FULL);
     }

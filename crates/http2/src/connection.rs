@@ -133,6 +133,8 @@ pub struct Connection {
     spare: Vec<u8>,
     budget: Budget,
     last_ping_ms: Option<u64>,
+    /// HEADERS or DATA went out since the peer's last PING.
+    has_sent_since_ping: bool,
     priority_frames: u64,
     streams_seen: u64,
     data_frames_sent: u64,
@@ -185,6 +187,7 @@ impl Connection {
             spare: Vec::new(),
             budget: Budget::new(now_ms),
             last_ping_ms: None,
+            has_sent_since_ping: false,
             priority_frames: 0,
             streams_seen: 0,
             data_frames_sent: 0,

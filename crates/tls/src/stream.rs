@@ -70,6 +70,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         &self.io
     }
 
+    /// The application protocol that was agreed on.
+    pub fn alpn(&self) -> Option<Alpn> {
+        self.tls.alpn_protocol().and_then(Alpn::of_id)
+    }
+
     /// What was negotiated. A peer's certificate that was verified but cannot be read any further counts as none.
     pub fn session(&self) -> Session {
         let suite = self.tls.negotiated_cipher_suite();

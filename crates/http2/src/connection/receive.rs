@@ -306,6 +306,9 @@ impl Connection {
             Role::Response => {
                 let result = section.into_response(&mut head.response, end_stream, entry.is_head_request);
                 let is_interim = head.response.is_interim();
+                if !is_interim && result.is_ok() && head.response.status < 400 {
+                    self.budget.refund();
+                }
                 let event =
                     if is_interim { Event::Interim { stream } } else { Event::Response { stream, end: end_stream } };
                 (result.map(|length| (length, Priority::default())), event)
@@ -450,7 +453,9 @@ impl Connection {
         if header.has(frame::ACK) {
             return Ok(Some(Event::Pong));
         }
-        if self.last_ping_ms.is_some_and(|last| self.now_ms.saturating_sub(last) < 1000) {
+        // gRPC peers measure the path with a PING for each piece of a stream that comes: those follow what was sent here.
+        let is_measuring = std::mem::take(&mut self.has_sent_since_ping);
+        if !is_measuring && self.last_ping_ms.is_some_and(|last| self.now_ms.saturating_sub(last) < 1000) {
             self.spend(Kind::Ping)?;
         }
         self.last_ping_ms = Some(self.now_ms);

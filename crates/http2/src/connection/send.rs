@@ -150,6 +150,7 @@ impl Connection {
         entry.send_ended = end;
         self.send.take(length);
         self.data_frames_sent += 1;
+        self.has_sent_since_ping = true;
         let flags = if end { frame::END_STREAM } else { 0 };
         self.out.extend_from_slice(&frame::header(length, frame::DATA, flags, stream));
         self.out.extend_from_slice(data.get(..length).unwrap_or_default());
@@ -162,6 +163,7 @@ impl Connection {
     }
 
     fn write_block(&mut self, stream: u32, end: bool, write: impl FnOnce(&mut Encoder, &mut Vec<u8>)) {
+        self.has_sent_since_ping = true;
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER]);
         self.encoder.begin(&mut self.out);

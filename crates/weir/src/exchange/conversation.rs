@@ -18,6 +18,7 @@ use super::stream::{Outgoing, Stream, poll_read};
 use crate::error::{Error, Fault, Reason};
 use crate::server::clock;
 use crate::server::deadline::nanos;
+use crate::upstream::http2::ClientStream;
 
 /// An upstream connection in use.
 pub struct UpstreamSide {
@@ -133,7 +134,9 @@ impl<'a> Conversation<'a> {
                 Poll::Pending => return self.poll_deadline(cx, self.stall_before_response()),
             };
             if is_closed {
+                let known = self.up.stream.http2_upstream().and_then(ClientStream::failure);
                 let broken = if self.up.buffer.is_empty() { Reason::UpstreamReset } else { Reason::BadResponse };
+                let broken = known.unwrap_or(broken);
                 return Poll::Ready(Err(Error::new(broken, "closed before the end of the head")));
             }
         }

@@ -6,6 +6,7 @@
 
 use h1::{BodyKind, Field, Known, RequestHead, ResponseHead, Version, encode};
 
+use super::grpc;
 use super::identity::Client;
 use crate::config::Edits;
 use crate::policy::auth::{ForgedNames, RouteEdits};
@@ -37,6 +38,10 @@ pub struct ToUpstream<'a> {
     pub upgrade: Option<&'a [u8]>,
     /// Framing of the body.
     pub body: BodyKind,
+    /// Whether the client takes trailers, and the route forwards them.
+    pub accepts_trailers: bool,
+    /// What is left of a gRPC call's time, in nanoseconds; takes the place of what the client said.
+    pub grpc_timeout: Option<u64>,
     /// Lines by which the cache has its copy confirmed; they take the place of the client's own conditions and range.
     pub conditions: Option<&'a [u8]>,
 }
@@ -65,6 +70,7 @@ impl ToUpstream<'_> {
             let keep = match field.known {
                 Known::Host | Known::ContentLength | Known::Expect | Known::Http2Settings => false,
                 Known::XRequestId => own_id,
+                Known::GrpcTimeout => self.grpc_timeout.is_none(),
                 Known::XForwardedFor => {
                     has_forwarded_for = true;
                     false
@@ -113,6 +119,16 @@ impl ToUpstream<'_> {
         out.extend_from_slice(self.identity);
         if has_edits {
             write_edits(out, edits);
+        }
+        if let Some(left) = self.grpc_timeout
+            && !(has_edits && is_edited(edits, Known::GrpcTimeout.name().as_bytes()))
+        {
+            grpc::write_timeout(out, left);
+        }
+        if self.accepts_trailers {
+            // RFC 9110 section 10.1.4: a hop-by-hop field, so it is named.
+            encode::field(out, b"Connection", b"TE");
+            encode::field(out, b"TE", b"trailers");
         }
         if let Some(protocol) = self.upgrade {
             encode::field(out, b"Connection", b"upgrade");

@@ -14,6 +14,7 @@ pub mod delivery;
 pub mod downstream;
 pub mod forged;
 pub mod forward;
+pub mod grpc;
 pub mod identity;
 pub mod intake;
 pub mod proxy;
@@ -23,7 +24,9 @@ pub mod reply;
 pub mod stall;
 pub mod stream;
 mod subrequest;
+mod trailers;
 pub mod tunnel;
+mod way;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -129,6 +132,10 @@ pub struct Exchange<'w> {
     ends_with_connection: bool,
     /// The exchange's part in a cache.
     pub cache: CacheSide,
+    /// The client of a gRPC call waits no longer than the gateway would.
+    has_own_deadline: bool,
+    /// The response goes out in chunks, to a client that takes trailers.
+    may_end_with_trailers: bool,
     /// What is known of a call of an AI model.
     pub(crate) ai: Option<Box<ai::Record>>,
     log: Journal,
@@ -192,6 +199,8 @@ impl<'w> Exchange<'w> {
             aborts: false,
             ends_with_connection: false,
             cache: CacheSide::default(),
+            has_own_deadline: false,
+            may_end_with_trailers: false,
             ai: None,
             log: Journal { started_ns: clock::turn_ns(), ..Journal::default() },
         }
@@ -488,6 +497,11 @@ impl<'w> Exchange<'w> {
         self.ensure_request_id();
         self.skip_body();
         let framing = self.framing();
+        if self.is_grpc() {
+            grpc::write_error(&mut self.down.out.bytes, reason.into(), &self.scratch.answer_lines, framing);
+            self.log.status = 200;
+            return self.send_answer().await;
+        }
         let api = self.ingress_api();
         let Scratch { answer_lines, body, request_id, .. } = &mut *self.scratch;
         if let Some(api) = api {
@@ -510,8 +524,15 @@ impl<'w> Exchange<'w> {
         self.worker.metrics.not_served(error.reason);
         match error.reason {
             _ if error.reason == Reason::ClientGone || refusal.is_some() => self.aborts = true,
+            // What was sent ends with a whole chunk. The call ends with a status, so nobody takes it for complete.
+            _ if self.answer == Answer::Begun && self.may_end_with_trailers && self.is_grpc() => {
+                let before = self.down.out.bytes.len();
+                grpc::write_trailers(&mut self.down.out.bytes, error);
+                self.log.response_bytes = self.log.response_bytes.saturating_sub(before as u64);
+                self.aborts = self.send_answer().await.is_err();
+            }
             _ if self.answer != Answer::None => self.aborts = true,
-            Reason::AuthDenied if self.denied.is_some() => self.send_denial().await,
+            Reason::AuthDenied if self.denied.is_some() && !self.is_grpc() => self.send_denial().await,
             _ => {
                 // The rest of a broken body cannot be told from a next request.
                 if matches!(error.reason, Reason::BadRequest | Reason::BodyTooLarge | Reason::BodyTimeout) {
@@ -527,6 +548,14 @@ impl<'w> Exchange<'w> {
                 fields.extend_from_slice(&self.scratch.answer_lines);
                 let framing = self.framing();
                 self.down.out.clear();
+                if self.is_grpc() {
+                    let is_unknown = self.denied.as_ref().is_some_and(|denied| denied.status == 401);
+                    let error = if is_unknown { Reason::Unauthenticated.into() } else { error };
+                    grpc::write_error(&mut self.down.out.bytes, error, &fields, framing);
+                    self.log.status = 200;
+                    self.aborts = self.send_answer().await.is_err();
+                    return;
+                }
                 if let Some(api) = self.ingress_api() {
                     let out = &mut self.down.out.bytes;
                     self.log.status =
@@ -543,6 +572,11 @@ impl<'w> Exchange<'w> {
                 }
             }
         }
+    }
+
+    /// Whether the request is a gRPC call, whose errors are a status of its own.
+    fn is_grpc(&self) -> bool {
+        grpc::is_call(&self.scratch.request, self.down.buffer.whole())
     }
 
     fn framing(&self) -> Framing {

@@ -8,12 +8,14 @@ use std::time::Duration;
 use h1::{BodyKind, HeadScanner, Known, RequestHead, ResponseHead, Version, encode};
 
 use super::cached::{self, Received};
-use super::conversation::{Conversation, Timing, UpstreamSide, total_timeout};
+use super::conversation::{Conversation, Timing, UpstreamSide};
 use super::forward::{ToClient, ToUpstream, write_interim_head, write_upgrade_head};
 use super::pump::Pump;
 use super::stall::Stall;
-use super::stream::{Outgoing, Stream};
-use super::{Answer, Exchange, tunnel};
+use super::stream::Outgoing;
+use super::trailers::{Towards, TrailerRules};
+use super::way::Way;
+use super::{Answer, Exchange, grpc, tunnel};
 use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId, UpstreamId};
 use crate::error::{Error, Fault, Reason};
 use crate::observe::UpstreamMetrics;
@@ -23,7 +25,7 @@ use crate::route::rewrite::upstream_target;
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::server::snapshot::{Choice, Snapshot};
-use crate::upstream::connect::{self, ConnectError};
+use crate::upstream::http2::ClientStream;
 use crate::upstream::retry::{Attempt, may_repeat};
 use crate::upstream::{FailureKind, Lease, Moment, Pick, Request, View, WaitError, hash_key};
 
@@ -56,6 +58,12 @@ struct Plan<'a> {
     has_fallback: bool,
     /// End of the exchange's patience, in nanoseconds since process start.
     total_due: u64,
+    /// When the client of a gRPC call stops to wait for it.
+    grpc_due: Option<u64>,
+    /// Whether trailers pass, in both directions.
+    forwards_trailers: bool,
+    /// Whether the client takes them.
+    accepts_trailers: bool,
 }
 
 impl Plan<'_> {
@@ -63,6 +71,11 @@ impl Plan<'_> {
     fn own_field(&self) -> Option<&str> {
         let config = self.snapshot.config();
         config.server.returns_request_id.then_some(&*config.request_id)
+    }
+
+    /// What trailers pass.
+    fn trailer_rules(&self, x: &Exchange<'_>, towards: Towards) -> TrailerRules {
+        TrailerRules { snapshot: x.snapshot.clone(), route: self.route, towards }
     }
 }
 
@@ -89,6 +102,11 @@ impl Failed {
     fn of(x: &mut Exchange<'_>, error: Error, sent: bool, reply_started: bool) -> Self {
         let mut failed = Failed::new(error, sent, reply_started);
         let is_shared = match error.reason {
+            // How little time a client gives its call says nothing about the target.
+            Reason::TotalTimeout if x.has_own_deadline => {
+                failed.kind = None;
+                return failed;
+            }
             Reason::TotalTimeout => true,
             Reason::UpstreamReset => !x.body.has_read_all(),
             _ => false,
@@ -136,6 +154,12 @@ pub(super) async fn run_leg(
     action: &Proxy,
 ) -> Result<(), Error> {
     let choices = leg.choices;
+    let buf = x.down.buffer.whole();
+    let is_grpc = grpc::is_call(&x.scratch.request, buf);
+    let forwards_trailers = is_grpc || action.forwards_trailers;
+    let accepts_trailers = forwards_trailers && grpc::accepts_trailers(&x.scratch.request, buf);
+    let timeout = if is_grpc { grpc::timeout_ns(&x.scratch.request, buf) } else { None };
+    let grpc_due = timeout.map(|timeout| x.log.started_ns.saturating_add(timeout));
     let mut last = Error::from(Reason::Unavailable);
     for (position, choice) in choices.iter().enumerate() {
         x.log.slot = position + 1;
@@ -143,6 +167,8 @@ pub(super) async fn run_leg(
             snapshot.upstream_metrics[choices[0].upstream.0].fallback();
         }
         let total = choice.timeouts.total;
+        let total_due = total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
+        x.has_own_deadline = grpc_due.is_some_and(|due| due <= total_due);
         let plan = Plan {
             snapshot,
             route: leg.route,
@@ -153,7 +179,10 @@ pub(super) async fn run_leg(
             view: snapshot.views.get(choice.upstream),
             metrics: &snapshot.upstream_metrics[choice.upstream.0],
             has_fallback: position + 1 < choices.len(),
-            total_due: total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total))),
+            total_due: total_due.min(grpc_due.unwrap_or(u64::MAX)),
+            grpc_due,
+            forwards_trailers,
+            accepts_trailers,
         };
         match try_upstream(x, &plan).await {
             Ok(()) => return Ok(()),
@@ -251,7 +280,7 @@ pub(super) async fn wait(
 
 /// Ready when the client went away while it has nothing more to say. A body on its way is left where it is: it would fill the
 /// buffer, and it is no sign of life or death. For AI traffic all of it was read before.
-fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
+pub(super) fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
     if x.down.stream.is_reset() {
         return Poll::Ready(());
     }
@@ -261,21 +290,11 @@ fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
 /// One attempt at one target: a pooled connection or a new one, and the exchange on it.
 async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, number: u32) -> Result<(), Failed> {
     let target = lease.target().id();
-    let mut pooled = x.worker.pool.take(target, clock::turn_ns(), || plan.metrics.connection_discarded());
+    let mut may_reuse = true;
     loop {
-        let is_reused = pooled.is_some();
-        let stream = match pooled.take() {
-            Some(stream) => {
-                plan.metrics.connection_reused();
-                stream
-            }
-            None => {
-                let connected = connect_to(x, lease, plan.choice.timeouts.connect, plan.total_due).await;
-                let stream = connected.map_err(|error| Failed::of(x, error, false, false))?;
-                plan.metrics.connection_opened();
-                stream
-            }
-        };
+        let way = Way { metrics: plan.metrics, timeout: plan.choice.timeouts.connect, total_due: plan.total_due };
+        let found = way.stream_to(x, lease, may_reuse).await;
+        let (stream, is_reused) = found.map_err(|error| Failed::of(x, error, false, false))?;
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
         let result = converse(x, plan, lease, &mut up, number).await;
@@ -286,14 +305,22 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
         match result {
             // Rule 16 of the safety rules: whole request sent, whole reply read, both sides willing, nothing left over.
             Ok(reusable) => {
-                if reusable && is_clean && !x.worker.draining.get() {
+                if reusable && is_clean && !x.worker.draining.get() && stream.http2_upstream().is_none() {
                     x.worker.pool.put(target, stream, lease.spec().keep_alive, clock::turn_ns());
                 }
                 return Ok(());
             }
             // An idle connection may be closed by its upstream at any time. That says nothing about the target, and what was sent on it
             // was most likely never read: an idempotent request gets a fresh connection to the same target.
-            Err(failed) if is_reused && is_stale(x, &failed) => plan.metrics.connection_discarded(),
+            Err(failed)
+                if may_reuse
+                    && is_reused
+                    && is_stale(x, &failed)
+                    && !stream.http2_upstream().is_some_and(ClientStream::is_refused) =>
+            {
+                plan.metrics.connection_discarded();
+                may_reuse = false;
+            }
             Err(failed) => return Err(failed),
         }
     }
@@ -303,58 +330,7 @@ fn is_stale(x: &Exchange<'_>, failed: &Failed) -> bool {
     failed.kind == Some(FailureKind::Reset)
         && !failed.reply_started
         && x.body.is_replayable()
-        && x.scratch.request.method.is_idempotent()
-}
-
-/// Makes a connection to a target, before the timeout and the end of the exchange.
-///
-/// # Errors
-/// Why there is none.
-pub(super) async fn connect_to(
-    x: &mut Exchange<'_>,
-    lease: &Lease,
-    timeout: Option<Duration>,
-    total_due: u64,
-) -> Result<Stream, Error> {
-    let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
-    x.down.deadline.set_at(due.min(total_due));
-    x.stalls.change(Stall::UpstreamConnects);
-    let worker = x.worker;
-    let mut connecting = std::pin::pin!(connect::connect(lease.target().address(), &worker.tls_configs));
-    let result = std::future::poll_fn(|cx| {
-        if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
-            return Poll::Ready(Ok(result));
-        }
-        if poll_client_gone(x, cx).is_ready() {
-            return Poll::Ready(Err(Error::from(Reason::ClientGone)));
-        }
-        if x.down.deadline.poll_passed(cx) {
-            return Poll::Ready(Err(if due <= total_due {
-                Reason::ConnectTimeout.into()
-            } else {
-                total_timeout(&mut x.stalls, false)
-            }));
-        }
-        Poll::Pending
-    })
-    .await;
-    match result {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(ConnectError::Tls(failure, error))) => {
-            tracing::warn!(%error, reason = failure.reason(), target = %lease.target().address(), "TLS handshake failed");
-            Err(Error::new(Reason::UpstreamTls, failure.text()))
-        }
-        Ok(Err(ConnectError::Io(error))) if connect::is_local_shortage(&error) => {
-            if let Some(suppressed) = x.worker.shortages.pass() {
-                tracing::warn!(%error, target = %lease.target().address(), suppressed, "cannot connect");
-            }
-            // Idle connections to other targets hold what is missing.
-            x.worker.pool.clear();
-            Err(Error::new(Reason::Resources, "no descriptor, memory or local port is left"))
-        }
-        Ok(Err(ConnectError::Io(_))) => Err(Reason::ConnectFailed.into()),
-        Err(error) => Err(error),
-    }
+        && (x.scratch.request.method.is_idempotent() || !failed.sent)
 }
 
 /// Sends the request and relays the reply. `Ok` says whether the upstream's connection may carry another exchange.
@@ -367,11 +343,17 @@ async fn converse(
 ) -> Result<bool, Failed> {
     let keep = x.scratch.request.end;
     let limit = x.body_limit();
+    if plan.forwards_trailers {
+        let is_trusted = x.down.client.peer_is_trusted;
+        let rules = plan.trailer_rules(x, Towards::Upstream { is_trusted });
+        x.body.forward_trailers(rules);
+    }
     if !x.body.restart(&mut x.down.buffer, keep, limit) {
         let error = Error::new(Reason::BadResponse, "the request body cannot be sent a second time");
         return Err(Failed { kind: None, ..Failed::new(error, false, false) });
     }
-    let upgrade = wanted_upgrade(x, plan.action);
+    // HTTP/2 has no upgrades; a request for one is an ordinary request there.
+    let upgrade = wanted_upgrade(x, plan.action).filter(|_| up.stream.http2_upstream().is_none());
     write_request_head(x, plan, lease, up, upgrade);
     if x.expects_continue() {
         send_continue(x).await.map_err(|error| Failed::new(error, false, false))?;
@@ -390,7 +372,7 @@ async fn converse(
     let head = &mut x.scratch.response;
     let own_field = plan.own_field();
     let got_head = final_head(&mut talk, head, &x.scratch.request, own_field).await;
-    let sent = talk.has_sent();
+    let sent = talk.has_sent() && !talk.up.stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
     let sent_at = talk.sent_at;
     let request_sent = talk.request_sent;
     let reply_started = talk.reply_started;
@@ -447,6 +429,10 @@ async fn converse(
     x.begin_answer();
     let head = &x.scratch.response;
     let mut response = Pump::new(head.body, framing, None);
+    if plan.accepts_trailers && framing == BodyKind::Chunked {
+        response.forward_trailers(plan.trailer_rules(x, Towards::Client));
+        x.may_end_with_trailers = true;
+    }
     let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
     talk.request_sent = request_sent;
     talk.sent_at = sent_at;
@@ -566,6 +552,8 @@ fn write_request_head(
         edits: &plan.edits.request,
         upgrade: upgrade.map(|index| plan.action.upgrade[index].as_bytes()),
         body: head.body,
+        accepts_trailers: plan.accepts_trailers,
+        grpc_timeout: plan.grpc_due.map(|due| due.saturating_sub(clock::turn_ns())),
         conditions: conditions.as_deref(),
     }
     .write(&mut up.out.bytes);

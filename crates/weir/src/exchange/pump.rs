@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::buffer::{Buffer, Buffers, LARGE};
 use super::stream::{COPIED, Outgoing, poll_read};
+use super::trailers::TrailerRules;
 
 /// Why a body could not be brought over.
 #[derive(Debug)]
@@ -52,6 +53,8 @@ pub struct Pump {
     is_sized: bool,
     /// Whether bytes were read beyond what the buffer held at first: the body cannot be sent a second time.
     has_read: bool,
+    /// By which trailers pass; without, they are dropped.
+    trailers: Option<TrailerRules>,
 }
 
 impl Pump {
@@ -67,6 +70,15 @@ impl Pump {
             limit: limit.unwrap_or(u64::MAX),
             is_sized: source == BodyKind::None,
             has_read: false,
+            trailers: None,
+        }
+    }
+
+    /// From now on trailers pass by these rules, where both sides are framed in chunks. To be said before the first byte is decoded.
+    pub(super) fn forward_trailers(&mut self, rules: TrailerRules) {
+        if self.chunks && self.source == BodyKind::Chunked {
+            self.decoder.keep_trailers();
+            self.trailers = Some(rules);
         }
     }
 
@@ -98,7 +110,11 @@ impl Pump {
             return false;
         }
         buffer.seek(start);
+        let trailers = self.trailers.take();
         *self = Pump::new(self.source, self.source, limit);
+        if let Some(rules) = trailers {
+            self.forward_trailers(rules);
+        }
         true
     }
 
@@ -173,7 +189,14 @@ impl Pump {
     fn end(&mut self, out: &mut Outgoing) {
         self.ended = true;
         if self.chunks {
-            encode::last_chunk(&mut out.bytes);
+            match (&self.trailers, self.decoder.trailers()) {
+                (Some(rules), lines @ [_, ..]) => {
+                    out.bytes.extend_from_slice(b"0\r\n");
+                    rules.write(&mut out.bytes, lines);
+                    out.bytes.extend_from_slice(b"\r\n");
+                }
+                _ => encode::last_chunk(&mut out.bytes),
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 use super::buffer::Buffer;
 use crate::downstream::http2::pipe::Pipe;
 use crate::error::{Error, Reason};
+use crate::upstream::http2::ClientStream;
 
 /// A byte stream to a client or to an upstream. What differs between them is decided here, in one `match` for each operation.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
     /// One stream of a client's HTTP/2 connection.
     Http2(Pipe),
+    /// One stream of an HTTP/2 connection to a target.
+    Http2Upstream(ClientStream),
     /// The client of a request that the gateway makes by itself: takes everything, sends nothing.
     Subrequest,
     /// The same, keeping what it takes.
@@ -55,12 +58,13 @@ impl Collected {
 
 /// The operation of a stream that has one. The last argument is what a [`Stream::Subrequest`] does.
 macro_rules! each {
-    ($self:ident, $stream:ident => $call:expr, $pipe:ident => $http2:expr, $subrequest:expr) => {
+    ($self:ident, $stream:ident => $call:expr, $pipe:ident => $http2:expr, $up:ident => $upstream:expr, $subrequest:expr) => {
         match $self.get_mut() {
             Stream::Tcp($stream) => $call,
             Stream::Unix($stream) => $call,
             Stream::Tls($stream) => $call,
             Stream::Http2($pipe) => $http2,
+            Stream::Http2Upstream($up) => $upstream,
             Stream::Subrequest | Stream::Collect(_) => $subrequest,
         }
     };
@@ -73,7 +77,7 @@ impl Stream {
             Stream::Tcp(stream) => Some(stream.as_fd()),
             Stream::Unix(stream) => Some(stream.as_fd()),
             Stream::Tls(stream) => Some(stream.get_ref().as_fd()),
-            Stream::Http2(_) | Stream::Subrequest | Stream::Collect(_) => None,
+            Stream::Http2(_) | Stream::Http2Upstream(_) | Stream::Subrequest | Stream::Collect(_) => None,
         }
     }
 
@@ -98,6 +102,15 @@ impl Stream {
         }
     }
 
+    /// The stream to a target over HTTP/2, if it is one.
+    #[inline]
+    pub fn http2_upstream(&self) -> Option<&ClientStream> {
+        match self {
+            Stream::Http2Upstream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
     /// Protocol of the client, where that is not HTTP/1.
     pub fn protocol(&self) -> Option<&'static str> {
         matches!(self, Stream::Http2(_)).then_some("HTTP/2")
@@ -113,7 +126,8 @@ impl Stream {
                 }
             }
             // Only TCP has resets; a stream that ends before its response does is reset by its connection.
-            Stream::Unix(_) | Stream::Http2(_) | Stream::Subrequest | Stream::Collect(_) => {}
+            Stream::Unix(_) | Stream::Http2(_) | Stream::Http2Upstream(_) | Stream::Subrequest | Stream::Collect(_) => {
+            }
         }
     }
 
@@ -141,7 +155,9 @@ impl Stream {
                 let sent = stream.send_by(|socket, bytes| socket2::SockRef::from(socket).send(bytes))?;
                 return if sent > 0 { Ok(WrittenNow { taken: 0 }) } else { Err(io::ErrorKind::WouldBlock.into()) };
             }
-            Stream::Http2(_) | Stream::Subrequest | Stream::Collect(_) => return Err(io::ErrorKind::WouldBlock.into()),
+            Stream::Http2(_) | Stream::Http2Upstream(_) | Stream::Subrequest | Stream::Collect(_) => {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
         };
         if taken > 0 { Ok(WrittenNow { taken }) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
@@ -164,6 +180,11 @@ impl Stream {
     }
 }
 
+/// The first piece that is not empty.
+fn first<'b>(bufs: &'b [io::IoSlice<'_>]) -> &'b [u8] {
+    bufs.iter().find(|buf| !buf.is_empty()).map_or(&[], |buf| &**buf)
+}
+
 /// What the kernel took at once; it took something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenNow {
@@ -174,7 +195,13 @@ pub struct WrittenNow {
 impl AsyncRead for Stream {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_read(cx, buf), pipe => pipe.poll_read(buf), Poll::Pending)
+        each!(
+            self,
+            stream => Pin::new(stream).poll_read(cx, buf),
+            pipe => pipe.poll_read(buf),
+            up => up.poll_read(cx, buf),
+            Poll::Pending
+        )
     }
 }
 
@@ -186,7 +213,13 @@ impl AsyncWrite for Stream {
             return Poll::Ready(collected.write(buf));
         }
         let this = Pin::new(this);
-        each!(this, stream => Pin::new(stream).poll_write(cx, buf), pipe => pipe.poll_write(buf), Poll::Ready(Ok(buf.len())))
+        each!(
+            this,
+            stream => Pin::new(stream).poll_write(cx, buf),
+            pipe => pipe.poll_write(buf),
+            up => up.poll_write(cx, buf),
+            Poll::Ready(Ok(buf.len()))
+        )
     }
 
     #[inline]
@@ -194,13 +227,21 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             // Sockets hold nothing back.
             Stream::Tcp(_) | Stream::Unix(_) | Stream::Subrequest | Stream::Collect(_) => Poll::Ready(Ok(())),
+            // What it took is bounded, and goes out as the target's windows allow.
+            Stream::Http2Upstream(_) => Poll::Ready(Ok(())),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Http2(pipe) => pipe.poll_flush(),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_shutdown(cx), _pipe => Poll::Ready(Ok(())), Poll::Ready(Ok(())))
+        each!(
+            self,
+            stream => Pin::new(stream).poll_shutdown(cx),
+            _pipe => Poll::Ready(Ok(())),
+            _up => Poll::Ready(Ok(())),
+            Poll::Ready(Ok(()))
+        )
     }
 
     #[inline]
@@ -217,7 +258,8 @@ impl AsyncWrite for Stream {
         each!(
             this,
             stream => Pin::new(stream).poll_write_vectored(cx, bufs),
-            pipe => pipe.poll_write(bufs.iter().find(|buf| !buf.is_empty()).map_or(&[], |buf| &**buf)),
+            pipe => pipe.poll_write(first(bufs)),
+            up => up.poll_write(cx, first(bufs)),
             Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
         )
     }

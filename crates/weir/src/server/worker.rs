@@ -18,6 +18,7 @@ use crate::policy::cache::lookup::KeyScratch;
 use crate::policy::limit::Work;
 use crate::upstream::TargetId;
 use crate::upstream::connect::TlsConfigs;
+use crate::upstream::http2::Sessions;
 use crate::upstream::pool::Pool;
 
 /// One worker: a thread with its own event loop, listener, pools and buffers.
@@ -36,6 +37,8 @@ pub struct Worker {
     scratch: RefCell<Vec<Box<Scratch>>>,
     /// Idle upstream connections.
     pub pool: Pool,
+    /// HTTP/2 connections to targets.
+    pub sessions: Sessions,
     /// Deadlines of this worker's connections.
     pub deadlines: Rc<Deadlines>,
     /// TLS handshakes of clients.
@@ -115,6 +118,7 @@ impl Worker {
             buffers: Buffers::new(),
             scratch: RefCell::new(Vec::with_capacity(KEPT_SCRATCH)),
             pool: Pool::default(),
+            sessions: Sessions::default(),
             deadlines: Deadlines::new(),
             handshakes: Handshakes::default(),
             tls_configs: TlsConfigs::default(),

@@ -1,4 +1,4 @@
-//! Active health checks: a GET to each target from time to time, on a connection of its own.
+//! Active health checks: a GET to each target from time to time, or a gRPC call, on a connection of its own.
 //!
 //! A target starts unknown and counts as healthy. It is asked at once, and its first answer decides alone, so that a target which is down when the
 //! gateway starts is known to be within one `timeout`; after that `healthy_after` and `unhealthy_after` results in a row are needed.
@@ -9,14 +9,17 @@ use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
+use tls::Alpn;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use super::connect::{ConnectError, TlsConfigs, connect, is_local_shortage};
+use super::http2::probe::{self, Answer, Question};
 use super::rng::Rng;
 use super::target::{Address, Health, Probe};
 use super::{Target, Upstream};
-use crate::config;
+use crate::config::{self, UpstreamProtocol};
+use crate::exchange::stream::Stream;
 
 /// How far the time between two probes strays from the interval, so that many gateways do not ask in step: a tenth either way.
 const JITTER: f64 = 0.1;
@@ -67,7 +70,7 @@ pub(super) async fn watch(upstream: std::sync::Weak<Upstream>, target: Target, s
     let configs = TlsConfigs::default();
     loop {
         let started = Instant::now();
-        let finding = probe(&target, &spec, &configs).await;
+        let finding = probe_once(&target, &spec, &configs).await;
         // The upstream is gone from the configuration: so is the reason to ask.
         let Some(upstream) = upstream.upgrade() else { return };
         take_in(&upstream, &target, &spec, &mut streak, finding);
@@ -108,7 +111,7 @@ fn take_in(upstream: &Upstream, target: &Target, spec: &config::Health, streak: 
 }
 
 /// Probes once.
-pub(super) async fn probe(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Finding {
+pub(super) async fn probe_once(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Finding {
     let started = Instant::now();
     match tokio::time::timeout(spec.timeout, ask(target, spec, configs)).await {
         Err(_elapsed) if started.elapsed() > spec.timeout + LATE => {
@@ -129,7 +132,31 @@ enum Trouble {
 
 async fn ask(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Result<u16, Trouble> {
     let stream = connect(&target.address, configs).await.map_err(connect_trouble)?;
-    ask_over(stream, target, spec).await
+    let is_tls = matches!(target.address, Address::Tls(..));
+    let speaks_http2 = match (spec.protocol, &stream) {
+        (UpstreamProtocol::Http1, _) => false,
+        (UpstreamProtocol::Http2, Stream::Tls(tls)) if tls.alpn() != Some(Alpn::Http2) => {
+            return Err(Trouble::Theirs("no HTTP/2 is offered (ALPN h2)".to_owned()));
+        }
+        (UpstreamProtocol::Http2, _) => true,
+        (UpstreamProtocol::Auto, Stream::Tls(tls)) => tls.alpn() == Some(Alpn::Http2),
+        (UpstreamProtocol::Auto, _) => false,
+    };
+    if !speaks_http2 {
+        return ask_over(stream, target, spec).await;
+    }
+    let question = Question {
+        scheme: if is_tls { "https" } else { "http" },
+        authority: &host(target),
+        path: &format!("{}{}", target.base_path, spec.path),
+        grpc: spec.grpc.as_deref(),
+    };
+    match probe::ask(stream, question).await.map_err(Trouble::Theirs)? {
+        Answer::Status(status) => Ok(status),
+        // As the status that a GET would have: within any range that is configured.
+        Answer::Serving => Ok(spec.status.0),
+        Answer::NotServing(why) => Err(Trouble::Theirs(why)),
+    }
 }
 
 fn connect_trouble(error: ConnectError) -> Trouble {

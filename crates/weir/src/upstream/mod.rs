@@ -22,6 +22,7 @@ mod control;
 mod eject;
 mod ewma;
 mod health;
+pub mod http2;
 mod lease;
 mod members;
 mod outcome;

@@ -34,6 +34,8 @@ pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
     let targets = (1u8..).zip(weights).map(|(number, &weight)| target(ip(number), weight));
     config::Upstream {
         tls: None,
+        protocol: config::UpstreamProtocol::default(),
+        http2: config::UpstreamHttp2::default(),
         name: "u".into(),
         targets: targets.collect(),
         balance,
@@ -342,6 +344,8 @@ fn a_breaker_starts_anew_when_its_numbers_change_and_only_then() {
 fn without_checks_nothing_stays_unhealthy_after_a_reload() {
     let mut checked = spec(Balance::RoundRobin, &[1]);
     checked.health = Some(HealthSpec {
+        protocol: config::UpstreamProtocol::Http1,
+        grpc: None,
         path: "/".into(),
         interval: Duration::from_secs(1),
         timeout: Duration::from_secs(1),

@@ -10,6 +10,7 @@ mod life;
 mod over_tls;
 mod real;
 mod rules;
+mod upstream;
 
 use testkit::{Upstream, Weir};
 

@@ -46,6 +46,12 @@ fn here(example: &mut Value, directory: &Path, servers: &Servers, redis: &str) {
         example["redis"]["url"] = json!(redis);
     }
     for target in example["upstreams"].as_object_mut().unwrap().values_mut() {
+        // The servers speak HTTP/1.1; those of `tests/grpc` and `tests/http2` speak HTTP/2.
+        target["protocol"] = json!("http1");
+        target.as_object_mut().unwrap().remove("http2");
+        if let Some(health) = target.get_mut("health").and_then(Value::as_object_mut) {
+            health.remove("grpc");
+        }
         // Two targets of one upstream are two servers.
         let mut over_tls = false;
         for (index, target) in target["targets"].as_array_mut().unwrap().iter_mut().enumerate() {

@@ -167,6 +167,8 @@ pub struct Proxy {
     pub timeouts: TimeoutOverrides,
     /// Protocols that may be upgraded to, lower case.
     pub upgrade: Vec<Arc<str>>,
+    /// Whether trailers are forwarded where it is not gRPC, whose always are.
+    pub forwards_trailers: bool,
 }
 
 /// Deadlines of a route over those of its upstream.

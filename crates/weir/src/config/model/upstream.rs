@@ -15,6 +15,10 @@ pub struct Upstream {
     pub targets: Vec<Target>,
     /// Policy of connections to `https://` targets; there when there is any.
     pub tls: Option<Arc<TlsPolicy>>,
+    /// What targets are spoken to in.
+    pub protocol: UpstreamProtocol,
+    /// Limits of connections over HTTP/2.
+    pub http2: UpstreamHttp2,
     /// How one is picked.
     pub balance: Balance,
     /// Active health checks.
@@ -50,6 +54,42 @@ pub struct Target {
     pub base_path: Arc<str>,
     /// Share of requests relative to the other targets.
     pub weight: NonZeroU32,
+}
+
+/// What targets are spoken to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UpstreamProtocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: over TLS by ALPN, else by prior knowledge.
+    Http2,
+    /// Over TLS what ALPN decides; else HTTP/1.1.
+    Auto,
+}
+
+/// Limits of connections to targets over HTTP/2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpstreamHttp2 {
+    /// Requests of one connection at once.
+    pub max_concurrent_streams: u32,
+    /// Connections to one target by each worker.
+    pub max_connections: u32,
+    /// Receive window of a stream, in bytes.
+    pub stream_window: u32,
+    /// Receive window of a connection, in bytes.
+    pub connection_window: u32,
+}
+
+impl Default for UpstreamHttp2 {
+    fn default() -> Self {
+        UpstreamHttp2 {
+            max_concurrent_streams: 100,
+            max_connections: 16,
+            stream_window: 256 << 10,
+            connection_window: 4 << 20,
+        }
+    }
 }
 
 /// How targets are connected to over TLS: files are read, names checked.
@@ -139,8 +179,12 @@ pub enum HashKey {
 /// Active health checks of one upstream; each target is asked on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
+    /// What targets are spoken to in.
+    pub protocol: UpstreamProtocol,
     /// Path that is asked with GET.
     pub path: Arc<str>,
+    /// Service whose health is queried by gRPC, in place of a GET; empty: the server as a whole.
+    pub grpc: Option<Arc<str>>,
     /// Time between two probes.
     pub interval: Duration,
     /// Deadline of one probe.

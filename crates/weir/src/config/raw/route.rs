@@ -61,6 +61,9 @@ pub struct Route {
     /// Protocols that a client may upgrade to, such as `websocket`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upgrade: Vec<At<Protocol>>,
+    /// What becomes of trailers, in both directions. Those of gRPC are always forwarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trailers: Option<At<Trailers>>,
     /// Header fields to set, add and remove.
     #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
     pub headers: HeaderEdits,
@@ -88,6 +91,7 @@ impl Route {
             body: None,
             timeouts: None,
             upgrade: Vec::new(),
+            trailers: None,
             headers: HeaderEdits::default(),
             cors: OrNone::None,
         }
@@ -224,6 +228,17 @@ impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// What becomes of trailers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Trailers {
+    /// They are dropped.
+    #[default]
+    Drop,
+    /// They are forwarded, but for fields that have no place in a trailer section.
+    Forward,
 }
 
 /// Header fields to change, on the way to the upstream and on the way back.

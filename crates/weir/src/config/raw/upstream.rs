@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::shape::{At, OrNone};
 use super::target::{HashKeyText, TargetUrl};
 use super::text::StatusRange;
-use super::units::{Share, Time};
+use super::units::{Share, Size, Time};
 use super::word::{WordOr, word_or};
 
 /// A group of targets that can serve the same requests.
@@ -21,6 +21,12 @@ pub struct Upstream {
     /// How `https://` targets are connected to. Without it their certificates are verified against the authorities that the system trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<At<UpstreamTls>>,
+    /// What targets are spoken to in.
+    #[serde(default)]
+    pub protocol: UpstreamProtocol,
+    /// Limits of connections over HTTP/2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<At<UpstreamHttp2>>,
     /// How a target is picked.
     #[serde(default)]
     pub balance: Balance,
@@ -64,6 +70,8 @@ impl Default for Upstream {
         Upstream {
             targets: At::default(),
             tls: None,
+            protocol: UpstreamProtocol::default(),
+            http2: None,
             balance: Balance::default(),
             health: OrNone::None,
             eject: on(),
@@ -202,6 +210,44 @@ impl JsonSchema for TlsVersion {
     }
 }
 
+/// What targets are spoken to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UpstreamProtocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: over TLS by ALPN, else by prior knowledge (h2c).
+    Http2,
+    /// Over TLS what ALPN decides, HTTP/2 before HTTP/1.1; else HTTP/1.1.
+    Auto,
+}
+
+/// Limits of connections to targets over HTTP/2.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+pub struct UpstreamHttp2 {
+    /// Requests of one connection at once, where the target does not allow fewer.
+    pub max_concurrent_streams: At<u32>,
+    /// Connections to one target by each worker; further requests wait for a stream.
+    pub max_connections: At<u32>,
+    /// Bytes of one response body that a target may send before the client takes them.
+    pub stream_window: At<Size>,
+    /// The same for all response bodies of a connection.
+    pub connection_window: At<Size>,
+}
+
+impl Default for UpstreamHttp2 {
+    fn default() -> Self {
+        UpstreamHttp2 {
+            max_concurrent_streams: 100.into(),
+            max_connections: 16.into(),
+            stream_window: Size(256 << 10).into(),
+            connection_window: Size(4 << 20).into(),
+        }
+    }
+}
+
 /// How a target is picked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -223,6 +269,9 @@ pub enum Balance {
 pub struct Health {
     /// Path that is asked with GET.
     pub path: At<String>,
+    /// Service whose health is queried by gRPC in place of a GET; `""` is the server as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<At<String>>,
     /// Time between two probes of one target.
     pub interval: Time,
     /// How long a probe may take.
@@ -239,6 +288,7 @@ impl Default for Health {
     fn default() -> Self {
         Health {
             path: "/healthz".to_owned().into(),
+            grpc: None,
             interval: Time(Duration::from_secs(2)),
             timeout: Time(Duration::from_secs(1)),
             healthy_after: number(2),

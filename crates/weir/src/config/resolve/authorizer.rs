@@ -135,6 +135,7 @@ impl Resolver<'_> {
                 host: Some(host),
                 timeouts: TimeoutOverrides { total, ..TimeoutOverrides::default() },
                 upgrade: Vec::new(),
+                forwards_trailers: false,
             },
             path,
             send,

@@ -216,6 +216,7 @@ impl Resolver<'_> {
             ("fallback", raw.fallback.first().map(|at| at.origin)),
             ("timeouts", raw.timeouts.as_ref().map(|at| at.origin)),
             ("upgrade", raw.upgrade.first().map(|at| at.origin)),
+            ("trailers", raw.trailers.as_ref().map(|at| at.origin)),
         ];
         for (key, origin) in keys {
             if let Some(origin) = origin {
@@ -243,6 +244,7 @@ impl Resolver<'_> {
             host,
             timeouts: raw.timeouts.as_ref().map(|raw| overrides(raw)).unwrap_or_default(),
             upgrade: raw.upgrade.iter().map(|protocol| protocol.0.as_str().into()).collect(),
+            forwards_trailers: raw.trailers.as_ref().is_some_and(|trailers| trailers.value == raw::Trailers::Forward),
         }
     }
 

@@ -20,7 +20,7 @@ const HEAD_BYTES: std::ops::RangeInclusive<u64> = 256..=16 << 20;
 /// Fields of a head.
 const FIELDS: std::ops::RangeInclusive<usize> = 1..=h1::Limits::MAX_FIELDS;
 /// Streams of an HTTP/2 connection at once.
-const STREAMS: std::ops::RangeInclusive<u32> = 1..=10_000;
+pub(super) const STREAMS: std::ops::RangeInclusive<u32> = 1..=10_000;
 /// Bytes of a window of HTTP/2: a frame, and what RFC 9113 section 6.9.1 allows.
 const WINDOW: std::ops::RangeInclusive<u64> = 65_535..=(1 << 31) - 1;
 /// Bytes of the console's token: too many to guess.
@@ -182,15 +182,17 @@ impl Resolver<'_> {
         if let Some(zero) = max_requests.filter(|number| number.value == 0) {
             self.problem(zero.origin, "0 requests would serve nobody; `none` sets no bound");
         }
-        let stream_window = self.bytes(&http2.stream_window, "stream_window", &WINDOW);
-        let connection_window = self.bytes(&http2.connection_window, "connection_window", &WINDOW);
-        let window = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX / 2);
         Http2 {
             max_concurrent_streams: streams.value,
             max_requests: max_requests.map(|number| number.value),
-            stream_window: window(stream_window),
-            connection_window: window(connection_window),
+            stream_window: self.window(&http2.stream_window, "stream_window"),
+            connection_window: self.window(&http2.connection_window, "connection_window"),
         }
+    }
+
+    /// A window of HTTP/2.
+    pub(super) fn window(&mut self, size: &At<Size>, key: &str) -> u32 {
+        u32::try_from(self.bytes(size, key, &WINDOW)).unwrap_or(u32::MAX / 2)
     }
 
     /// A size that is held in memory.

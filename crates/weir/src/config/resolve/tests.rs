@@ -90,6 +90,8 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
         redis: None,
         upstreams: vec![Upstream {
             tls: None,
+            protocol: UpstreamProtocol::Http1,
+            http2: UpstreamHttp2::default(),
             name: "app".into(),
             targets: vec![Target {
                 tls_name: None,
@@ -145,6 +147,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
                 host: None,
                 timeouts: TimeoutOverrides::default(),
                 upgrade: vec![],
+                forwards_trailers: false,
             }),
             limits: vec![],
             budgets: vec![],

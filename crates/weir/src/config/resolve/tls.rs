@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tls::certificate::certificates_from_pem;
 use tls::client::{self, Roots};
-use tls::{Certificate, CertificateError};
+use tls::{Alpn, Certificate, CertificateError};
 
 use super::Resolver;
 use crate::config::TlsPolicy;
@@ -40,6 +40,11 @@ impl Resolver<'_> {
             certificate: raw.client_cert.as_ref().and_then(|files| self.certificate(files)),
             min_version: version(raw.min_version),
             verify: raw.verify.value,
+            alpn: match upstream.protocol {
+                raw::UpstreamProtocol::Http1 => vec![Alpn::Http11],
+                raw::UpstreamProtocol::Http2 => vec![Alpn::Http2],
+                raw::UpstreamProtocol::Auto => vec![Alpn::Http2, Alpn::Http11],
+            },
             ..client::Options::default()
         };
         if let Err(error) = client::config(&options) {

@@ -1,11 +1,12 @@
 //! Upstreams.
 
+use super::server::STREAMS;
 use super::{Resolver, time};
 use crate::config::raw;
 use crate::config::raw::shape::At;
 use crate::config::{
     Balance, Breaker, Eject, Health, Queue, Retry, RetryOn, Target, TargetAddress, Timeouts, TlsPolicy, Upstream,
-    UpstreamKeepAlive,
+    UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
 };
 use crate::route::path;
 
@@ -39,17 +40,24 @@ impl Resolver<'_> {
             self.problem(queue.origin, message);
         }
         let tls = self.upstream_tls(raw);
+        let protocol = match raw.protocol {
+            raw::UpstreamProtocol::Http1 => UpstreamProtocol::Http1,
+            raw::UpstreamProtocol::Http2 => UpstreamProtocol::Http2,
+            raw::UpstreamProtocol::Auto => UpstreamProtocol::Auto,
+        };
         Upstream {
             name: name.as_str().into(),
             targets: raw.targets.iter().map(|target| resolve_target(target, tls.as_deref())).collect(),
             tls,
+            protocol,
+            http2: self.upstream_http2(raw),
             balance: match &raw.balance {
                 raw::Balance::RoundRobin => Balance::RoundRobin,
                 raw::Balance::LeastRequest => Balance::LeastRequest,
                 raw::Balance::Ewma => Balance::Ewma,
                 raw::Balance::Hash(key) => Balance::Hash(key.0.clone()),
             },
-            health: raw.health.as_option().map(|health| self.health(health)),
+            health: raw.health.as_option().map(|health| self.health(health, protocol)),
             eject: raw.eject.as_option().map(|eject| Eject {
                 after: eject.after.get(),
                 period: eject.period.0,
@@ -80,7 +88,31 @@ impl Resolver<'_> {
         }
     }
 
-    fn health(&mut self, health: &At<raw::Health>) -> Health {
+    fn upstream_http2(&mut self, upstream: &raw::Upstream) -> UpstreamHttp2 {
+        let Some(raw) = &upstream.http2 else { return UpstreamHttp2::default() };
+        if upstream.protocol == raw::UpstreamProtocol::Http1 {
+            self.problem(raw.origin, "`http2` has no effect without `protocol: http2` or `protocol: auto`");
+        }
+        for (key, count) in
+            [("max_concurrent_streams", &raw.max_concurrent_streams), ("max_connections", &raw.max_connections)]
+        {
+            if !STREAMS.contains(&count.value) {
+                let message = format!("`{key}` is from {} to {}", STREAMS.start(), STREAMS.end());
+                self.problem(count.origin, message);
+            }
+        }
+        UpstreamHttp2 {
+            max_concurrent_streams: raw.max_concurrent_streams.value,
+            max_connections: raw.max_connections.value,
+            stream_window: self.window(&raw.stream_window, "stream_window"),
+            connection_window: self.window(&raw.connection_window, "connection_window"),
+        }
+    }
+
+    fn health(&mut self, health: &At<raw::Health>, protocol: UpstreamProtocol) -> Health {
+        if let Some(grpc) = health.grpc.as_ref().filter(|_| protocol != UpstreamProtocol::Http2) {
+            self.problem(grpc.origin, "`grpc` needs `protocol: http2` of the upstream");
+        }
         let path = &health.path;
         let mut scratch = Vec::new();
         match path::normalise(path.as_bytes(), &mut scratch) {
@@ -88,6 +120,8 @@ impl Resolver<'_> {
             Err(refusal) => self.problem(path.origin, format!("`{}`: {refusal}", path.value)),
         }
         Health {
+            protocol,
+            grpc: health.grpc.as_ref().map(|service| service.as_str().into()),
             path: path.as_str().into(),
             interval: health.interval.0,
             timeout: health.timeout.0,

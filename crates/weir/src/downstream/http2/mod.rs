@@ -4,7 +4,7 @@
 
 mod driver;
 pub mod pipe;
-mod ready;
+pub mod ready;
 pub mod registry;
 mod request;
 mod response;

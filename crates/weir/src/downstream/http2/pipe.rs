@@ -1,5 +1,6 @@
 //! A stream's two bodies of bytes between the connection's task and the exchange: what the exchange reads is an HTTP/1.1 request, what it
-//! writes is its response. Both live in one task, so the lock, which
+//! writes is its response. Towards upstreams ([`crate::upstream::http2`]) it is the other way round: read "request" for "response", and
+//! "target" for "client". Both live in one thread, here in one task, so the lock, which
 //! streams of other kinds need to be sent to the control thread, is never waited for, and nothing is woken: the connection's task polls the exchange again
 //! when [`Pipe::take_awaits`] says that what it waits for has come.
 
@@ -49,6 +50,7 @@ struct State {
     is_reset: bool,
     /// Why the connection refused the request while its exchange was in flight.
     refusal: Option<Error>,
+    refuses_writes: bool,
     wants_bytes: bool,
     wants_room: bool,
     failure: Option<Reason>,
@@ -133,6 +135,20 @@ impl Pipe {
         self.lock().refusal
     }
 
+    /// From now on writes fail; what was received can still be read.
+    pub fn refuse_writes(&self) {
+        let mut state = self.lock();
+        state.refuses_writes = true;
+        state.response.clear();
+        state.response_at = 0;
+    }
+
+    /// Whether the connection should be told what was read: all that is here was, or much.
+    pub fn owes_credit(&self) -> bool {
+        let state = self.lock();
+        state.taken > 0 && (state.body.is_empty() || state.taken >= RESPONSE)
+    }
+
     /// Whether the client reset the stream.
     pub fn is_reset(&self) -> bool {
         self.lock().is_reset
@@ -167,7 +183,7 @@ impl Pipe {
         let mut state = self.lock();
         let has_bytes = state.has_bytes();
         let waiting = state.response.len() - state.response_at;
-        let has_room = waiting == 0 || RESPONSE.saturating_sub(waiting) >= PROGRESS;
+        let has_room = waiting == 0 || RESPONSE.saturating_sub(waiting) >= PROGRESS || state.refuses_writes;
         let awaits =
             state.wants_bytes && (has_bytes || state.is_reset) || state.wants_room && (has_room || state.is_reset);
         if awaits {
@@ -202,7 +218,7 @@ impl Pipe {
     /// The exchange's side of writing.
     pub fn poll_write(&self, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.lock();
-        if state.is_reset {
+        if state.is_reset || state.refuses_writes {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let waiting = state.response.len() - state.response_at;

@@ -1,4 +1,4 @@
-//! Which streams of a connection are to be polled: a waker of a stream sets its bit and wakes the connection's task.
+//! Which streams of a connection are to be looked at: a waker of a stream sets its bit and wakes the connection's task.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 
 /// The set of one connection.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub struct Ready {
     words: Box<[AtomicU64]>,
     /// The connection's task. Wakers may be used from any thread: those of a shared cache fill are.
     task: Mutex<Option<Waker>>,
@@ -24,16 +24,13 @@ impl Wake for SlotWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.ready.insert(self.index);
-        let task = self.ready.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = &*task {
-            task.wake_by_ref();
-        }
+        self.ready.wake();
     }
 }
 
 impl Ready {
     /// A set of indices below `count`.
-    pub(super) fn new(count: usize) -> Arc<Self> {
+    pub fn new(count: usize) -> Arc<Self> {
         let words = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Arc::new(Ready { words, task: Mutex::new(None) })
     }
@@ -44,22 +41,30 @@ impl Ready {
     }
 
     /// The task to wake.
-    pub(super) fn register(&self, task: &Waker) {
+    pub fn register(&self, task: &Waker) {
         let mut registered = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if !registered.as_ref().is_some_and(|registered| registered.will_wake(task)) {
             *registered = Some(task.clone());
         }
     }
 
+    /// Wakes the task.
+    pub fn wake(&self) {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = &*task {
+            task.wake_by_ref();
+        }
+    }
+
     /// Puts an index in.
-    pub(super) fn insert(&self, index: usize) {
+    pub fn insert(&self, index: usize) {
         if let Some(word) = self.words.get(index / 64) {
             word.fetch_or(1 << (index % 64), Ordering::AcqRel);
         }
     }
 
     /// Takes all out, and calls `each` for them in order.
-    pub(super) fn take(&self, mut each: impl FnMut(usize)) {
+    pub fn take(&self, mut each: impl FnMut(usize)) {
         for (number, word) in self.words.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::AcqRel);
             while bits != 0 {

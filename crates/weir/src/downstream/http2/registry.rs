@@ -23,7 +23,7 @@ impl Registry {
     }
 
     /// Whether the worker holds more than it should.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.held.get() > MOST_HELD
     }
 
@@ -38,14 +38,15 @@ impl Registry {
 }
 
 /// A connection's entry; it goes when this is dropped.
-pub(super) struct Registered {
+pub struct Registered {
     worker: Rc<Worker>,
     index: usize,
     held: Cell<usize>,
 }
 
 impl Registered {
-    pub(super) fn new(worker: Rc<Worker>) -> Self {
+    /// An entry for one more.
+    pub fn new(worker: Rc<Worker>) -> Self {
         let mut tasks = worker.http2.tasks.borrow_mut();
         let index = tasks.iter().position(Option::is_none).unwrap_or(tasks.len());
         if index == tasks.len() {
@@ -58,12 +59,12 @@ impl Registered {
     }
 
     /// The connection holds so many bytes now.
-    pub(super) fn hold(&self, bytes: usize) {
+    pub fn hold(&self, bytes: usize) {
         self.worker.http2.hold(self.held.replace(bytes), bytes);
     }
 
     /// The connection's task.
-    pub(super) fn register(&self, task: &Waker) {
+    pub fn register(&self, task: &Waker) {
         let mut tasks = self.worker.http2.tasks.borrow_mut();
         let entry = &mut tasks[self.index];
         if !entry.as_ref().is_some_and(|entry| entry.will_wake(task)) {

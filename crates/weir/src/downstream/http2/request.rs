@@ -29,6 +29,10 @@ pub(super) fn write_head(out: &mut Vec<u8>, head: &Head) {
             out.extend_from_slice(field.line().of_buf(text));
         }
     }
+    // The codec lets no other value through.
+    if request.accepts_trailers {
+        out.extend_from_slice(b"TE: trailers\r\n");
+    }
     match request.body {
         BodyLength::None => {}
         BodyLength::Exact(length) => encode::content_length(out, length),

@@ -1,7 +1,7 @@
 //! From the HTTP/1.1 response that the exchange writes to frames, as the bytes come.
 
 use ::http2::{Connection, SendError};
-use h1::{BodyDecoder, BodyEvent, BodyKind, Fields, HeadScanner, Known, Limits, Method, ResponseHead};
+use h1::{BodyDecoder, BodyEvent, BodyKind, Fields, HeadScanner, Known, Limits, Method, ResponseHead, trailer_fields};
 
 /// Heads that the gateway writes: what an upstream may send, and what policies add.
 const LIMITS: Limits = Limits { start_line: 16 * 1024, head: 512 * 1024, fields: Limits::MAX_FIELDS };
@@ -89,7 +89,12 @@ impl Reader {
                     (range.start, Step::Sent)
                 }
                 BodyEvent::End => {
-                    codec.send_data(stream, &[], true)?;
+                    match decoder.trailers() {
+                        [] => {
+                            codec.send_data(stream, &[], true)?;
+                        }
+                        lines => codec.send_trailers(stream, trailer_fields(lines))?,
+                    }
                     (consumed, Step::Ended)
                 }
             });
@@ -98,10 +103,13 @@ impl Reader {
         let behind = bytes.get(self.pending..).unwrap_or_default();
         let end = match decoder.is_done() {
             true => Some(0),
-            false => match decoder.clone().decode(behind) {
-                Ok((consumed, BodyEvent::End)) => Some(consumed),
-                _ => None,
-            },
+            false => {
+                let mut ahead = decoder.clone();
+                match ahead.decode(behind) {
+                    Ok((consumed, BodyEvent::End)) if ahead.trailers().is_empty() => Some(consumed),
+                    _ => None,
+                }
+            }
         };
         let data = bytes.get(..self.pending).unwrap_or_default();
         let count = codec.send_data(stream, data, end.is_some())?;
@@ -136,8 +144,13 @@ impl Reader {
             return Err(SendError::Order);
         }
         let is_complete = head.body == BodyKind::None;
-        codec.send_response(stream, head.status, fields(&head.fields, bytes), is_complete)?;
-        self.body = Some(BodyDecoder::new(head.body));
+        // The head of a gRPC call that has ended is its trailers too: a length would be one of them.
+        let is_status = is_complete && head.fields.contains(Known::GrpcStatus);
+        let passes = fields(&head.fields, bytes).filter(|field| !(is_status && field.0 == Known::ContentLength));
+        codec.send_response(stream, head.status, passes, is_complete)?;
+        let mut decoder = BodyDecoder::new(head.body);
+        decoder.keep_trailers();
+        self.body = Some(decoder);
         Ok((end, if is_complete { Step::Ended } else { Step::Head }))
     }
 }

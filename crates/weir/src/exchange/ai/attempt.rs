@@ -12,9 +12,10 @@ use rustix::event::PollFlags;
 
 use super::super::Exchange;
 use super::super::conversation::{Conversation, Timing, UpstreamSide};
-use super::super::proxy::{connect_to, hash_of, kind_of, moment, wait};
+use super::super::proxy::{hash_of, kind_of, moment, wait};
 use super::super::stall::Stall;
 use super::super::stream::{Outgoing, poll_read};
+use super::super::way::Way;
 use super::response::{Response, client_lines};
 use super::{Call, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
@@ -190,22 +191,12 @@ async fn on_connection(
     lease: &mut Lease,
 ) -> Result<(), Failed> {
     let target = lease.target().id();
+    let mut may_reuse = true;
     let metrics = &call.snapshot.upstream_metrics[turn.provider.upstream.0];
     let timeout = call.snapshot.config().upstreams[turn.provider.upstream.0].timeouts.connect;
-    let mut pooled = x.worker.pool.take(target, clock::turn_ns(), || metrics.connection_discarded());
     loop {
-        let is_reused = pooled.is_some();
-        let stream = match pooled.take() {
-            Some(stream) => {
-                metrics.connection_reused();
-                stream
-            }
-            None => {
-                let stream = connect_to(x, lease, timeout, call.total_due).await.map_err(Failed::of)?;
-                metrics.connection_opened();
-                stream
-            }
-        };
+        let way = Way { metrics, timeout, total_due: call.total_due };
+        let (stream, is_reused) = way.stream_to(x, lease, may_reuse).await.map_err(Failed::of)?;
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
         let result = converse(x, call, turn, lease, &mut up).await;
@@ -217,13 +208,16 @@ async fn on_connection(
         x.worker.buffers.put_back(buffer);
         match result {
             Ok(reusable) => {
-                if reusable && is_clean && !x.worker.draining.get() {
+                if reusable && is_clean && !x.worker.draining.get() && stream.http2_upstream().is_none() {
                     x.worker.pool.put(target, stream, lease.spec().keep_alive, clock::turn_ns());
                 }
                 return Ok(());
             }
             // An idle connection may be closed by its upstream at any time: that says nothing about the target.
-            Err(failed) if is_reused && failed.is_stale => metrics.connection_discarded(),
+            Err(failed) if may_reuse && is_reused && failed.is_stale => {
+                metrics.connection_discarded();
+                may_reuse = false;
+            }
             Err(failed) => return Err(failed),
         }
     }

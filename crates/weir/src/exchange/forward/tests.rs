@@ -28,6 +28,8 @@ fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> Str
         edits: &Edits::default(),
         upgrade: None,
         body: BodyKind::None,
+        accepts_trailers: false,
+        grpc_timeout: None,
         conditions: None,
     }
     .write(&mut out);

@@ -180,7 +180,7 @@ pub(super) struct RedisCells {
     pub(super) breakers_closed: Counter,
 }
 
-/// What one worker counts of HTTP/2 connections of clients.
+/// What one worker counts of HTTP/2 connections.
 #[derive(Debug, Default)]
 pub(super) struct Http2Cells {
     pub(super) opened: Counter,
@@ -188,6 +188,13 @@ pub(super) struct Http2Cells {
     /// Ended because the client broke a rule of the connection.
     pub(super) failed: Counter,
     pub(super) streams: Counter,
+    /// Connections to targets.
+    pub(super) upstream_opened: Counter,
+    pub(super) upstream_closed: Counter,
+    /// Requests that were sent in their streams.
+    pub(super) upstream_streams: Counter,
+    /// Streams that a target ended before its response, or that broke off with their connection.
+    pub(super) upstream_streams_lost: Counter,
     /// What clients paid for from their abuse budgets, by [`http2::BudgetKind`].
     pub(super) abuse: [Counter; http2::BudgetKind::COUNT],
 }

@@ -232,6 +232,26 @@ impl Shard {
         self.cells.http2.streams.add(1);
     }
 
+    /// A connection to a target speaks HTTP/2.
+    pub fn http2_upstream_opened(&self) {
+        self.cells.http2.upstream_opened.add(1);
+    }
+
+    /// One that was counted by [`Shard::http2_upstream_opened`] ended.
+    pub fn http2_upstream_closed(&self) {
+        self.cells.http2.upstream_closed.add(1);
+    }
+
+    /// A request was sent to a target in a stream.
+    pub fn http2_upstream_stream(&self) {
+        self.cells.http2.upstream_streams.add(1);
+    }
+
+    /// A stream to a target ended before its response did.
+    pub fn http2_upstream_stream_lost(&self) {
+        self.cells.http2.upstream_streams_lost.add(1);
+    }
+
     /// A panic was caught.
     pub fn panicked(&self) {
         self.cells.panics.add(1);

@@ -330,6 +330,27 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
             Ok(())
         },
     )?;
+    out.counter(
+        "http2_upstream_connections",
+        "Connections to targets over HTTP/2",
+        each(|c| &c.http2.upstream_opened),
+    )?;
+    out.gauge("http2_upstream_connections_open", "Connections to targets over HTTP/2 that are open", |s| {
+        numbered.iter().try_for_each(|(i, cells)| {
+            let closed = cells.http2.upstream_closed.get();
+            s.add(&[("worker", i)], cells.http2.upstream_opened.get().saturating_sub(closed))
+        })
+    })?;
+    out.counter(
+        "http2_upstream_streams",
+        "Requests that were sent to targets in streams of HTTP/2 connections",
+        each(|c| &c.http2.upstream_streams),
+    )?;
+    out.counter(
+        "http2_upstream_streams_lost",
+        "Streams to targets that ended before their response did: reset, refused, or lost with their connection",
+        each(|c| &c.http2.upstream_streams_lost),
+    )?;
     out.counter("request_errors", "Requests that ended with an error of the gateway, by fault and reason", |s| {
         for reason in Reason::ALL {
             let n = workers.iter().map(|c| c.not_served.get(*reason)).sum::<u64>();

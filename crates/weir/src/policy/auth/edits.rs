@@ -86,6 +86,11 @@ impl RouteEdits {
         !self.removes_authorization && self.removes.is_empty()
     }
 
+    /// Whether a field of this name may hold a credential that the upstream must not see.
+    pub fn removes_named(&self, name: &[u8]) -> bool {
+        self.removes.iter().any(|removed| Known::is_alias(name, removed.as_bytes()))
+    }
+
     /// Whether a field holds a credential that the upstream must not see.
     #[inline]
     pub fn removes(&self, field: &Field, buf: &[u8]) -> bool {

@@ -91,6 +91,8 @@ fn checked(name: &str, targets: &[SocketAddr]) -> config::Upstream {
         name: name.into(),
         targets: targets.iter().map(|address| at(TargetAddress::Ip(*address))).collect(),
         health: Some(config::Health {
+            protocol: config::UpstreamProtocol::Http1,
+            grpc: None,
             path: "/healthz".into(),
             interval: Duration::from_millis(5),
             timeout: DEADLINE,

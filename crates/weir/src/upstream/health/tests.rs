@@ -13,6 +13,8 @@ use crate::upstream::tests::{Rig, spec as upstream_spec};
 
 fn spec() -> config::Health {
     config::Health {
+        protocol: config::UpstreamProtocol::Http1,
+        grpc: None,
         path: "/healthz".into(),
         interval: Duration::from_millis(5),
         timeout: testkit::DEADLINE,
@@ -72,14 +74,14 @@ fn target_at(address: testkit::Address, base_path: &str, authority: Option<&str>
 }
 
 async fn probe_of(server: &testkit::Upstream, spec: &config::Health) -> Finding {
-    probe(&target_at(server.address(), "", None), spec, &TlsConfigs::default()).await
+    probe_once(&target_at(server.address(), "", None), spec, &TlsConfigs::default()).await
 }
 
 #[tokio::test]
 async fn a_probe_is_a_polite_get_on_a_connection_of_its_own() {
     let server = testkit::Upstream::start(answer::ok("fine"));
     let target = target_at(server.address(), "/base", Some("model.internal:8001"));
-    assert_eq!(probe(&target, &spec(), &TlsConfigs::default()).await, Finding::Healthy(200));
+    assert_eq!(probe_once(&target, &spec(), &TlsConfigs::default()).await, Finding::Healthy(200));
     let request = &server.requests()[0];
     assert_eq!((request.head.method(), request.head.target()), ("GET", "/base/healthz"));
     assert_eq!(request.head.all("host"), ["model.internal:8001"]);
@@ -158,7 +160,7 @@ async fn a_timeout_that_this_process_slept_through_says_nothing_about_the_target
     let spec = config::Health { timeout: Duration::from_millis(20), ..spec() };
     // The thread of the probe is busy with something else.
     let busy = tokio::spawn(async { std::thread::sleep(Duration::from_millis(20) + 2 * LATE) });
-    assert!(matches!(probe(&target, &spec, &TlsConfigs::default()).await, Finding::Unknown(_)));
+    assert!(matches!(probe_once(&target, &spec, &TlsConfigs::default()).await, Finding::Unknown(_)));
     busy.await.unwrap();
 }
 

@@ -1,0 +1,180 @@
+//! The way to a target: a connection of the pool, a stream of an HTTP/2 connection, or a new one.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use tls::Alpn;
+
+use super::Exchange;
+use super::conversation::total_timeout;
+use super::proxy::poll_client_gone;
+use super::stall::Stall;
+use super::stream::Stream;
+use crate::config::UpstreamProtocol;
+use crate::error::{Error, Reason};
+use crate::observe::UpstreamMetrics;
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::upstream::connect::{self, ConnectError};
+use crate::upstream::http2::{self, Opened};
+use crate::upstream::{Address, Lease};
+
+/// How a connection to a target is come by.
+pub(super) struct Way<'m> {
+    pub(super) metrics: &'m UpstreamMetrics,
+    /// To establish a connection.
+    pub(super) timeout: Option<Duration>,
+    /// End of the exchange.
+    pub(super) total_due: u64,
+}
+
+impl Way<'_> {
+    /// A connection to the target of `lease`, or a stream of one, and whether the connection was used before. `may_reuse`: an idle
+    /// connection will do.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn stream_to(
+        &self,
+        x: &mut Exchange<'_>,
+        lease: &Lease,
+        may_reuse: bool,
+    ) -> Result<(Stream, bool), Error> {
+        let target = lease.target().id();
+        let protocol = lease.spec().protocol;
+        let is_tls = matches!(lease.target().address(), Address::Tls(..));
+        if http2::is_possible(protocol, is_tls) {
+            if let Some(stream) = x.worker.sessions.open(target) {
+                self.metrics.connection_reused();
+                return Ok((Stream::Http2Upstream(stream), true));
+            }
+            if protocol == UpstreamProtocol::Http2 {
+                // Boxed: rare, and every request would carry room for it.
+                return Box::pin(self.http2_stream_to(x, lease)).await;
+            }
+        }
+        if may_reuse
+            && let Some(stream) = x.worker.pool.take(target, clock::turn_ns(), || self.metrics.connection_discarded())
+        {
+            self.metrics.connection_reused();
+            return Ok((stream, true));
+        }
+        let stream = connect_to(x, lease, self.timeout, self.total_due).await?;
+        self.metrics.connection_opened();
+        if protocol == UpstreamProtocol::Auto && speaks_http2(&stream) {
+            return Ok((add_session(x, lease, stream), false));
+        }
+        Ok((stream, false))
+    }
+
+    /// Waits for a stream, or makes a connection.
+    async fn http2_stream_to(&self, x: &mut Exchange<'_>, lease: &Lease) -> Result<(Stream, bool), Error> {
+        let worker = x.worker;
+        let target = lease.target().id();
+        let most = lease.spec().http2.max_connections;
+        let due = self.timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
+        let mut ticket = worker.sessions.ticket(target);
+        x.down.deadline.set_at(due.min(self.total_due));
+        x.stalls.change(Stall::UpstreamConnects);
+        let opened = std::future::poll_fn(|cx| {
+            if let Poll::Ready(opened) = worker.sessions.poll_open(&mut ticket, most, cx) {
+                return Poll::Ready(Ok(opened));
+            }
+            if poll_client_gone(x, cx).is_ready() {
+                return Poll::Ready(Err(Error::from(Reason::ClientGone)));
+            }
+            if !x.down.deadline.poll_passed(cx) {
+                return Poll::Pending;
+            }
+            Poll::Ready(Err(if due > self.total_due {
+                total_timeout(&mut x.stalls, false)
+            } else if worker.sessions.is_connected(target) {
+                Error::new(Reason::QueueTimeout, "no stream of the target's HTTP/2 connections became free")
+            } else {
+                Reason::ConnectTimeout.into()
+            }))
+        })
+        .await?;
+        let _permit = match opened {
+            Opened::Stream(stream) => {
+                self.metrics.connection_reused();
+                return Ok((Stream::Http2Upstream(stream), true));
+            }
+            Opened::Connect(permit) => permit,
+        };
+        let stream = connect_to(x, lease, self.timeout, self.total_due).await?;
+        self.metrics.connection_opened();
+        if matches!(stream, Stream::Tls(_)) && !speaks_http2(&stream) {
+            return Err(Error::new(Reason::UpstreamTls, "the target does not offer HTTP/2 (ALPN h2)"));
+        }
+        Ok((add_session(x, lease, stream), false))
+    }
+}
+
+/// Whether a handshake agreed on HTTP/2.
+fn speaks_http2(stream: &Stream) -> bool {
+    matches!(stream, Stream::Tls(tls) if tls.alpn() == Some(Alpn::Http2))
+}
+
+/// Begins to speak HTTP/2 on a new connection.
+fn add_session(x: &Exchange<'_>, lease: &Lease, stream: Stream) -> Stream {
+    match x.worker.rc() {
+        Some(worker) => {
+            let first = worker.sessions.add(&worker, lease.target().id(), stream, lease.spec());
+            Stream::Http2Upstream(first)
+        }
+        // It is used here, so it is there.
+        None => stream,
+    }
+}
+
+/// Makes a connection to a target, before the timeout and the end of the exchange.
+///
+/// # Errors
+/// Why there is none.
+async fn connect_to(
+    x: &mut Exchange<'_>,
+    lease: &Lease,
+    timeout: Option<Duration>,
+    total_due: u64,
+) -> Result<Stream, Error> {
+    let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
+    x.down.deadline.set_at(due.min(total_due));
+    x.stalls.change(Stall::UpstreamConnects);
+    let worker = x.worker;
+    let mut connecting = std::pin::pin!(connect::connect(lease.target().address(), &worker.tls_configs));
+    let result = std::future::poll_fn(|cx| {
+        if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
+            return Poll::Ready(Ok(result));
+        }
+        if poll_client_gone(x, cx).is_ready() {
+            return Poll::Ready(Err(Error::from(Reason::ClientGone)));
+        }
+        if x.down.deadline.poll_passed(cx) {
+            return Poll::Ready(Err(if due <= total_due {
+                Reason::ConnectTimeout.into()
+            } else {
+                total_timeout(&mut x.stalls, false)
+            }));
+        }
+        Poll::Pending
+    })
+    .await;
+    match result {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(ConnectError::Tls(failure, error))) => {
+            tracing::warn!(%error, reason = failure.reason(), target = %lease.target().address(), "TLS handshake failed");
+            Err(Error::new(Reason::UpstreamTls, failure.text()))
+        }
+        Ok(Err(ConnectError::Io(error))) if connect::is_local_shortage(&error) => {
+            if let Some(suppressed) = x.worker.shortages.pass() {
+                tracing::warn!(%error, target = %lease.target().address(), suppressed, "cannot connect");
+            }
+            // Idle connections to other targets hold what is missing.
+            x.worker.pool.clear();
+            Err(Error::new(Reason::Resources, "no descriptor, memory or local port is left"))
+        }
+        Ok(Err(ConnectError::Io(_))) => Err(Reason::ConnectFailed.into()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,153 @@
+//! From the HTTP/1.1 request that the exchange writes to frames, as the bytes come.
+
+use ::http2::{Connection, RequestLine, SendError};
+use h1::{BodyDecoder, BodyEvent, BodyKind, HeadScanner, Known, Limits, Method, RequestHead, trailer_fields};
+
+/// Heads that the gateway writes: what a client may send, and what policies add.
+const LIMITS: Limits = Limits { start_line: 1 << 20, head: 4 << 20, fields: Limits::MAX_FIELDS };
+
+/// What a call of [`Reader::step`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Something went out; there may be more.
+    Sent,
+    /// The head went out, on this stream.
+    Head(u32),
+    /// The target's windows, or its limit of streams, allow nothing now.
+    Blocked,
+    /// The exchange has to write more.
+    NeedMore,
+    /// The request is complete.
+    Ended,
+    /// The stream is over, or the request is none.
+    Broken,
+}
+
+/// Reads one request.
+#[derive(Debug)]
+pub(super) struct Reader {
+    scanner: HeadScanner,
+    head: RequestHead,
+    /// Once the head was read.
+    body: Option<BodyDecoder>,
+    /// Body bytes at the front of what the exchange wrote.
+    pending: usize,
+    pub(super) has_ended: bool,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Reader { scanner: HeadScanner::new(), head: RequestHead::default(), body: None, pending: 0, has_ended: false }
+    }
+}
+
+impl Reader {
+    /// Begins with another request.
+    pub(super) fn clear(&mut self) {
+        self.scanner.reset();
+        self.body = None;
+        self.pending = 0;
+        self.has_ended = false;
+    }
+
+    /// The method, once the head was read.
+    pub(super) fn method(&self) -> Method {
+        self.head.method
+    }
+
+    /// Whether the request says that trailers are taken.
+    pub(super) fn accepts_trailers(&self) -> bool {
+        self.head.fields.contains(Known::Te)
+    }
+
+    /// Sends at most one frame of what `bytes` begin with. Returns how many of them are done with.
+    pub(super) fn step(
+        &mut self,
+        codec: &mut Connection,
+        stream: u32,
+        scheme: &'static [u8],
+        bytes: &[u8],
+    ) -> (usize, Step) {
+        if self.has_ended {
+            return (bytes.len(), Step::Ended);
+        }
+        let result =
+            if self.body.is_some() { self.body(codec, stream, bytes) } else { self.head(codec, scheme, bytes) };
+        let (count, step) = result.unwrap_or((0, Step::Broken));
+        self.has_ended |= step == Step::Ended;
+        (count, step)
+    }
+
+    fn head(&mut self, codec: &mut Connection, scheme: &[u8], bytes: &[u8]) -> Result<(usize, Step), SendError> {
+        let broken = |_| SendError::Order;
+        let Some(end) = self.scanner.scan(bytes, &LIMITS).map_err(broken)? else { return Ok((0, Step::NeedMore)) };
+        if codec.available_streams() == 0 {
+            self.scanner.reset();
+            return Ok((0, Step::Blocked));
+        }
+        self.head.parse(bytes, self.scanner.skipped(), end, &LIMITS).map_err(broken)?;
+        self.scanner.reset();
+        let head = &self.head;
+        let target = head.path.start as usize..head.query.unwrap_or(head.path).end as usize;
+        let line = RequestLine {
+            method: head.method_name.of_buf(bytes),
+            scheme,
+            authority: head.authority.map_or(&b""[..], |authority| authority.of_buf(bytes)),
+            path: bytes.get(target).ok_or(SendError::Order)?,
+            protocol: None,
+        };
+        // The codec leaves Host out, and of TE what is not "trailers", the one value that HTTP/2 knows (RFC 9113 section 8.2.2).
+        let passes = head.fields.iter().filter(|field| field.known == Known::Te || !field.is_hop_by_hop());
+        let fields = passes.map(|field| (field.known, field.name.of_buf(bytes), field.value.of_buf(bytes)));
+        let stream = codec.send_request(line, fields, head.body == BodyKind::None)?;
+        let mut decoder = BodyDecoder::new(head.body);
+        decoder.keep_trailers();
+        self.has_ended = head.body == BodyKind::None;
+        self.body = Some(decoder);
+        Ok((end, Step::Head(stream)))
+    }
+
+    fn body(&mut self, codec: &mut Connection, stream: u32, bytes: &[u8]) -> Result<(usize, Step), SendError> {
+        let Some(decoder) = &mut self.body else { return Err(SendError::Order) };
+        if self.pending == 0 {
+            let (consumed, event) = decoder.decode(bytes).map_err(|_| SendError::Order)?;
+            return Ok(match event {
+                BodyEvent::NeedMore => (consumed, Step::NeedMore),
+                BodyEvent::Data(range) => {
+                    self.pending = range.len();
+                    (range.start, Step::Sent)
+                }
+                BodyEvent::End => {
+                    match decoder.trailers() {
+                        [] => {
+                            codec.send_data(stream, &[], true)?;
+                        }
+                        lines => codec.send_trailers(stream, trailer_fields(lines))?,
+                    }
+                    (consumed, Step::Ended)
+                }
+            });
+        }
+        // The end goes with the last data where it is known already.
+        let behind = bytes.get(self.pending..).unwrap_or_default();
+        let end = if decoder.is_done() {
+            Some(0)
+        } else {
+            let mut ahead = decoder.clone();
+            match ahead.decode(behind) {
+                Ok((consumed, BodyEvent::End)) if ahead.trailers().is_empty() => Some(consumed),
+                _ => None,
+            }
+        };
+        let data = bytes.get(..self.pending).unwrap_or_default();
+        let count = codec.send_data(stream, data, end.is_some())?;
+        if count == 0 {
+            return Ok((0, Step::Blocked));
+        }
+        self.pending -= count;
+        Ok(match end {
+            Some(consumed) if self.pending == 0 => (count + consumed, Step::Ended),
+            _ => (count, Step::Sent),
+        })
+    }
+}

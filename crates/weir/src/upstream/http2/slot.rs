@@ -1,0 +1,98 @@
+//! The streams of a connection.
+
+use std::sync::Arc;
+
+use ::http2::{Connection, ErrorCode, ResetReason};
+
+use super::request;
+use super::stream::Link;
+use crate::downstream::http2::pipe::Pipe;
+use crate::error::Reason;
+use crate::server::clock;
+
+/// A stream that the task has not seen yet.
+#[derive(Debug)]
+pub(super) struct New {
+    pub(super) pipe: Pipe,
+    pub(super) link: Arc<Link>,
+}
+
+/// A stream that has a place at the connection.
+pub(super) struct Slot {
+    /// 0: HEADERS are not sent yet.
+    pub(super) stream: u32,
+    pub(super) pipe: Pipe,
+    pub(super) link: Arc<Link>,
+    pub(super) reader: request::Reader,
+    pub(super) sent_ns: u64,
+    pub(super) has_head: bool,
+    pub(super) has_ended: bool,
+}
+
+/// The stream of a number.
+pub(super) fn find(slots: &mut [Option<Slot>], stream: u32) -> Option<&mut Slot> {
+    slots.iter_mut().flatten().find(|slot| slot.stream == stream)
+}
+
+impl Slot {
+    /// Sends what the exchange wrote, at most one frame of data. Whether something went out.
+    pub(super) fn send(&mut self, codec: &mut Connection, scheme: &'static [u8]) -> bool {
+        let Slot { pipe, reader, stream, .. } = self;
+        let mut has_sent = false;
+        loop {
+            let (is_data, step) = pipe.take_response(|bytes| {
+                let (count, step) = reader.step(codec, *stream, scheme, bytes);
+                (count, (count > 0, step))
+            });
+            match step {
+                request::Step::Head(opened) => {
+                    has_sent = true;
+                    *stream = opened;
+                    self.sent_ns = clock::turn_ns();
+                    pipe.head_sent();
+                }
+                request::Step::Sent if is_data => return true,
+                request::Step::Sent => {}
+                request::Step::Ended => return true,
+                request::Step::NeedMore | request::Step::Blocked => return has_sent,
+                request::Step::Broken => {
+                    // The stream is over, or what the gateway wrote is no request.
+                    codec.reset(*stream, ErrorCode::CANCEL);
+                    self.lose();
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// The stream is over before its time.
+    pub(super) fn end(&mut self, reason: ResetReason, is_open: bool) {
+        match reason {
+            ResetReason::NotProcessed => {
+                self.link.set_unprocessed();
+                // REFUSED_STREAM on a connection that goes on.
+                if is_open {
+                    self.link.set_refused();
+                }
+            }
+            ResetReason::Peer(_) => {}
+            ResetReason::Malformed(_) | ResetReason::TooLarge | ResetReason::Frame(_) => {
+                self.pipe.fail(Reason::BadResponse);
+            }
+        }
+        self.lose();
+    }
+
+    /// Nothing more goes out. A response that is complete stays readable: a target may respond before it has the whole request, and then
+    /// reset the rest of it (RFC 9113 section 8.1).
+    pub(super) fn lose(&mut self) {
+        if self.stream == 0 {
+            self.link.set_unprocessed();
+        }
+        if self.has_ended {
+            self.pipe.refuse_writes();
+        } else {
+            self.pipe.reset();
+        }
+    }
+}
