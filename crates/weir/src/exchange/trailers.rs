@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use h1::{Known, encode, trailer_fields};
 
-use super::forward::{is_edited, is_set_by_gateway};
+use super::forward::is_edited;
 use crate::config::{Edits, RouteId};
 use crate::server::snapshot::Snapshot;
 
@@ -33,7 +33,7 @@ fn may_be_trailer(name: &[u8]) -> bool {
         (Known::GrpcStatus | Known::GrpcMessage, _) => true,
         (Known::Other, Known::Other) => {
             let begins = |prefix: &&[u8]| name.get(..prefix.len()).is_some_and(|start| Known::is_alias(start, prefix));
-            !PREFIXES.iter().any(|prefix| begins(prefix)) && !NAMES.iter().any(|other| Known::is_alias(name, other))
+            !PREFIXES.iter().any(begins) && !NAMES.iter().any(|other| Known::is_alias(name, other))
         }
         _ => false,
     }
@@ -83,7 +83,7 @@ impl TrailerRules {
             Towards::Upstream { .. } => &config.routes[route.0].headers.request,
             Towards::Client => &config.routes[route.0].headers.response,
         };
-        let is_own = Known::is_alias(name, config.request_id.as_bytes()) || is_set_by_gateway(Known::of_alias(name));
+        let is_own = Known::is_alias(name, config.request_id.as_bytes());
         let is_edited_here = |edits: &Edits| *edits != Edits::default() && is_edited(edits, name);
         if is_own || self.route.is_some_and(|route| is_edited_here(edits(route))) {
             return false;

@@ -252,6 +252,7 @@ impl Service<http::Request<Body>> for Channel {
 }
 
 /// A client of the service.
+#[derive(Clone)]
 pub(crate) struct Client(tonic::client::Grpc<Channel>);
 
 impl Client {
