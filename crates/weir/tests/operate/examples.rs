@@ -77,6 +77,10 @@ fn here(example: &mut Value, directory: &Path, servers: &Servers, redis: &str) {
     }
 }
 
+fn copy(file: &Path, folder: &Path) {
+    std::fs::copy(file, folder.join(file.file_name().unwrap())).unwrap();
+}
+
 /// A request that each route takes.
 fn requests(example: &Value) -> Vec<Request> {
     let request = |route: &Value| {
@@ -116,12 +120,10 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
         let loaded = load_file(&path, &|_| None).unwrap_or_else(|error| panic!("{error}"));
         let mut example = serde_json::to_value(&loaded.file).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        // Files that examples name, such as descriptions of APIs.
-        for beside in std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()) {
-            if beside.extension().is_some_and(|extension| extension == "json") {
-                std::fs::copy(&beside, folder.path().join(beside.file_name().unwrap())).unwrap();
-            }
-        }
+        // Files that examples name: descriptions of APIs, prices.
+        copy(&directory.join("orders.openapi.json"), folder.path());
+        std::fs::create_dir(folder.path().join("prices")).unwrap();
+        copy(&directory.join("prices/models.yaml"), &folder.path().join("prices"));
         here(&mut example, folder.path(), &servers, &redis.url());
         // JSON is YAML.
         let file = File::new(folder.path(), &example.to_string());
