@@ -155,6 +155,18 @@ fn interim_answers_are_relayed_and_100_is_not() {
 }
 
 #[test]
+fn sixteen_interim_responses_are_relayed_and_no_more() {
+    for (sent, status) in [(16, 200), (17, 502)] {
+        let interim = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(sent);
+        let upstream =
+            Upstream::start(answer::raw_then_close(format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")));
+        let weir = gateway(&upstream, "");
+        let reply = weir.connect().get("/");
+        assert_eq!((reply.interim.len(), reply.status()), (16, status));
+    }
+}
+
+#[test]
 fn a_request_that_got_an_interim_answer_is_not_sent_again() {
     for interim in ["103 Early Hints", "100 Continue"] {
         let upstream = Upstream::start(answer::in_turn([

@@ -483,18 +483,22 @@ async fn final_head(
 ) -> Result<(), Error> {
     let limits = h1::Limits::default();
     let mut scanner = HeadScanner::for_response();
-    for _ in 0..=MAX_INTERIM {
+    let mut interim = 0;
+    loop {
         std::future::poll_fn(|cx| talk.poll_head(cx, &mut scanner, head, request.method, &limits)).await?;
         if !head.is_interim() {
             return Ok(());
         }
+        if interim == MAX_INTERIM {
+            return Err(Error::new(Reason::BadResponse, "too many interim responses"));
+        }
+        interim += 1;
         // 100 was for us, and a client of HTTP/1.0 knows no interim answers (RFC 9110 section 15.2).
         if head.status != 100 && request.version == Version::Http11 {
             write_interim_head(&mut talk.down.out.bytes, talk.up.buffer.whole(), head, own_field);
             talk.down.flush().await.map_err(|_| Error::from(Reason::ClientGone))?;
         }
     }
-    Err(Error::new(Reason::BadResponse, "too many interim responses"))
 }
 
 /// Asks the client for its body, once.
