@@ -176,6 +176,8 @@ fn no_secret_is_on_any_page() {
 #[test]
 fn what_happens_is_shown() {
     let (upstream, weir, viewer) = start("");
+    // Rows tell what has changed since the first reading, which is later than the first request may be.
+    wait::until(DEADLINE, "a row", || viewer.json("live")["rows"].as_array().is_some_and(|rows| !rows.is_empty()));
     let statuses =
         ["/cached/a", "/cached/a", "/limited", "/limited", "/limited", "/plain"].map(|t| weir.get(t).status());
     assert_eq!(statuses, [200, 200, 200, 200, 429, 200]);
