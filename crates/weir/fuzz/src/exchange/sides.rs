@@ -22,7 +22,7 @@ pub(super) struct Peer {
     pub(super) saw_reset: bool,
     /// This end closed, orderly.
     pub(super) closed: bool,
-    /// This end reset.
+    /// This end reset, without an orderly close before.
     pub(super) was_reset: bool,
 }
 
@@ -88,7 +88,8 @@ impl Peer {
                 self.stream = None;
             }
             End::Reset => {
-                self.was_reset = true;
+                // What ended in order before is whole.
+                self.was_reset |= !self.closed;
                 let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
                 self.stream = None;
             }
