@@ -175,7 +175,7 @@ fn a_reload_starts_and_ends_names() {
     control.wait_for_targets(0, &["10.0.0.1:80"]);
     // An upstream with a name that is known already has its targets at once.
     control.reload(vec![named("a", &[("a.test", 80)]), named("b", &[("b.test", 80), ("a.test", 90)])]);
-    assert_eq!(control.targets(1), ["10.0.0.1:90"]);
+    assert!(control.targets(1).contains(&"10.0.0.1:90".to_owned()), "{:?}", control.targets(1));
     control.wait_for_targets(1, &["10.0.0.2:80", "10.0.0.1:90"]);
 
     control.reload(vec![named("b", &[("b.test", 80)])]);
