@@ -5,9 +5,10 @@
 //! time or before.
 //!
 //! A change of another gateway counts from the moment at which it is read here, as that gateway's clock may be behind: what was requested between the two is
-//! validated once more than needed. What this process changed counts from when it did, so its own items are left out.
+//! validated once more than needed. What this process changed counts from when it did, so its own items, which name it as their writer, are left out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -29,7 +30,7 @@ pub const MOST_WAITING: usize = 10_000;
 const EVERYTHING: &str = "";
 
 /// Changes on their way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Changes {
     /// By URL, when it was changed.
     waiting: Mutex<HashMap<String, u64>>,
@@ -41,8 +42,22 @@ pub struct Changes {
     is_failing: AtomicBool,
     /// Position in the stream.
     position: Mutex<Vec<u8>>,
-    /// Ids of what this process wrote and has not come to in the stream.
-    own: Mutex<HashSet<Vec<u8>>>,
+    /// Names this process in the items that it writes: a random number. The id that Redis gives an item would not do, as the item can be read before
+    /// the response to the command that wrote it.
+    writer: String,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Changes {
+            waiting: Mutex::default(),
+            count: AtomicUsize::new(0),
+            sending: tokio::sync::Mutex::default(),
+            is_failing: AtomicBool::new(false),
+            position: Mutex::default(),
+            writer: format!("{:016x}", RandomState::new().hash_one(std::process::id())),
+        }
+    }
 }
 
 impl Changes {
@@ -70,16 +85,6 @@ impl Changes {
         waiting.iter().take(BATCH).map(|(url, at_ms)| Change { url: url.clone(), at_ms: *at_ms }).collect()
     }
 
-    /// Items of the stream with these ids are of this process.
-    fn wrote(&self, ids: Vec<Vec<u8>>) {
-        let mut own = lock(&self.own);
-        // Trimmed items are never come to.
-        if own.len() > CHANGES {
-            own.clear();
-        }
-        own.extend(ids);
-    }
-
     /// These are in Redis; a later change of the same URL goes on waiting.
     fn sent(&self, batch: &[Change]) {
         let mut waiting = lock(&self.waiting);
@@ -98,10 +103,9 @@ pub async fn send(remote: &Remote, cache: &Cache) {
     let _one = changes.sending.lock().await;
     while changes.waiting() > 0 {
         let batch = changes.batch();
-        match write(remote, &batch).await {
-            Ok(ids) => {
+        match write(remote, &batch, &changes.writer).await {
+            Ok(()) => {
                 changes.sent(&batch);
-                changes.wrote(ids);
                 if changes.is_failing.swap(false, Ordering::AcqRel) {
                     tracing::info!(cache = remote.cache(), "changes reach Redis again");
                 }
@@ -116,21 +120,16 @@ pub async fn send(remote: &Remote, cache: &Cache) {
     }
 }
 
-/// The ids of what was written.
-async fn write(remote: &Remote, batch: &[Change]) -> Result<Vec<Vec<u8>>, Failure> {
+async fn write(remote: &Remote, batch: &[Change], writer: &str) -> Result<(), Failure> {
     let name = remote.changes();
     let mut pipeline = Pipeline::new();
     for change in batch {
         let add = pipeline.cmd("XADD").arg(&name).arg("MAXLEN").arg("~").arg(CHANGES);
-        add.arg("*").arg("e").arg(change.to_text());
+        add.arg("*").arg("e").arg(change.to_text()).arg("writer").arg(writer);
     }
     pipeline.cmd("PEXPIRE").arg(&name).arg(u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX));
-    let values = remote.client().pipeline(&name, &pipeline).await?;
-    let id = |value| match value {
-        Value::BulkString(id) => Some(id),
-        _ => None,
-    };
-    Ok(values.into_iter().filter_map(id).collect())
+    remote.client().pipeline(&name, &pipeline).await?;
+    Ok(())
 }
 
 /// Reads what other gateways changed since the last time; what they changed is validated here.
@@ -151,12 +150,12 @@ pub async fn follow(remote: &Remote, cache: &Cache) -> Result<(), Failure> {
             note_trimmed(remote, cache, &last).await?;
         }
         for item in &items {
-            let Some((id, text)) = parse_item(item) else { continue };
-            *lock(&state.changes.position) = id.to_vec();
-            if lock(&state.changes.own).remove(id) {
+            let Some(item) = parse_item(item) else { continue };
+            *lock(&state.changes.position) = item.id.to_vec();
+            if item.writer == state.changes.writer.as_bytes() {
                 continue;
             }
-            match Change::from_text(text) {
+            match Change::from_text(item.text) {
                 Some(change) if change.url == EVERYTHING => state.invalidated.note_all(clock::wall_ms()),
                 Some(change) => state.invalidated.note(change.url.as_bytes(), clock::wall_ms()),
                 None => {}
@@ -181,9 +180,9 @@ async fn note_trimmed(remote: &Remote, cache: &Cache, last: &[u8]) -> Result<(),
     else {
         return Ok(());
     };
-    let Some((id, text)) = items.first().and_then(parse_item) else { return Ok(()) };
-    let is_trimmed = if last.is_empty() { length >= CHANGES as i64 } else { stream_id(id) > stream_id(last) };
-    if is_trimmed && let Some(change) = Change::from_text(text) {
+    let Some(item) = items.first().and_then(parse_item) else { return Ok(()) };
+    let is_trimmed = if last.is_empty() { length >= CHANGES as i64 } else { stream_id(item.id) > stream_id(last) };
+    if is_trimmed && let Some(change) = Change::from_text(item.text) {
         // At the start of a process all that was trimmed is older than the oldest item, and with it most that lies in Redis.
         cache.state.invalidated.note_all(if last.is_empty() { change.at_ms } else { clock::wall_ms() });
     }
@@ -197,15 +196,23 @@ fn stream_id(id: &[u8]) -> (u64, u64) {
     (ms.parse().unwrap_or(0), sequence.parse().unwrap_or(0))
 }
 
-/// Id and text of an item of the stream.
-fn parse_item(item: &Value) -> Option<(&[u8], &[u8])> {
+/// An item of the stream.
+#[derive(Debug)]
+struct Item<'a> {
+    id: &'a [u8],
+    text: &'a [u8],
+    /// Who wrote it; empty if that is not told.
+    writer: &'a [u8],
+}
+
+fn parse_item(item: &Value) -> Option<Item<'_>> {
     let Value::Array(parts) = item else { return None };
     let [Value::BulkString(id), Value::Array(fields)] = &parts[..] else { return None };
-    let text = match &fields[..] {
-        [_, Value::BulkString(text), ..] => &text[..],
+    let value = |at: usize| match fields.get(at) {
+        Some(Value::BulkString(text)) => &text[..],
         _ => &[],
     };
-    Some((id, text))
+    Some(Item { id, text: value(1), writer: value(3) })
 }
 
 #[cfg(test)]
