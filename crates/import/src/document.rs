@@ -11,7 +11,7 @@ use crate::units;
 pub(crate) enum Value {
     /// Written as it stands: a number, `true`, `none`, a duration.
     Word(String),
-    /// A text, quoted where it has to be; `${` in it is no variable.
+    /// A text, quoted where it has to be; `${` in it is kept as text.
     Text(String),
     /// A text whose `${VAR}` is one of Weir's variables.
     Variable(String),

@@ -12,4 +12,5 @@ pub mod policy;
 pub mod redis;
 pub mod route;
 pub mod server;
+pub mod streams;
 pub mod upstream;

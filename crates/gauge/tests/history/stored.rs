@@ -160,7 +160,7 @@ fn a_cleanup_removes_what_it_said_and_all_that_belongs_to_it() {
         for table in ["campaigns", "test_runs", "performance_metrics", "resource_metrics", "test_phases"] {
             assert_eq!(database.query(&format!("SELECT COUNT(*) FROM {table}")).concat(), "0", "{table}");
         }
-        assert_eq!(database.gauge(&["cleanup"]).0, 64, "nothing says what is kept");
+        assert_eq!(database.gauge(&["cleanup"]).0, 64, "neither --days nor --keep");
     }
 }
 
@@ -173,7 +173,7 @@ fn a_later_schema_and_a_foreign_file_are_refused() {
         assert!(code == 69 && text.contains("use a later gauge"), "{code} {text}");
     }
     let database = Database::sqlite();
-    std::fs::write(&database.store, "name: this is no database\n".repeat(100)).expect("a file");
+    std::fs::write(&database.store, "name: weir\n".repeat(100)).expect("a file");
     let (code, text) = database.gauge(&["list"]);
     assert!(code == 69 && text.contains("not an SQLite database"), "{code} {text}");
     let foreign = Database::postgres("foreign");

@@ -100,7 +100,7 @@ async fn connection(stream: TcpStream, router: Router, bounds: Bounds, mut closi
 fn with_address(
     router: Router,
     local: LocalAddress,
-    patience: Duration,
+    stall: Duration,
 ) -> impl hyper::service::Service<
     hyper::Request<hyper::body::Incoming>,
     Response = axum::response::Response,
@@ -110,24 +110,25 @@ fn with_address(
     let router = TowerToHyperService::new(router);
     hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(local);
-        hyper::service::Service::call(&router, request.map(|body| axum::body::Body::new(Patient::new(body, patience))))
+        hyper::service::Service::call(&router, request.map(|body| axum::body::Body::new(BoundedBody::new(body, stall))))
     })
 }
 
 /// A request's body that must not stall: hyper bounds the time for a head only, and a client that sends half a body would keep a connection without limit.
-struct Patient<B> {
+struct BoundedBody<B> {
     body: B,
-    patience: Duration,
+    /// Longest time between two pieces.
+    stall: Duration,
     sleep: Pin<Box<tokio::time::Sleep>>,
 }
 
-impl<B> Patient<B> {
-    fn new(body: B, patience: Duration) -> Self {
-        Patient { body, patience, sleep: Box::pin(tokio::time::sleep(patience)) }
+impl<B> BoundedBody<B> {
+    fn new(body: B, stall: Duration) -> Self {
+        BoundedBody { body, stall, sleep: Box::pin(tokio::time::sleep(stall)) }
     }
 }
 
-impl<B: Body<Error = hyper::Error> + Unpin> Body for Patient<B> {
+impl<B: Body<Error = hyper::Error> + Unpin> Body for BoundedBody<B> {
     type Data = B::Data;
     type Error = io::Error;
 
@@ -136,7 +137,7 @@ impl<B: Body<Error = hyper::Error> + Unpin> Body for Patient<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<hyper::body::Frame<B::Data>, io::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            let due = tokio::time::Instant::now() + self.patience;
+            let due = tokio::time::Instant::now() + self.stall;
             self.sleep.as_mut().reset(due);
             return Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)));
         }

@@ -279,7 +279,7 @@ pub(super) async fn wait(
 }
 
 /// Ready when the client went away while it has nothing more to say. A body on its way is left where it is: it would fill the
-/// buffer, and it is no sign of life or death. For AI traffic all of it was read before.
+/// buffer, and shows neither that the client is there nor that it has gone. For AI traffic all of it was read before.
 pub(super) fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
     if x.down.stream.is_reset() {
         return Poll::Ready(());

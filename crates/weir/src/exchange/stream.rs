@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::buffer::Buffer;
-use crate::downstream::http2::pipe::Pipe;
 use crate::error::{Error, Reason};
+use crate::streams::pipe::Pipe;
 use crate::upstream::http2::ClientStream;
 
 /// A byte stream to a client or to an upstream. What differs between them is decided here, in one `match` for each operation.

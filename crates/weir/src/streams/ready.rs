@@ -36,7 +36,7 @@ impl Ready {
     }
 
     /// A waker of the stream at `index`.
-    pub(super) fn waker(self: &Arc<Self>, index: usize) -> Waker {
+    pub fn waker(self: &Arc<Self>, index: usize) -> Waker {
         Waker::from(Arc::new(SlotWaker { ready: self.clone(), index }))
     }
 

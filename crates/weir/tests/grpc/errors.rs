@@ -56,7 +56,7 @@ async fn the_clients_deadline_ends_the_call_on_both_sides() {
     let status = client.unary(request).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::DeadlineExceeded, "The exchange took too long"));
     testkit::wait::until(testkit::DEADLINE, "the server to see the call cancelled", || server.cancelled() == 1);
-    // A client's impatience is no fault of the target, which one failure would take out.
+    // A client's short deadline is not the target's fault; one failure would take the target out.
     let mut request = Request::new(text("timeout"));
     request.metadata_mut().insert("grpc-timeout", MetadataValue::from_static("20S"));
     request.metadata_mut().insert("x-plain", MetadataValue::from_static("1"));

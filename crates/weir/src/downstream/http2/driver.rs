@@ -9,9 +9,6 @@ use std::time::Duration;
 use ::http2::{Connection, Event, Head, Malformed, ResetReason};
 use tokio::io::AsyncWrite;
 
-use super::pipe::Pipe;
-use super::ready::Ready;
-use super::registry::Registered;
 use super::slots::Slots;
 use super::{codec_config, request};
 use crate::error::{Error, Reason};
@@ -21,6 +18,10 @@ use crate::exchange::stream::{Stream, poll_read};
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::server::worker::Worker;
+use crate::streams::body::write_trailers;
+use crate::streams::pipe::Pipe;
+use crate::streams::ready::Ready;
+use crate::streams::registry::Registered;
 
 /// No frame with a part of a response is begun while so many bytes wait to be sent.
 const OUTPUT: usize = 64 * 1024;
@@ -242,7 +243,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             Event::Request { stream, end } => self.open(stream, end),
             Event::Trailers { stream } => {
                 if let Some((_, slot)) = self.slots.find(stream) {
-                    slot.pipe.end_body(|out| request::write_trailers(out, &self.head.trailers, &self.head.text));
+                    slot.pipe.end_body(|out| write_trailers(out, &self.head.trailers, &self.head.text));
                 }
             }
             Event::Reset { stream, reason } => match self.slots.find(stream) {

@@ -1,11 +1,8 @@
 //! HTTP/2 connections of clients. One task owns a connection: its socket, its codec, and a slot for each stream. A stream runs the same exchange as
-//! a request of HTTP/1.1 does, over a [`pipe`] in memory: the task writes the request in HTTP/1.1 from the fields that the codec has validated
+//! a request of HTTP/1.1 does, over a [`Pipe`] in memory: the task writes the request in HTTP/1.1 from the fields that the codec has validated
 //! ([`request`]), and turns the response into frames ([`response`]). The life of a connection is told in `LIFECYCLE.md` beside this file.
 
 mod driver;
-pub mod pipe;
-pub mod ready;
-pub mod registry;
 mod request;
 mod response;
 mod slots;
@@ -18,13 +15,14 @@ use crate::exchange::downstream::Downstream;
 use crate::exchange::stream::Stream;
 use crate::server::deadline::nanos;
 use crate::server::worker::Worker;
+use crate::streams::pipe::Pipe;
 use driver::Driver;
 
 /// Serves a connection whose client speaks HTTP/2; `down.buffer` may hold the first bytes.
 pub async fn serve(worker: Rc<Worker>, down: Downstream) {
     let (client, origin) = (down.client.clone(), down.origin.clone());
     let of_streams = worker.clone();
-    let make = move |pipe: &pipe::Pipe| {
+    let make = move |pipe: &Pipe| {
         connection::serve_one(of_streams.clone(), Stream::Http2(pipe.clone()), client.clone(), origin.clone())
     };
     let mut driver = Driver::new(worker, down, make);

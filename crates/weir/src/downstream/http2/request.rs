@@ -2,7 +2,7 @@
 
 use ::http2::Head;
 use h1::{Known, encode};
-use message::{BodyLength, Fields};
+use message::BodyLength;
 
 /// Whether a body of this length is framed in chunks.
 pub(super) fn is_chunked(body: BodyLength) -> bool {
@@ -39,11 +39,4 @@ pub(super) fn write_head(out: &mut Vec<u8>, head: &Head) {
         BodyLength::Unknown => encode::chunked(out),
     }
     out.extend_from_slice(b"\r\n");
-}
-
-/// Appends the lines of a trailer section.
-pub(super) fn write_trailers(out: &mut Vec<u8>, trailers: &Fields, text: &[u8]) {
-    for field in trailers.iter().filter(|field| !field.is_hop_by_hop()) {
-        out.extend_from_slice(field.line().of_buf(text));
-    }
 }

@@ -1,7 +1,9 @@
 //! From the HTTP/1.1 response that the exchange writes to frames, as the bytes come.
 
 use ::http2::{Connection, SendError};
-use h1::{BodyDecoder, BodyEvent, BodyKind, Fields, HeadScanner, Known, Limits, Method, ResponseHead, trailer_fields};
+use h1::{BodyKind, Fields, HeadScanner, Known, Limits, Method, ResponseHead};
+
+use crate::streams::body::{BodySender, Progress};
 
 /// Heads that the gateway writes: what an upstream may send, and what policies add.
 const LIMITS: Limits = Limits { start_line: 16 * 1024, head: 512 * 1024, fields: Limits::MAX_FIELDS };
@@ -9,18 +11,12 @@ const LIMITS: Limits = Limits { start_line: 16 * 1024, head: 512 * 1024, fields:
 /// What a call of [`Reader::step`] came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Something went out; there may be more.
-    Sent,
     /// An interim head went out.
     Interim,
     /// The final head went out.
     Head,
-    /// The client's window is empty.
-    Blocked,
-    /// The exchange has to write more.
-    NeedMore,
-    /// The response is complete.
-    Ended,
+    /// What became of the body, or of a head that cannot go out yet.
+    Body(Progress),
     /// The stream is over, or the response is none.
     Broken,
 }
@@ -31,21 +27,13 @@ pub(super) struct Reader {
     scanner: HeadScanner,
     head: ResponseHead,
     /// Once the final head was read.
-    body: Option<BodyDecoder>,
-    /// Body bytes at the front of what the exchange wrote.
-    pending: usize,
+    body: Option<BodySender>,
     pub(super) has_ended: bool,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Reader {
-            scanner: HeadScanner::for_response(),
-            head: ResponseHead::default(),
-            body: None,
-            pending: 0,
-            has_ended: false,
-        }
+        Reader { scanner: HeadScanner::for_response(), head: ResponseHead::default(), body: None, has_ended: false }
     }
 }
 
@@ -54,18 +42,17 @@ impl Reader {
     pub(super) fn clear(&mut self) {
         self.scanner.reset();
         self.body = None;
-        self.pending = 0;
         self.has_ended = false;
     }
 
     /// Sends at most one frame of what `bytes` begin with. Returns how many of them are done with.
     pub(super) fn step(&mut self, codec: &mut Connection, stream: u32, method: Method, bytes: &[u8]) -> (usize, Step) {
         if self.has_ended {
-            return (bytes.len(), Step::Ended);
+            return (bytes.len(), Step::Body(Progress::Ended));
         }
         match self.try_step(codec, stream, method, bytes) {
             Ok((count, step)) => {
-                self.has_ended = step == Step::Ended;
+                self.has_ended = step == Step::Body(Progress::Ended);
                 (count, step)
             }
             Err(_) => (0, Step::Broken),
@@ -79,48 +66,8 @@ impl Reader {
         method: Method,
         bytes: &[u8],
     ) -> Result<(usize, Step), SendError> {
-        let Some(decoder) = &mut self.body else { return self.head(codec, stream, method, bytes) };
-        if self.pending == 0 {
-            let (consumed, event) = decoder.decode(bytes).map_err(|_| SendError::Order)?;
-            return Ok(match event {
-                BodyEvent::NeedMore => (consumed, Step::NeedMore),
-                BodyEvent::Data(range) => {
-                    self.pending = range.len();
-                    (range.start, Step::Sent)
-                }
-                BodyEvent::End => {
-                    match decoder.trailers() {
-                        [] => {
-                            codec.send_data(stream, &[], true)?;
-                        }
-                        lines => codec.send_trailers(stream, trailer_fields(lines))?,
-                    }
-                    (consumed, Step::Ended)
-                }
-            });
-        }
-        // The end goes with the last data where it is known already.
-        let behind = bytes.get(self.pending..).unwrap_or_default();
-        let end = match decoder.is_done() {
-            true => Some(0),
-            false => {
-                let mut ahead = decoder.clone();
-                match ahead.decode(behind) {
-                    Ok((consumed, BodyEvent::End)) if ahead.trailers().is_empty() => Some(consumed),
-                    _ => None,
-                }
-            }
-        };
-        let data = bytes.get(..self.pending).unwrap_or_default();
-        let count = codec.send_data(stream, data, end.is_some())?;
-        if count == 0 {
-            return Ok((0, Step::Blocked));
-        }
-        self.pending -= count;
-        Ok(match end {
-            Some(consumed) if self.pending == 0 => (count + consumed, Step::Ended),
-            _ => (count, Step::Sent),
-        })
+        let Some(body) = &mut self.body else { return self.head(codec, stream, method, bytes) };
+        body.step(codec, stream, bytes).map(|(count, progress)| (count, Step::Body(progress)))
     }
 
     fn head(
@@ -131,7 +78,9 @@ impl Reader {
         bytes: &[u8],
     ) -> Result<(usize, Step), SendError> {
         let broken = |_| SendError::Order;
-        let Some(end) = self.scanner.scan(bytes, &LIMITS).map_err(broken)? else { return Ok((0, Step::NeedMore)) };
+        let Some(end) = self.scanner.scan(bytes, &LIMITS).map_err(broken)? else {
+            return Ok((0, Step::Body(Progress::NeedMore)));
+        };
         self.head.parse(bytes, self.scanner.skipped(), end, method, &LIMITS).map_err(broken)?;
         self.scanner.reset();
         let head = &self.head;
@@ -148,10 +97,8 @@ impl Reader {
         let is_status = is_complete && head.fields.contains(Known::GrpcStatus);
         let passes = fields(&head.fields, bytes).filter(|field| !(is_status && field.0 == Known::ContentLength));
         codec.send_response(stream, head.status, passes, is_complete)?;
-        let mut decoder = BodyDecoder::new(head.body);
-        decoder.keep_trailers();
-        self.body = Some(decoder);
-        Ok((end, if is_complete { Step::Ended } else { Step::Head }))
+        self.body = Some(BodySender::new(head.body));
+        Ok((end, if is_complete { Step::Body(Progress::Ended) } else { Step::Head }))
     }
 }
 

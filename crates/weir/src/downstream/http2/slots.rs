@@ -7,10 +7,11 @@ use std::task::{Context, Waker};
 use ::http2::{Connection, ErrorCode};
 use h1::Method;
 
-use super::pipe::Pipe;
-use super::ready::Ready;
 use super::response::{Reader, Step};
 use crate::error::Reason;
+use crate::streams::body::Progress;
+use crate::streams::pipe::Pipe;
+use crate::streams::ready::Ready;
 
 /// Free slots that an idle connection keeps.
 const KEPT: usize = 2;
@@ -57,10 +58,10 @@ impl<F: Future<Output = ()>> Slot<F> {
                     has_sent = true;
                     pipe.head_sent();
                 }
-                Step::Sent if is_data => return true,
-                Step::Sent => {}
-                Step::Ended => return true,
-                Step::NeedMore | Step::Blocked => return has_sent,
+                Step::Body(Progress::Sent) if is_data => return true,
+                Step::Body(Progress::Sent) => {}
+                Step::Body(Progress::Ended) => return true,
+                Step::Body(Progress::NeedMore) | Step::Body(Progress::Blocked) => return has_sent,
                 Step::Broken => {
                     pipe.reset();
                     codec.reset(*stream, ErrorCode::INTERNAL_ERROR);

@@ -62,20 +62,11 @@ impl<'a> Exposition<'a> {
         self.family(name, help, MetricType::Gauge, samples)
     }
 
-    pub(super) fn histogram(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: impl FnOnce(&mut Samples<'_>) -> fmt::Result,
-    ) -> fmt::Result {
-        self.family(name, help, MetricType::Histogram, samples)
-    }
-
-    /// A family of histograms whose source counts buckets itself.
+    /// A family of histograms.
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn buckets(
+    pub fn histogram(
         &mut self,
         name: &str,
         help: &str,

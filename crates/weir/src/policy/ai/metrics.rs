@@ -168,7 +168,7 @@ impl Counters {
             out.gauge("weir_ai_held_bytes", "Bytes of request bodies that are held for further attempts", |s| {
                 s.add(&[], held)
             })?;
-            out.buckets("weir_ai_ttft_seconds", "From sending the request to the first content", |s| {
+            out.histogram("weir_ai_ttft_seconds", "From sending the request to the first content", |s| {
                 counts.first_token.iter().try_for_each(|([model, provider], buckets)| {
                     let labels = [("model", &**model), ("provider", &**provider)];
                     s.add_buckets(&labels, &BOUNDS, &buckets.counts, buckets.sum)

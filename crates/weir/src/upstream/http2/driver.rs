@@ -11,13 +11,14 @@ use super::sessions::Session;
 use super::slot::{New, Slot, find};
 use super::{codec_config, request, response};
 use crate::config::Upstream;
-use crate::downstream::http2::registry::Registered;
 use crate::error::Reason;
 use crate::exchange::buffer::Buffer;
 use crate::exchange::stream::{Stream, poll_read};
 use crate::server::clock;
 use crate::server::deadline::{Deadline, nanos};
 use crate::server::worker::Worker;
+use crate::streams::body::write_trailers;
+use crate::streams::registry::Registered;
 
 /// No frame with a part of a request is begun while so many bytes wait to be sent.
 const OUTPUT: usize = 64 * 1024;
@@ -278,7 +279,7 @@ impl Driver {
             Event::Trailers { stream } => {
                 if let Some(slot) = find(&mut self.slots, stream) {
                     slot.has_ended = true;
-                    slot.pipe.end_body(|out| response::write_trailers(out, &head.trailers, &head.text));
+                    slot.pipe.end_body(|out| write_trailers(out, &head.trailers, &head.text));
                 }
             }
             Event::Reset { stream, reason } => {

@@ -1,7 +1,9 @@
 //! From the HTTP/1.1 request that the exchange writes to frames, as the bytes come.
 
 use ::http2::{Connection, RequestLine, SendError};
-use h1::{BodyDecoder, BodyEvent, BodyKind, HeadScanner, Known, Limits, Method, RequestHead, trailer_fields};
+use h1::{BodyKind, HeadScanner, Known, Limits, Method, RequestHead};
+
+use crate::streams::body::{BodySender, Progress};
 
 /// Heads that the gateway writes: what a client may send, and what policies add.
 const LIMITS: Limits = Limits { start_line: 1 << 20, head: 4 << 20, fields: Limits::MAX_FIELDS };
@@ -9,16 +11,10 @@ const LIMITS: Limits = Limits { start_line: 1 << 20, head: 4 << 20, fields: Limi
 /// What a call of [`Reader::step`] came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Something went out; there may be more.
-    Sent,
     /// The head went out, on this stream.
     Head(u32),
-    /// The target's windows, or its limit of streams, allow nothing now.
-    Blocked,
-    /// The exchange has to write more.
-    NeedMore,
-    /// The request is complete.
-    Ended,
+    /// What became of the body, or of a head that cannot go out yet.
+    Body(Progress),
     /// The stream is over, or the request is none.
     Broken,
 }
@@ -29,15 +25,13 @@ pub(super) struct Reader {
     scanner: HeadScanner,
     head: RequestHead,
     /// Once the head was read.
-    body: Option<BodyDecoder>,
-    /// Body bytes at the front of what the exchange wrote.
-    pending: usize,
+    body: Option<BodySender>,
     pub(super) has_ended: bool,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Reader { scanner: HeadScanner::new(), head: RequestHead::default(), body: None, pending: 0, has_ended: false }
+        Reader { scanner: HeadScanner::new(), head: RequestHead::default(), body: None, has_ended: false }
     }
 }
 
@@ -46,7 +40,6 @@ impl Reader {
     pub(super) fn clear(&mut self) {
         self.scanner.reset();
         self.body = None;
-        self.pending = 0;
         self.has_ended = false;
     }
 
@@ -69,21 +62,25 @@ impl Reader {
         bytes: &[u8],
     ) -> (usize, Step) {
         if self.has_ended {
-            return (bytes.len(), Step::Ended);
+            return (bytes.len(), Step::Body(Progress::Ended));
         }
-        let result =
-            if self.body.is_some() { self.body(codec, stream, bytes) } else { self.head(codec, scheme, bytes) };
+        let result = match &mut self.body {
+            Some(body) => body.step(codec, stream, bytes).map(|(count, progress)| (count, Step::Body(progress))),
+            None => self.head(codec, scheme, bytes),
+        };
         let (count, step) = result.unwrap_or((0, Step::Broken));
-        self.has_ended |= step == Step::Ended;
+        self.has_ended |= step == Step::Body(Progress::Ended);
         (count, step)
     }
 
     fn head(&mut self, codec: &mut Connection, scheme: &[u8], bytes: &[u8]) -> Result<(usize, Step), SendError> {
         let broken = |_| SendError::Order;
-        let Some(end) = self.scanner.scan(bytes, &LIMITS).map_err(broken)? else { return Ok((0, Step::NeedMore)) };
+        let Some(end) = self.scanner.scan(bytes, &LIMITS).map_err(broken)? else {
+            return Ok((0, Step::Body(Progress::NeedMore)));
+        };
         if codec.available_streams() == 0 {
             self.scanner.reset();
-            return Ok((0, Step::Blocked));
+            return Ok((0, Step::Body(Progress::Blocked)));
         }
         self.head.parse(bytes, self.scanner.skipped(), end, &LIMITS).map_err(broken)?;
         self.scanner.reset();
@@ -100,54 +97,8 @@ impl Reader {
         let passes = head.fields.iter().filter(|field| field.known == Known::Te || !field.is_hop_by_hop());
         let fields = passes.map(|field| (field.known, field.name.of_buf(bytes), field.value.of_buf(bytes)));
         let stream = codec.send_request(line, fields, head.body == BodyKind::None)?;
-        let mut decoder = BodyDecoder::new(head.body);
-        decoder.keep_trailers();
         self.has_ended = head.body == BodyKind::None;
-        self.body = Some(decoder);
+        self.body = Some(BodySender::new(head.body));
         Ok((end, Step::Head(stream)))
-    }
-
-    fn body(&mut self, codec: &mut Connection, stream: u32, bytes: &[u8]) -> Result<(usize, Step), SendError> {
-        let Some(decoder) = &mut self.body else { return Err(SendError::Order) };
-        if self.pending == 0 {
-            let (consumed, event) = decoder.decode(bytes).map_err(|_| SendError::Order)?;
-            return Ok(match event {
-                BodyEvent::NeedMore => (consumed, Step::NeedMore),
-                BodyEvent::Data(range) => {
-                    self.pending = range.len();
-                    (range.start, Step::Sent)
-                }
-                BodyEvent::End => {
-                    match decoder.trailers() {
-                        [] => {
-                            codec.send_data(stream, &[], true)?;
-                        }
-                        lines => codec.send_trailers(stream, trailer_fields(lines))?,
-                    }
-                    (consumed, Step::Ended)
-                }
-            });
-        }
-        // The end goes with the last data where it is known already.
-        let behind = bytes.get(self.pending..).unwrap_or_default();
-        let end = if decoder.is_done() {
-            Some(0)
-        } else {
-            let mut ahead = decoder.clone();
-            match ahead.decode(behind) {
-                Ok((consumed, BodyEvent::End)) if ahead.trailers().is_empty() => Some(consumed),
-                _ => None,
-            }
-        };
-        let data = bytes.get(..self.pending).unwrap_or_default();
-        let count = codec.send_data(stream, data, end.is_some())?;
-        if count == 0 {
-            return Ok((0, Step::Blocked));
-        }
-        self.pending -= count;
-        Ok(match end {
-            Some(consumed) if self.pending == 0 => (count + consumed, Step::Ended),
-            _ => (count, Step::Sent),
-        })
     }
 }

@@ -2,7 +2,7 @@
 
 use ::http2::Head;
 use h1::{Known, Method, encode};
-use message::{BodyLength, Fields};
+use message::BodyLength;
 
 /// How the body behind a head is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +52,4 @@ pub(super) fn write_head(out: &mut Vec<u8>, head: &Head, framing: Option<Framing
         None => {}
     }
     out.extend_from_slice(b"\r\n");
-}
-
-/// Appends the lines of a trailer section.
-pub(super) fn write_trailers(out: &mut Vec<u8>, trailers: &Fields, text: &[u8]) {
-    for field in trailers.iter().filter(|field| !field.is_hop_by_hop()) {
-        out.extend_from_slice(field.line().of_buf(text));
-    }
 }

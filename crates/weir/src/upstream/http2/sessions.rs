@@ -12,9 +12,9 @@ use super::driver;
 use super::slot::New;
 use super::stream::{ClientStream, pair};
 use crate::config::Upstream;
-use crate::downstream::http2::ready::Ready;
 use crate::exchange::stream::Stream;
 use crate::server::worker::Worker;
+use crate::streams::ready::Ready;
 use crate::upstream::TargetId;
 
 /// One connection as those see it who want a stream of it.

@@ -6,9 +6,10 @@ use ::http2::{Connection, ErrorCode, ResetReason};
 
 use super::request;
 use super::stream::Link;
-use crate::downstream::http2::pipe::Pipe;
 use crate::error::Reason;
 use crate::server::clock;
+use crate::streams::body::Progress;
+use crate::streams::pipe::Pipe;
 
 /// A stream that the task has not seen yet.
 #[derive(Debug)]
@@ -51,10 +52,10 @@ impl Slot {
                     self.sent_ns = clock::turn_ns();
                     pipe.head_sent();
                 }
-                request::Step::Sent if is_data => return true,
-                request::Step::Sent => {}
-                request::Step::Ended => return true,
-                request::Step::NeedMore | request::Step::Blocked => return has_sent,
+                request::Step::Body(Progress::Sent) if is_data => return true,
+                request::Step::Body(Progress::Sent) => {}
+                request::Step::Body(Progress::Ended) => return true,
+                request::Step::Body(Progress::NeedMore) | request::Step::Body(Progress::Blocked) => return has_sent,
                 request::Step::Broken => {
                     // The stream is over, or what the gateway wrote is no request.
                     codec.reset(*stream, ErrorCode::CANCEL);

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::ReadBuf;
 
-use crate::downstream::http2::pipe::Pipe;
-use crate::downstream::http2::ready::Ready;
 use crate::error::Reason;
+use crate::streams::pipe::Pipe;
+use crate::streams::ready::Ready;
 
 /// The exchange's end of a stream: it writes a request of HTTP/1.1 and reads the response. Dropping it gives the stream up.
 #[derive(Debug)]

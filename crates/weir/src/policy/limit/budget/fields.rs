@@ -64,7 +64,7 @@ pub fn write_refused(out: &mut Vec<u8>, refused: &Refused) {
     }
 }
 
-/// OpenAI's names end with the unit, Anthropic's with what is said about it.
+/// OpenAI's names end with the unit, Anthropic's with the property of it.
 fn write_three(out: &mut Vec<u8>, prefix: &str, last: &str, first: &str, decision: &Decision, reset: &str) {
     let name = |what: &str| {
         if first.is_empty() { format!("{prefix}{what}-{last}") } else { format!("{prefix}{first}-{what}") }
