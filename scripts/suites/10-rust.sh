@@ -6,8 +6,18 @@ need redis-server postgres nginx openssl curl nghttp
 log=$logs/rust-raw.log
 code=0
 cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
-# The cache under a scheduler: 24,000 orders of threads, about half a minute.
-cargo test -p weir --lib --locked --features shuttle schedules 2>&1 | tee -a "$log" || code=${PIPESTATUS[0]}
+# Of the tests that failed, those that pass alone are named; see there.
+flaky=0
+if [ "$code" != 0 ]; then
+  scripts/again.py "$log" | tee "$logs/rust-again.log"
+  flaky=$(tail -n 1 "$logs/rust-again.log")
+  grep '^FLAKY ' "$logs/rust-again.log" >>"$logs/flaky" || true
+fi
 read -r p f s < <(awk '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")
+if [ "$f" -gt 0 ] && [ "$flaky" = "$f" ]; then p=$((p + f)) f=0 code=0; fi
+# The cache under a scheduler: 24,000 orders of threads, about half a minute.
+log=$logs/rust-shuttle.log
+cargo test -p weir --lib --locked --features shuttle schedules 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
+read -r p f s < <(awk -v p="$p" -v f="$f" -v s="$s" '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")
 count_line "$p" "$f" "$s"
 exit "$code"

@@ -8,13 +8,14 @@ use ::http2::PREFACE;
 use h1::{HeadScanner, ParseError};
 use tls::Alpn;
 
+use super::Next;
 use super::buffer::Buffer;
 use super::downstream::{Downstream, Waited};
 use super::identity::Client;
 use super::pump::Pump;
 use super::reply::{self, Framing, Members};
+use super::request_id::new_request_id;
 use super::stream::{Outgoing, Stream};
-use super::{Next, new_request_id};
 use crate::downstream::http2;
 use crate::error::{Error, Reason};
 use crate::observe::{Line, Record};

@@ -6,21 +6,26 @@ pub mod ai;
 mod authenticate;
 pub mod buffer;
 pub mod cached;
+mod checks;
 pub mod client_tls;
 pub mod connection;
 pub mod contract;
 pub mod conversation;
 pub mod delivery;
 pub mod downstream;
+mod failure;
 pub mod forged;
 pub mod forward;
 pub mod grpc;
+mod https;
 pub mod identity;
 pub mod intake;
 pub mod proxy;
 pub mod pump;
+mod record;
 pub mod refresh;
 pub mod reply;
+mod request_id;
 pub mod stall;
 pub mod stream;
 mod subrequest;
@@ -30,23 +35,17 @@ mod way;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::auth::Identity;
-use h1::{BodyKind, Expect, Known, Method, TargetForm};
+use h1::{BodyKind, Expect, Method, TargetForm};
 
 use crate::config::{RouteAuth, RouteId};
 use crate::error::{Error, Reason};
-use crate::observe::metrics::NONE;
-use crate::observe::traces::Finished;
-use crate::observe::{Line, Record};
 use crate::policy::auth::Denied;
 use crate::policy::cors;
-use crate::policy::limit::{self, Asked, Refusal, Stage, Verdict};
 use crate::route::Found;
-use crate::route::{host, path};
+use crate::route::path;
 use crate::server::clock;
-use crate::server::listeners::HttpsHosts;
 use crate::server::snapshot::Snapshot;
 use crate::server::wakeups::Waiting;
 use crate::server::worker::{Scratch, Worker};
@@ -54,7 +53,8 @@ use cached::CacheSide;
 use downstream::Downstream;
 use forged::strip_forged_headers;
 use pump::Pump;
-use reply::{Framing, Members, Prepared};
+use record::Journal;
+use reply::{Framing, Prepared};
 use stall::Stalls;
 
 /// What becomes of a client connection after an exchange.
@@ -139,29 +139,6 @@ pub struct Exchange<'w> {
     /// What is known of a call of an AI model.
     pub(crate) ai: Option<Box<ai::Record>>,
     log: Journal,
-}
-
-/// What is remembered for metrics and the log.
-#[derive(Default)]
-struct Journal {
-    /// When the event loop saw the request: the wait for its turn counts.
-    started_ns: u64,
-    /// When its answer was complete, if that is known.
-    ended_ns: u64,
-    status: u16,
-    error: Option<Error>,
-    /// 0: the gateway itself, else 1 + position in the route's choices.
-    slot: usize,
-    attempts: u32,
-    /// Bytes from the client after a switch of protocols.
-    tunnelled_bytes: u64,
-    response_bytes: u64,
-    upstream_ns: Option<u64>,
-    overhead_ns: Option<u64>,
-    /// What the cache did: `hit`, `miss`, ...
-    cache: Option<&'static str>,
-    /// What came of authentication.
-    auth: Option<&'static str>,
 }
 
 impl<'w> Exchange<'w> {
@@ -276,27 +253,6 @@ impl<'w> Exchange<'w> {
         }
     }
 
-    /// Sees to it that the request has an id: a trusted peer's, or one made here. A request that nobody asks about goes without.
-    pub fn ensure_request_id(&mut self) {
-        if !self.scratch.request_id.is_empty() {
-            return;
-        }
-        let config = self.snapshot.config();
-        let buf = self.down.buffer.whole();
-        let fields = &self.scratch.request.fields;
-        let given = if !self.down.client.peer_is_trusted {
-            None
-        } else if config.request_id.eq_ignore_ascii_case(Known::XRequestId.name()) {
-            fields.first(Known::XRequestId, buf)
-        } else {
-            fields.get(config.request_id.as_bytes(), buf)
-        };
-        match given.filter(|id| is_request_id(id)) {
-            Some(id) => self.scratch.request_id.extend_from_slice(id),
-            None => new_request_id(self.worker, &mut self.scratch.request_id),
-        }
-    }
-
     /// Begins the lines that every response has, whoever makes it: the id of the request.
     pub fn begin_answer_lines(&mut self) {
         self.scratch.answer_lines.clear();
@@ -305,47 +261,6 @@ impl<'w> Exchange<'w> {
             let name = self.snapshot.config().request_id.as_bytes();
             h1::encode::field(&mut self.scratch.answer_lines, name, &self.scratch.request_id);
         }
-    }
-
-    /// Refuses a request for a host that the connection's handshake was not made for (RFC 9110 section 15.5.20).
-    ///
-    /// # Errors
-    /// 421.
-    pub fn check_host(&self) -> Result<(), Error> {
-        let Some(tls) = &self.down.client.tls else { return Ok(()) };
-        match self.scratch.request.authority.map(|authority| authority.of_buf(self.down.buffer.whole())) {
-            Some(authority) if !tls.may_carry(authority) => Err(Error::new(
-                Reason::Misdirected,
-                "the certificate of this connection is not for this host; connect again for it",
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// Sends the client to the same URL over TLS, if its host is served there: never to a host of the client's choice.
-    ///
-    /// # Errors
-    /// 421, or when the client does not take the response.
-    pub async fn redirect_to_https(&mut self, hosts: &HttpsHosts) -> Result<(), Error> {
-        let authority = self.scratch.request.authority.map(|authority| authority.of_buf(self.down.buffer.whole()));
-        let mut memory = [0; host::MAX_BYTES];
-        let host = authority.and_then(|authority| host::normalise(authority, &mut memory));
-        let host = host.and_then(|host| std::str::from_utf8(host).ok());
-        let Some((host, port)) = host.and_then(|host| Some((host, hosts.port_of(host)?))) else {
-            return Err(Error::new(Reason::Misdirected, "this host is not served over TLS"));
-        };
-        let mut location = format!("https://{host}").into_bytes();
-        if port != 443 {
-            location.extend_from_slice(format!(":{port}").as_bytes());
-        }
-        location.extend_from_slice(&self.scratch.path);
-        if let Some(query) = self.query() {
-            location.push(b'?');
-            location.extend_from_slice(query);
-        }
-        let mut line = Vec::new();
-        h1::encode::field(&mut line, b"Location", &location);
-        self.answer(&Prepared::new(308, None, &line, b"")).await
     }
 
     /// The route is found.
@@ -361,50 +276,6 @@ impl<'w> Exchange<'w> {
             );
         }
         found.route
-    }
-
-    /// Refuses TRACE with content (RFC 9110 section 9.3.8), and TRACE where the route does not name it: its response shows the client what the
-    /// gateway and others added to the request.
-    ///
-    /// # Errors
-    /// 400 or 405.
-    pub fn check_trace(&mut self, route: RouteId) -> Result<(), Error> {
-        if self.scratch.request.method != Method::Trace {
-            return Ok(());
-        }
-        if self.snapshot.config().routes[route.0].matcher.methods.is_empty() {
-            self.allow = Some(b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_vec());
-            return Err(Error::new(Reason::MethodNotAllowed, "the route does not name TRACE"));
-        }
-        if self.scratch.request.body != BodyKind::None {
-            return Err(Error::new(Reason::BadRequest, "TRACE with content (RFC 9110 9.3.8)"));
-        }
-        Ok(())
-    }
-
-    /// Refuses expectations that nobody can meet (RFC 9110 section 10.1.1).
-    ///
-    /// # Errors
-    /// 417.
-    pub fn check_expectation(&self) -> Result<(), Error> {
-        if self.scratch.request.expect == Expect::Unknown { Err(Reason::ExpectationFailed.into()) } else { Ok(()) }
-    }
-
-    /// Refuses a body that says that it is too large.
-    ///
-    /// # Errors
-    /// 413.
-    pub fn check_body_length(&self) -> Result<(), Error> {
-        match (self.scratch.request.body, self.body_limit()) {
-            (BodyKind::Length(length), Some(limit)) if length > limit => Err(Reason::BodyTooLarge.into()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Most bytes that the body may have.
-    pub fn body_limit(&self) -> Option<u64> {
-        let config = self.snapshot.config();
-        self.route.and_then(|route| config.routes[route.0].body_bytes).or(config.server.body_bytes)
     }
 
     /// Query of the request as it came, without `?`.
@@ -432,145 +303,11 @@ impl<'w> Exchange<'w> {
         self.send_answer().await
     }
 
-    /// Asks the rate limits of the route, or of the gateway when there is none; `Some` is what to answer instead.
-    ///
-    /// # Errors
-    /// When a limit cannot be checked and says that the request must not pass then.
-    pub async fn check_limits<'s>(
-        &mut self,
-        snapshot: &'s Snapshot,
-        stage: Stage,
-    ) -> Result<Option<Refusal<'s>>, Error> {
-        let (limits, name) = match self.route {
-            Some(route) => (&snapshot.routes[route.0].limits, &*snapshot.config().routes[route.0].name),
-            None => (&snapshot.unmatched_limits, NONE),
-        };
-        if limits.is_empty() {
-            return Ok(None);
-        }
-        let client = &self.down.client;
-        let asked = Asked {
-            head: &self.scratch.request,
-            buf: self.down.buffer.whole(),
-            client: client.address,
-            peer_is_trusted: client.peer_is_trusted,
-            route: name,
-            identity: self.identity.as_deref(),
-            model: None,
-        };
-        let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, stage, &asked).await?;
-        if verdict == Verdict::Allowed && stage != Stage::Early {
-            self.scratch.limits.write_fields(&mut self.scratch.answer_lines, &snapshot.limits, limits);
-        }
-        Ok(Refusal::of(verdict, &snapshot.limits))
-    }
-
-    /// Whether the address may use the route.
-    ///
-    /// # Errors
-    /// 403.
-    pub fn check_address(&self, snapshot: &Snapshot) -> Result<(), Error> {
-        let Some(route) = self.route else { return Ok(()) };
-        let allow = &snapshot.config().routes[route.0].allow;
-        if allow.has_addresses() && allow.rules.admits_address(self.down.client.address).is_err() {
-            return Err(Reason::IpDenied.into());
-        }
-        Ok(())
-    }
-
     /// What the route, or the gateway when there is none, demands of who sends the request.
     pub fn demanded<'s>(&self, snapshot: &'s Snapshot) -> &'s RouteAuth {
         match self.route {
             Some(route) => &snapshot.config().routes[route.0].auth,
             None => &snapshot.config().gateway_auth,
-        }
-    }
-
-    /// Answers in place of the route what a limit says.
-    ///
-    /// # Errors
-    /// When the client does not take it.
-    pub async fn refuse(&mut self, refusal: &Refusal<'_>) -> Result<(), Error> {
-        let reason = if refusal.is_exceeded() { Reason::RateLimited } else { Reason::MissingKey };
-        self.log.error = Some(reason.into());
-        self.worker.metrics.not_served(reason);
-        self.ensure_request_id();
-        self.skip_body();
-        let framing = self.framing();
-        if self.is_grpc() {
-            grpc::write_error(&mut self.down.out.bytes, reason.into(), &self.scratch.answer_lines, framing);
-            self.log.status = 200;
-            return self.send_answer().await;
-        }
-        let api = self.ingress_api();
-        let Scratch { answer_lines, body, request_id, .. } = &mut *self.scratch;
-        if let Some(api) = api {
-            self.log.status =
-                ai::write_refusal(&mut self.down.out.bytes, api, refusal, request_id, answer_lines, framing);
-            return self.send_answer().await;
-        }
-        self.log.status = refusal.write(&mut self.down.out.bytes, body, answer_lines, request_id, framing);
-        self.send_answer().await
-    }
-
-    /// Answers a request that is not served as asked; or, when the answer has begun, sees to it that it cannot pass for complete.
-    pub async fn fail(&mut self, error: Error) {
-        self.ensure_request_id();
-        // To the exchange a request that its connection refused looks like one whose client disconnected.
-        let refusal = if error.reason == Reason::ClientGone { self.down.stream.refusal() } else { None };
-        let error = refusal.unwrap_or(error);
-        self.log.error = Some(error);
-        self.log.status = if self.answer == Answer::None { error.reason.status() } else { self.log.status };
-        self.worker.metrics.not_served(error.reason);
-        match error.reason {
-            _ if error.reason == Reason::ClientGone || refusal.is_some() => self.aborts = true,
-            // What was sent ends with a whole chunk. The call ends with a status, so nobody takes it for complete.
-            _ if self.answer == Answer::Begun && self.may_end_with_trailers && self.is_grpc() => {
-                let before = self.down.out.bytes.len();
-                grpc::write_trailers(&mut self.down.out.bytes, error);
-                self.log.response_bytes = self.log.response_bytes.saturating_sub(before as u64);
-                self.aborts = self.send_answer().await.is_err();
-            }
-            _ if self.answer != Answer::None => self.aborts = true,
-            Reason::AuthDenied if self.denied.is_some() && !self.is_grpc() => self.send_denial().await,
-            _ => {
-                // The rest of a broken body cannot be told from a next request.
-                if matches!(error.reason, Reason::BadRequest | Reason::BodyTooLarge | Reason::BodyTimeout) {
-                    self.close = true;
-                } else {
-                    self.skip_body();
-                }
-                let mut fields = Vec::new();
-                if let Some(allow) = &self.allow {
-                    h1::encode::field(&mut fields, b"Allow", allow);
-                }
-                fields.extend_from_slice(&self.challenges);
-                fields.extend_from_slice(&self.scratch.answer_lines);
-                let framing = self.framing();
-                self.down.out.clear();
-                if self.is_grpc() {
-                    let is_unknown = self.denied.as_ref().is_some_and(|denied| denied.status == 401);
-                    let error = if is_unknown { Reason::Unauthenticated.into() } else { error };
-                    grpc::write_error(&mut self.down.out.bytes, error, &fields, framing);
-                    self.log.status = 200;
-                    self.aborts = self.send_answer().await.is_err();
-                    return;
-                }
-                if let Some(api) = self.ingress_api() {
-                    let out = &mut self.down.out.bytes;
-                    self.log.status =
-                        ai::write_problem(out, api, error, &self.scratch.request_id, fields, self.retry_after, framing);
-                    if self.send_answer().await.is_err() {
-                        self.aborts = true;
-                    }
-                    return;
-                }
-                let members = Members { request_id: &self.scratch.request_id, errors: &self.violations };
-                reply::problem(&mut self.down.out.bytes, error, members, &fields, self.retry_after, framing);
-                if self.send_answer().await.is_err() {
-                    self.aborts = true;
-                }
-            }
         }
     }
 
@@ -640,134 +377,4 @@ impl<'w> Exchange<'w> {
             _ => Next::Linger,
         }
     }
-
-    fn record(&mut self) {
-        let ended_ns = if self.log.ended_ns == 0 { clock::now_ns() } else { self.log.ended_ns };
-        let total_ns = ended_ns.saturating_sub(self.log.started_ns);
-        let head_bytes = self.scratch.request.end as u64;
-        let record = Record {
-            upstream_slot: self.log.slot,
-            status: self.log.status,
-            request_bytes: head_bytes + self.body.bytes + self.log.tunnelled_bytes,
-            response_bytes: self.log.response_bytes,
-            total_ns,
-            upstream_ns: self.log.upstream_ns,
-            overhead_ns: self.log.overhead_ns,
-        };
-        match self.route {
-            Some(route) => self.snapshot.routes[route.0].metrics.record(&record),
-            None => self.snapshot.unmatched.record(&record),
-        }
-        if self.scratch.trace.is_sampled() {
-            self.record_trace(ended_ns);
-        }
-        let ai_end = ai::end_of(self.log.error);
-        if let (Some(ai), Some(route)) = (&self.ai, self.route) {
-            let route = self.snapshot.config().routes[route.0].name.clone();
-            self.snapshot.generation.ai.counters.request(ai.counted(route, ai_end));
-        }
-        if let Some(writer) = &mut *self.worker.log.borrow_mut()
-            && writer.sampled()
-        {
-            self.ensure_request_id();
-            let log = &self.log;
-            let config = self.snapshot.config();
-            let buf = self.down.buffer.whole();
-            let request = &self.scratch.request;
-            let route = self.route.map(|route| &config.routes[route.0]);
-            let choice =
-                self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
-            let would_refuse =
-                self.scratch.limits.would_refuse().and_then(|index| self.snapshot.limits.shared.get(index));
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            writer.line(&Line {
-                time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-                protocol: self.down.stream.protocol().unwrap_or(request.version.text()),
-                client: self.down.client.address,
-                method: request.method_name.of_buf(buf),
-                host: request.authority.map(|authority| authority.of_buf(buf)),
-                path: request.path.of_buf(buf),
-                query: request.query.map(|query| query.of_buf(buf)),
-                status: log.status,
-                route: route.map(|route| &*route.name),
-                upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
-                target: Some(&*self.scratch.logged_target).filter(|target| !target.is_empty()),
-                request_bytes: record.request_bytes,
-                response_bytes: record.response_bytes,
-                duration_ns: total_ns,
-                upstream_ns: log.upstream_ns,
-                request_id: &self.scratch.request_id,
-                user_agent: request.fields.first(Known::UserAgent, buf),
-                referer: request.fields.first(Known::Referer, buf),
-                error: log.error,
-                consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()),
-                attempts: log.attempts,
-                fallback: self.ai.as_ref().map_or(log.slot > 1, |ai| ai.fallback),
-                cache: log.cache,
-                auth: log.auth,
-                would_refuse: would_refuse
-                    .map(|limit| &*limit.spec.name)
-                    .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),
-                trace: self.scratch.trace.own(),
-                violations: &self.violations,
-                ai: self.ai.as_deref().map(|ai| (ai, ai_end)),
-                tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
-            });
-        }
-    }
-
-    #[cold]
-    fn record_trace(&mut self, end_ns: u64) {
-        self.ensure_request_id();
-        let Some(recorder) = &mut *self.worker.traces.borrow_mut() else { return };
-        let (log, config, buf) = (&self.log, self.snapshot.config(), self.down.buffer.whole());
-        let request = &self.scratch.request;
-        let route = self.route.map(|route| &config.routes[route.0]);
-        let choice = self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
-        let pattern = route.map(|route| route.matcher.path.to_string()).unwrap_or_default();
-        recorder.record(
-            &self.scratch.trace,
-            &Finished {
-                end_ns,
-                start_ns: log.started_ns,
-                method: request.method_name.of_buf(buf),
-                method_is_known: request.method != Method::Other,
-                path: request.path.of_buf(buf),
-                query: request.query.map(|query| query.of_buf(buf)).unwrap_or_default(),
-                host: request.authority.map(|authority| authority.of_buf(buf)).unwrap_or_default(),
-                scheme: self.down.client.scheme(),
-                version: self.down.stream.protocol().unwrap_or(request.version.text()).trim_start_matches("HTTP/"),
-                pattern: &pattern,
-                route: route.map_or("", |route| &route.name),
-                upstream: choice.map_or("", |choice| &config.upstreams[choice.upstream.0].name),
-                status: log.status,
-                error: log.error,
-                client: self.down.client.address,
-                peer: self.down.client.peer,
-                user_agent: request.fields.first(Known::UserAgent, buf).unwrap_or_default(),
-                request_id: &self.scratch.request_id,
-                consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()).unwrap_or_default(),
-                cache: log.cache.unwrap_or_default(),
-            },
-        );
-    }
-}
-
-/// An id from a trusted peer is kept if it can stand in a field, a log line and a problem document as it is.
-fn is_request_id(id: &[u8]) -> bool {
-    !id.is_empty() && id.len() <= 128 && id.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
-}
-
-/// Appends a new id: 128 random bits.
-fn new_request_id(worker: &Worker, out: &mut Vec<u8>) {
-    let id = (u128::from(worker.random()) << 64) | u128::from(worker.random());
-    write_hex(out, id);
-}
-
-fn write_hex(out: &mut Vec<u8>, number: u128) {
-    let mut digits = [0; 32];
-    for (index, digit) in digits.iter_mut().enumerate() {
-        *digit = b"0123456789abcdef"[(number >> (124 - index * 4)) as usize & 15];
-    }
-    out.extend_from_slice(&digits);
 }

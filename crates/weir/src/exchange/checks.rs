@@ -1,0 +1,117 @@
+//! What is checked before a request goes anywhere, apart from who sends it.
+
+use h1::{BodyKind, Expect, Method};
+
+use super::Exchange;
+use crate::config::RouteId;
+use crate::error::{Error, Reason};
+use crate::observe::metrics::NONE;
+use crate::policy::limit::{self, Asked, Refusal, Stage, Verdict};
+use crate::server::snapshot::Snapshot;
+
+impl Exchange<'_> {
+    /// Refuses a request for a host that the connection's handshake was not made for (RFC 9110 section 15.5.20).
+    ///
+    /// # Errors
+    /// 421.
+    pub fn check_host(&self) -> Result<(), Error> {
+        let Some(tls) = &self.down.client.tls else { return Ok(()) };
+        match self.scratch.request.authority.map(|authority| authority.of_buf(self.down.buffer.whole())) {
+            Some(authority) if !tls.may_carry(authority) => Err(Error::new(
+                Reason::Misdirected,
+                "the certificate of this connection is not for this host; connect again for it",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses TRACE with content (RFC 9110 section 9.3.8), and TRACE where the route does not name it: its response shows the client what the
+    /// gateway and others added to the request.
+    ///
+    /// # Errors
+    /// 400 or 405.
+    pub fn check_trace(&mut self, route: RouteId) -> Result<(), Error> {
+        if self.scratch.request.method != Method::Trace {
+            return Ok(());
+        }
+        if self.snapshot.config().routes[route.0].matcher.methods.is_empty() {
+            self.allow = Some(b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_vec());
+            return Err(Error::new(Reason::MethodNotAllowed, "the route does not name TRACE"));
+        }
+        if self.scratch.request.body != BodyKind::None {
+            return Err(Error::new(Reason::BadRequest, "TRACE with content (RFC 9110 9.3.8)"));
+        }
+        Ok(())
+    }
+
+    /// Refuses expectations that nobody can meet (RFC 9110 section 10.1.1).
+    ///
+    /// # Errors
+    /// 417.
+    pub fn check_expectation(&self) -> Result<(), Error> {
+        if self.scratch.request.expect == Expect::Unknown { Err(Reason::ExpectationFailed.into()) } else { Ok(()) }
+    }
+
+    /// Refuses a body that says that it is too large.
+    ///
+    /// # Errors
+    /// 413.
+    pub fn check_body_length(&self) -> Result<(), Error> {
+        match (self.scratch.request.body, self.body_limit()) {
+            (BodyKind::Length(length), Some(limit)) if length > limit => Err(Reason::BodyTooLarge.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Most bytes that the body may have.
+    pub fn body_limit(&self) -> Option<u64> {
+        let config = self.snapshot.config();
+        self.route.and_then(|route| config.routes[route.0].body_bytes).or(config.server.body_bytes)
+    }
+
+    /// Asks the rate limits of the route, or of the gateway when there is none; `Some` is what to answer instead.
+    ///
+    /// # Errors
+    /// When a limit cannot be checked and says that the request must not pass then.
+    pub async fn check_limits<'s>(
+        &mut self,
+        snapshot: &'s Snapshot,
+        stage: Stage,
+    ) -> Result<Option<Refusal<'s>>, Error> {
+        let (limits, name) = match self.route {
+            Some(route) => (&snapshot.routes[route.0].limits, &*snapshot.config().routes[route.0].name),
+            None => (&snapshot.unmatched_limits, NONE),
+        };
+        if limits.is_empty() {
+            return Ok(None);
+        }
+        let client = &self.down.client;
+        let asked = Asked {
+            head: &self.scratch.request,
+            buf: self.down.buffer.whole(),
+            client: client.address,
+            peer_is_trusted: client.peer_is_trusted,
+            route: name,
+            identity: self.identity.as_deref(),
+            model: None,
+        };
+        let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, stage, &asked).await?;
+        if verdict == Verdict::Allowed && stage != Stage::Early {
+            self.scratch.limits.write_fields(&mut self.scratch.answer_lines, &snapshot.limits, limits);
+        }
+        Ok(Refusal::of(verdict, &snapshot.limits))
+    }
+
+    /// Whether the address may use the route.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn check_address(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let Some(route) = self.route else { return Ok(()) };
+        let allow = &snapshot.config().routes[route.0].allow;
+        if allow.has_addresses() && allow.rules.admits_address(self.down.client.address).is_err() {
+            return Err(Reason::IpDenied.into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! What is remembered of an exchange, and where that goes at its end: metrics, a span, a line of the access log.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use h1::{Known, Method};
+
+use super::{Exchange, ai};
+use crate::error::Error;
+use crate::observe::traces::Finished;
+use crate::observe::{Line, Record};
+use crate::server::clock;
+
+/// What is remembered for metrics and the log.
+#[derive(Default)]
+pub(super) struct Journal {
+    /// When the event loop saw the request: the wait for its turn counts.
+    pub(super) started_ns: u64,
+    /// When its answer was complete, if that is known.
+    pub(super) ended_ns: u64,
+    pub(super) status: u16,
+    pub(super) error: Option<Error>,
+    /// 0: the gateway itself, else 1 + position in the route's choices.
+    pub(super) slot: usize,
+    pub(super) attempts: u32,
+    /// Bytes from the client after a switch of protocols.
+    pub(super) tunnelled_bytes: u64,
+    pub(super) response_bytes: u64,
+    pub(super) upstream_ns: Option<u64>,
+    pub(super) overhead_ns: Option<u64>,
+    /// What the cache did: `hit`, `miss`, ...
+    pub(super) cache: Option<&'static str>,
+    /// What came of authentication.
+    pub(super) auth: Option<&'static str>,
+}
+
+impl Exchange<'_> {
+    /// Counts the exchange, and writes its span and its line of the log.
+    pub(super) fn record(&mut self) {
+        let ended_ns = if self.log.ended_ns == 0 { clock::now_ns() } else { self.log.ended_ns };
+        let total_ns = ended_ns.saturating_sub(self.log.started_ns);
+        let head_bytes = self.scratch.request.end as u64;
+        let record = Record {
+            upstream_slot: self.log.slot,
+            status: self.log.status,
+            request_bytes: head_bytes + self.body.bytes + self.log.tunnelled_bytes,
+            response_bytes: self.log.response_bytes,
+            total_ns,
+            upstream_ns: self.log.upstream_ns,
+            overhead_ns: self.log.overhead_ns,
+        };
+        match self.route {
+            Some(route) => self.snapshot.routes[route.0].metrics.record(&record),
+            None => self.snapshot.unmatched.record(&record),
+        }
+        if self.scratch.trace.is_sampled() {
+            self.record_trace(ended_ns);
+        }
+        let ai_end = ai::end_of(self.log.error);
+        if let (Some(ai), Some(route)) = (&self.ai, self.route) {
+            let route = self.snapshot.config().routes[route.0].name.clone();
+            self.snapshot.generation.ai.counters.request(ai.counted(route, ai_end));
+        }
+        if let Some(writer) = &mut *self.worker.log.borrow_mut()
+            && writer.sampled()
+        {
+            self.ensure_request_id();
+            let log = &self.log;
+            let config = self.snapshot.config();
+            let buf = self.down.buffer.whole();
+            let request = &self.scratch.request;
+            let route = self.route.map(|route| &config.routes[route.0]);
+            let choice =
+                self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
+            let would_refuse =
+                self.scratch.limits.would_refuse().and_then(|index| self.snapshot.limits.shared.get(index));
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            writer.line(&Line {
+                time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+                protocol: self.down.stream.protocol().unwrap_or(request.version.text()),
+                client: self.down.client.address,
+                method: request.method_name.of_buf(buf),
+                host: request.authority.map(|authority| authority.of_buf(buf)),
+                path: request.path.of_buf(buf),
+                query: request.query.map(|query| query.of_buf(buf)),
+                status: log.status,
+                route: route.map(|route| &*route.name),
+                upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
+                target: Some(&*self.scratch.logged_target).filter(|target| !target.is_empty()),
+                request_bytes: record.request_bytes,
+                response_bytes: record.response_bytes,
+                duration_ns: total_ns,
+                upstream_ns: log.upstream_ns,
+                request_id: &self.scratch.request_id,
+                user_agent: request.fields.first(Known::UserAgent, buf),
+                referer: request.fields.first(Known::Referer, buf),
+                error: log.error,
+                consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()),
+                attempts: log.attempts,
+                fallback: self.ai.as_ref().map_or(log.slot > 1, |ai| ai.fallback),
+                cache: log.cache,
+                auth: log.auth,
+                would_refuse: would_refuse
+                    .map(|limit| &*limit.spec.name)
+                    .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),
+                trace: self.scratch.trace.own(),
+                violations: &self.violations,
+                ai: self.ai.as_deref().map(|ai| (ai, ai_end)),
+                tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
+            });
+        }
+    }
+
+    #[cold]
+    fn record_trace(&mut self, end_ns: u64) {
+        self.ensure_request_id();
+        let Some(recorder) = &mut *self.worker.traces.borrow_mut() else { return };
+        let (log, config, buf) = (&self.log, self.snapshot.config(), self.down.buffer.whole());
+        let request = &self.scratch.request;
+        let route = self.route.map(|route| &config.routes[route.0]);
+        let choice = self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
+        let pattern = route.map(|route| route.matcher.path.to_string()).unwrap_or_default();
+        recorder.record(
+            &self.scratch.trace,
+            &Finished {
+                end_ns,
+                start_ns: log.started_ns,
+                method: request.method_name.of_buf(buf),
+                method_is_known: request.method != Method::Other,
+                path: request.path.of_buf(buf),
+                query: request.query.map(|query| query.of_buf(buf)).unwrap_or_default(),
+                host: request.authority.map(|authority| authority.of_buf(buf)).unwrap_or_default(),
+                scheme: self.down.client.scheme(),
+                version: self.down.stream.protocol().unwrap_or(request.version.text()).trim_start_matches("HTTP/"),
+                pattern: &pattern,
+                route: route.map_or("", |route| &route.name),
+                upstream: choice.map_or("", |choice| &config.upstreams[choice.upstream.0].name),
+                status: log.status,
+                error: log.error,
+                client: self.down.client.address,
+                peer: self.down.client.peer,
+                user_agent: request.fields.first(Known::UserAgent, buf).unwrap_or_default(),
+                request_id: &self.scratch.request_id,
+                consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()).unwrap_or_default(),
+                cache: log.cache.unwrap_or_default(),
+            },
+        );
+    }
+}
