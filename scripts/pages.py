@@ -6,12 +6,14 @@ run    starts what the pages say, as typed, with `weir` and `gauge` of PATH. End
 
 Words after the fence:
   console           commands after "$ "; what follows one is what it prints, where … stands for anything; nothing: it is not compared
-  console server    commands that go on running until the page ends, each in a terminal of its own
+  console server    commands that run until the next such block or the end of the page, each in a terminal of its own
+  console another   the same, beside those that run already
   console long      minutes: run where CI=true; `make test` and `make lint` are what CI runs anyway
   console not-run   needs what CI does not have (containers, another machine, root); the text beside it says what
   yaml NAME.yaml    a file, written where the page's commands run; `weir check` accepts it when NAME has "weir" in it
   yaml weir         a part of a configuration: `weir check` accepts it with a listener, upstreams and a route added where it has none
   yaml part, json   read by a person; yaml and JSON of other programs
+  python NAME.py    a program that a page needs
   text, sql, ...    output, diagrams
 127.0.0.1:PORT in commands and files (but evaluations) is another free port in each run, so that nothing on the machine is in the way.
 """
@@ -30,8 +32,8 @@ from pathlib import Path
 from console import matches
 
 ROOT = Path(__file__).resolve().parent.parent
-WORDS = {"console": {"", "server", "long", "not-run"}, "yaml": {"weir", "part"}, "json": {""}, "text": {""}}
-OTHERS = {"json", "text", "rust", "lua", "toml", "nginx", "ini", "mermaid", "html", "dockerfile"}
+WORDS = {"console": {"", "server", "another", "long", "not-run"}, "yaml": {"weir", "part"}, "json": {""}, "text": {""}}
+OTHERS = {"json", "text", "rust", "lua", "toml", "nginx", "ini", "mermaid", "html", "dockerfile", "python"}
 ADDRESS = re.compile(r"\b(127\.0\.0\.1|localhost):(\d{2,5})\b")
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
@@ -258,13 +260,13 @@ class Page:
                         and (os.environ.get("CI") != "true" or command.startswith(("make test", "make lint")))
                     ):
                         self.skipped += 1
-                    elif word == "server":
+                    elif word in ("server", "another"):
                         self.server(line, command)
                     else:
                         self.command(line, command, expected)
             elif word == "weir":
                 self.check(line, f"weir-{line}.yaml", completed(body))
-            elif "." in word and language in ("yaml", "json"):
+            elif "." in word and language in ("yaml", "json", "python"):
                 self.check(line, word, body)
 
 
