@@ -177,7 +177,8 @@ fn compare(config: &Config, api: &Compared<'_>) -> Result<Vec<String>, Vec<Strin
 /// Whether a route of the file is one of the API's: it leads to its upstream.
 fn is_meant(config: &Config, route: &Route, api: &Compared<'_>) -> bool {
     let Action::Proxy(proxy) = &route.action else { return false };
-    let leads_there = api.upstream.is_none_or(|name| &*config.upstreams[proxy.upstream.0].name == name);
+    let leads_there =
+        api.upstream.is_none_or(|name| proxy.first_choices().any(|id| &*config.upstreams[id.0].name == name));
     route.api.is_none() && leads_there
 }
 

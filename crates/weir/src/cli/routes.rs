@@ -1,11 +1,15 @@
 //! `weir routes`
 
 use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use weir::config::{Action, Config, HostPattern, Rewrite, Route, RouteId, load_file, process_environment};
+use weir::config::{
+    Action, Config, HostPattern, Rewrite, Route, RouteId, Split, SplitKey, load_file, process_environment,
+};
+use weir::route::split::{self, Sender};
 use weir::route::{Described, Found, Lookup, Table, path, rewrite};
 
 use super::{BAD_CONFIGURATION, print, refuse};
@@ -20,6 +24,9 @@ pub(super) struct Routes {
     /// Header field of the request.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", requires = "request")]
     headers: Vec<String>,
+    /// Address of the client, which decides where a route splits its requests by it.
+    #[arg(long, value_name = "ADDRESS", requires = "request")]
+    client: Option<IpAddr>,
 }
 
 impl Routes {
@@ -29,7 +36,7 @@ impl Routes {
             Err(error) => return refuse(&error),
         };
         let Some(request) = &self.request else { return print(&list(&config)) };
-        match Request::parse(request, &self.headers) {
+        match Request::parse(request, &self.headers, self.client) {
             Ok(request) => {
                 let (text, found) = explain(&config, &request);
                 match print(&text) {
@@ -81,10 +88,11 @@ struct Request {
     target: String,
     /// Names in lower case.
     fields: Vec<(String, String)>,
+    client: Option<IpAddr>,
 }
 
 impl Request {
-    fn parse(text: &str, headers: &[String]) -> Result<Self, String> {
+    fn parse(text: &str, headers: &[String], client: Option<IpAddr>) -> Result<Self, String> {
         let text = text.trim();
         let (method, rest) = text.split_once(' ').unwrap_or(("GET", text));
         let rest = rest.trim_start();
@@ -104,11 +112,29 @@ impl Request {
             host: host.to_owned(),
             target: if target.starts_with('/') { target.to_owned() } else { format!("/{target}") },
             fields: fields.collect::<Result<_, String>>()?,
+            client,
         })
     }
 
     fn has(&self, name: &str, value: &[u8]) -> bool {
         self.fields.iter().any(|(known, text)| known == name && text.as_bytes() == value)
+    }
+
+    /// The members of a split that may take the request: one if what decides is known.
+    fn members(&self, split: &Split) -> Vec<usize> {
+        let values = |name: &str| {
+            let named = self.fields.iter().filter(move |(known, _)| known == name);
+            named.map(|(_, value)| value.as_bytes()).collect::<Vec<_>>().into_iter()
+        };
+        // What it falls back to where the request has no value.
+        let point_for =
+            |address: IpAddr| split.by.as_ref().map(|by| split::point(by, Sender { address, consumer: None }, values));
+        let one = point_for(self.client.unwrap_or(Ipv4Addr::LOCALHOST.into()));
+        let other = point_for(self.client.unwrap_or(Ipv4Addr::UNSPECIFIED.into()));
+        match one.zip(other) {
+            Some((one, other)) if one == other && split.by != Some(SplitKey::Consumer) => vec![split.member_at(one)],
+            _ => (0..split.members.len()).filter(|&index| split.members[index].1 > 0).collect(),
+        }
     }
 
     fn lookup<'t>(&self, table: &'t Table, path: &[u8]) -> Lookup<'t> {
@@ -127,7 +153,7 @@ fn explain(config: &Config, request: &Request) -> (String, bool) {
     let table = Table::new(&config.routes);
     let found = match request.lookup(&table, target.path) {
         Lookup::Found(found) => {
-            text.push_str(&taken(config, &config.routes[found.route.0], found, target));
+            text.push_str(&taken(config, request, &config.routes[found.route.0], found, target));
             Some(found)
         }
         Lookup::MethodNotAllowed(allow) => {
@@ -158,7 +184,7 @@ fn explain(config: &Config, request: &Request) -> (String, bool) {
 }
 
 /// The route that takes the request, why, and what happens next.
-fn taken(config: &Config, route: &Route, found: Found, target: path::Target<'_>) -> String {
+fn taken(config: &Config, request: &Request, route: &Route, found: Found, target: path::Target<'_>) -> String {
     let matcher = &route.matcher;
     let mut out = Vec::new();
     let mut text = format!("`{}`: {}\n  because of path {}", route.name, Described::of(config, route).to, matcher.path);
@@ -177,11 +203,23 @@ fn taken(config: &Config, route: &Route, found: Found, target: path::Target<'_>)
     }
     match &route.action {
         Action::Proxy(proxy) => {
-            let upstream = &config.upstreams[proxy.upstream.0];
-            let base = upstream.targets.first().map_or("", |target| &target.base_path);
-            rewrite::upstream_target(&mut out, base, &proxy.rewrite, found, target);
-            let changed = if proxy.rewrite == Rewrite::None && base.is_empty() { "" } else { ", rewritten" };
-            text.push_str(&format!("  asks `{}` for {}{changed}\n", upstream.name, String::from_utf8_lossy(&out)));
+            let chosen = match &proxy.split {
+                Some(split) => request.members(split),
+                None => vec![0],
+            };
+            for (index, id) in proxy.first_choices().enumerate().filter(|(index, _)| chosen.contains(index)) {
+                let upstream = &config.upstreams[id.0];
+                let base = upstream.targets.first().map_or("", |target| &target.base_path);
+                out.clear();
+                rewrite::upstream_target(&mut out, base, &proxy.rewrite, found, target);
+                let changed = if proxy.rewrite == Rewrite::None && base.is_empty() { "" } else { ", rewritten" };
+                let share = match &proxy.split {
+                    Some(split) if chosen.len() > 1 => format!(" ({} %)", split.rounded_percent(index)),
+                    _ => String::new(),
+                };
+                let to = String::from_utf8_lossy(&out);
+                text.push_str(&format!("  asks `{}`{share} for {to}{changed}\n", upstream.name));
+            }
         }
         Action::Redirect(redirect) => {
             rewrite::location(&mut out, redirect, found, target);

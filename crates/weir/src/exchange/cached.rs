@@ -428,7 +428,7 @@ async fn follow(
     reader: Reader,
 ) -> Result<Followed, Error> {
     // One who waits is as patient as if it asked by itself.
-    let total = snapshot.routes[route.0].choices.first().and_then(|choice| choice.timeouts.total);
+    let total = snapshot.routes[route.0].total();
     x.down.deadline.set_at(total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total))));
     let progress = poll_fn(|cx| {
         if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {

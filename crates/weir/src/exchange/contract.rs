@@ -66,7 +66,7 @@ async fn check_body(
 ) -> Result<Violations, Error> {
     // Every route whose bodies are checked has a limit.
     let limit = x.body_limit().unwrap_or(0);
-    let total = snapshot.routes[route.0].choices.first().and_then(|choice| choice.timeouts.total);
+    let total = snapshot.routes[route.0].total();
     let body = ahead::read(x, limit, total).await?;
     Ok(rules.contract.check_body(check, body.bytes(x)))
 }

@@ -16,12 +16,13 @@ use super::stream::Outgoing;
 use super::trailers::{Towards, TrailerRules};
 use super::way::Way;
 use super::{Answer, Exchange, grpc, tunnel};
-use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId, UpstreamId};
+use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId, Split, UpstreamId};
 use crate::error::{Error, Fault, Reason};
 use crate::observe::UpstreamMetrics;
 use crate::policy::auth::RouteEdits;
 use crate::route::path::Target;
 use crate::route::rewrite::upstream_target;
+use crate::route::split::{self, Sender};
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::server::snapshot::{Choice, Snapshot};
@@ -161,10 +162,16 @@ pub(super) async fn run_leg(
     let timeout = if is_grpc { grpc::timeout_ns(&x.scratch.request, buf) } else { None };
     let grpc_due = timeout.map(|timeout| x.log.started_ns.saturating_add(timeout));
     let mut last = Error::from(Reason::Unavailable);
-    for (position, choice) in choices.iter().enumerate() {
+    let (first, members) = action.split.as_ref().map_or((0, 1), |split| (pick_member(x, split), split.members.len()));
+    // A fallback that was the first choice has failed already.
+    let fallbacks = (members..choices.len()).filter(|&other| choices[other].upstream != choices[first].upstream);
+    let mut order = std::iter::once(first).chain(fallbacks).peekable();
+    while let Some(position) = order.next() {
+        let choice = &choices[position];
         x.log.slot = position + 1;
-        if position > 0 {
-            snapshot.upstream_metrics[choices[0].upstream.0].fallback();
+        x.log.fell_back = position >= members;
+        if x.log.fell_back {
+            snapshot.upstream_metrics[choices[first].upstream.0].fallback();
         }
         let total = choice.timeouts.total;
         let total_due = total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
@@ -178,7 +185,7 @@ pub(super) async fn run_leg(
             choice,
             view: snapshot.views.get(choice.upstream),
             metrics: &snapshot.upstream_metrics[choice.upstream.0],
-            has_fallback: position + 1 < choices.len(),
+            has_fallback: order.peek().is_some(),
             total_due: total_due.min(grpc_due.unwrap_or(u64::MAX)),
             grpc_due,
             forwards_trailers,
@@ -198,6 +205,19 @@ pub(super) async fn run_leg(
         }
     }
     Err(last)
+}
+
+/// The upstream of a split that takes the request.
+fn pick_member(x: &Exchange<'_>, split: &Split) -> usize {
+    let Some(by) = &split.by else { return split.member_at(x.worker.random()) };
+    let (fields, buf) = (&x.scratch.request.fields, x.down.buffer.whole());
+    let consumer = x.identity.as_deref().and_then(|who| who.consumer.as_deref());
+    let sender = Sender { address: x.down.client.address, consumer };
+    split.member_at(split::point(by, sender, |name| {
+        let is_named = move |name_in_head: &[u8]| name_in_head.eq_ignore_ascii_case(name.as_bytes());
+        let named = fields.iter().filter(move |field| is_named(field.name.of_buf(buf)));
+        named.map(|field| field.value.of_buf(buf))
+    }))
 }
 
 /// Makes attempts at one upstream until one leads to an answer, or no further one is allowed. An error comes with whether another
@@ -579,7 +599,7 @@ fn write_response_head(x: &mut Exchange<'_>, plan: &Plan<'_>, up: &UpstreamSide,
     head.close = x.close;
     let out = &mut x.down.out.bytes;
     head.write(out);
-    if x.log.slot > 1 {
+    if x.log.fell_back {
         encode::field(out, b"X-Fallback", lease.spec().name.as_bytes());
     }
     x.log.status = x.scratch.response.status;

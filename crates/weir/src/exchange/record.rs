@@ -21,6 +21,8 @@ pub(super) struct Journal {
     pub(super) error: Option<Error>,
     /// 0: the gateway itself, else 1 + position in the route's choices.
     pub(super) slot: usize,
+    /// A fallback responds, in place of the first choice.
+    pub(super) fell_back: bool,
     pub(super) attempts: u32,
     /// Bytes from the client after a switch of protocols.
     pub(super) tunnelled_bytes: u64,
@@ -96,7 +98,7 @@ impl Exchange<'_> {
                 error: log.error,
                 consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()),
                 attempts: log.attempts,
-                fallback: self.ai.as_ref().map_or(log.slot > 1, |ai| ai.fallback),
+                fallback: self.ai.as_ref().map_or(log.fell_back, |ai| ai.fallback),
                 cache: log.cache,
                 auth: log.auth,
                 would_refuse: would_refuse

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::config::raw::secrets::shown;
-use crate::config::{Action, Builtin, Config, Redirect, Route, RouteContract, UpstreamId};
+use crate::config::{Action, Builtin, Config, Redirect, Route, RouteContract, Split, UpstreamId};
 
 /// What a route matches and where it leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,12 +62,25 @@ fn checked(route: &Route, rules: &RouteContract) -> String {
     format!("{}: {how}{held}", rules.api)
 }
 
+/// Who gets which share: `stable 95 %, canary 5 % by cookie:session`.
+fn shares(split: &Split, name: impl Fn(&UpstreamId) -> String) -> String {
+    let share =
+        |(index, (id, _)): (usize, &(UpstreamId, u32))| format!("{} {} %", name(id), split.rounded_percent(index));
+    let shares: Vec<String> = split.members.iter().enumerate().map(share).collect();
+    let by = split.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    shares.join(", ") + &by
+}
+
 /// What an action does, in a few words.
 fn destination(config: &Config, action: &Action) -> String {
     match action {
         Action::Proxy(proxy) => {
             let name = |id: &UpstreamId| config.upstreams[id.0].name.to_string();
-            let all: Vec<String> = std::iter::once(&proxy.upstream).chain(&proxy.fallback).map(name).collect();
+            let first = match &proxy.split {
+                Some(split) => shares(split, name),
+                None => name(&proxy.upstream),
+            };
+            let all: Vec<String> = std::iter::once(first).chain(proxy.fallback.iter().map(name)).collect();
             all.join(", else ")
         }
         Action::Ai(ai) => {

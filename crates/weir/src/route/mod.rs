@@ -8,6 +8,7 @@ pub mod host;
 mod method;
 pub mod path;
 pub mod rewrite;
+pub mod split;
 mod table;
 mod trie;
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::{
     Action, AuthMethod, Balance, CacheStore, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
@@ -73,8 +74,11 @@ pub struct RouteState {
     pub limits: RouteLimits,
     /// What the upstream does not see of the sender's credentials.
     pub auth_edits: RouteEdits,
-    /// Upstreams in the order in which they are tried; empty for local answers. Position + 1 is the slot in `metrics`.
+    /// Upstreams: those that share the requests, then fallbacks in the order in which they are tried; empty for local answers. Position + 1
+    /// is the slot in `metrics`.
     pub choices: Vec<Choice>,
+    /// How many of them share the requests; the others are fallbacks.
+    pub members: usize,
     /// A fixed answer, put together.
     pub prepared: Option<Prepared>,
     /// Counts of requests that break the route's description.
@@ -199,6 +203,10 @@ impl RouteState {
             Action::Ai(ai) => ai.upstreams.iter().map(|id| choice(config, *id, TimeoutOverrides::default())).collect(),
             _ => Vec::new(),
         };
+        let members = match &route.action {
+            Action::Proxy(proxy) => proxy.first_choices().count(),
+            _ => 1,
+        };
         let names: Vec<&str> = choices.iter().map(|choice| &*config.upstreams[choice.upstream.0].name).collect();
         let prepared = match &route.action {
             Action::Respond(respond) => {
@@ -214,12 +222,20 @@ impl RouteState {
         let limits = limits.with_budgets(limits.of_route(&route.limits), &route.budgets);
         let auth_edits = RouteEdits::new(&route.auth, &config.auth);
         let contract = route.contract.as_ref().map(|rules| shard.contract(&rules.api, &rules.operation));
-        RouteState { metrics: shard.route(&route.name, &names), limits, auth_edits, choices, prepared, contract, cache }
+        let metrics = shard.route(&route.name, &names);
+        RouteState { metrics, limits, auth_edits, choices, members, prepared, contract, cache }
+    }
+
+    /// How long a request may take: with several upstreams that share them, as long as the most patient one lets it.
+    pub fn total(&self) -> Option<Duration> {
+        let totals = self.choices.iter().take(self.members).map(|choice| choice.timeouts.total);
+        totals.reduce(|one, other| one.zip(other).map(|(one, other)| one.max(other))).flatten()
     }
 }
 
 fn choices(config: &Config, proxy: &Proxy) -> Vec<Choice> {
-    std::iter::once(&proxy.upstream).chain(&proxy.fallback).map(|id| choice(config, *id, proxy.timeouts)).collect()
+    let fallback = proxy.fallback.iter().copied();
+    proxy.first_choices().chain(fallback).map(|id| choice(config, id, proxy.timeouts)).collect()
 }
 
 fn choice(config: &Config, id: UpstreamId, timeouts: TimeoutOverrides) -> Choice {

@@ -15,6 +15,7 @@ mod console;
 mod limit;
 mod listen;
 mod route;
+mod split;
 mod telemetry;
 mod upstream;
 
@@ -38,6 +39,7 @@ pub use console::*;
 pub use limit::*;
 pub use listen::*;
 pub use route::*;
+pub use split::*;
 pub use telemetry::*;
 pub use upstream::*;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BudgetId, CacheId, LimitId, RouteAi, RouteAllow, RouteAuth, UpstreamId};
+use super::{BudgetId, CacheId, LimitId, RouteAi, RouteAllow, RouteAuth, Split, UpstreamId};
 
 /// One route: what it matches and what happens then.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,8 +155,10 @@ pub enum Action {
 /// Forwarding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proxy {
-    /// First choice.
+    /// First choice; with a split its first member.
     pub upstream: UpstreamId,
+    /// Upstreams that share the requests, each the first choice for some of them.
+    pub split: Option<Split>,
     /// Further choices, in order, when the one before has no usable target or a retryable failure is left.
     pub fallback: Vec<UpstreamId>,
     /// Change of path.
@@ -169,6 +171,15 @@ pub struct Proxy {
     pub upgrade: Vec<Arc<str>>,
     /// Whether trailers are forwarded where it is not gRPC, whose always are.
     pub forwards_trailers: bool,
+}
+
+impl Proxy {
+    /// The upstreams that are the first choice for some requests.
+    pub fn first_choices(&self) -> impl Iterator<Item = UpstreamId> {
+        let members = self.split.iter().flat_map(|split| &split.members).map(|(id, _)| *id);
+        let alone = self.split.is_none().then_some(self.upstream);
+        members.chain(alone)
+    }
 }
 
 /// Deadlines of a route over those of its upstream.

@@ -18,6 +18,7 @@ mod route;
 pub mod secrets;
 mod server;
 pub mod shape;
+mod split;
 pub mod target;
 mod telemetry;
 pub mod text;
@@ -40,6 +41,7 @@ pub use listen::*;
 pub use pattern::{Host, Path};
 pub use route::*;
 pub use server::*;
+pub use split::*;
 pub use telemetry::*;
 pub use upstream::*;
 

@@ -12,7 +12,7 @@ use super::shape::{At, Map, OrNone};
 use super::text::{FieldName, FieldValue, Method, Name, is_token, text_type};
 use super::units::{Age, Size, Time};
 
-/// What is matched, and what happens then: exactly one of `upstream`, `ai`, `redirect` and `respond`.
+/// What is matched, and what happens then: exactly one of `upstream`, `split`, `ai`, `redirect` and `respond`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a route: a mapping with `match`")]
 pub struct Route {
@@ -28,6 +28,9 @@ pub struct Route {
     /// Upstream that requests go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<At<String>>,
+    /// Upstreams that share the requests by weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<At<super::Split>>,
     /// Upstreams to try, in order, when the one before has no usable target or failed in a way that may be retried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<At<String>>,
@@ -80,6 +83,7 @@ impl Route {
             matcher: Match { host: None, path, methods: Vec::new(), headers: Map::default() },
             rewrite: None,
             upstream: None,
+            split: None,
             fallback: Vec::new(),
             ai: None,
             redirect: None,

@@ -130,6 +130,7 @@ impl Resolver<'_> {
             form,
             action: Proxy {
                 upstream,
+                split: None,
                 fallback: Vec::new(),
                 rewrite: Rewrite::None,
                 host: Some(host),

@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use crate::config::raw;
-use crate::config::{Authenticator, HashKey, LimitKey};
+use crate::config::{Authenticator, HashKey, LimitKey, SplitKey};
 use crate::policy::auth::ForgedNames;
 
 impl Resolver<'_> {
@@ -44,6 +44,12 @@ impl Resolver<'_> {
             }
         }
         for route in &file.routes.value {
+            let by = route.split.as_ref().and_then(|split| split.by.as_ref());
+            if let Some((SplitKey::Header(name), by)) = by.map(|by| (&by.0, by))
+                && written.contains(name.as_bytes())
+            {
+                self.problem(by.origin, format!("{}; split by `consumer`", why(name)));
+            }
             for (name, _) in route.matcher.headers.iter().filter(|(name, _)| written.contains(name.as_bytes())) {
                 self.problem(name.origin, format!("{}; `allow` decides by who sends a request", why(name)));
             }

@@ -11,11 +11,13 @@ use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::target::{check_path, parse_authority};
 use crate::config::{
     Action, Builtin, CacheId, Cors, HeaderEdits, HostPattern, LimitId, Matcher, PathPattern, Proxy, Redirect, Respond,
-    Rewrite, Route, RouteAuth, TimeoutOverrides,
+    Rewrite, Route, RouteAuth, Split, TimeoutOverrides, UpstreamId,
 };
 use crate::route::MAX_METHODS;
 
 const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
+/// Largest weight of a split's upstream.
+const MAX_WEIGHT: u32 = 1_000_000;
 /// Largest request of an AI route where it says nothing: Anthropic's own limit.
 const AI_BODY: u64 = 32 << 20;
 const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
@@ -178,6 +180,7 @@ impl Resolver<'_> {
     fn action(&mut self, raw: &At<raw::Route>, matcher: &Matcher) -> Action {
         let given = [
             ("upstream", raw.upstream.as_ref().map(|at| at.origin)),
+            ("split", raw.split.as_ref().map(|at| at.origin)),
             ("ai", raw.ai.as_ref().map(|at| at.origin)),
             ("redirect", raw.redirect.as_ref().map(|at| at.origin)),
             ("respond", raw.respond.as_ref().map(|at| at.origin)),
@@ -185,7 +188,7 @@ impl Resolver<'_> {
         let given: Vec<_> = given.into_iter().filter_map(|(key, at)| at.map(|at| (key, at))).collect();
         match given.as_slice() {
             [] => {
-                let message = "a route needs `upstream`, `ai`, `redirect` or `respond`";
+                let message = "a route needs `upstream`, `split`, `ai`, `redirect` or `respond`";
                 self.problem(raw.origin, message);
             }
             [_] => {}
@@ -194,7 +197,7 @@ impl Resolver<'_> {
                 self.problem(*origin, message);
             }
         }
-        if raw.upstream.is_none() && !given.is_empty() {
+        if raw.upstream.is_none() && raw.split.is_none() && !given.is_empty() {
             self.only_with_upstream(raw);
         }
         if let Some(ai) = &raw.ai {
@@ -220,13 +223,18 @@ impl Resolver<'_> {
         ];
         for (key, origin) in keys {
             if let Some(origin) = origin {
-                self.problem(origin, format!("`{key}` needs an `upstream`"));
+                self.problem(origin, format!("`{key}` needs an `upstream` or a `split`"));
             }
         }
     }
 
     fn proxy(&mut self, raw: &raw::Route) -> Proxy {
-        let upstream = raw.upstream.as_ref().map(|name| self.upstream_id(name)).unwrap_or_default();
+        let split = raw.split.as_ref().map(|split| self.split(split));
+        let upstream = match (&raw.upstream, &split) {
+            (Some(name), _) => self.upstream_id(name),
+            (None, Some(split)) => split.members.first().map(|(id, _)| *id).unwrap_or_default(),
+            (None, None) => UpstreamId::default(),
+        };
         let mut fallback = Vec::new();
         for name in &raw.fallback {
             let id = self.upstream_id(name);
@@ -239,6 +247,7 @@ impl Resolver<'_> {
         let (rewrite, host) = raw.rewrite.as_ref().map_or((Rewrite::None, None), |rewrite| self.rewrite(rewrite));
         Proxy {
             upstream,
+            split,
             fallback,
             rewrite,
             host,
@@ -246,6 +255,20 @@ impl Resolver<'_> {
             upgrade: raw.upgrade.iter().map(|protocol| protocol.0.as_str().into()).collect(),
             forwards_trailers: raw.trailers.as_ref().is_some_and(|trailers| trailers.value == raw::Trailers::Forward),
         }
+    }
+
+    fn split(&mut self, raw: &At<raw::Split>) -> Split {
+        let mut members = Vec::new();
+        for (name, weight) in raw.upstreams.iter() {
+            if *weight > MAX_WEIGHT {
+                self.problem(name.origin, format!("the weight of `{}` is above {MAX_WEIGHT}", name.value));
+            }
+            members.push((self.upstream_id(name), *weight));
+        }
+        if members.iter().all(|(_, weight)| *weight == 0) {
+            self.problem(raw.origin, "a split needs an upstream with a weight above 0");
+        }
+        Split { members, by: raw.by.as_ref().map(|by| by.0.clone()) }
     }
 
     fn rewrite(&mut self, raw: &At<raw::Rewrite>) -> (Rewrite, Option<Arc<str>>) {

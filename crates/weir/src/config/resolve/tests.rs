@@ -142,6 +142,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
             },
             action: Action::Proxy(Proxy {
                 upstream: UpstreamId(0),
+                split: None,
                 fallback: vec![],
                 rewrite: Rewrite::None,
                 host: None,

@@ -153,7 +153,7 @@ pub(in crate::exchange) fn receive(
     // A part that says it is the whole must have the length of the whole.
     let is_whole = reply.status != 206 || (length.is_some() && length == rules::range::whole_length(lines));
     // The response of a fallback is not what the route wants to be known for, and says nothing of the primary's.
-    let is_transient = x.log.slot > 1 || !lead.has_room(length_to_keep);
+    let is_transient = x.log.fell_back || !lead.has_room(length_to_keep);
     let terms = match considered {
         Ok(terms) if !is_transient && is_whole && lead.fits(length_to_keep) => terms,
         _ => {
