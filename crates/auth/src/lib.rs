@@ -7,6 +7,7 @@
 //! - [`jwt`]: JSON Web Tokens (RFC 7519, with the practices of RFC 8725), and a cache of verified ones.
 //! - [`jwks`]: key sets of an issuer (RFC 7517), and when to fetch them again.
 //! - [`basic`]: `htpasswd` files with bcrypt and Argon2id (RFC 7617).
+//! - [`certificate`]: client certificates that a TLS handshake verified (RFC 5280).
 //! - [`allow`]: rules on the [`Identity`] that one of these found.
 //! - [`Refusal`]: why a request is refused, with its status, its challenge and its name in metrics.
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod address_list;
 pub mod allow;
 pub mod api_key;
 pub mod basic;
+pub mod certificate;
 mod identity;
 pub mod jwks;
 pub mod jwt;

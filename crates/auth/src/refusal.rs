@@ -39,6 +39,8 @@ pub enum Challenge {
     /// A key in a field or parameter of the operator's choice. The scheme is not registered, but a 401 must have a challenge
     /// (RFC 9110, section 15.5.2).
     ApiKey,
+    /// A client certificate, which belongs to the TLS handshake. Not registered either.
+    Certificate,
 }
 
 impl Refusal {
@@ -78,11 +80,13 @@ impl Refusal {
 
     /// What logs say beside the name; never a part of the credential.
     #[must_use]
-    pub fn detail(&self) -> &str {
+    pub fn detail(&self) -> Option<&'static str> {
         match self {
-            Self::Malformed(why) | Self::Invalid(why) | Self::Forbidden(why) | Self::Unavailable(why) => why,
-            Self::ScopeMissing(scopes) => scopes,
-            Self::Missing | Self::Expired | Self::Revoked | Self::IpDenied | Self::Denied | Self::TooManyFailures => "",
+            Self::Malformed(why) | Self::Invalid(why) | Self::Forbidden(why) | Self::Unavailable(why) => Some(why),
+            Self::ScopeMissing(_) => Some("scopes"),
+            Self::Missing | Self::Expired | Self::Revoked | Self::IpDenied | Self::Denied | Self::TooManyFailures => {
+                None
+            }
         }
     }
 
@@ -107,6 +111,7 @@ impl Refusal {
             Challenge::Bearer => format!("Bearer realm=\"{realm}\""),
             Challenge::Basic => return Some(format!("Basic realm=\"{realm}\", charset=\"UTF-8\"")),
             Challenge::ApiKey => return Some(format!("ApiKey realm=\"{realm}\"")),
+            Challenge::Certificate => return Some(format!("Certificate realm=\"{realm}\"")),
         };
         if let Some(error) = error {
             let _ = write!(value, ", error=\"{error}\"");
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn every_401_has_a_challenge_for_every_scheme() {
         for refusal in [Refusal::Missing, Refusal::Invalid("x"), Refusal::Expired, Refusal::Revoked] {
-            for scheme in [Challenge::Bearer, Challenge::Basic, Challenge::ApiKey] {
+            for scheme in [Challenge::Bearer, Challenge::Basic, Challenge::ApiKey, Challenge::Certificate] {
                 assert!(refusal.challenge(scheme, "weir").is_some(), "{refusal:?} {scheme:?}");
             }
         }

@@ -58,6 +58,8 @@ pub const MAX_ROTATE: Duration = Duration::from_secs(6 * 60 * 60);
 /// Certificates of clients.
 #[derive(Debug, Clone)]
 pub struct ClientAuth {
+    /// What the caller knows the authorities by; see [`Listener::client_authorities`].
+    pub name: Arc<str>,
     /// Authorities that issue them.
     pub authorities: Vec<CertificateDer<'static>>,
     /// Revocation lists; with any, a certificate whose issuer has no list is accepted.
@@ -82,6 +84,8 @@ pub enum ServerError {
 pub struct Listener {
     /// By policy.
     configs: Vec<Arc<ServerConfig>>,
+    /// By policy; none where no certificate is asked for.
+    client_authorities: Vec<Option<Arc<str>>>,
     /// Certificates by name.
     pub names: Arc<Names>,
 }
@@ -100,7 +104,14 @@ impl Listener {
     pub fn new(options: &Options, tickets: &Tickets) -> Result<Self, ServerError> {
         let configs =
             options.policies.iter().map(|policy| config(options, policy, tickets)).collect::<Result<_, _>>()?;
-        Ok(Listener { configs, names: options.names.clone() })
+        let name = |policy: &Policy| policy.client_auth.as_ref().map(|auth| auth.name.clone());
+        let client_authorities = options.policies.iter().map(name).collect();
+        Ok(Listener { configs, client_authorities, names: options.names.clone() })
+    }
+
+    /// The authorities that verify the certificates of clients that ask for this name, or for none.
+    pub fn client_authorities(&self, name: Option<&str>) -> Option<Arc<str>> {
+        self.client_authorities.get(self.names.policy_for(name)?)?.clone()
     }
 
     /// What a client gets that asks for this name, or for none. `None`: there is no certificate for it.
@@ -190,6 +201,8 @@ impl Policy {
     fn hash_client_auth(&self, hash: &mut Sha256) {
         if let Some(auth) = &self.client_auth {
             hash.update([1, u8::from(auth.is_required)]);
+            hash.update((auth.name.len() as u64).to_be_bytes());
+            hash.update(auth.name.as_bytes());
             for list in [
                 &auth.authorities.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>(),
                 &auth.revocations.iter().map(AsRef::as_ref).collect(),

@@ -144,7 +144,12 @@ fn upstreams_are_refused_for_a_reason_that_says_which() {
 fn clients_show_certificates_where_they_must() {
     let authority = Authority::new();
     let clients = Authority::new();
-    let auth = |is_required| ClientAuth { authorities: vec![clients.der()], revocations: vec![], is_required };
+    let auth = |is_required| ClientAuth {
+        name: "clients".into(),
+        authorities: vec![clients.der()],
+        revocations: vec![],
+        is_required,
+    };
     let options = |is_required| Options {
         policies: vec![Policy { client_auth: Some(auth(is_required)), ..Policy::default() }],
         ..Options::new(names(vec![authority.certificate(&["a.test"])]))
@@ -177,7 +182,8 @@ fn sessions_resume_within_a_policy_and_never_across_policies() {
     let table = names(vec![authority.certificate(&["a.test"])]);
     let tickets = Tickets::default();
     let open = Options::new(table);
-    let auth = ClientAuth { authorities: vec![clients.der()], revocations: vec![], is_required: true };
+    let auth =
+        ClientAuth { name: "clients".into(), authorities: vec![clients.der()], revocations: vec![], is_required: true };
     let guarded = Options { policies: vec![Policy { client_auth: Some(auth), ..Policy::default() }], ..open.clone() };
     for min_version in [Version::Tls12, Version::Tls13] {
         let config = client::config(&client::Options { min_version, ..trusting(&authority) }).unwrap();
@@ -206,7 +212,8 @@ fn sessions_resume_within_a_policy_and_never_across_policies() {
 fn each_host_has_its_policy() {
     let authority = Authority::new();
     let clients = Authority::new();
-    let auth = ClientAuth { authorities: vec![clients.der()], revocations: vec![], is_required: true };
+    let auth =
+        ClientAuth { name: "clients".into(), authorities: vec![clients.der()], revocations: vec![], is_required: true };
     let mut guarded = entry(authority.certificate(&["b.test"]));
     guarded.policy = 1;
     let table = Names::new(vec![entry(authority.certificate(&["a.test", "b.test"])), guarded.clone()]);

@@ -67,6 +67,7 @@ fn line() -> Line<'static> {
         fallback: false,
         cache: None,
         auth: None,
+        auth_detail: None,
         would_refuse: None,
         trace: None,
         violations: b"",

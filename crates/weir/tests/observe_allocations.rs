@@ -93,6 +93,7 @@ fn requests_after_the_first_allocate_nothing() {
                     fallback: false,
                     cache: None,
                     auth: None,
+                    auth_detail: None,
                     would_refuse: None,
                     trace: None,
                     violations: b"",

@@ -109,7 +109,7 @@ fn the_gateway_shows_its_certificate_and_a_reload_changes_identity_at_once() {
     let upstream = Upstream::start(answer::ok("x"));
     let mut authorities = read_certificates(&clients.authority()).unwrap();
     authorities.extend(read_certificates(&others.authority()).unwrap());
-    let auth = ClientAuth { authorities, revocations: Vec::new(), is_required: true };
+    let auth = ClientAuth { name: "clients".into(), authorities, revocations: Vec::new(), is_required: true };
     let relay = TlsRelay::terminate(
         listener(&servers, |options| options.policies[0].client_auth = Some(auth)),
         upstream.socket_addr(),

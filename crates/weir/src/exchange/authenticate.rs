@@ -12,7 +12,7 @@ use super::{Exchange, reply, stall::Stall};
 use crate::config::{AuthId, RouteAuth};
 use crate::error::{Error, Reason};
 use crate::observe::metrics::NONE;
-use crate::policy::auth::{Head, Passed, Question, Response, Subject, Verdict};
+use crate::policy::auth::{Head, Passed, Question, Response, Subject, Verdict, WorkerAuth};
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::server::snapshot::Snapshot;
@@ -74,6 +74,7 @@ impl Exchange<'_> {
             Err(Stop::Gone) => return Err(Reason::ClientGone.into()),
         };
         self.log.auth = Some(refusal.name());
+        self.log.auth_detail = refusal.detail();
         if refusal.is_failed_login() {
             failures.count_failure(client);
         }
@@ -98,22 +99,28 @@ impl Exchange<'_> {
                 let name = self.route.map_or(NONE, |route| &*snapshot.config().routes[route.0].name);
                 let result = auth.authenticate(*id, demanded, self.credentials(), name, now).await;
                 auth.count_one(*id, result.as_ref().err());
-                result?
+                let identity = result?;
+                self.write_identity(auth, *id, &identity);
+                identity
             };
             known = Some(match known {
                 None => identity,
                 Some(first) => crate::policy::auth::merge(&first, &identity),
             });
         }
-        let identity = known.ok_or(Refusal::Missing)?;
-        if let Some(first) = all.first() {
-            auth.write_identity(&mut self.scratch.identity_lines, *first, &identity);
-        }
-        Ok(identity)
+        Ok(known.ok_or(Refusal::Missing)?)
+    }
+
+    /// What one authenticator says of the sender, for the upstream.
+    fn write_identity(&mut self, auth: &WorkerAuth, by: AuthId, who: &Identity) {
+        let mut lines = std::mem::take(&mut self.scratch.identity_lines);
+        auth.write_identity(&mut lines, by, self.credentials(), who);
+        self.scratch.identity_lines = lines;
     }
 
     fn credentials(&self) -> Head<'_> {
-        Head { fields: &self.scratch.request.fields, buf: self.down.buffer.whole() }
+        let certificate = self.down.client.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
+        Head { fields: &self.scratch.request.fields, buf: self.down.buffer.whole(), certificate }
     }
 
     /// Asks the service, or remembers what it said.

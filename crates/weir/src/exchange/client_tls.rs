@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use tls::server::Listener;
 use tls::{Names, Session};
 
+use crate::policy::auth::ClientCertificate;
 use crate::route::host;
 
 /// A client's TLS. It lasts as long as its connection, whatever is reloaded meanwhile.
@@ -12,6 +14,8 @@ use crate::route::host;
 pub struct ClientTls {
     /// What was negotiated.
     pub session: Session,
+    /// The client's certificate.
+    pub certificate: Option<ClientCertificate>,
     /// The listener's hosts at the time of the handshake.
     names: Arc<Names>,
     /// The authority that was allowed last: the next one is mostly the same.
@@ -19,9 +23,12 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// The TLS of a connection to a listener with these hosts.
-    pub fn new(session: Session, names: Arc<Names>) -> Self {
-        ClientTls { session, names, allowed: RefCell::default() }
+    /// The TLS of a connection to a listener.
+    pub fn new(session: Session, listener: &Listener) -> Self {
+        let authorities = listener.client_authorities(session.sni.as_deref());
+        let certificate = session.client_chain.first().cloned().zip(authorities);
+        let certificate = certificate.map(|(der, authorities)| ClientCertificate::new(der, authorities));
+        ClientTls { session, certificate, names: listener.names.clone(), allowed: RefCell::default() }
     }
 
     /// Whether a request for `authority` (`Host` or `:authority`, with its port) may come over this connection: the certificate that the

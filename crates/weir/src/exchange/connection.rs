@@ -279,6 +279,7 @@ fn record_refusal(
             fallback: false,
             cache: None,
             auth: None,
+            auth_detail: None,
             would_refuse: None,
             trace: None,
             violations: b"",

@@ -33,6 +33,8 @@ pub(super) struct Journal {
     pub(super) cache: Option<&'static str>,
     /// What came of authentication.
     pub(super) auth: Option<&'static str>,
+    /// Why a credential does not hold.
+    pub(super) auth_detail: Option<&'static str>,
 }
 
 impl Exchange<'_> {
@@ -101,6 +103,7 @@ impl Exchange<'_> {
                 fallback: self.ai.as_ref().map_or(log.fell_back, |ai| ai.fallback),
                 cache: log.cache,
                 auth: log.auth,
+                auth_detail: log.auth_detail,
                 would_refuse: would_refuse
                     .map(|limit| &*limit.spec.name)
                     .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),

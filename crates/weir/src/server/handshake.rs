@@ -85,7 +85,7 @@ pub async fn accept(
             let session = stream.session();
             let is_tls13 = session.version == "TLSv1.3";
             worker.metrics.tls_handshake(HandshakeResult::Done { is_resumed: session.is_resumed, is_tls13 });
-            Some((stream, ClientTls::new(session, listener.names.clone())))
+            Some((stream, ClientTls::new(session, listener)))
         }
         Err(ended) => {
             let (reason, text, line, result) = match &ended {

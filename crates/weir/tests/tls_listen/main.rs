@@ -1,8 +1,10 @@
 //! TLS on listeners: who is served, under which certificate, and what happens when handshakes, files or processes change under load.
 
+mod authorities;
 mod client;
 mod hosts;
 mod life;
+mod mtls;
 mod rough;
 
 use std::path::Path;

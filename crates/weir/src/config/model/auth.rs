@@ -8,6 +8,7 @@ use std::sync::Arc;
 use auth::allow::Allow;
 use auth::api_key::Store;
 use auth::basic::Htpasswd;
+use auth::certificate;
 use auth::jwks::KeySet;
 use auth::jwt::{SecretKeys, Verifier};
 use hyper::Uri;
@@ -54,6 +55,8 @@ pub enum AuthMethod {
     Jwt(Box<Jwt>),
     /// Names and passwords of a file.
     Basic(Basic),
+    /// Certificates that clients show in the TLS handshake.
+    Mtls(Mtls),
     /// A service is asked.
     Authorizer(Box<Authorizer>),
 }
@@ -138,6 +141,26 @@ pub struct Basic {
     pub realm: Arc<str>,
     /// What the file held when the configuration was read.
     pub users: Arc<Htpasswd>,
+}
+
+/// Certificates that clients show in the TLS handshake, which verified them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mtls {
+    /// Names that can be the consumer's; the first that a certificate has counts.
+    pub names: Vec<certificate::Name>,
+    /// Files of the authorities whose certificates count, as `client_auth` of listeners names them.
+    pub authorities: Vec<Arc<str>>,
+    /// How the upstream learns of the certificate.
+    pub forwarded_as: Option<CertificateField>,
+}
+
+/// A request field that tells an upstream of the client's certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateField {
+    /// `Client-Cert` (RFC 9440).
+    ClientCert,
+    /// `X-Forwarded-Client-Cert`, in Envoy's form.
+    Xfcc,
 }
 
 /// What files hold is not part of the configuration: they are followed by themselves.

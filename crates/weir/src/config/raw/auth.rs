@@ -9,18 +9,19 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::authorizer::{ExtAuthz, ForwardAuth};
+use super::mtls::Mtls;
 use super::shape::{At, Map, OneOrMany, OrNone};
 use super::text::{FieldName, FieldValue, Network, is_token, text_type};
 use super::units::Time;
 use super::word::{WordOr, word_or};
 use crate::config::{CredentialPlace, IdentitySource};
 
-/// One way to authenticate: exactly one of `api_key`, `jwt`, `basic`, `forward` and `ext_authz`.
+/// One way to authenticate: exactly one of `api_key`, `jwt`, `basic`, `mtls`, `forward` and `ext_authz`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(
     default,
     deny_unknown_fields,
-    expecting = "an authenticator: a mapping with `api_key`, `jwt`, `basic`, `forward` or `ext_authz`"
+    expecting = "an authenticator: a mapping with `api_key`, `jwt`, `basic`, `mtls`, `forward` or `ext_authz`"
 )]
 pub struct Authenticator {
     /// Keys that `weir keys create` makes, or imported ones.
@@ -32,12 +33,31 @@ pub struct Authenticator {
     /// Names and passwords (RFC 7617).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basic: Option<At<Basic>>,
+    /// Certificates that clients show in the TLS handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtls: Option<At<Mtls>>,
     /// A service that is asked about each request, as Traefik's ForwardAuth and nginx' `auth_request` do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forward: Option<At<ForwardAuth>>,
     /// A service with Envoy's `ext_authz` interface over HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ext_authz: Option<At<ExtAuthz>>,
+}
+
+impl Authenticator {
+    /// Names of the request fields that it writes for upstreams.
+    pub(crate) fn written_fields(&self) -> Vec<&str> {
+        fn names<T>(map: &Map<T>) -> impl Iterator<Item = &str> {
+            map.iter().map(|(name, _)| name.as_str())
+        }
+        let keys = self.api_key.iter().flat_map(|one| names(&one.headers));
+        let tokens = self.jwt.iter().flat_map(|one| names(&one.headers));
+        let passwords = self.basic.iter().flat_map(|one| names(&one.headers));
+        let certificates = self.mtls.iter().flat_map(|one| names(&one.headers).chain(one.forward.field()));
+        let forward = self.forward.iter().flat_map(|one| one.copy.iter().map(|name| name.0.as_str()));
+        let ext_authz = self.ext_authz.iter().flat_map(|one| one.copy.iter().map(|name| name.0.as_str()));
+        keys.chain(tokens).chain(passwords).chain(certificates).chain(forward).chain(ext_authz).collect()
+    }
 }
 
 /// API keys.

@@ -21,45 +21,53 @@ use crate::config::{
     ApiKeys, AuthId, AuthMethod, Authenticator, Basic, CredentialPlace, IdentitySource, IssuerKeys, Jwt, RouteAllow,
     RouteAuth, TokenKeys,
 };
+use crate::policy::auth::is_same_folded;
 
 impl Resolver<'_> {
     pub(super) fn auth(&mut self) -> Vec<Authenticator> {
         let file = self.file;
+        for all in file.defaults.auth.as_option().into_iter().flat_map(|lists| lists.iter()) {
+            self.contradictions(all);
+        }
         file.auth.iter().filter_map(|(name, raw)| self.authenticator(name, raw)).collect()
     }
 
     fn authenticator(&mut self, name: &At<String>, raw: &raw::Authenticator) -> Option<Authenticator> {
         self.check_name(name);
-        let authorizer = (&raw.forward, &raw.ext_authz);
-        let (method, forward, headers) = match (&raw.api_key, &raw.jwt, &raw.basic, authorizer) {
-            (Some(keys), None, None, (None, None)) => {
-                let headers = self.identity_headers(&keys.headers, |part| part.0.clone());
-                (AuthMethod::ApiKey(self.api_keys(keys)?), keys.forward, headers)
-            }
-            (None, Some(jwt), None, (None, None)) => {
-                let headers = self.identity_headers(&jwt.headers, |path| IdentitySource::Claim(path.as_str().into()));
-                (AuthMethod::Jwt(Box::new(self.jwt(jwt)?)), jwt.forward, headers)
-            }
-            (None, None, Some(basic), (None, None)) => {
-                let headers = self.identity_headers(&basic.headers, |part| part.0.clone());
-                (AuthMethod::Basic(self.basic(basic)?), basic.forward, headers)
-            }
-            (None, None, None, (Some(forward), None)) => {
-                let authorizer = Box::new(self.forward_auth(name, forward)?);
-                (AuthMethod::Authorizer(authorizer), raw::ForwardCredential::Token, Vec::new())
-            }
-            (None, None, None, (None, Some(ext_authz))) => {
-                let authorizer = Box::new(self.ext_authz(name, ext_authz)?);
-                (AuthMethod::Authorizer(authorizer), raw::ForwardCredential::Token, Vec::new())
-            }
-            _ => {
-                let message = format!(
-                    "`{}` needs exactly one of `api_key`, `jwt`, `basic`, `forward` and `ext_authz`",
-                    name.value
-                );
-                self.problem(name.origin, message);
-                return None;
-            }
+        let kinds = [
+            raw.api_key.is_some(),
+            raw.jwt.is_some(),
+            raw.basic.is_some(),
+            raw.mtls.is_some(),
+            raw.forward.is_some(),
+            raw.ext_authz.is_some(),
+        ];
+        if kinds.into_iter().filter(|is_given| *is_given).count() != 1 {
+            let message = format!(
+                "`{}` needs exactly one of `api_key`, `jwt`, `basic`, `mtls`, `forward` and `ext_authz`",
+                name.value
+            );
+            self.problem(name.origin, message);
+            return None;
+        }
+        let (method, forward, headers) = if let Some(keys) = &raw.api_key {
+            let headers = self.identity_headers(&keys.headers, |part| part.0.clone());
+            (AuthMethod::ApiKey(self.api_keys(keys)?), keys.forward, headers)
+        } else if let Some(jwt) = &raw.jwt {
+            let headers = self.identity_headers(&jwt.headers, |path| IdentitySource::Claim(path.as_str().into()));
+            (AuthMethod::Jwt(Box::new(self.jwt(jwt)?)), jwt.forward, headers)
+        } else if let Some(basic) = &raw.basic {
+            let headers = self.identity_headers(&basic.headers, |part| part.0.clone());
+            (AuthMethod::Basic(self.basic(basic)?), basic.forward, headers)
+        } else if let Some(mtls) = &raw.mtls {
+            let headers = self.identity_headers(&mtls.headers, |part| part.0.clone());
+            (AuthMethod::Mtls(self.mtls(name, mtls)), raw::ForwardCredential::None, headers)
+        } else {
+            let authorizer = match (&raw.forward, &raw.ext_authz) {
+                (Some(forward), _) => self.forward_auth(name, forward)?,
+                (None, ext_authz) => self.ext_authz(name, ext_authz.as_ref()?)?,
+            };
+            (AuthMethod::Authorizer(Box::new(authorizer)), raw::ForwardCredential::Token, Vec::new())
         };
         let forwards = forward == raw::ForwardCredential::Token;
         Some(Authenticator { name: name.as_str().into(), method, forwards, headers })
@@ -261,24 +269,47 @@ impl Resolver<'_> {
     /// What a route demands, its own `auth` in place of that of `defaults`.
     pub(super) fn route_auth(&mut self, own: Option<&At<raw::RouteAuth>>) -> RouteAuth {
         let file = self.file;
-        let names = own.map_or(&file.defaults.auth, |own| &own.value);
-        let Some(OneOrMany(alternatives)) = names.as_option() else {
+        let lists = own.map_or(&file.defaults.auth, |own| &own.value);
+        let Some(OneOrMany(lists)) = lists.as_option() else {
             return RouteAuth::default();
         };
-        if alternatives.is_empty() || alternatives.iter().any(|all| all.is_empty()) {
+        if lists.is_empty() || lists.iter().any(|all| all.is_empty()) {
             let origin = own.map_or(Origin::Nowhere, |own| own.origin);
             self.problem(origin, "`auth` names at least one authenticator; `auth: none` opens a route");
         }
+        if own.is_some() {
+            lists.iter().for_each(|all| self.contradictions(all));
+        }
         let resolve = |this: &mut Self, name: &At<String>| AuthId(this.position(&file.auth, name, "authenticator"));
-        let alternatives = alternatives.iter();
         let alternatives: Vec<Vec<AuthId>> =
-            alternatives.map(|all| all.iter().map(|name| resolve(self, name)).collect()).collect();
+            lists.iter().map(|all| all.iter().map(|name| resolve(self, name)).collect()).collect();
         let raws = || alternatives.iter().flatten().filter_map(|id| file.auth.iter().nth(id.0)).map(|(_, raw)| raw);
         let has_bearer_key = |raw: &raw::Authenticator| {
             raw.api_key.as_ref().is_some_and(|keys| keys.places.iter().any(|place| place.0 == CredentialPlace::Bearer))
         };
         let tells_bearers_apart = raws().any(has_bearer_key) && raws().any(|raw| raw.jwt.is_some());
         RouteAuth { alternatives, tells_bearers_apart }
+    }
+
+    /// Authenticators that are needed together write fields side by side: one name has one writer.
+    fn contradictions(&mut self, all: &[At<String>]) {
+        let known = |name: &&At<String>| self.file.auth.position(name).map(|position| &self.file.auth.0[position].1);
+        let written: Vec<(&At<String>, Vec<&str>)> =
+            all.iter().filter_map(|name| Some((name, known(&name)?.written_fields()))).collect();
+        let mut messages = Vec::new();
+        for (index, (name, fields)) in written.iter().enumerate() {
+            for (earlier, others) in &written[..index] {
+                let both = fields.iter().find(|field| others.iter().any(|other| is_same_folded(field, other)));
+                if let Some(field) = both.filter(|_| earlier.value != name.value) {
+                    let message = format!(
+                        "`{}` and `{}` are needed together and both write `{field}`: the upstream could not tell which says it",
+                        earlier.value, name.value
+                    );
+                    messages.push((name.origin, message));
+                }
+            }
+        }
+        messages.into_iter().for_each(|(origin, message)| self.problem(origin, message));
     }
 
     pub(super) fn allow(&mut self, raw: Option<&At<raw::Allow>>, auth: &RouteAuth) -> RouteAllow {

@@ -133,6 +133,7 @@ impl Resolver<'_> {
             }
         };
         let is_required = auth.mode == raw::ClientAuthMode::Required;
-        (!authorities.is_empty()).then_some(server::ClientAuth { authorities, revocations, is_required })
+        let name = auth.ca.as_str().into();
+        (!authorities.is_empty()).then_some(server::ClientAuth { name, authorities, revocations, is_required })
     }
 }

@@ -13,6 +13,7 @@ mod headers;
 mod identity;
 mod limit;
 mod listen;
+mod mtls;
 mod policy;
 mod route;
 mod server;

@@ -74,6 +74,8 @@ pub struct Line<'a> {
     pub cache: Option<&'static str>,
     /// What came of authentication (`ok`, `missing`, `expired`, ...); none on open routes.
     pub auth: Option<&'static str>,
+    /// Why a credential does not hold; clients are not told.
+    pub auth_detail: Option<&'static str>,
     /// Limit with `enforce: false` that would have refused the request.
     pub would_refuse: Option<&'a str>,
     /// Its span; none when no traces are configured.
@@ -130,6 +132,7 @@ impl Line<'_> {
         text(out, "consumer", self.consumer.map(str::as_bytes), NAME);
         text(out, "cache", self.cache.map(str::as_bytes), NAME);
         text(out, "auth", self.auth.map(str::as_bytes), NAME);
+        text(out, "auth_detail", self.auth_detail.map(str::as_bytes), FIELD);
         text(out, "would_refuse", self.would_refuse.map(str::as_bytes), NAME);
         if !self.violations.is_empty() && self.violations.len() <= VIOLATIONS {
             key(out, "violations");

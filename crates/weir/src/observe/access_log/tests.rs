@@ -40,6 +40,7 @@ fn line() -> Line<'static> {
         fallback: false,
         cache: None,
         auth: None,
+        auth_detail: None,
         would_refuse: None,
         trace: None,
         violations: b"",
@@ -207,6 +208,7 @@ fn the_longest_line_fits() {
         fallback: true,
         cache: Some(Box::leak(name.clone().into_boxed_str())),
         auth: Some(Box::leak(name.clone().into_boxed_str())),
+        auth_detail: Some(Box::leak(name.clone().into_boxed_str())),
         would_refuse: Some(Box::leak(name.clone().into_boxed_str())),
         trace: Some(telemetry::Parent {
             trace: telemetry::TraceId(u128::MAX),

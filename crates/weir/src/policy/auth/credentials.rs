@@ -3,6 +3,7 @@
 use auth::Refusal;
 use h1::{Fields, Known};
 
+use super::certificates::ClientCertificate;
 use crate::config::CredentialPlace;
 
 /// The part of a request that can hold credentials.
@@ -12,6 +13,8 @@ pub struct Head<'a> {
     pub fields: &'a Fields,
     /// What they were parsed from.
     pub buf: &'a [u8],
+    /// The certificate that the client showed for its connection.
+    pub certificate: Option<&'a ClientCertificate>,
 }
 
 /// Which bearer tokens are meant: a route may accept API keys and JSON Web Tokens there, which have three parts with dots between.

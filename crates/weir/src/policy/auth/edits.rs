@@ -5,6 +5,7 @@ use std::sync::Arc;
 use auth::Identity;
 use h1::{Field, Known, encode};
 
+use super::certificates;
 use crate::config::{AuthMethod, Authenticator, CredentialPlace, IdentitySource, RouteAuth};
 
 /// Names of the fields that any authenticator of the configuration writes. A client's own are removed on every route, from trusted
@@ -18,8 +19,10 @@ impl ForgedNames {
         let mut names: Vec<Arc<str>> =
             authenticators.iter().flat_map(|one| one.headers.iter().map(|(name, _)| name.clone())).collect();
         for one in authenticators {
-            if let AuthMethod::Authorizer(authorizer) = &one.method {
-                names.extend(authorizer.copy.iter().cloned());
+            match &one.method {
+                AuthMethod::Authorizer(authorizer) => names.extend(authorizer.copy.iter().cloned()),
+                AuthMethod::Mtls(_) => names.extend(certificates::FIELDS.map(Arc::from)),
+                AuthMethod::ApiKey(_) | AuthMethod::Jwt(_) | AuthMethod::Basic(_) => {}
             }
         }
         names.sort();
@@ -37,16 +40,16 @@ impl ForgedNames {
     #[inline]
     pub fn contains(&self, name: &[u8]) -> bool {
         // Beside `-`, `_` and `.` in place of each other, their absence: CGI and its kin drop what they cannot spell.
-        self.0.iter().any(|forged| Known::is_alias(name, forged.as_bytes()) || is_same_folded(name, forged.as_bytes()))
+        self.0.iter().any(|forged| Known::is_alias(name, forged.as_bytes()) || is_same_folded(name, &**forged))
     }
 }
 
 /// Equality of letters and digits, without regard to case and to anything between them.
-fn is_same_folded(one: &[u8], other: &[u8]) -> bool {
+pub fn is_same_folded(one: impl AsRef<[u8]>, other: impl AsRef<[u8]>) -> bool {
     fn folded(name: &[u8]) -> impl Iterator<Item = u8> {
         name.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase)
     }
-    folded(one).eq(folded(other))
+    folded(one.as_ref()).eq(folded(other.as_ref()))
 }
 
 /// What a route's authenticators change of the request that goes to the upstream.
@@ -73,7 +76,7 @@ impl RouteEdits {
                     }
                 }
                 AuthMethod::Jwt(_) | AuthMethod::Basic(_) => edits.removes_authorization = true,
-                AuthMethod::Authorizer(_) => {}
+                AuthMethod::Mtls(_) | AuthMethod::Authorizer(_) => {}
             }
         }
         edits.removes = names.into();

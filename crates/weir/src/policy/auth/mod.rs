@@ -13,6 +13,7 @@
 //! What holds or does not hold is decided in the crate `auth`, which knows no sockets, files or clocks.
 
 mod authorizer;
+mod certificates;
 mod credentials;
 mod edits;
 mod fetch;
@@ -22,7 +23,8 @@ mod shared;
 mod worker;
 
 pub use authorizer::{Denied, Passed, Question, Response, Subject, Verdict, Verdicts};
+pub use certificates::ClientCertificate;
 pub use credentials::Head;
-pub use edits::{ForgedNames, RouteEdits};
+pub use edits::{ForgedNames, RouteEdits, is_same_folded};
 pub use shared::Authenticators;
 pub use worker::{WorkerAuth, merge};

@@ -49,7 +49,7 @@ pub(super) enum MaterialOf {
     /// The issuer's keys were not fetched yet.
     Pending,
     Users(Arc<Htpasswd>),
-    /// Another service compares.
+    /// Another service compares, or the handshake did.
     Elsewhere,
 }
 
@@ -77,7 +77,7 @@ impl Authenticators {
                     TokenKeys::Issuer(_) => MaterialOf::Pending,
                 },
                 AuthMethod::Basic(basic) => MaterialOf::Users(basic.users.clone()),
-                AuthMethod::Authorizer(_) => MaterialOf::Elsewhere,
+                AuthMethod::Mtls(_) | AuthMethod::Authorizer(_) => MaterialOf::Elsewhere,
             };
             // Whether the file changed since it was read is not known: the first look reads it again.
             let issuer = matches!(material, MaterialOf::Pending).then(Arc::default);
@@ -134,7 +134,7 @@ impl Shared {
                 TokenKeys::File(path, _) => Some(path),
                 TokenKeys::Secret(..) | TokenKeys::Issuer(_) => None,
             },
-            AuthMethod::Authorizer(_) => None,
+            AuthMethod::Mtls(_) | AuthMethod::Authorizer(_) => None,
         }
     }
 
@@ -181,7 +181,7 @@ impl Shared {
             AuthMethod::Basic(_) => {
                 MaterialOf::Users(Arc::new(Htpasswd::read(text).map_err(|error| error.to_string())?))
             }
-            AuthMethod::Authorizer(_) => MaterialOf::Elsewhere,
+            AuthMethod::Mtls(_) | AuthMethod::Authorizer(_) => MaterialOf::Elsewhere,
         }))
     }
 }

@@ -118,6 +118,7 @@ impl WorkerAuth {
             AuthMethod::ApiKey(keys) => head.api_key(&keys.places, form(route, Form::Key))?.is_some(),
             AuthMethod::Jwt(_) => head.bearer(form(route, Form::Jwt))?.is_some(),
             AuthMethod::Basic(_) => head.authorization("basic")?.is_some(),
+            AuthMethod::Mtls(mtls) => head.certificate.is_some_and(|certificate| certificate.is_for(mtls)),
             AuthMethod::Authorizer(_) => true,
         })
     }
@@ -165,14 +166,20 @@ impl WorkerAuth {
                 }
                 Ok(Arc::new(Identity { consumer: Some(credentials.user.into()), ..Identity::default() }))
             }
+            (AuthMethod::Mtls(mtls), _) => {
+                let certificate = head.certificate.filter(|certificate| certificate.is_for(mtls));
+                certificate.ok_or(Refusal::Missing)?.owner(mtls, now)
+            }
             _ => Err(Refusal::Unavailable("the authenticator has nothing to compare with")),
         }
     }
 
-    /// Appends the fields that the upstream is told about the sender by.
-    pub fn write_identity(&self, out: &mut Vec<u8>, by: AuthId, who: &Identity) {
-        if let Some(shared) = self.shared.get(by.0) {
-            write_identity(out, &shared.spec.headers, who);
+    /// Appends the fields that the upstream is told by about the sender that one authenticator found.
+    pub fn write_identity(&self, out: &mut Vec<u8>, by: AuthId, head: Head<'_>, who: &Identity) {
+        let Some(shared) = self.shared.get(by.0) else { return };
+        write_identity(out, &shared.spec.headers, who);
+        if let (AuthMethod::Mtls(mtls), Some(certificate)) = (&shared.spec.method, head.certificate) {
+            certificate.write_line(mtls, out);
         }
     }
 
@@ -188,6 +195,7 @@ impl WorkerAuth {
                 AuthMethod::ApiKey(_) => (Challenge::ApiKey, "weir"),
                 AuthMethod::Jwt(_) => (Challenge::Bearer, "weir"),
                 AuthMethod::Basic(basic) => (Challenge::Basic, &*basic.realm),
+                AuthMethod::Mtls(_) => (Challenge::Certificate, "weir"),
                 AuthMethod::Authorizer(_) => continue,
             };
             if asked.contains(&challenge) {
