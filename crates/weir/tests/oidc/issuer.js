@@ -1,0 +1,89 @@
+// An issuer: the certified OpenID provider `oidc-provider`, with the keys that a test gives it, on an address that it keeps.
+
+import { generateKeyPairSync } from 'node:crypto'
+import { once } from 'node:events'
+import http from 'node:http'
+import { Provider } from 'oidc-provider'
+
+const KINDS = {
+  RS256: () => generateKeyPairSync('rsa', { modulusLength: 2048 }),
+  ES256: () => generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+  EdDSA: () => generateKeyPairSync('ed25519')
+}
+
+export const ALGORITHMS = Object.keys(KINDS)
+export const AUDIENCE = 'urn:orders'
+
+// A private key for each algorithm, with ids that end in `name`.
+export function keys(name) {
+  return ALGORITHMS.map((alg) => ({
+    ...KINDS[alg]().privateKey.export({ format: 'jwk' }),
+    kid: `${alg}-${name}`,
+    alg,
+    use: 'sig'
+  }))
+}
+
+export class Issuer {
+  port = 0
+  keySets = 0
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  // Serves, and signs by the first key of an algorithm.
+  async start(keys) {
+    this.server = http.createServer((request, response) => {
+      if (request.url === '/jwks') this.keySets += 1
+      this.callback(request, response)
+    })
+    this.server.listen(this.port, '127.0.0.1')
+    await once(this.server, 'listening')
+    this.port = this.server.address().port
+    this.change(keys)
+  }
+
+  change(keys) {
+    const provider = new Provider(this.url, {
+      jwks: { keys },
+      clients: [
+        { client_id: 'shop', client_secret: 'secret', grant_types: ['client_credentials'], redirect_uris: [], response_types: [] }
+      ],
+      features: {
+        devInteractions: { enabled: false },
+        clientCredentials: { enabled: true },
+        resourceIndicators: {
+          enabled: true,
+          useGrantedResource: () => true,
+          getResourceServerInfo: (_, resource) => ({
+            scope: 'orders:read',
+            audience: AUDIENCE,
+            accessTokenFormat: 'jwt',
+            accessTokenTTL: 600,
+            jwt: { sign: { alg: resource.split(':').at(-1) } }
+          })
+        }
+      }
+    })
+    this.callback = provider.callback()
+  }
+
+  // Ends with every connection.
+  async kill() {
+    this.server.closeAllConnections()
+    this.server.close()
+    await once(this.server, 'close')
+  }
+
+  async token(alg) {
+    const response = await fetch(`${this.url}/token`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${btoa('shop:secret')}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials', resource: `urn:alg:${alg}`, scope: 'orders:read' })
+    })
+    const answer = await response.json()
+    if (!answer.access_token) throw new Error(JSON.stringify(answer))
+    return answer.access_token
+  }
+}
