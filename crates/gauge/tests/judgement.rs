@@ -11,7 +11,7 @@ use std::process::Command;
 use gauge::judgement::judge;
 use gauge::load::report::Histogram;
 use gauge::report;
-use gauge::results::{Judgement, Name, Place, Results, Row, TrialState};
+use gauge::results::{Judgement, Name, Place, Results, Row, Trial, TrialState};
 
 const FILES: [&str; 4] = ["report.html", "report.md", "results.csv", "results.json"];
 
@@ -394,9 +394,11 @@ fn weights_of_the_evaluation_and_criteria_without_figures() {
 }
 
 #[test]
-fn without_a_baseline_there_are_figures_and_no_score() {
+fn without_a_baseline_the_score_is_relative_to_the_first_system() {
     let judgement = judge(&without(&few(), "direct"));
-    assert!(judgement.ranking.is_empty() && !judgement.decision.decided);
+    let reference = judgement.reference.clone().expect("a system");
+    let value = place(&judgement, &reference).score.value;
+    assert!(judgement.decision.decided && (value - 100.0).abs() < 1e-9, "{reference} scores {value}");
     assert!(judgement.notes.iter().any(|note| note.contains("There is no baseline")));
     assert!(row(&judgement, "weir", "browse").figure("cpu-per-request").is_some());
 }
@@ -677,4 +679,35 @@ fn thresholds_fail_what_passes_them_and_what_was_not_measured() {
         let threshold = of(Metric::P50, operator, 2.0, "");
         assert_eq!([1.0, 2.0, 3.0].map(|figure| threshold.is_met_by(figure)), met, "{operator:?}");
     }
+}
+
+#[test]
+fn without_a_baseline_a_round_in_which_all_systems_moved_together_is_noisy() {
+    let mut results = without(&few(), "direct");
+    let slow = |results: &mut Results, all: bool| {
+        let own =
+            |trial: &&mut Trial| trial.round == 2 && trial.workload == "browse" && (all || trial.system == "weir");
+        for trial in results.trials.iter_mut().filter(own) {
+            let report = trial.report.as_mut().expect("a report");
+            if let Some(rate) = &mut report.total.rate.achieved {
+                *rate *= 0.5;
+            }
+            if let Some(latency) = &mut report.total.latency {
+                latency.p50_ms = latency.p50_ms.map(|p50| p50 * 2.0);
+            }
+        }
+    };
+    let noisy = |results: &Results| {
+        let judgement = judge(results);
+        judgement
+            .left_out
+            .iter()
+            .any(|left| left.round == 2 && left.workload == "browse" && left.name == Name::NoisyControl)
+    };
+    let before = noisy(&results);
+    slow(&mut results, false);
+    assert!(!before && !noisy(&results), "one system that moves alone is no noise");
+    let mut results = without(&few(), "direct");
+    slow(&mut results, true);
+    assert!(noisy(&results), "{:?}", judge(&results).left_out);
 }

@@ -6,6 +6,7 @@ mod run {
     mod history;
     mod names;
     mod profiles;
+    mod services;
     mod ssh;
 }
 
@@ -209,7 +210,11 @@ fn an_upstream_that_does_not_answer_as_expected_ends_it_with_the_reason() {
     let campaign = Campaign::new(&GATEWAYS.replace("{id: addItem}", "{id: addItem, expect: [418]}"));
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 69, "{}", finished.text());
-    assert!(finished.stderr.contains("the upstream itself, without a gateway, answered 201"), "{}", finished.text());
+    assert!(
+        finished.stderr.contains("the upstream itself, without a gateway, responded with 201"),
+        "{}",
+        finished.text()
+    );
     campaign.nothing_runs();
 }
 

@@ -1,38 +1,27 @@
-//! The programs behind the gateways: made once, started with free ports and an empty folder, asked whether they are ready.
+//! The programs behind the systems: made once, started with free ports and an empty folder when they are to be fresh.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
+use super::CampaignError;
+use super::program::{Names, Placed, STOP, Trouble, cache};
 use super::progress::Progress;
-use super::{CampaignError, probe};
 use crate::deploy::{DeployError, Deployer, Handle, Local, Spec};
-use crate::gateway::{Signal, Stop};
-use crate::load::Url;
 use crate::observe::Reading;
-use crate::plan::{Backend, Pin, Plan, Restart};
+use crate::plan::{Backend, Pin, Plan, Restart, System};
 
 /// Time to compile a program.
 const BUILD: Duration = Duration::from_secs(900);
 /// Time for a command that empties or fills a store.
 const RESET: Duration = Duration::from_secs(120);
-/// Time to start.
-const START: Duration = Duration::from_secs(90);
-const STOP: Stop = Stop { signal: Signal::Term, grace: Duration::from_secs(10) };
 
-/// A folder for what is made once and used again, such as compiled programs.
-pub(super) fn cache() -> PathBuf {
-    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    of("GAUGE_CACHE")
-        .or_else(|| of("XDG_CACHE_HOME").map(|cache| cache.join("gauge")))
-        .or_else(|| of("HOME").map(|home| home.join(".cache/gauge")))
-        .unwrap_or_else(|| std::env::temp_dir().join("gauge-cache"))
-}
-
-/// Makes what has to be made: programs of gateways, without which the campaign goes on, and of backends, without which it cannot.
+/// Makes what has to be made: programs of gateways, without which the campaign goes on, and those of backends and services, without which it cannot.
 pub(super) fn build(plan: &Plan, here: &mut Local, progress: &mut dyn Progress) -> Result<(), CampaignError> {
-    if plan.builds.is_empty() && plan.backends.iter().all(|backend| backend.build.is_none()) {
+    let backends = plan.backends.iter().map(|backend| &backend.program);
+    let programs = || backends.clone().chain(plan.systems.iter().filter_map(System::service));
+    if plan.builds.is_empty() && programs().all(|program| program.build.is_none()) {
         return Ok(());
     }
     let cache = cache();
@@ -54,9 +43,12 @@ pub(super) fn build(plan: &Plan, here: &mut Local, progress: &mut dyn Progress) 
     for (command, cwd) in &plan.builds {
         failed.extend(make(command, cwd).err());
     }
-    for backend in &plan.backends {
-        if let Some((command, cwd)) = &backend.build {
-            make(command, cwd).map_err(|why| CampaignError::Backend(format!("backend `{}`: {why}", backend.name)))?;
+    let mut made = Vec::new();
+    for program in programs() {
+        // Services of one workspace are often made by one command.
+        if let Some(build) = program.build.as_ref().filter(|build| !made.contains(build)) {
+            make(&build.0, &build.1).map_err(|why| CampaignError::Backend(format!("`{}`: {why}", program.name)))?;
+            made.push(build);
         }
     }
     for why in failed {
@@ -69,16 +61,14 @@ pub(super) fn build(plan: &Plan, here: &mut Local, progress: &mut dyn Progress) 
 #[derive(Debug)]
 pub(super) struct Backends {
     list: Vec<One>,
-    cpus: Vec<u32>,
-    folder: PathBuf,
-    gauge: PathBuf,
+    /// What braces stand for in their commands, and in those of services.
+    pub(super) names: Names,
 }
 
 #[derive(Debug)]
 struct One {
     backend: Backend,
-    /// Port by name.
-    ports: BTreeMap<String, u16>,
+    placed: Placed,
     running: Option<Handle>,
     /// It is to be started anew before it is used again.
     stale: bool,
@@ -87,26 +77,24 @@ struct One {
 impl Backends {
     pub(super) fn new(plan: &Plan, there: &mut dyn Deployer, pin: &Pin, gauge: &Path) -> Result<Self, CampaignError> {
         let mut list = Vec::new();
+        let mut ports = BTreeMap::new();
         for backend in &plan.backends {
-            let numbers = there.free_ports(backend.ports.len())?;
-            let ports = backend.ports.keys().cloned().zip(numbers).collect();
-            list.push(One { backend: backend.clone(), ports, running: None, stale: true });
+            let name = ("backend", backend.program.name.as_str());
+            let placed = Placed::new(&backend.program, name, there, &pin.upstream, None)?;
+            for (name, port) in &placed.ports {
+                ports.entry(name.clone()).or_insert(*port);
+            }
+            list.push(One { backend: backend.clone(), placed, running: None, stale: true });
         }
-        let (cpus, folder) = (pin.upstream.clone(), plan.folder.clone());
-        Ok(Backends { list, cpus, folder, gauge: gauge.to_owned() })
-    }
-
-    /// The ports that stand for an origin of the API.
-    fn origins(&self) -> impl Iterator<Item = (&str, u16)> {
-        self.list.iter().flat_map(|one| {
-            one.backend.ports.iter().filter_map(|(name, origin)| Some((origin.as_str(), *one.ports.get(name)?)))
-        })
+        let names = Names { folder: plan.folder.clone(), gauge: gauge.to_owned(), ports };
+        Ok(Backends { list, names })
     }
 
     /// Origin in the API to where a gateway on the same machine finds it.
     pub(super) fn for_gateways(&self, api: &apidoc::Api, at: IpAddr) -> BTreeMap<String, String> {
         let used = |origin: &str| api.operations.iter().any(|operation| operation.origin().unwrap_or("") == origin);
-        self.origins()
+        let origins = self.list.iter().flat_map(|one| one.placed.origins());
+        origins
             .filter(|(origin, _)| used(origin))
             .map(|(origin, port)| (origin.to_owned(), format!("http://{}", SocketAddr::new(at, port))))
             .collect()
@@ -114,8 +102,11 @@ impl Backends {
 
     /// Origin in the API to where the generator finds it.
     pub(super) fn for_generator(&self, there: &mut dyn Deployer) -> Result<BTreeMap<String, String>, DeployError> {
-        let reach = |(origin, port): (&str, u16)| Ok((origin.to_owned(), format!("http://{}", there.reach(port)?)));
-        self.origins().map(reach).collect()
+        let mut all = BTreeMap::new();
+        for one in &self.list {
+            all.extend(one.placed.for_generator(there)?);
+        }
+        Ok(all)
     }
 
     /// Those that live for a round are started anew before they are used again.
@@ -127,8 +118,7 @@ impl Backends {
 
     /// Makes every backend ready for a turn: started anew with an empty folder, or reset, as it wants it.
     pub(super) fn fresh(&mut self, there: &mut dyn Deployer) -> Result<(), CampaignError> {
-        for index in (0..self.list.len()).rev() {
-            let one = &mut self.list[index];
+        for one in self.list.iter_mut().rev() {
             let ended = one.running.is_some_and(|handle| !there.is_running(handle));
             if (one.backend.restart == Restart::Turn || one.stale || ended)
                 && let Some(handle) = one.running.take()
@@ -136,105 +126,26 @@ impl Backends {
                 there.stop(handle, STOP);
             }
         }
-        for index in 0..self.list.len() {
-            if self.list[index].running.is_none() {
-                self.start(index, there)?;
+        for one in &mut self.list {
+            let name = &one.backend.program.name;
+            if one.running.is_none() {
+                let (spec, started) = one.placed.start(&self.names, there)?;
+                let handle = started.map_err(|trouble| {
+                    let (Trouble::Ended(why) | Trouble::Silent(why)) = trouble;
+                    CampaignError::Backend(format!("backend `{name}` (`{}`): {why}", spec.argv.join(" ")))
+                })?;
+                (one.running, one.stale) = (Some(handle), false);
             }
-            if let Some(reset) = &self.list[index].backend.reset {
-                let spec = self.spec(index, "reset", reset, there)?;
+            if let Some(reset) = &one.backend.reset {
+                let spec = one.placed.spec("reset-", reset, &one.backend.program.cwd, &self.names, there)?;
                 let output = there.run(&spec, RESET)?;
                 if !output.success {
-                    let name = &self.list[index].backend.name;
-                    return Err(CampaignError::Backend(format!(
-                        "backend `{name}`: its reset failed:\n{}",
-                        output.text
-                    )));
+                    let why = format!("backend `{name}`: its reset failed:\n{}", output.text);
+                    return Err(CampaignError::Backend(why));
                 }
             }
         }
         Ok(())
-    }
-
-    fn data(&self, index: usize, there: &dyn Deployer) -> PathBuf {
-        there.directory().join(format!("backend-{}", crate::plan::slug(&self.list[index].backend.name)))
-    }
-
-    /// `{NAME}` of ports of all backends, and the folders.
-    fn fill(&self, index: usize, text: &str, there: &dyn Deployer) -> String {
-        let mut out = text
-            .replace("{data}", &self.data(index, there).to_string_lossy())
-            .replace("{folder}", &self.folder.to_string_lossy())
-            .replace("{cache}", &cache().to_string_lossy())
-            .replace("{gauge}", &self.gauge.to_string_lossy())
-            .replace("{address}", &there.listen().to_string());
-        let own = std::iter::once(&self.list[index]);
-        for (name, port) in own.chain(&self.list).flat_map(|one| &one.ports) {
-            out = out.replace(&format!("{{{name}}}"), &port.to_string());
-        }
-        out
-    }
-
-    /// A command of a backend as it is run there: the program itself, or what resets it.
-    fn spec(
-        &self,
-        index: usize,
-        what: &str,
-        command: &[String],
-        there: &mut dyn Deployer,
-    ) -> Result<Spec, DeployError> {
-        let backend = &self.list[index].backend;
-        let mut argv: Vec<String> = command.iter().map(|text| self.fill(index, text, there)).collect();
-        if let Some(program) = argv.first_mut() {
-            // As in a shell: a slash makes it a path, here from the evaluation's folder.
-            if program.contains('/') {
-                let brought = there.bring(&self.folder.join(program.as_str()))?;
-                *program = brought.to_string_lossy().into_owned();
-            }
-        }
-        let env = backend.env.iter().map(|(name, value)| (name.clone(), self.fill(index, value, there))).collect();
-        let name = format!("{what}-{}", crate::plan::slug(&backend.name));
-        Ok(Spec { name, argv, env, cwd: there.cwd(&backend.cwd), cpus: self.cpus.clone(), memory_bytes: None })
-    }
-
-    fn start(&mut self, index: usize, there: &mut dyn Deployer) -> Result<(), CampaignError> {
-        let data = self.data(index, there);
-        there.clear(&data)?;
-        let backend = self.list[index].backend.clone();
-        let spec = self.spec(index, "backend", &backend.command, there)?;
-        let handle = there.start(&spec)?;
-        let urls: Vec<String> = backend.ready.iter().map(|url| self.fill(index, url, there)).collect();
-        self.list[index].running = Some(handle);
-        self.list[index].stale = false;
-        let fail = |what: String| CampaignError::Backend(format!("backend `{}` {what}", backend.name));
-        let deadline = Instant::now() + START;
-        let ports: Vec<u16> = self.list[index].ports.values().copied().collect();
-        loop {
-            let ready = if urls.is_empty() {
-                ports.iter().all(|port| there.reach(*port).is_ok_and(|address| probe::answers(address, "/").is_some()))
-            } else {
-                let mut all = true;
-                for url in &urls {
-                    all &= is_ready(url, there).map_err(|why| fail(format!("cannot be asked: {why}")))?;
-                }
-                all
-            };
-            if ready {
-                return Ok(());
-            }
-            if !there.is_running(handle) {
-                let said = there.log_tail(handle);
-                return Err(fail(format!("ended at its start (`{}`); its last lines:\n{said}", spec.argv.join(" "))));
-            }
-            if Instant::now() > deadline {
-                let said = there.log_tail(handle);
-                let waited = START.as_secs();
-                return Err(fail(format!(
-                    "was not ready within {waited} s ({}); its last lines:\n{said}",
-                    urls.join(", ")
-                )));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
     }
 
     /// What all of them use; `None` when there is none of ours.
@@ -251,7 +162,8 @@ impl Backends {
             (!there.is_running(handle)).then_some((one, handle))
         });
         let (one, handle) = ended?;
-        Some(format!("the backend `{}` ended; its last lines:\n{}", one.backend.name, there.log_tail(handle)))
+        let name = &one.backend.program.name;
+        Some(format!("the backend `{name}` ended; its last lines:\n{}", there.log_tail(handle)))
     }
 
     pub(super) fn stop(&mut self, there: &mut dyn Deployer) {
@@ -261,16 +173,4 @@ impl Backends {
             }
         }
     }
-}
-
-/// Whether a URL is answered with 2xx.
-fn is_ready(url: &str, there: &mut dyn Deployer) -> Result<bool, String> {
-    let url = Url::parse(url).map_err(|error| error.to_string())?;
-    let host = url.authority.rsplit_once(':').map_or(url.authority.as_str(), |(host, _)| host);
-    let address = if matches!(host, "127.0.0.1" | "localhost" | "[::1]") {
-        there.reach(url.port).map_err(|error| error.to_string())?
-    } else {
-        url.address().map_err(|error| error.to_string())?
-    };
-    Ok(probe::answers(address, &url.path).is_some_and(|status| (200..300).contains(&status)))
 }

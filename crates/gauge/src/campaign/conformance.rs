@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::lane::{self, Lane};
-use super::turn::Running;
+use super::start::Running;
 use super::{Campaign, CampaignError};
 use crate::load::workload::{Operation, Workload};
 use crate::load::{Answer, Exchange, Prepared};
@@ -17,10 +17,14 @@ const LISTED: usize = 5;
 const UNKNOWN: &str = "/gauge-asks-for-a-path-that-nobody-has";
 
 /// What `direct` answered, workload by workload.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Expected(Vec<Vec<Exchange>>);
 
-fn exchanges(campaign: &Campaign<'_>, workload: &plan::Workload, lane: &Lane) -> Result<Vec<Exchange>, CampaignError> {
+pub(super) fn exchanges(
+    campaign: &Campaign<'_>,
+    workload: &plan::Workload,
+    lane: &Lane,
+) -> Result<Vec<Exchange>, CampaignError> {
     let request = lane::for_conformance(workload, lane, &campaign.generate.made);
     let prepared = Prepared::new(&request).map_err(|error| CampaignError::Backend(error.to_string()))?;
     Ok(prepared.once())
@@ -35,10 +39,7 @@ pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, Campaign
     for workload in &campaign.plan.workloads {
         let answers = exchanges(campaign, workload, &lane)?;
         if let Some(exchange) = answers.iter().find(|exchange| !exchange.expected) {
-            let what = match &exchange.answer {
-                Ok(answer) => format!("answered {} ({})", answer.status, shown(&answer.body)),
-                Err(error) => format!("sent no response: {error}"),
-            };
+            let what = outcome(exchange);
             let ended = campaign.backends.ended(campaign.there.as_mut()).map(|ended| format!("\n{ended}"));
             return Err(CampaignError::Backend(format!(
                 "workload `{}`, operation `{}`: the upstream itself, without a gateway, {what}; nothing can be compared \
@@ -240,8 +241,16 @@ fn covers(pointer: &str, at: &str) -> bool {
     }
 }
 
+/// What became of a request, in words.
+pub(super) fn outcome(exchange: &Exchange) -> String {
+    match &exchange.answer {
+        Ok(answer) => format!("responded with {} ({})", answer.status, shown(&answer.body)),
+        Err(error) => format!("sent no response: {error}"),
+    }
+}
+
 /// The begin of a body, on one line.
-fn shown(body: &[u8]) -> String {
+pub(super) fn shown(body: &[u8]) -> String {
     const MOST: usize = 120;
     let text: String = String::from_utf8_lossy(&body[..body.len().min(4 * MOST)])
         .chars()

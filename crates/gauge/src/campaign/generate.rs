@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::lane::{self, Made};
-use super::turn::Running;
+use super::start::Running;
 use super::{Campaign, CampaignError, Options, Store};
 use crate::deploy::{DeployError, Deployer, Handle, Local, Spec};
 use crate::gateway::{Signal, Stop};
@@ -142,6 +142,7 @@ impl Campaign<'_> {
         treatment: Option<&Treatment>,
         running: &Running,
     ) -> Result<(Report, Observed), Failure> {
+        self.before_each(workload, running)?;
         let made = &self.generate.made;
         let (sender, own) = (&workload.generator, workload.generator == Sender::Gauge);
         if !own && let Some(mut warmup) = lane::warmup_only(workload, &running.lane, made, load) {

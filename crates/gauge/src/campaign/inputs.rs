@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::deploy::fingerprint;
 use crate::load::workload::{Body, Source};
-use crate::plan::{Plan, Sender, SystemKind};
+use crate::plan::{Plan, Sender};
 
 /// Fingerprints of what the plan was read from, by what people call it.
 pub(super) fn named(plan: &Plan) -> BTreeMap<String, String> {
@@ -21,7 +21,7 @@ pub(super) fn named(plan: &Plan) -> BTreeMap<String, String> {
         add("the API description".to_owned(), &api);
     }
     for system in &plan.systems {
-        let SystemKind::Gateway(variant) = &system.kind else { continue };
+        let Some(variant) = system.variant() else { continue };
         for (path, text) in &variant.files {
             add(format!("`{path}` of `{}`", system.name), text.as_bytes());
         }

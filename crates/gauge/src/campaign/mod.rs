@@ -13,8 +13,11 @@ mod lane;
 mod life;
 mod probe;
 mod profile;
+mod program;
 pub mod progress;
 mod search;
+mod service;
+mod start;
 mod store;
 mod turn;
 
@@ -162,10 +165,11 @@ fn pin_self(cpus: &[u32]) {
 }
 
 fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> Results {
-    let role = |system: &System| match &system.kind {
-        SystemKind::Direct => Role::Direct,
-        SystemKind::Gateway(_) => Role::Gateway,
-        SystemKind::Control { of, .. } => Role::ControlOf(of.clone()),
+    let role = |system: &System| match (&system.control_of, &system.kind) {
+        (Some(of), _) => Role::ControlOf(of.clone()),
+        (None, SystemKind::Direct) => Role::Direct,
+        (None, SystemKind::Gateway(_)) => Role::Gateway,
+        (None, SystemKind::Service(_)) => Role::Service,
     };
     let system = |system: &System| results::System {
         name: system.name.clone(),
@@ -288,10 +292,10 @@ impl Campaign<'_> {
         let mut now = BTreeMap::new();
         let ready: Vec<&System> = self.plan.systems.iter().filter(|system| self.takes_part(system)).collect();
         for system in ready {
-            let SystemKind::Gateway(variant) = &system.kind else { continue };
+            let Some(variant) = system.variant() else { continue };
             let Some(adapter) = crate::gateway::by_name(&variant.gateway) else { continue };
             let there = self.there.as_mut();
-            let Some(program) = turn::locate(there, adapter)? else { continue };
+            let Some(program) = start::locate(there, adapter)? else { continue };
             now.extend(there.fingerprint(&program.path).map(|found| (inputs::program(&system.name), found)));
         }
         let changed = inputs::changed(&self.results.inputs, &now);
@@ -311,10 +315,7 @@ impl Campaign<'_> {
 
     /// Whether a system is loaded at all.
     fn takes_part(&self, system: &System) -> bool {
-        let original = match &system.kind {
-            SystemKind::Control { of, .. } => of,
-            _ => &system.name,
-        };
+        let original = system.control_of.as_ref().unwrap_or(&system.name);
         let state = |name: &str| self.results.systems.iter().find(|found| found.name == name).map(|found| &found.state);
         state(&system.name) == Some(&SystemState::Ready) && state(original) == Some(&SystemState::Ready)
     }
@@ -356,19 +357,21 @@ impl Campaign<'_> {
             system.configuration.clear();
             system.command.clear();
         }
-        let expected = conformance::expected(self)?;
+        // There is nothing that the responses of services could be compared with.
+        let services = self.plan.systems.iter().all(|system| system.service().is_some());
+        let expected = if services { conformance::Expected::default() } else { conformance::expected(self)? };
         for system in &self.plan.systems {
             if self.options.stopped() {
                 return Err(CampaignError::Stopped);
             }
             self.progress.checking(&system.name);
-            match &system.kind {
-                SystemKind::Direct => self.record(system, Some(conformance::of_direct(&expected))),
-                SystemKind::Gateway(_) => {
+            match (&system.control_of, &system.kind) {
+                (None, SystemKind::Direct) => self.record(system, Some(conformance::of_direct(&expected))),
+                (None, SystemKind::Gateway(_) | SystemKind::Service(_)) => {
                     let conformance = self.try_system(system, &expected)?;
                     self.record(system, conformance);
                 }
-                SystemKind::Control { of, .. } => {
+                (Some(of), _) => {
                     let original = self.results.systems.iter().find(|found| found.name == *of).cloned();
                     if let (Some(original), Some(control)) = (original, self.system_mut(&system.name)) {
                         control.version = original.version;
@@ -392,7 +395,7 @@ impl Campaign<'_> {
         }
     }
 
-    /// Configures, starts and asks a gateway; `None` when it does not come so far, with the reason in its state.
+    /// Configures, starts and checks a system; `None` when it does not come so far, with the reason in its state.
     fn try_system(
         &mut self,
         system: &System,
@@ -400,21 +403,26 @@ impl Campaign<'_> {
     ) -> Result<Option<Conformance>, CampaignError> {
         self.backends.new_round();
         self.backends.fresh(self.there.as_mut())?;
-        let started = turn::start(self, system)?;
+        let started = start::start(self, system)?;
         let (configured, state) = match started {
-            turn::Started::Runs(configured, running) => {
-                let found = conformance::compare(self, expected, &running);
-                turn::stop(self.there.as_mut(), &running);
+            start::Started::Runs(configured, running) => {
+                let found = match running.service {
+                    Some(_) => self.check_service(&running),
+                    None => conformance::compare(self, expected, &running),
+                };
+                start::stop(self.there.as_mut(), &running);
                 self.keep(system, configured);
                 let mut found = found?;
-                found.differences.extend(self.check_profile(system)?);
+                if system.variant().is_some() {
+                    found.differences.extend(self.check_profile(system)?);
+                }
                 return Ok(Some(found));
             }
-            turn::Started::NotSupported(why) => (None, SystemState::NotSupported(why)),
-            turn::Started::NotHere(configured, hint) => (Some(configured), SystemState::NotHere(hint)),
-            turn::Started::Failed(configured, why) => (configured, SystemState::Failed(why)),
-            turn::Started::Ended(configured, why) => (Some(configured), SystemState::Failed(why)),
-            turn::Started::NoPort(why) => return Err(CampaignError::Backend(format!("{}: {why}", system.name))),
+            start::Started::NotSupported(why) => (None, SystemState::NotSupported(why)),
+            start::Started::NotHere(configured, hint) => (Some(configured), SystemState::NotHere(hint)),
+            start::Started::Failed(configured, why) => (configured, SystemState::Failed(why)),
+            start::Started::Ended(configured, why) => (Some(configured), SystemState::Failed(why)),
+            start::Started::NoPort(why) => return Err(CampaignError::Backend(format!("{}: {why}", system.name))),
         };
         if let Some(configured) = configured {
             self.keep(system, configured);
@@ -425,7 +433,7 @@ impl Campaign<'_> {
         Ok(None)
     }
 
-    fn keep(&mut self, system: &System, configured: turn::Configured) {
+    fn keep(&mut self, system: &System, configured: start::Configured) {
         let program = configured.program.map(|program| (inputs::program(&system.name), program));
         self.results.inputs.extend(program);
         let secrets = &self.plan.secrets;

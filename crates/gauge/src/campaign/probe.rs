@@ -6,6 +6,11 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Whether an address accepts connections.
+pub(super) fn accepts(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, PATIENCE).is_ok()
+}
+
 /// The status with which `GET path` is answered; `None` when it is not.
 pub(super) fn answers(address: SocketAddr, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::turn::InFront;
-use super::{Campaign, CampaignError, lane, probe, turn};
+use super::start::InFront;
+use super::{Campaign, CampaignError, lane, probe, start};
 use crate::deploy::{Handle, Spec};
 use crate::gateway::{Signal, Stop};
 use crate::load::workload::Operation;
@@ -99,13 +99,13 @@ impl Campaign<'_> {
         upstream: &ProbeUpstream,
     ) -> Result<Result<Vec<Difference>, String>, CampaignError> {
         let before = InFront { upstream: Some(upstream.port), routes: 0 };
-        let running = match turn::start_before(self, system, before)? {
-            turn::Started::Runs(_, running) => running,
-            turn::Started::NotHere(_, why)
-            | turn::Started::NotSupported(why)
-            | turn::Started::Failed(_, why)
-            | turn::Started::Ended(_, why)
-            | turn::Started::NoPort(why) => return Ok(Err(why)),
+        let running = match start::start_before(self, system, before)? {
+            start::Started::Runs(_, running) => running,
+            start::Started::NotHere(_, why)
+            | start::Started::NotSupported(why)
+            | start::Started::Failed(_, why)
+            | start::Started::Ended(_, why)
+            | start::Started::NoPort(why) => return Ok(Err(why)),
         };
         let mut operations = self.operations(&running.lane);
         // One that changes nothing, if there is one.
@@ -120,7 +120,7 @@ impl Campaign<'_> {
             }
             _ => Ok(Vec::new()),
         };
-        turn::stop(self.there.as_mut(), &running);
+        start::stop(self.there.as_mut(), &running);
         Ok(found)
     }
 

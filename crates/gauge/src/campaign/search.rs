@@ -2,7 +2,7 @@
 //! measurement is no capacity. Then the latency at shares of it, for a curve.
 
 use super::generate::Failure;
-use super::turn::Running;
+use super::start::Running;
 use super::{Campaign, CampaignError};
 use crate::load::report::Measurement;
 use crate::plan::{SearchPlan, System, Workload};

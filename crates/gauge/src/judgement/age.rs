@@ -5,7 +5,7 @@ use super::rows::{Pool, of_operation, pool};
 use crate::age::{Metrics, as_coded, paper_endpoint};
 use crate::load::Report;
 use crate::load::report::Latency;
-use crate::results::{AgeEndpoint, AgeScore, AgeScores, Role, Row, SystemState, WorkloadPlan};
+use crate::results::{AgeEndpoint, AgeScore, AgeScores, Row, SystemState, WorkloadPlan};
 
 /// What all gateways have in common: a workload, or one of its operations.
 struct Endpoint {
@@ -32,7 +32,7 @@ pub(super) fn age(case: &Case<'_>, rows: &[Row]) -> Option<AgeScores> {
         .results
         .systems
         .iter()
-        .filter(|system| system.role == Role::Gateway && system.state == SystemState::Ready)
+        .filter(|system| system.role.is_compared() && system.state == SystemState::Ready)
         .map(|system| system.name.as_str())
         .filter(|name| used(name, None))
         .collect();

@@ -6,7 +6,7 @@
 
 use super::judge::{Case, Series, differences};
 use crate::criterion::CRITERIA;
-use crate::results::{Environment, Results, Role, WorkloadPlan};
+use crate::results::{Environment, Results, WorkloadPlan};
 use crate::stats::{self, MIN_ROUNDS, SIGNIFICANCE};
 
 /// What changed from one campaign to another.
@@ -80,7 +80,7 @@ pub fn between(before: &Results, after: &Results) -> Between {
         all.not_comparable.push(format!("the profile was {} and is {}", before.profile, after.profile));
     }
     for (what, one, other) in [("only the first", before, after), ("only the second", after, before)] {
-        let gateways = one.systems.iter().filter(|system| system.role == Role::Gateway);
+        let gateways = one.systems.iter().filter(|system| system.role.is_compared());
         let missing = gateways.filter(|system| !other.systems.iter().any(|own| own.name == system.name));
         all.notes.extend(missing.map(|system| format!("{}: in {what} campaign", system.name)));
     }
@@ -99,7 +99,7 @@ pub fn between(before: &Results, after: &Results) -> Between {
                 .push(format!("workload {}: the load was {} and is {}", workload.name, workload.load, same.load));
             continue;
         }
-        for system in before.systems.iter().filter(|system| system.role == Role::Gateway) {
+        for system in before.systems.iter().filter(|system| system.role.is_compared()) {
             if !after.systems.iter().any(|own| own.name == system.name && own.role == system.role) {
                 continue;
             }

@@ -31,7 +31,7 @@ pub(super) fn decide(case: &Case<'_>, scores: &Scores, unranked: &[Unranked]) ->
         .results
         .systems
         .iter()
-        .filter(|system| system.role == Role::Gateway && !own(&system.name))
+        .filter(|system| system.role.is_compared() && !own(&system.name))
         .map(|system| system.name.as_str())
         .collect();
     let rounds = gateways.iter().map(|name| scores.rounds(name)).min().unwrap_or(0);
@@ -66,8 +66,7 @@ pub(super) fn decide(case: &Case<'_>, scores: &Scores, unranked: &[Unranked]) ->
         }
     }
     if case.reference.is_none() {
-        why.push("there is no baseline to score by".to_owned());
-        help.push("`baseline: true`, or a `reference`".to_owned());
+        why.push("no system was measured that others could be scored by".to_owned());
     }
     for name in Name::ALL {
         let mut left_out = case.trials.left_out().filter(|left_out| left_out.name == *name).peekable();
@@ -111,7 +110,13 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<String> {
     }
     if case.trials.direct.is_none() {
         notes.push(
-            "There is no baseline: what a gateway adds is not known, and noise of the machine is not seen.".to_owned(),
+            match case.reference {
+                Some(reference) => format!(
+                    "There is no baseline: what a system adds is not known, the score is relative to {reference}, and a round counts as noisy when all \
+                     systems move together."
+                ),
+                None => "There is no baseline: what a system adds is not known.".to_owned(),
+            }
         );
     }
     if let Some(name) = results.reference.as_deref()

@@ -34,7 +34,7 @@ impl<'r> Case<'r> {
         let trials = Trials::of(results);
         let named =
             results.reference.as_deref().filter(|name| results.systems.iter().any(|system| system.name == **name));
-        let reference = named.or(trials.direct);
+        let reference = named.or(trials.direct).or_else(|| trials.most_measured());
         let mut case = Case {
             results,
             trials,
@@ -233,7 +233,7 @@ pub fn judge(results: &Results) -> Judgement {
     let gateways: Vec<&str> = results
         .systems
         .iter()
-        .filter(|system| system.role == Role::Gateway && system.state == SystemState::Ready)
+        .filter(|system| system.role.is_compared() && system.state == SystemState::Ready)
         .map(|system| system.name.as_str())
         .collect();
     let unranked = ranking::unranked(&case, &rows);

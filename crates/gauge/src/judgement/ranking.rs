@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::judge::{Case, Series, differences};
 use super::rows;
 use crate::criterion::{CRITERIA, Criterion};
-use crate::results::{Comparison, PartScore, Place, Role, Row, Sensitivity, System, SystemState, Unranked, Weight};
+use crate::results::{Comparison, PartScore, Place, Row, Sensitivity, System, SystemState, Unranked, Weight};
 use crate::stats::{self, Estimate, MIN_ROUNDS, WORST};
 
 /// One criterion of one workload in the score.
@@ -216,7 +216,7 @@ fn reasons(case: &Case<'_>, system: &System, rows: &[Row]) -> Vec<String> {
 
 /// Gateways without a place.
 pub(super) fn unranked(case: &Case<'_>, rows: &[Row]) -> Vec<Unranked> {
-    let gateways = case.results.systems.iter().filter(|system| system.role == Role::Gateway);
+    let gateways = case.results.systems.iter().filter(|system| system.role.is_compared());
     let with_reasons =
         gateways.map(|system| Unranked { system: system.name.clone(), why: reasons(case, system, rows) });
     with_reasons.filter(|unranked| !unranked.why.is_empty()).collect()
@@ -230,9 +230,10 @@ pub(super) fn rank(
     comparisons: &[Comparison],
     unranked: &[Unranked],
 ) -> Vec<Place> {
-    let gateways = case.results.systems.iter().filter(|system| {
-        system.role == Role::Gateway && !unranked.iter().any(|unranked| unranked.system == system.name)
-    });
+    let gateways =
+        case.results.systems.iter().filter(|system| {
+            system.role.is_compared() && !unranked.iter().any(|unranked| unranked.system == system.name)
+        });
     let score = |system: &'_ System| scores.estimate(&system.name, |part| part.weight).map(|cost| cost.map(score_of));
     let ranked: Vec<(&str, Estimate)> =
         gateways.filter_map(|system| Some((system.name.as_str(), score(system)?))).collect();

@@ -1,6 +1,6 @@
 //! Whether a campaign's figures pass the thresholds of its evaluation.
 
-use crate::results::{Judgement, Metric, Results, Role, Row, SystemState, Threshold};
+use crate::results::{Judgement, Metric, Results, Row, SystemState, Threshold};
 use crate::verdict::words::{number, percent, time};
 
 /// What fails a run, a line each: a threshold that is met, and one that could not be checked. What was not measured has not passed.
@@ -9,7 +9,7 @@ pub fn failures(results: &Results, judgement: &Judgement) -> Vec<String> {
     if results.fail.is_empty() {
         return lines;
     }
-    for system in results.systems.iter().filter(|system| system.role == Role::Gateway) {
+    for system in results.systems.iter().filter(|system| system.role.is_compared()) {
         let why = match &system.state {
             SystemState::Ready => None,
             SystemState::NotHere(_) => Some("its program is not here"),

@@ -56,7 +56,11 @@ impl<'r> Trials<'r> {
                     Some(Baseline { round: *round, total: &trial.report.as_ref()?.total })
                 })
                 .collect();
-            for (round, evidence) in verdict::noisy_rounds(&own) {
+            let noisy = match direct {
+                Some(_) => verdict::noisy_rounds(&own),
+                None => verdict::noisy_together(&together(results, &workload.name)),
+            };
+            for (round, evidence) in noisy {
                 moved.entry((&workload.name, round)).or_default().push(Verdict { name: Name::NoisyControl, evidence });
             }
             let mhz: Vec<(u32, f64)> = baselines
@@ -136,6 +140,17 @@ impl<'r> Trials<'r> {
         trials
     }
 
+    /// The system of the comparison that has the most trials that count and did not fail, the first of several: what a score without a baseline divides by.
+    pub(super) fn most_measured(&self) -> Option<&'r str> {
+        let measured = |system: &System| {
+            let own = |judged: &&Judged<'_>| judged.trial.system == system.name && judged.report().is_some();
+            self.all.iter().filter(own).count()
+        };
+        let compared = self.results.systems.iter().filter(|system| system.role.is_compared());
+        let most = compared.map(|system| (system, measured(system))).rev().max_by_key(|(_, count)| *count);
+        most.filter(|(_, count)| *count > 0).map(|(system, _)| system.name.as_str())
+    }
+
     /// Systems with trials or searches.
     pub(super) fn systems(&self) -> impl Iterator<Item = &'r System> + '_ {
         let searches = &self.results.searches;
@@ -144,6 +159,19 @@ impl<'r> Trials<'r> {
                 || searches.iter().any(|search| search.system == system.name)
         })
     }
+}
+
+/// The trials of every system under a workload that came to their end.
+fn together<'r>(results: &'r Results, workload: &str) -> Vec<Vec<Baseline<'r>>> {
+    let of = |system: &System| {
+        let own = |trial: &&Trial| {
+            (trial.system.as_str(), trial.workload.as_str()) == (&system.name, workload)
+                && trial.state == TrialState::Done
+        };
+        let total = |trial: &'r Trial| Some(Baseline { round: trial.round, total: &trial.report.as_ref()?.total });
+        results.trials.iter().filter(own).filter_map(total).collect()
+    };
+    results.systems.iter().map(of).collect()
 }
 
 /// Why the round of a trial counts for nobody. What the baseline fails in, no gateway can be held to.

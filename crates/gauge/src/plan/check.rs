@@ -7,8 +7,8 @@ use serde_saphyr::{Location, Spanned};
 
 use super::file::{self, ControlFile, DeployFile, File, GatewayFile};
 use super::{
-    Backend, ConformancePlan, Deploy, Forwarded, Hardware, Pin, Plan, PlanError, Problem, Restart, System, SystemKind,
-    Variant,
+    Backend, ConformancePlan, Deploy, Forwarded, Hardware, Pin, Plan, PlanError, Problem, System, SystemKind, Variant,
+    programs,
 };
 use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
@@ -110,7 +110,19 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         Some(repeats) => repeats.value,
         None => 10,
     };
-    let mut systems = systems(check, read.gateways, read.baseline, read.control);
+    let services = !read.systems.is_empty();
+    let baseline = baseline(check, read.baseline, services);
+    let mut systems = gateways(check, read.gateways, baseline);
+    if services && systems.iter().any(|system| system.variant().is_some()) {
+        let text = "an evaluation compares `gateways` or `systems`, not both: make two of it".to_owned();
+        check.problems.push(Problem { at: None, text });
+    }
+    if services && !matches!(read.profile, Profile::PassThrough) {
+        let text = "a `profile` says what gateways do; leave it out where `systems` are compared".to_owned();
+        check.problems.push(Problem { at: None, text });
+    }
+    systems.extend(programs::services(check, read.systems, &api));
+    controls(check, &mut systems, read.control);
     for system in systems.iter_mut().filter(|system| !matches!(system.kind, SystemKind::Direct)) {
         system.treatment = system.treatment.take().or_else(|| read.profile.treatment());
     }
@@ -122,9 +134,9 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     });
     let mut builds = Vec::new();
     for one in read.build {
-        builds.extend(build_command(check, one));
+        builds.extend(programs::build_command(check, one));
     }
-    let backends = backends(check, read.backend.0, &api);
+    let backends = programs::backends(check, read.backend.0, &api, services);
     let hardware = hardware(check, read.hardware);
     let slo = read.slo.map(slo);
     let mut fail = Vec::new();
@@ -134,9 +146,8 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
             Err(problem) => check.wrong(defined, problem),
         }
     }
-    // So many rounds have searches that their gateways can be told apart.
-    let gateways = systems.iter().filter(|system| matches!(system.kind, SystemKind::Gateway(_))).count();
-    let searched = crate::stats::rounds_to_declare_scores(gateways) as u32;
+    // So many rounds have searches that their systems can be told apart.
+    let searched = crate::stats::rounds_to_declare_scores(super::compared(&systems).count()) as u32;
     let mut workloads = Vec::new();
     for workload in read.workloads {
         workloads.extend(super::workloads::workload(check, workload, &api, read.warmup, slo, searched, &read.profile));
@@ -150,6 +161,12 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
             let text = format!("two workloads are called `{}`, up to signs that file names cannot have", workload.name);
             check.problems.push(Problem { at: None, text });
         }
+    }
+    let before_each = programs::before_each(check, read.before_each, &workloads);
+    if !services && !before_each.is_empty() {
+        let text =
+            "`before_each` is for `systems`; in front of gateways a backend has `restart` and `reset`".to_owned();
+        check.problems.push(Problem { at: None, text });
     }
     let conformance = conformance(check, read.conformance, &api);
     for (part, weight) in &read.weights {
@@ -204,6 +221,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         systems,
         builds,
         backends,
+        before_each,
         hardware,
         deploy,
         workloads,
@@ -222,8 +240,10 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
 fn secrets(systems: &[System], backends: &[Backend]) -> Vec<String> {
     const MARKS: [&str; 5] = ["SECRET", "TOKEN", "PASSWORD", "KEY", "CREDENTIAL"];
     let variants = systems.iter().filter_map(System::variant).flat_map(|variant| &variant.env);
+    let services = systems.iter().filter_map(System::service);
+    let programs = services.chain(backends.iter().map(|backend| &backend.program));
     let secret = |name: &str| MARKS.iter().any(|mark| name.to_ascii_uppercase().contains(mark));
-    let all = variants.chain(backends.iter().flat_map(|backend| &backend.env));
+    let all = variants.chain(programs.flat_map(|program| &program.env));
     let mut found: Vec<String> = all.filter(|(name, _)| secret(name)).map(|(_, value)| value.clone()).collect();
     // The longest first: one may hold another.
     found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -244,15 +264,22 @@ pub fn slug(name: &str) -> String {
     out.trim_end_matches('-').to_owned()
 }
 
-fn systems(
-    check: &mut Check,
-    gateways: Vec<Spanned<GatewayFile>>,
-    baseline: bool,
-    control: Option<Spanned<ControlFile>>,
-) -> Vec<System> {
+/// Whether there is a baseline: the same load without a gateway. In front of services there is nothing to leave out.
+fn baseline(check: &mut Check, read: Option<Spanned<bool>>, services: bool) -> bool {
+    match read {
+        Some(Spanned { value: true, defined, .. }) if services => {
+            check.wrong(defined, "a baseline is the load without a gateway; among `systems` there is none");
+            false
+        }
+        Some(baseline) => baseline.value,
+        None => !services,
+    }
+}
+
+fn gateways(check: &mut Check, gateways: Vec<Spanned<GatewayFile>>, baseline: bool) -> Vec<System> {
     let mut systems = Vec::new();
     if baseline {
-        systems.push(System { name: DIRECT.to_owned(), kind: SystemKind::Direct, treatment: None });
+        systems.push(System { name: DIRECT.to_owned(), kind: SystemKind::Direct, control_of: None, treatment: None });
     }
     let mut seen = BTreeSet::from([DIRECT.to_owned()]);
     for Spanned { value: GatewayFile(map), defined, .. } in gateways {
@@ -279,103 +306,40 @@ fn systems(
         }
         let treatment = map.treatment.map(treatment);
         let variant = Variant { gateway: map.gateway, files, env: map.env };
-        systems.push(System { name, kind: SystemKind::Gateway(variant), treatment });
+        systems.push(System { name, kind: SystemKind::Gateway(variant), control_of: None, treatment });
     }
-    let gateways: Vec<String> =
-        systems.iter().filter(|system| system.variant().is_some()).map(|system| system.name.clone()).collect();
+    systems
+}
+
+/// Adds the A/A controls.
+fn controls(check: &mut Check, systems: &mut Vec<System>, control: Option<Spanned<ControlFile>>) {
+    let compared: Vec<String> = super::compared(systems).map(|system| system.name.clone()).collect();
     let of: Vec<String> = match control {
-        None => gateways.into_iter().take(1).collect(),
+        None => compared.into_iter().take(1).collect(),
         Some(Spanned { value: ControlFile::Off, .. }) => Vec::new(),
-        Some(Spanned { value: ControlFile::All, .. }) => gateways,
+        Some(Spanned { value: ControlFile::All, .. }) => compared,
         Some(Spanned { value: ControlFile::Of(name), defined, .. }) => {
-            if !gateways.contains(&name) {
-                check.wrong(defined, format!("`control` names `{name}`, which is none of the gateways"));
+            if !compared.contains(&name) {
+                check.wrong(defined, format!("`control` names `{name}`, which is none of the gateways or systems"));
             }
             vec![name]
         }
     };
     for of in of {
-        let Some(original) = systems.iter().find(|system| system.name == of) else { continue };
-        let (Some(variant), treatment) = (original.variant().cloned(), original.treatment.clone()) else { continue };
+        let Some(original) = systems.iter().find(|system| system.name == of).cloned() else { continue };
         let name = format!("{of} (control)");
-        if !seen.insert(slug(&name)) {
+        if systems.iter().any(|system| slug(&system.name) == slug(&name)) {
             let text =
-                format!("a gateway is called as the A/A control of `{of}` will be, `{name}`; give it another `name`");
+                format!("a system is called as the A/A control of `{of}` will be, `{name}`; give it another `name`");
             check.problems.push(Problem { at: None, text });
         }
-        systems.push(System { name, kind: SystemKind::Control { of, variant }, treatment });
+        systems.push(System { name, control_of: Some(of), ..original });
     }
     if systems.is_empty() {
-        let text = "there is nothing to compare: `gateways` is empty and `baseline` is false".to_owned();
+        let text =
+            "there is nothing to compare: `gateways` and `systems` are empty, and `baseline` is false".to_owned();
         check.problems.push(Problem { at: None, text });
     }
-    systems
-}
-
-fn build_command(check: &mut Check, read: file::BuildFile) -> Option<(Vec<String>, PathBuf)> {
-    if read.command.value.is_empty() {
-        check.wrong(read.command.defined, "the command is empty; leave `build` out if there is nothing to make");
-        return None;
-    }
-    Some((read.command.value, check.path(read.cwd.as_deref().unwrap_or(Path::new("")))))
-}
-
-fn backends(check: &mut Check, read: Vec<file::BackendFile>, api: &apidoc::Api) -> Vec<Backend> {
-    let mut backends: Vec<Backend> = Vec::new();
-    let mut origins = BTreeSet::new();
-    let known: BTreeSet<&str> = api.operations.iter().map(|operation| operation.origin().unwrap_or("")).collect();
-    for backend in read {
-        let Some(program) = backend.command.value.first() else {
-            check.wrong(backend.command.defined, "the command is empty; name a program and its arguments");
-            continue;
-        };
-        let base = Path::new(program).file_name().map_or(program.as_str().into(), |name| name.to_string_lossy());
-        let name = backend.name.unwrap_or_else(|| base.into_owned());
-        if backends.iter().any(|other| slug(&other.name) == slug(&name)) {
-            check.wrong(backend.command.defined, format!("two backends are called `{name}`; give one a `name`"));
-        }
-        let cwd = check.path(backend.cwd.as_deref().unwrap_or(Path::new("")));
-        let mut ports = BTreeMap::new();
-        for (port, origin) in backend.ports {
-            let Spanned { value, defined, .. } = origin;
-            let value = value.trim_end_matches('/').to_owned();
-            if ["data", "folder", "cache", "gauge", "address"].contains(&port.as_str()) {
-                check.wrong(defined, format!("a port cannot be called `{port}`: {{{port}}} means something else"));
-            }
-            if !value.is_empty() && !known.contains(value.as_str()) {
-                let list: Vec<&str> = known.iter().copied().filter(|origin| !origin.is_empty()).collect();
-                let text = format!("no operation of the API is at `{value}`; there are: {}", list.join(", "));
-                check.wrong(defined, text);
-            } else if !value.is_empty() && !origins.insert(value.clone()) {
-                check.wrong(defined, format!("`{value}` is given to two ports"));
-            }
-            ports.insert(port, value);
-        }
-        let build = backend.build.and_then(|build| build_command(check, build));
-        if backend.reset.is_some() && backend.restart == Restart::Turn {
-            let text =
-                "`reset` is for a backend that runs on: with `restart: turn` (the default) it starts empty anyway";
-            check.wrong(backend.command.defined, text);
-        }
-        backends.push(Backend {
-            name,
-            command: backend.command.value,
-            env: backend.env,
-            cwd,
-            build,
-            ports,
-            ready: backend.ready.0,
-            restart: backend.restart,
-            reset: backend.reset,
-        });
-    }
-    if known.contains("") && !backends.iter().any(|backend| backend.ports.values().any(String::is_empty)) {
-        let text = "the API has operations without an absolute server: give the backend a port for them, \
-                    such as ports: {http: ''}"
-            .to_owned();
-        check.problems.push(Problem { at: None, text });
-    }
-    backends
 }
 
 fn hardware(check: &mut Check, read: file::HardwareFile) -> Hardware {

@@ -19,7 +19,7 @@ pub use place::SshFile;
 pub(crate) use place::{DeployFile, HardwareFile};
 pub(crate) use requirement::{ConformanceFile, SloFile, TreatmentFile};
 pub use system::Restart;
-pub(crate) use system::{BackendFile, BuildFile, ControlFile, GatewayFile};
+pub(crate) use system::{BuildFile, ControlFile, GatewayFile, ProgramFile, StepFile};
 pub(crate) use value::{OneOrMore, share_of, text};
 pub(crate) use workload::{
     BodyFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
@@ -44,11 +44,18 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) description: Option<String>,
     pub(crate) api: Spanned<PathBuf>,
+    #[serde(default)]
     pub(crate) gateways: Vec<Spanned<GatewayFile>>,
+    /// Services, where those are compared instead of gateways.
+    #[serde(default)]
+    pub(crate) systems: Vec<Spanned<ProgramFile>>,
+    #[serde(default)]
+    pub(crate) before_each: Vec<Spanned<StepFile>>,
     #[serde(default, deserialize_with = "crate::profile::file::profile")]
     pub(crate) profile: Profile,
-    #[serde(default = "yes")]
-    pub(crate) baseline: bool,
+    /// Default: where there are gateways.
+    #[serde(default)]
+    pub(crate) baseline: Option<Spanned<bool>>,
     #[serde(default)]
     #[serde(alias = "twin")]
     pub(crate) control: Option<Spanned<ControlFile>>,
@@ -57,7 +64,7 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) build: Vec<BuildFile>,
     #[serde(default)]
-    pub(crate) backend: OneOrMore<BackendFile>,
+    pub(crate) backend: OneOrMore<ProgramFile>,
     #[serde(default)]
     pub(crate) hardware: HardwareFile,
     #[serde(default)]
@@ -78,8 +85,4 @@ pub(crate) struct File {
     pub(crate) reference: Option<Spanned<String>>,
     #[serde(default)]
     pub(crate) weights: BTreeMap<String, f64>,
-}
-
-fn yes() -> bool {
-    true
 }

@@ -4,6 +4,7 @@
 mod check;
 mod file;
 mod fill;
+mod programs;
 mod quick;
 mod size;
 mod threshold;
@@ -49,8 +50,10 @@ pub struct Plan {
     pub systems: Vec<System>,
     /// Commands that make programs of gateways, each with its working directory; one that fails leaves its gateway out.
     pub builds: Vec<(Vec<String>, PathBuf)>,
-    /// Programs behind the gateways.
+    /// Programs behind the systems.
     pub backends: Vec<Backend>,
+    /// What is done before each trial of a service.
+    pub before_each: Vec<Step>,
     /// What a system may use.
     pub hardware: Hardware,
     /// Where systems run.
@@ -82,6 +85,8 @@ pub struct System {
     pub name: String,
     /// What it is.
     pub kind: SystemKind,
+    /// The system that it is the same as, where it is an A/A control.
+    pub control_of: Option<String>,
     /// What must be seen of it in every workload.
     pub treatment: Option<Treatment>,
 }
@@ -91,32 +96,41 @@ pub struct System {
 pub enum SystemKind {
     /// The upstreams without a gateway.
     Direct,
-    /// A gateway.
+    /// A gateway in front of the upstreams.
     Gateway(Variant),
-    /// A gateway that is entered once more.
-    Control {
-        /// Name of the system that it is the same as.
-        of: String,
-        /// What that is.
-        variant: Variant,
-    },
+    /// A service, which has the operations of the API itself.
+    Service(Program),
 }
 
 impl System {
-    /// The gateway, unless this is `direct`.
+    /// The gateway, where this is one.
     pub fn variant(&self) -> Option<&Variant> {
         match &self.kind {
-            SystemKind::Direct => None,
-            SystemKind::Gateway(variant) | SystemKind::Control { variant, .. } => Some(variant),
+            SystemKind::Direct | SystemKind::Service(_) => None,
+            SystemKind::Gateway(variant) => Some(variant),
+        }
+    }
+
+    /// The service, where this is one.
+    pub fn service(&self) -> Option<&Program> {
+        match &self.kind {
+            SystemKind::Service(program) => Some(program),
+            SystemKind::Direct | SystemKind::Gateway(_) => None,
         }
     }
 }
 
-/// A program behind the gateways. In its command, arguments, variables and URLs `{NAME}` stands for a port of that name, `{data}` for a
-/// folder that is empty at each start, `{folder}` for the evaluation's folder, `{cache}` for a folder that stays, `{address}` for the address to
-/// listen on, and `{gauge}` for this program.
-#[derive(Debug, Clone)]
-pub struct Backend {
+/// What is compared and ranked: neither the baseline nor an A/A control.
+pub fn compared(systems: &[System]) -> impl Iterator<Item = &System> {
+    let own = |system: &&System| system.control_of.is_none() && !matches!(system.kind, SystemKind::Direct);
+    systems.iter().filter(own)
+}
+
+/// A program that an evaluation starts: a backend, or a service under test. In its command, arguments, variables and URLs `{NAME}` stands for a port
+/// of that name, `{data}` for a folder that is empty at each start, `{folder}` for the evaluation's folder, `{cache}` for a folder that stays,
+/// `{address}` for the address to listen on, and `{gauge}` for this program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
     /// For logs.
     pub name: String,
     /// Program and arguments.
@@ -129,12 +143,44 @@ pub struct Backend {
     pub build: Option<(Vec<String>, PathBuf)>,
     /// Free ports that it is given, by name, each with the origin of the API that it stands for.
     pub ports: BTreeMap<String, String>,
-    /// URLs that must answer 2xx.
-    pub ready: Vec<String>,
+    /// When it is ready: all of these.
+    pub ready: Vec<Ready>,
+}
+
+/// What shows that a program is ready. The text is an address, `{address}:{NAME}`, or a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ready {
+    /// This URL is answered with 2xx.
+    Http(String),
+    /// This address accepts connections.
+    Tcp(String),
+}
+
+/// A program behind the systems.
+#[derive(Debug, Clone)]
+pub struct Backend {
+    /// What is started.
+    pub program: Program,
     /// When it is started anew.
     pub restart: Restart,
     /// Run before each turn of a system.
     pub reset: Option<Vec<String>>,
+}
+
+/// What is done before each trial of a service, such as emptying a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Runs a command, whose output must be this, but for blanks around it, where `prints` says so.
+    Run {
+        /// Program and arguments, as those of a [`Program`]; `{system}` is the name of the service.
+        command: Vec<String>,
+        /// Working directory.
+        cwd: PathBuf,
+        /// What it must print.
+        prints: Option<String>,
+    },
+    /// Sends an operation of the workload once; its response must be one that the workload expects.
+    Send(String),
 }
 
 /// What a system may use, and on which processors the parts run.

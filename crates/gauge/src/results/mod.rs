@@ -167,9 +167,18 @@ pub enum Role {
     Direct,
     /// A gateway.
     Gateway,
+    /// A service under test.
+    Service,
     /// The A/A control of the named system: the same once more. What the two differ by is noise. Never ranked.
     #[serde(alias = "twin_of")]
     ControlOf(String),
+}
+
+impl Role {
+    /// Whether it is compared and ranked: neither the baseline nor an A/A control.
+    pub fn is_compared(&self) -> bool {
+        matches!(self, Role::Gateway | Role::Service)
+    }
 }
 
 /// Whether a system could be measured.

@@ -26,7 +26,7 @@ use crate::results::{Observed, Planned, Treatment, Usage};
 pub use errors::ALLOWED_ERRORS;
 pub use few_samples::{NEEDED, needed};
 pub use generator_bound::HEADROOM;
-pub use noisy_control::{Baseline, Moved, moved, noisy_rounds};
+pub use noisy_control::{Baseline, Moved, moved, noisy_rounds, noisy_together};
 pub(crate) use rate_not_achieved::DROPPED;
 
 /// What is known of a run besides its report.

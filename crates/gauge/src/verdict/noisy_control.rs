@@ -1,6 +1,8 @@
 //! Something that should be the same in every round was not: the baseline, or the frequency of the processors. Then the machine moved, and the round says
 //! nothing of gateways either.
 
+use std::collections::BTreeMap;
+
 use super::words::{number, percent, time};
 use crate::load::report::Measurement;
 use crate::stats::median;
@@ -63,21 +65,53 @@ pub struct Baseline<'a> {
     pub total: &'a Measurement,
 }
 
+fn is_open(trials: &[Baseline<'_>]) -> bool {
+    trials.iter().any(|trial| trial.total.rate.requested.is_some())
+}
+
+/// By round: the rate of a closed loop, and the median latency of an open one.
+fn figures(trials: &[Baseline<'_>], open: bool) -> Vec<(u32, f64)> {
+    let figure = |trial: &Baseline<'_>| {
+        if open { trial.total.latency.as_ref().and_then(|latency| latency.p50_ms) } else { trial.total.rate.achieved }
+    };
+    trials.iter().filter_map(|trial| Some((trial.round, figure(trial).filter(|value| *value > 0.0)?))).collect()
+}
+
+/// Systems that must have moved together before a round is the machine's doing: of two, one may have moved by itself.
+const TOGETHER: usize = 3;
+
+/// The rounds of one workload in which all systems moved together, where there is no baseline to see it by: the median over the systems of what each has
+/// in the round, over its own median. One system that moves alone is that system's business.
+pub fn noisy_together(systems: &[Vec<Baseline<'_>>]) -> Vec<(u32, String)> {
+    let open = systems.iter().any(|trials| is_open(trials));
+    let mut ratios: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for trials in systems {
+        let own = figures(trials, open);
+        let Some(median) = median(&own.iter().map(|(_, value)| *value).collect::<Vec<_>>()) else { continue };
+        let finest = if open { FINEST_MS } else { 0.0 };
+        for (round, value) in own {
+            let ratio = if (value - median).abs() > finest { value / median } else { 1.0 };
+            ratios.entry(round).or_default().push(ratio);
+        }
+    }
+    let enough = |ratios: &Vec<f64>| ratios.len() >= TOGETHER;
+    let all = ratios.into_iter().filter(|(_, ratios)| enough(ratios));
+    let values: Vec<(u32, f64)> = all.filter_map(|(round, ratios)| Some((round, median(&ratios)?))).collect();
+    let what = if open { "median latencies" } else { "rates" };
+    moved(&values, 0.0)
+        .into_iter()
+        .map(|moved| {
+            let words = moved.words(|ratio| format!("{ratio:.2} times their own medians"));
+            (moved.round, format!("in round {} the {what} of all systems together were {words}", moved.round))
+        })
+        .collect()
+}
+
 /// The rounds of one workload in which the baseline moved, with the evidence. In a closed loop its rate is looked at, in an open loop, where the rate is
 /// given, its median latency.
 pub fn noisy_rounds(baselines: &[Baseline<'_>]) -> Vec<(u32, String)> {
-    let open = baselines.iter().any(|baseline| baseline.total.rate.requested.is_some());
-    let figure = |baseline: &Baseline<'_>| {
-        if open {
-            baseline.total.latency.as_ref().and_then(|latency| latency.p50_ms)
-        } else {
-            baseline.total.rate.achieved
-        }
-    };
-    let values: Vec<(u32, f64)> = baselines
-        .iter()
-        .filter_map(|baseline| Some((baseline.round, figure(baseline).filter(|value| *value > 0.0)?)))
-        .collect();
+    let open = is_open(baselines);
+    let values = figures(baselines, open);
     let words = |value: f64| if open { time(value) } else { format!("{}/s", number(value)) };
     let what = if open { "median latency" } else { "rate" };
     moved(&values, if open { FINEST_MS } else { 0.0 })

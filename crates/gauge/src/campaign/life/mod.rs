@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::profile::ProbeUpstream;
-use super::turn::{self, InFront, Running, Started};
+use super::start::{self, InFront, Running, Started};
 use super::{Campaign, CampaignError, lane, order};
 use crate::gateway::Signal;
 use crate::load::Prepared;
@@ -93,11 +93,11 @@ impl Campaign<'_> {
         };
         let routes = if let Scenario::Routes(routes) = scenario { routes } else { 0 };
         let begun = Instant::now();
-        let trial = match turn::start_before(self, system, InFront { upstream: Some(upstream.port), routes })? {
+        let trial = match start::start_before(self, system, InFront { upstream: Some(upstream.port), routes })? {
             Started::Runs(_, running) => {
                 let started = begun.elapsed();
                 let trial = self.in_scenario(system, scenario, life, &running, &mut upstream, started);
-                turn::stop(self.there.as_mut(), &running);
+                start::stop(self.there.as_mut(), &running);
                 trial
             }
             Started::NotSupported(why) => Ok(LifeTrial { state: LifeState::NotSupported(why), ..LifeTrial::default() }),
@@ -126,7 +126,7 @@ impl Campaign<'_> {
         };
         let mut operation = self.operations(&running.lane).into_iter().find(|operation| operation.method == "GET");
         if let Scenario::Routes(routes) = scenario {
-            operation = Some(Operation::get("route", &turn::life_route(&self.plan.api, routes)));
+            operation = Some(Operation::get("route", &start::life_route(&self.plan.api, routes)));
         }
         let Some(mut operation) = operation else { return void("no workload has a GET".to_owned()) };
         operation.base = Some(base);
@@ -194,10 +194,10 @@ impl Campaign<'_> {
         let mut happened = Happened { begun: Instant::now(), ended: Instant::now(), took: None, memory: Vec::new() };
         match scenario {
             Scenario::Reload => {
-                turn::rewrite(self, system, running, InFront { upstream: Some(upstream.port), routes: RELOADED })?;
+                start::rewrite(self, system, running, InFront { upstream: Some(upstream.port), routes: RELOADED })?;
                 happened.begun = Instant::now();
                 self.signal(running, scenario)?;
-                let path = turn::life_route(&self.plan.api, RELOADED);
+                let path = start::life_route(&self.plan.api, RELOADED);
                 let found = || super::probe::answers(address, &path) == Some(200);
                 happened.took = wait(&mut happened.memory, || self.memory(running), found);
                 if happened.took.is_none() {

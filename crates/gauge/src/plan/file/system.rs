@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
 use super::requirement::TreatmentFile;
-use super::value::{OneOrMore, text_or_map};
+use super::value::{OneOrMore, some_text, text_or_map};
 
 /// A gateway: its name, or a mapping for a variant of it.
 #[derive(Debug, Deserialize)]
@@ -81,10 +81,10 @@ impl<'de> Deserialize<'de> for ControlFile {
     }
 }
 
-/// A program behind the gateways.
+/// A program that is started: a backend, or a service under test.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BackendFile {
+pub(crate) struct ProgramFile {
     /// For logs (default: the program's name).
     #[serde(default)]
     pub(crate) name: Option<String>,
@@ -101,17 +101,36 @@ pub(crate) struct BackendFile {
     /// Free ports by name, each with the origin in the API description that it stands for.
     #[serde(default)]
     pub(crate) ports: BTreeMap<String, Spanned<String>>,
-    /// URLs that must answer 2xx before it is used.
+    /// What shows that it can be used: URLs that are answered with 2xx, or `tcp://` and an address that accepts connections.
     #[serde(default)]
     pub(crate) ready: OneOrMore<String>,
-    /// When it is started anew.
+    /// Of a backend: when it is started anew.
     #[serde(default)]
-    pub(crate) restart: Restart,
-    /// Run before each turn of a system, when it is not started anew.
+    pub(crate) restart: Option<Restart>,
+    /// Of a backend: run before each turn of a system, when it is not started anew.
     #[serde(default)]
     pub(crate) reset: Option<Vec<String>>,
+    /// Of a service: what must be seen of it.
+    #[serde(default)]
+    pub(crate) treatment: Option<TreatmentFile>,
 }
 
+/// A step before each trial: either `run` or `send`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StepFile {
+    #[serde(default)]
+    pub(crate) run: Option<Vec<String>>,
+    /// What `run` must print.
+    #[serde(default, deserialize_with = "some_text")]
+    pub(crate) prints: Option<String>,
+    /// Where `run` runs (default: the evaluation's folder).
+    #[serde(default)]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Id of an operation.
+    #[serde(default)]
+    pub(crate) send: Option<String>,
+}
 /// A command that makes a program.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

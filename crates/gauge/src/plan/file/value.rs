@@ -34,6 +34,11 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
     Text::deserialize(deserializer).map(|text| text.0)
 }
 
+/// The same where it may be left out.
+pub(crate) fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    text(deserializer).map(Some)
+}
+
 /// A text that stands for something, or the thing itself as a mapping. (Serde's untagged enums would lose the place of a mistake.)
 pub(super) fn text_or_map<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,

@@ -255,7 +255,7 @@ fn configurations(html: &mut String, page: &Page<'_>) {
         }
         let control = match &system.role {
             Role::ControlOf(of) => format!(" (A/A control of {})", escape(of)),
-            Role::Direct | Role::Gateway => String::new(),
+            Role::Direct | Role::Gateway | Role::Service => String::new(),
         };
         let here = if view::not_run(system).is_some() { ", configured, not run here" } else { "" };
         let _ = writeln!(html, "<details><summary>{}{control}{here}</summary>", escape(&system.name));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gauge::campaign::progress::Progress;
 use gauge::history::Recorder;
-use gauge::plan::{Plan, SystemKind};
+use gauge::plan::{Plan, compared};
 use gauge::results::{Results, Trial, TrialState};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -48,9 +48,10 @@ impl Shown {
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
-        let gateways = plan.systems.iter().filter(|system| matches!(system.kind, SystemKind::Gateway(_))).count();
+        let compared = compared(&plan.systems).count();
+        let what = if plan.systems.iter().any(|system| system.service().is_some()) { "services" } else { "gateways" };
         let shown = Shown { bar, begun: Instant::now(), turns: 0, before: 0, done: 0, recorder, unstored: None };
-        shown.say(&format!("{}: {gateways} gateways, {} rounds", plan.name, plan.repeats));
+        shown.say(&format!("{}: {compared} {what}, {} rounds", plan.name, plan.repeats));
         shown
     }
 

@@ -1,0 +1,103 @@
+//! Services beside each other, without gateways: started one at a time, emptied and proved before each trial.
+
+use serde_json::Value;
+
+use super::campaign::Campaign;
+
+/// gauge's demonstration service under two names, with steps that leave a line for each trial.
+const SERVICES: &str = "name: services
+api: api.yaml
+systems:
+  - name: one
+    command: ['{gauge}', demo, --listen, '{address}:{http}']
+    env: {MARK: 'mark of {system}'}
+    ports: {http: 'http://127.0.0.1:8090'}
+    ready: 'http://{address}:{http}/healthz'
+  - name: two
+    command: ['{gauge}', demo, --listen, '{address}:{port_of_two}']
+    ports: {port_of_two: 'http://127.0.0.1:8090'}
+    ready: 'tcp://{address}:{port_of_two}'
+before_each:
+  - {run: [sh, -c, 'echo \"{system} $MARK\" >> {folder}/steps']}
+  - {send: addItem}
+  - {run: [sh, -c, 'echo \" 1\"'], prints: 1}
+repeats: 2
+warmup: 100ms
+workloads:
+  - {name: write, operations: [{id: addItem}], load: {closed: {users: 4, duration: 300ms}}}
+";
+
+fn systems(campaign: &Campaign) -> Vec<Value> {
+    campaign.json("raw/campaign.json")["systems"].as_array().cloned().unwrap_or_default()
+}
+
+#[test]
+fn services_are_measured_one_at_a_time_without_a_baseline() {
+    let campaign = Campaign::new(SERVICES);
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    assert!(finished.stderr.contains("2 services, 2 rounds"), "{}", finished.text());
+    let roles: Vec<Value> = systems(&campaign).iter().map(|system| system["role"].clone()).collect();
+    assert_eq!(roles, [Value::from("service"), "service".into(), serde_json::json!({"control_of": "one"})]);
+    let trials = campaign.trials();
+    assert_eq!(trials.len(), 6, "two rounds of two services and a control");
+    for trial in &trials {
+        assert_eq!(trial["state"], "done", "{trial}");
+        assert_eq!(trial["report"]["total"]["errors"]["total"], 0, "{trial}");
+        assert!(super::super::cpu(trial, "system") > Some(0.0), "{}", trial["observed"]);
+        assert!(trial["observed"]["upstream"].is_null(), "there is none: {}", trial["observed"]);
+    }
+    // Once at the check, and before each trial, with the environment of the service; a trial may have been repeated.
+    let steps = std::fs::read_to_string(campaign.path("steps")).expect("steps");
+    let count = |line: &str| steps.lines().filter(|own| *own == line).count();
+    assert!(count("one mark of one") >= 5 && count("two ") >= 3, "{steps}");
+    let listed = campaign.gauge(&["list", "--api", "two"]);
+    assert!(listed.code == 0 && listed.stdout.contains("  done    2  "), "{}", listed.text());
+    let results = campaign.json("results.json");
+    assert_eq!(results["judgement"]["reference"], "one", "{}", results["judgement"]["decision"]);
+    campaign.nothing_runs();
+}
+
+#[test]
+fn a_service_that_does_not_store_is_not_loaded() {
+    // It stores nothing under its own name, which the other one does.
+    let proof = "  - {run: [sh, -c, 'test {system} = one && echo 1 || echo 0'], prints: 1}\nrepeats: 1";
+    let campaign = Campaign::new(&SERVICES.replace("repeats: 2", &format!("{proof}\ncontrol: false")));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let systems = systems(&campaign);
+    assert_eq!((&systems[0]["state"], &systems[1]["state"]), (&"ready".into(), &"not_conforming".into()));
+    let difference = &systems[1]["conformance"]["differences"][0];
+    assert_eq!(difference["what"], "before each trial");
+    assert!(difference["found"].as_str().is_some_and(|found| found.contains("printed `0` instead of `1`")));
+    assert!(campaign.trials().iter().all(|trial| trial["system"] == "one"));
+}
+
+#[test]
+fn a_service_that_does_not_start_or_answers_otherwise_fails_alone() {
+    let text = SERVICES.replace(
+        "command: ['{gauge}', demo, --listen, '{address}:{port_of_two}']",
+        "command: [sh, -c, 'echo no database; exit 3']",
+    );
+    let campaign = Campaign::new(&text.replace("repeats: 2", "repeats: 1\ncontrol: false"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let why = systems(&campaign)[1]["state"]["failed"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("it ended at its start") && why.contains("no database"), "{why}");
+    assert_eq!(campaign.trials().len(), 1, "the other ran");
+    let refusing =
+        Campaign::new(&SERVICES.replace("operations: [{id: addItem}]", "operations: [{id: addItem, expect: [204]}]"));
+    let finished = refusing.run(&[]);
+    assert_eq!(finished.code, 1, "{}", finished.text());
+    let differences = systems(&refusing)[0]["conformance"]["differences"].clone();
+    assert!(differences.to_string().contains("responded with 201"), "{differences}");
+}
+
+#[test]
+fn a_command_that_fails_before_a_trial_ends_it_with_the_reason() {
+    let campaign = Campaign::new(&SERVICES.replace("'echo \" 1\"'", "'echo no such table >&2; exit 7'"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 69, "{}", finished.text());
+    assert!(finished.stderr.contains("no such table"), "{}", finished.text());
+    campaign.nothing_runs();
+}
