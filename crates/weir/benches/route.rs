@@ -6,6 +6,7 @@ use std::hint::black_box;
 
 use divan::{AllocProfiler, Bencher};
 use weir::config::{Config, load_text};
+use weir::route::path::Target;
 use weir::route::{Lookup, Table, path};
 
 #[global_allocator]
@@ -52,8 +53,14 @@ fn wildcard(bencher: Bencher<'_, '_>, operations: usize) {
 
 fn lookup(bencher: Bencher<'_, '_>, operations: usize, path: &str) {
     let table = Table::new(&config(operations).routes);
-    let ask =
-        || table.lookup(black_box(b"api.example.com"), black_box(path.as_bytes()), black_box(b"GET"), |_, _| false);
+    let ask = || {
+        table.lookup(
+            black_box(b"api.example.com"),
+            black_box(Target { path: path.as_bytes(), query: None }),
+            black_box(b"GET"),
+            |_, _| false,
+        )
+    };
     assert!(matches!(ask(), Lookup::Found(_)), "{path}");
     bencher.bench_local(ask);
 }

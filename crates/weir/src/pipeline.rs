@@ -3,7 +3,7 @@
 //! Nothing else composes the steps. Each is a call by name; a step that answers the request ends the pipeline.
 
 use crate::admin::{Cachez, write_cachez};
-use crate::config::{Action, Builtin, RouteId};
+use crate::config::{Action, Builtin, Condition, RouteId};
 use crate::error::{Error, Reason};
 use crate::exchange::downstream::Downstream;
 use crate::exchange::{Exchange, Next, ai, cached, contract, proxy, reply};
@@ -129,19 +129,20 @@ fn find_route(x: &mut Exchange<'_>) -> Result<Found, Reason> {
     let head = &x.scratch.request;
     let host = head.authority.map_or(&b""[..], |authority| authority.of_buf(buf));
     let table = &x.snapshot.generation.table;
+    let target = Target { path: &x.scratch.path, query: head.query.map(|query| query.of_buf(buf)) };
     // A preflight asks about a route of another method. If that route has no cross-origin rules, it is an ordinary OPTIONS.
     if let Some(method) = cors::requested_method(head, buf)
-        && let Some(found) = table.lookup_preflight(host, &x.scratch.path, method)
+        && let Some(found) = table.lookup_preflight(host, target, method)
     {
         x.is_preflight = true;
         return Ok(found);
     }
-    let has_field = |name: &str, value: &[u8]| {
-        head.fields.iter().any(|field| {
-            field.value.of_buf(buf) == value && field.name.of_buf(buf).eq_ignore_ascii_case(name.as_bytes())
-        })
+    let field_holds = |name: &str, condition: &Condition| {
+        let is_named = |found: &[u8]| found.eq_ignore_ascii_case(name.as_bytes());
+        let named = head.fields.iter().filter(|field| is_named(field.name.of_buf(buf)));
+        condition.holds(named.map(|field| field.value.of_buf(buf)))
     };
-    match table.lookup(host, &x.scratch.path, head.method_name.of_buf(buf), has_field) {
+    match table.lookup(host, target, head.method_name.of_buf(buf), field_holds) {
         Lookup::Found(found) => Ok(found),
         Lookup::NotFound => Err(Reason::NotFound),
         Lookup::MethodNotAllowed(allow) => {

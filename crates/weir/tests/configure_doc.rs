@@ -8,7 +8,7 @@ use weir::config::schema;
 const DOCUMENT: &str = include_str!("../../../docs/configure.md");
 
 /// Keys of mappings that stand within a value of another key; they are described with that.
-const INLINE: [&str; 8] = [
+const INLINE: [&str; 12] = [
     // One listener without a list has the keys of `listen.*`.
     "listen.bind",
     "listen.http2",
@@ -18,6 +18,10 @@ const INLINE: [&str; 8] = [
     "limits.*.cost.header",
     "limits.*.missing_key.status",
     "limits.*.missing_key.body",
+    "routes.*.match.headers.*.regex",
+    "routes.*.match.headers.*.present",
+    "routes.*.match.query.*.regex",
+    "routes.*.match.query.*.present",
 ];
 
 /// Every key of the schema as a path, with its default as the document writes it.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use weir::config::{
-    Action, Config, HostPattern, Rewrite, Route, RouteId, Split, SplitKey, load_file, process_environment,
+    Action, Condition, Config, HostPattern, Rewrite, Route, RouteId, Split, SplitKey, load_file, process_environment,
 };
 use weir::route::split::{self, Sender};
 use weir::route::{Described, Found, Lookup, Table, path, rewrite};
@@ -54,17 +54,17 @@ impl Routes {
 
 /// Every route in the order of the file, one a line, in columns.
 fn list(config: &Config) -> String {
-    let mut rows = vec![["NAME", "METHODS", "HOST", "PATH", "HEADERS", "GOES TO"].map(str::to_owned)];
+    let mut rows = vec![["NAME", "METHODS", "HOST", "PATH", "CONDITIONS", "GOES TO"].map(str::to_owned)];
     let any = |text: String| if text.is_empty() { "any".to_owned() } else { text };
     for route in &config.routes {
         let told = Described::of(config, route);
-        let headers =
-            Some(route.matcher.headers_text()).filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
+        let conditions = Some(route.matcher.conditions_text()).filter(|text| !text.is_empty());
+        let conditions = conditions.unwrap_or_else(|| "-".to_owned());
         let to = match told.checked {
             Some(checked) => format!("{} ({checked})", told.to),
             None => told.to,
         };
-        rows.push([told.name, any(told.methods.join(",")), any(told.host), told.path, headers, to]);
+        rows.push([told.name, any(told.methods.join(",")), any(told.host), told.path, conditions, to]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
@@ -116,8 +116,8 @@ impl Request {
         })
     }
 
-    fn has(&self, name: &str, value: &[u8]) -> bool {
-        self.fields.iter().any(|(known, text)| known == name && text.as_bytes() == value)
+    fn satisfies(&self, name: &str, condition: &Condition) -> bool {
+        condition.holds(self.fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value))
     }
 
     /// The members of a split that may take the request: one if what decides is known.
@@ -137,8 +137,9 @@ impl Request {
         }
     }
 
-    fn lookup<'t>(&self, table: &'t Table, path: &[u8]) -> Lookup<'t> {
-        table.lookup(self.host.as_bytes(), path, self.method.as_bytes(), |name, value| self.has(name, value))
+    fn lookup<'t>(&self, table: &'t Table, target: path::Target<'_>) -> Lookup<'t> {
+        let satisfies = |name: &str, condition: &Condition| self.satisfies(name, condition);
+        table.lookup(self.host.as_bytes(), target, self.method.as_bytes(), satisfies)
     }
 }
 
@@ -151,7 +152,7 @@ fn explain(config: &Config, request: &Request) -> (String, bool) {
     };
     let mut text = String::new();
     let table = Table::new(&config.routes);
-    let found = match request.lookup(&table, target.path) {
+    let found = match request.lookup(&table, target) {
         Lookup::Found(found) => {
             text.push_str(&taken(config, request, &config.routes[found.route.0], found, target));
             Some(found)
@@ -176,7 +177,7 @@ fn explain(config: &Config, request: &Request) -> (String, bool) {
     let others =
         config.routes.iter().enumerate().filter(|(index, _)| found.is_none_or(|found| found.route != RouteId(*index)));
     for (_, route) in others {
-        if let Some(reason) = why_not(route, request, target.path) {
+        if let Some(reason) = why_not(route, request, target) {
             text.push_str(&format!("  not `{}`: {reason}\n", route.name));
         }
     }
@@ -194,8 +195,11 @@ fn taken(config: &Config, request: &Request, route: &Route, found: Found, target
     if !matcher.methods.is_empty() {
         text.push_str(&format!(", method {}", matcher.methods.join(" or ")));
     }
-    for (name, value) in &matcher.headers {
-        text.push_str(&format!(", {name}: {value}"));
+    for (name, condition) in &matcher.headers {
+        text.push_str(&format!(", {name}: {condition}"));
+    }
+    for (name, condition) in &matcher.query {
+        text.push_str(&format!(", query {name}={condition}"));
     }
     text.push('\n');
     if let Some(checked) = Described::of(config, route).checked {
@@ -231,14 +235,15 @@ fn taken(config: &Config, request: &Request, route: &Route, found: Found, target
 }
 
 /// Why another route whose path matches does not take the request; nothing for one whose path does not match.
-fn why_not(route: &Route, request: &Request, path: &[u8]) -> Option<String> {
+fn why_not(route: &Route, request: &Request, target: path::Target<'_>) -> Option<String> {
     // The route alone, with one part after the other taken into account.
     let mut probe = route.clone();
     let headers_wanted = std::mem::take(&mut probe.matcher.headers);
+    let query_wanted = std::mem::take(&mut probe.matcher.query);
     let methods = std::mem::take(&mut probe.matcher.methods);
     let host = std::mem::replace(&mut probe.matcher.host, HostPattern::Any);
     let matches =
-        |probe: &Route| matches!(request.lookup(&Table::new(std::slice::from_ref(probe)), path), Lookup::Found(_));
+        |probe: &Route| matches!(request.lookup(&Table::new(std::slice::from_ref(probe)), target), Lookup::Found(_));
     if !matches(&probe) {
         return None;
     }
@@ -251,8 +256,9 @@ fn why_not(route: &Route, request: &Request, path: &[u8]) -> Option<String> {
         return Some(format!("it takes {} only", probe.matcher.methods.join(", ")));
     }
     probe.matcher.headers = headers_wanted;
+    probe.matcher.query = query_wanted;
     if !matches(&probe) {
-        return Some(format!("it wants {}", probe.matcher.headers_text()));
+        return Some(format!("it wants {}", probe.matcher.conditions_text()));
     }
     Some(format!("{} comes after", probe.matcher.path))
 }

@@ -1,11 +1,12 @@
 //! A route in words, for `weir routes` and the admin listener.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::config::raw::secrets::shown;
-use crate::config::{Action, Builtin, Config, Redirect, Route, RouteContract, Split, UpstreamId};
+use crate::config::{Action, Builtin, Condition, Config, Redirect, Route, RouteContract, Split, UpstreamId};
 
 /// What a route matches and where it leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,6 +21,9 @@ pub struct Described {
     pub path: String,
     /// Header fields that must be there.
     pub headers: BTreeMap<String, String>,
+    /// Query parameters that must be there.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub query: BTreeMap<String, String>,
     /// What is checked by the description of its API: `orders: enforced, bodies held up to 1 MiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<String>,
@@ -40,16 +44,20 @@ impl Described {
             methods: route.matcher.methods.iter().map(ToString::to_string).collect(),
             host: route.matcher.host.to_string(),
             path: route.matcher.path.to_string(),
-            headers: route
-                .matcher
-                .headers
-                .iter()
-                .map(|(name, value)| (name.to_string(), shown(name, value).to_owned()))
-                .collect(),
+            headers: conditions(&route.matcher.headers),
+            query: conditions(&route.matcher.query),
             checked: route.contract.as_ref().map(|rules| checked(route, rules)),
             to: destination(config, &route.action),
         }
     }
+}
+
+fn conditions(wanted: &[(Arc<str>, Condition)]) -> BTreeMap<String, String> {
+    let text = |(name, condition): &(Arc<str>, Condition)| {
+        let value = condition.to_string();
+        (name.to_string(), shown(name, &value).to_owned())
+    };
+    wanted.iter().map(text).collect()
 }
 
 /// What is checked, in a few words.

@@ -7,6 +7,7 @@ mod describe;
 pub mod host;
 mod method;
 pub mod path;
+pub mod query;
 pub mod rewrite;
 pub mod split;
 mod table;

@@ -7,17 +7,19 @@ use foldhash::fast::FixedState;
 
 use super::host;
 use super::method::{Allow, MethodSet, Methods};
+use super::path::Target;
+use super::query;
 use super::trie::{self, Trie};
-use crate::config::{HostPattern, PathPattern, Route, RouteId, Segment};
+use crate::config::{Condition, HostPattern, PathPattern, Pattern, Route, RouteId, Segment};
 
 /// Keys are the file's own: a client cannot fill the table, so that hashing needs no secret.
 type Map<V> = HashMap<Box<[u8]>, V, FixedState>;
 
 /// The routes of a configuration.
 ///
-/// Precedence: host exact, then the longest suffix, then any; path exact, then template, then the wildcard with the most segments, where
-/// a literal segment comes before a parameter; then more header matches; then the order of the file. A route that does not match on
-/// method or header leaves the request to the next one.
+/// Precedence: host exact, then the longest suffix, then any; path exact, then template, then the first regular expression of the file, then the
+/// wildcard with the most segments, where a literal segment comes before a parameter; then more header and query matches; then the order of
+/// the file. A route that does not match on method, header or query leaves the request to the next one.
 #[derive(Debug)]
 pub struct Table {
     methods: Methods,
@@ -33,6 +35,8 @@ pub struct Table {
 #[derive(Debug)]
 struct Paths {
     exact: Map<Vec<Candidate>>,
+    /// In the order of the file; routes with the same one lie together.
+    regexes: Vec<(Pattern, Vec<Candidate>)>,
     patterns: Trie<Candidate>,
 }
 
@@ -42,7 +46,8 @@ struct Candidate {
     route: RouteId,
     methods: MethodSet,
     /// Fields that have to be there; names in lower case.
-    headers: Box<[(Arc<str>, Arc<str>)]>,
+    headers: Box<[(Arc<str>, Condition)]>,
+    query: Box<[(Arc<str>, Condition)]>,
     cors: bool,
     fixed_len: usize,
 }
@@ -82,6 +87,7 @@ impl Table {
                 route: RouteId(index),
                 methods: methods.set(&route.matcher.methods),
                 headers: route.matcher.headers.as_slice().into(),
+                query: route.matcher.query.as_slice().into(),
                 cors: route.cors.is_some(),
                 fixed_len: fixed_len(&route.matcher.path),
             };
@@ -105,19 +111,20 @@ impl Table {
 
     /// Finds the route for a request, without heap allocation.
     ///
-    /// `host` is the value of the `Host` field (or the authority that stands for it), `path` is normalised, and `has_field` says whether
-    /// the request has a field of this name (given in lower case) with exactly this value; of several lines one is enough.
+    /// `host` is the value of the `Host` field (or the authority that stands for it), the path of `target` is normalised, and `field_holds`
+    /// says whether the fields of a name (given in lower case) are what a route wants.
     pub fn lookup(
         &self,
         host: &[u8],
-        path: &[u8],
+        target: Target<'_>,
         method: &[u8],
-        mut has_field: impl FnMut(&str, &[u8]) -> bool,
+        mut field_holds: impl FnMut(&str, &Condition) -> bool,
     ) -> Lookup<'_> {
         let method = self.methods.one(method);
         let mut allow = MethodSet::NONE;
-        let found = self.find(host, path, &mut |candidate: &Candidate| {
-            if !candidate.headers.iter().all(|(name, value)| has_field(name, value.as_bytes())) {
+        let found = self.find(host, target.path, &mut |candidate: &Candidate| {
+            let has_headers = candidate.headers.iter().all(|(name, condition)| field_holds(name, condition));
+            if !(has_headers && candidate.takes_query(target.query)) {
                 return false;
             }
             let takes = candidate.methods.holds(method);
@@ -138,9 +145,11 @@ impl Table {
     ///
     /// Ask this first for an OPTIONS request with `Origin` and `Access-Control-Request-Method`; without an answer the request is one
     /// like any other, for [`Table::lookup`].
-    pub fn lookup_preflight(&self, host: &[u8], path: &[u8], requested_method: &[u8]) -> Option<Found> {
+    pub fn lookup_preflight(&self, host: &[u8], target: Target<'_>, requested_method: &[u8]) -> Option<Found> {
         let method = self.methods.one(requested_method);
-        self.find(host, path, &mut |candidate: &Candidate| candidate.cors && candidate.methods.holds(method))
+        self.find(host, target.path, &mut |candidate: &Candidate| {
+            candidate.cors && candidate.methods.holds(method) && candidate.takes_query(target.query)
+        })
     }
 
     fn find(&self, host: &[u8], path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
@@ -176,6 +185,11 @@ impl Paths {
         {
             return Some(candidate.found(path.len()));
         }
+        if !self.regexes.is_empty()
+            && let Some(found) = self.find_before_wildcards(path, accept)
+        {
+            return Some(found);
+        }
         if self.patterns.is_empty() {
             return None;
         }
@@ -183,14 +197,31 @@ impl Paths {
     }
 }
 
+impl Paths {
+    /// Templates and regular expressions.
+    #[cold]
+    fn find_before_wildcards(&self, path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
+        if let Some(hit) = self.patterns.find_template(path, accept) {
+            return Some(hit.value.found(hit.rest_at));
+        }
+        let mut matching = self.regexes.iter().filter(|(pattern, _)| pattern.matches(path));
+        let found = matching.find_map(|(_, candidates)| candidates.iter().find(|candidate| accept(candidate)));
+        found.map(|candidate| candidate.found(path.len()))
+    }
+}
+
 impl Candidate {
+    fn takes_query(&self, query: Option<&[u8]>) -> bool {
+        self.query.iter().all(|(name, condition)| condition.holds(query::values(query, name)))
+    }
+
     fn found(&self, rest_at: usize) -> Found {
         Found { route: self.route, fixed_len: self.fixed_len, rest_at }
     }
 
-    /// More header matches first, then the order of the file.
+    /// More header and query matches first, then the order of the file.
     fn order(&self) -> (std::cmp::Reverse<usize>, RouteId) {
-        (std::cmp::Reverse(self.headers.len()), self.route)
+        (std::cmp::Reverse(self.headers.len() + self.query.len()), self.route)
     }
 }
 
@@ -198,6 +229,7 @@ impl Candidate {
 #[derive(Default)]
 struct PathsBuilder {
     exact: Map<Vec<Candidate>>,
+    regexes: Vec<(Pattern, Vec<Candidate>)>,
     patterns: trie::Builder<Candidate>,
 }
 
@@ -208,6 +240,10 @@ impl PathsBuilder {
             PathPattern::Template { segments, wildcard } => {
                 self.patterns.insert(segments.iter(), *wildcard, candidate);
             }
+            PathPattern::Matches(pattern) => match self.regexes.iter_mut().find(|(known, _)| known == pattern) {
+                Some((_, candidates)) => candidates.push(candidate),
+                None => self.regexes.push((pattern.clone(), vec![candidate])),
+            },
             PathPattern::Prefix(prefix) => {
                 // `/a/` holds the segment `a`, `/` none.
                 let segments: Vec<Segment> = prefix
@@ -222,10 +258,11 @@ impl PathsBuilder {
     }
 
     fn build(mut self) -> Paths {
-        for candidates in self.exact.values_mut() {
+        let lists = self.exact.values_mut().chain(self.regexes.iter_mut().map(|(_, candidates)| candidates));
+        for candidates in lists {
             candidates.sort_by_key(Candidate::order);
         }
-        Paths { exact: self.exact, patterns: self.patterns.build(Candidate::order) }
+        Paths { exact: self.exact, regexes: self.regexes, patterns: self.patterns.build(Candidate::order) }
     }
 }
 
@@ -234,6 +271,7 @@ fn fixed_len(path: &PathPattern) -> usize {
     match path {
         PathPattern::Exact(path) => path.len(),
         PathPattern::Prefix(prefix) => prefix.len() - 1,
+        PathPattern::Matches(_) => 0,
         PathPattern::Template { segments, .. } => segments
             .iter()
             .map_while(|segment| match segment {

@@ -135,8 +135,13 @@ impl<C> Trie<C> {
     ///
     /// Each node that fits the path is visited at most once.
     pub(super) fn find<'t>(&'t self, path: &[u8], accept: &mut impl FnMut(&C) -> bool) -> Option<Hit<'t, C>> {
-        let mut search = Search { trie: self, path, accept, wildcard: None };
+        let mut search = Search { trie: self, path, accept, wildcard: None, no_wildcards: false };
         search.visit(0, Some(1), 0).or(search.wildcard.map(|(_, hit)| hit))
+    }
+
+    /// The first template, in the order of precedence, that matches the path and is accepted.
+    pub(super) fn find_template<'t>(&'t self, path: &[u8], accept: &mut impl FnMut(&C) -> bool) -> Option<Hit<'t, C>> {
+        Search { trie: self, path, accept, wildcard: None, no_wildcards: true }.visit(0, Some(1), 0)
     }
 }
 
@@ -146,6 +151,7 @@ struct Search<'t, 'p, C, A> {
     accept: &'p mut A,
     /// The best wildcard so far, with its number of segments.
     wildcard: Option<(usize, Hit<'t, C>)>,
+    no_wildcards: bool,
 }
 
 impl<'t, C, A: FnMut(&C) -> bool> Search<'t, '_, C, A> {
@@ -158,7 +164,8 @@ impl<'t, C, A: FnMut(&C) -> bool> Search<'t, '_, C, A> {
             return Some(Hit { value, rest_at: self.path.len() });
         };
         // Of two with the same number of segments the first that is visited has its literal further to the left.
-        if self.wildcard.as_ref().is_none_or(|(best, _)| depth > *best)
+        if !self.no_wildcards
+            && self.wildcard.as_ref().is_none_or(|(best, _)| depth > *best)
             && let Some(value) = node.wildcards.iter().find(|value| (self.accept)(value))
         {
             self.wildcard = Some((depth, Hit { value, rest_at: at }));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BudgetId, CacheId, LimitId, RouteAi, RouteAllow, RouteAuth, Split, UpstreamId};
+use super::{BudgetId, CacheId, Condition, LimitId, Pattern, RouteAi, RouteAllow, RouteAuth, Split, UpstreamId};
 
 /// One route: what it matches and what happens then.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,15 +59,18 @@ pub struct Matcher {
     pub path: PathPattern,
     /// Methods; empty: any. A route for GET also names HEAD, unless another route of the same host, path and header matches does.
     pub methods: Vec<Arc<str>>,
-    /// Fields that must be present with exactly this value; names in lower case.
-    pub headers: Vec<(Arc<str>, Arc<str>)>,
+    /// What it wants of fields; names in lower case.
+    pub headers: Vec<(Arc<str>, Condition)>,
+    /// What it wants of query parameters.
+    pub query: Vec<(Arc<str>, Condition)>,
 }
 
 impl Matcher {
-    /// The header matches in one word, `x-tier=gold,x-b=c`; empty without any.
-    pub fn headers_text(&self) -> String {
-        let pairs: Vec<String> = self.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        pairs.join(",")
+    /// The header and query matches in one word, `x-tier=gold,?v=2`; empty without any.
+    pub fn conditions_text(&self) -> String {
+        let headers = self.headers.iter().map(|(name, condition)| format!("{name}={condition}"));
+        let query = self.query.iter().map(|(name, condition)| format!("?{name}={condition}"));
+        headers.chain(query).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -96,6 +99,8 @@ pub enum PathPattern {
     },
     /// `/a/*`: holds `/a/`; matches that and everything below it.
     Prefix(Arc<str>),
+    /// `~/v[0-9]+/.*`: the whole path matches.
+    Matches(Pattern),
 }
 
 /// One segment of a path template.
@@ -133,6 +138,7 @@ impl fmt::Display for PathPattern {
                 f.write_str(if *wildcard { "/*" } else { "" })
             }
             PathPattern::Prefix(prefix) => write!(f, "{prefix}*"),
+            PathPattern::Matches(pattern) => write!(f, "~{}", pattern.text()),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::config::raw::text::text_type;
-use crate::config::{HostPattern, PathPattern, Segment};
+use crate::config::{HostPattern, PathPattern, Pattern, Segment};
 use crate::route::{host, path};
 
 /// `api.example.com`, or `*.example.com` for every name below it.
@@ -61,25 +61,28 @@ impl fmt::Display for Host {
     }
 }
 
-/// `/a`, `/a/{id}`, `/a/*`.
+/// `/a`, `/a/{id}`, `/a/*`, `~REGEX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(pub PathPattern);
 
 text_type!(
     Path,
     "Path",
-    r"^/[^?#\s]*$",
-    "a path: `/a` exactly, `/a/{id}` with one segment for `{id}`, `/a/*` for `/a/` and everything below it"
+    r"^(/[^?#\s]*|~.+)$",
+    "a path: `/a` exactly, `/a/{id}` with one segment for `{id}`, `/a/*` for `/a/` and everything below it, `~REGEX` for a regular expression"
 );
 
 impl FromStr for Path {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(pattern) = text.strip_prefix('~') {
+            return Pattern::new(pattern).map(|pattern| Path(PathPattern::Matches(pattern)));
+        }
         if !text.starts_with('/') {
             return Err(format!("a path begins with `/`; `{text}` does not"));
         }
         if text.contains('?') {
-            return Err(format!("`{text}`: routes match the path only, not the query"));
+            return Err(format!("`{text}`: routes match the query with `query: {{NAME: VALUE}}`"));
         }
         let encoded = encode(text);
         let (fixed, wildcard) = match encoded.strip_suffix("/*") {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::condition::Condition;
 use super::pattern::{Host, Path};
 use super::shape::{At, Map, OrNone};
 use super::text::{FieldName, FieldValue, Method, Name, is_token, text_type};
@@ -80,7 +81,7 @@ impl Route {
     pub fn at(path: Path) -> Self {
         Route {
             name: None,
-            matcher: Match { host: None, path, methods: Vec::new(), headers: Map::default() },
+            matcher: Match { host: None, path, methods: Vec::new(), headers: Map::default(), query: Map::default() },
             rewrite: None,
             upstream: None,
             split: None,
@@ -114,9 +115,12 @@ pub struct Match {
     /// Methods; absent: any. GET includes HEAD.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<Method>,
-    /// Header fields that have to be there with exactly this value.
+    /// Header fields that have to be there: with exactly this value, or as a mapping says.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub headers: Map<FieldValue>,
+    pub headers: Map<Condition>,
+    /// Query parameters that have to be there, likewise.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub query: Map<Condition>,
 }
 
 /// What changes on the way to the upstream. The query stays.

@@ -1,6 +1,7 @@
 //! What must not be shown: passwords and tokens in URLs, and values of header fields that carry credentials.
 
 use super::File;
+use super::condition::Condition;
 use super::route::HeaderEdits;
 use super::shape::{Map, OrNone};
 use super::text::FieldValue;
@@ -61,7 +62,8 @@ impl File {
         }
         for route in &mut file.routes.value {
             let route = &mut route.value;
-            blank(&mut route.matcher.headers);
+            blank_conditions(&mut route.matcher.headers);
+            blank_conditions(&mut route.matcher.query);
             blank_edits(&mut route.headers);
         }
         for (_, api) in &mut file.apis.0 {
@@ -81,6 +83,14 @@ pub fn shown<'v>(name: &str, value: &'v str) -> &'v str {
 fn blank(fields: &mut Map<FieldValue>) {
     for (name, value) in &mut fields.0 {
         value.0 = shown(name, &value.0).to_owned();
+    }
+}
+
+fn blank_conditions(conditions: &mut Map<Condition>) {
+    for (name, condition) in &mut conditions.0 {
+        if let Condition::Is(value) = condition {
+            value.0 = shown(name, &value.0).to_owned();
+        }
     }
 }
 

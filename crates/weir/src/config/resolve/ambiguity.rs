@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Resolver;
 use super::route::Planned;
 use crate::config::problem::Origin;
-use crate::config::{HostPattern, Matcher, PathPattern, Segment};
+use crate::config::{Condition, HostPattern, Matcher, PathPattern, Segment};
 
 /// What two routes share when only their methods can tell them apart.
 #[derive(PartialEq, Eq, Hash)]
@@ -15,13 +15,17 @@ pub(super) struct Place {
     /// With the names of parameters left out: they match the same.
     path: PathPattern,
     /// Sorted.
-    headers: Vec<(Arc<str>, Arc<str>)>,
+    headers: Vec<(Arc<str>, Condition)>,
+    /// Sorted.
+    query: Vec<(Arc<str>, Condition)>,
 }
 
 impl Place {
     pub(super) fn of(matcher: &Matcher) -> Self {
         let mut headers = matcher.headers.clone();
-        headers.sort();
+        headers.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut query = matcher.query.clone();
+        query.sort_by(|a, b| a.0.cmp(&b.0));
         let path = match &matcher.path {
             PathPattern::Template { segments, wildcard } => PathPattern::Template {
                 segments: segments
@@ -35,7 +39,7 @@ impl Place {
             },
             path => path.clone(),
         };
-        Place { host: matcher.host.clone(), path, headers }
+        Place { host: matcher.host.clone(), path, headers, query }
     }
 }
 
@@ -45,6 +49,10 @@ impl Resolver<'_> {
     /// A route for any method may follow ones that name theirs: it takes what is left. The other way round it would leave nothing.
     pub(super) fn tell_apart(&mut self, matchers: &mut [Matcher], routes: &[Planned<'_>]) {
         let all = routes;
+        #[expect(
+            clippy::mutable_key_type,
+            reason = "an expression is compared by its text, never by what its search keeps"
+        )]
         let mut places: HashMap<Place, Vec<usize>> = HashMap::new();
         for (index, matcher) in matchers.iter().enumerate() {
             places.entry(Place::of(matcher)).or_default().push(index);
@@ -69,7 +77,7 @@ impl Resolver<'_> {
                     problems.push((
                         index,
                         format!(
-                            "this route and the one {whose} match the same requests: both match {method}`{path}` with the same host and headers"
+                            "this route and the one {whose} match the same requests: both match {method}`{path}` with the same host, headers and query"
                         ),
                     ));
                     continue;

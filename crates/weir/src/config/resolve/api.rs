@@ -316,6 +316,10 @@ pub(super) fn yield_to_file(matchers: &mut [Matcher], own: usize) -> Vec<bool> {
     use super::ambiguity::Place;
     use std::collections::HashMap;
     let (file, described) = matchers.split_at_mut(own);
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "an expression is compared by its text, never by what its search keeps"
+    )]
     let mut taken: HashMap<Place, Vec<&Matcher>> = HashMap::new();
     for matcher in file.iter() {
         taken.entry(Place::of(matcher)).or_default().push(matcher);

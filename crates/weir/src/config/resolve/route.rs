@@ -10,8 +10,8 @@ use crate::config::raw;
 use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::target::{check_path, parse_authority};
 use crate::config::{
-    Action, Builtin, CacheId, Cors, HeaderEdits, HostPattern, LimitId, Matcher, PathPattern, Proxy, Redirect, Respond,
-    Rewrite, Route, RouteAuth, Split, TimeoutOverrides, UpstreamId,
+    Action, Builtin, CacheId, Condition, Cors, HeaderEdits, HostPattern, LimitId, Matcher, PathPattern, Proxy,
+    Redirect, Respond, Rewrite, Route, RouteAuth, Split, TimeoutOverrides, UpstreamId,
 };
 use crate::route::MAX_METHODS;
 
@@ -75,6 +75,12 @@ impl Resolver<'_> {
     ) -> Route {
         let raw = planned.raw;
         let action = self.action(raw, &matcher);
+        if let (Some(raw), PathPattern::Matches(_)) =
+            (raw.rewrite.as_ref().and_then(|raw| raw.prefix.as_ref()), &matcher.path)
+        {
+            let message = "`prefix` replaces the fixed part of a path, and a regular expression has none";
+            self.problem(raw.origin, message);
+        }
         let forwards = matches!(action, Action::Proxy(_));
         let cache = match &raw.cache {
             None if forwards => default_cache,
@@ -143,8 +149,8 @@ impl Resolver<'_> {
                 methods.push(method.0.as_str().into());
             }
         }
-        let mut headers: Vec<(Arc<str>, Arc<str>)> = Vec::new();
-        for (name, value) in raw.headers.iter() {
+        let mut headers: Vec<(Arc<str>, Condition)> = Vec::new();
+        for (name, condition) in raw.headers.iter() {
             let lower = name.to_ascii_lowercase();
             self.check(name.origin, name.parse::<raw::text::FieldName>().map(drop));
             if lower == "host" {
@@ -154,13 +160,14 @@ impl Resolver<'_> {
                 let message = format!("`{}` is given twice; case does not count", name.value);
                 self.problem(name.origin, message);
             }
-            headers.push((lower.into(), value.0.as_str().into()));
+            headers.push((lower.into(), wanted(condition)));
         }
         Matcher {
             host: raw.host.as_ref().map_or(HostPattern::Any, |host| host.0.clone()),
             path: raw.path.0.clone(),
             methods,
             headers,
+            query: raw.query.iter().map(|(name, condition)| (name.as_str().into(), wanted(condition))).collect(),
         }
     }
 
@@ -311,7 +318,7 @@ impl Resolver<'_> {
         let wildcard = match &matcher.path {
             PathPattern::Prefix(_) => true,
             PathPattern::Template { wildcard, .. } => *wildcard,
-            PathPattern::Exact(_) => false,
+            PathPattern::Exact(_) | PathPattern::Matches(_) => false,
         };
         if append_rest && !wildcard {
             let message = "the `*` of `to` stands for what the path's `*` matched, and the path has none";
@@ -447,6 +454,15 @@ impl Resolver<'_> {
             names.push(name);
         }
         names
+    }
+}
+
+fn wanted(raw: &raw::Condition) -> Condition {
+    match raw {
+        raw::Condition::Is(value) => Condition::Exact(value.0.as_str().into()),
+        raw::Condition::Matches(pattern) => Condition::Matches(pattern.0.clone()),
+        raw::Condition::Present(true) => Condition::Present,
+        raw::Condition::Present(false) => Condition::Absent,
     }
 }
 

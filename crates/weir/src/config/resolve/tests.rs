@@ -139,6 +139,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
                 path: PathPattern::Prefix("/".into()),
                 methods: vec![],
                 headers: vec![],
+                query: vec![],
             },
             action: Action::Proxy(Proxy {
                 upstream: UpstreamId(0),

@@ -166,7 +166,7 @@ impl RouteCache {
         let cache = caches[id].clone();
         let limited_by = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
         // Routes that other fields than host and path tell apart share URLs, and must not share answers.
-        let name = (!route.matcher.headers.is_empty()).then_some(&*route.name);
+        let name = (!(route.matcher.headers.is_empty() && route.matcher.query.is_empty())).then_some(&*route.name);
         let policy = Policy::new(&cache.settings, limited_by, name)
             .with_request_id(&config.request_id)
             .with_path(config.server.path)

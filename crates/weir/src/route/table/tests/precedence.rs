@@ -10,6 +10,76 @@ fn taken(routes: &[Route], host: &str, path: &str) -> Option<usize> {
     }
 }
 
+fn at(path: &[u8]) -> Target<'_> {
+    Target { path, query: None }
+}
+
+#[test]
+fn regular_expressions_come_between_templates_and_wildcards_in_the_order_of_the_file() {
+    let routes = [
+        route("", "/*", &[], &[]),
+        route("", "/v1/docs/*", &[], &[]),
+        route("", "~/v[0-9]+/.*", &[], &[]),
+        route("", "~/v1/.*", &[], &[]),
+        route("", "~/v1/special", &["POST"], &[]),
+        route("", "/v1/{id}", &[], &[]),
+        route("", "/v1/fixed", &[], &[]),
+        route("host.test", "~/.*x", &[], &[]),
+    ];
+    let at = |path| taken(&routes, "", path);
+    assert_eq!(at("/v1/fixed"), Some(6));
+    assert_eq!(at("/v1/any"), Some(5));
+    assert_eq!(at("/v1/docs/a"), Some(2), "before the longest wildcard");
+    assert_eq!(at("/v2/a/b"), Some(2));
+    assert_eq!(at("/vx/a"), Some(0));
+    assert_eq!(taken(&routes, "host.test", "/v1/fixed"), Some(6), "another host's");
+    assert_eq!(taken(&routes, "host.test", "/v1/fix"), Some(7), "the host comes first");
+}
+
+#[test]
+fn a_regular_expression_that_wants_another_method_leaves_the_request_to_the_next() {
+    let routes =
+        [route("", "~/a.*", &["POST"], &[]), route("", "~/ab.*", &["PUT"], &[]), route("", "/abc", &["GET"], &[])];
+    let table = Table::new(&routes);
+    assert!(matches!(ask(&table, "", "/abc", "PUT", &[]), Answer::Route(found) if found.route.0 == 1));
+    assert_eq!(ask(&table, "", "/abc", "DELETE", &[]), Answer::Allow(vec!["GET".into(), "POST".into(), "PUT".into()]));
+}
+
+#[test]
+fn conditions_on_fields_and_parameters() {
+    let routes = [
+        route("", "/a", &[], &[]),
+        route("", "/a", &[], &[("?v", "2")]),
+        route("", "/a", &[], &[("?v", "2"), ("x-tier", "~gold|silver")]),
+        route("", "/b", &[], &[("?debug", "+")]),
+        route("", "/b", &[], &[("x-old", "-"), ("?debug", "-")]),
+    ];
+    let table = Table::new(&routes);
+    let index = |path: &str, fields: &[(&str, &str)]| match ask(&table, "", path, "GET", fields) {
+        Answer::Route(found) => Some(found.route.0),
+        _ => None,
+    };
+    assert_eq!(index("/a", &[]), Some(0));
+    assert_eq!(index("/a?v=22", &[]), Some(0));
+    assert_eq!(index("/a?w=1&v=2", &[]), Some(1));
+    assert_eq!(index("/a?%76=%32", &[]), Some(1), "no other spelling leads to another route");
+    assert_eq!(index("/a?v=2", &[("x-tier", "silver")]), Some(2));
+    assert_eq!(index("/a?v=2", &[("x-tier", "silvery")]), Some(1));
+    assert_eq!(index("/b?debug", &[]), Some(3));
+    assert_eq!(index("/b", &[]), Some(4));
+    assert_eq!(index("/b", &[("x-old", "1")]), None);
+}
+
+#[test]
+fn a_preflight_is_for_the_url_with_its_query() {
+    let routes = [with_cors(route("", "/a", &["POST"], &[("?v", "2")])), route("", "/a", &[], &[])];
+    let table = Table::new(&routes);
+    let preflight = |query: Option<&[u8]>| table.lookup_preflight(b"", Target { path: b"/a", query }, b"POST");
+    assert_eq!(preflight(Some(b"v=2")).map(|found| found.route.0), Some(0));
+    assert_eq!(preflight(Some(b"v=3")), None);
+    assert_eq!(preflight(None), None);
+}
+
 #[test]
 fn host_exact_then_longest_suffix_then_any() {
     let routes = [
@@ -109,12 +179,12 @@ fn a_method_that_a_route_does_not_take_is_left_to_the_next_route() {
 fn allow_lists_common_methods_first_and_others_by_name() {
     let routes = [route("", "/a", &["PURGE", "POST"], &[]), route("", "/a", &["GET"], &[])];
     let table = Table::new(&routes);
-    let Lookup::MethodNotAllowed(allow) = table.lookup(b"", b"/a", b"BREW", |_, _| false) else { panic!() };
+    let Lookup::MethodNotAllowed(allow) = table.lookup(b"", at(b"/a"), b"BREW", |_, _| false) else { panic!() };
     let mut out = b"Allow: ".to_vec();
     allow.write(&mut out);
     assert_eq!(out, b"Allow: GET, POST, PURGE");
-    assert!(matches!(table.lookup(b"", b"/a", b"PURGE", |_, _| false), Lookup::Found(_)));
-    assert_eq!(table.lookup(b"", b"/b", b"PURGE", |_, _| false), Lookup::NotFound);
+    assert!(matches!(table.lookup(b"", at(b"/a"), b"PURGE", |_, _| false), Lookup::Found(_)));
+    assert_eq!(table.lookup(b"", at(b"/b"), b"PURGE", |_, _| false), Lookup::NotFound);
 }
 
 #[test]
@@ -135,7 +205,7 @@ fn a_preflight_finds_the_route_that_the_request_after_it_will() {
     ];
     let table = Table::new(&routes);
     let preflight = |path: &str, method: &str| {
-        table.lookup_preflight(b"", path.as_bytes(), method.as_bytes()).map(|found| found.route.0)
+        table.lookup_preflight(b"", at(path.as_bytes()), method.as_bytes()).map(|found| found.route.0)
     };
     assert_eq!(preflight("/a", "POST"), Some(0), "header matches do not count");
     assert_eq!(preflight("/a", "GET"), None, "that route has no cors");
@@ -149,8 +219,8 @@ fn more_methods_than_there_are_bits_do_no_harm() {
     let names: Vec<String> = (0..200).map(|number| format!("M{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let table = Table::new(&[route("", "/a", &names, &[]), route("", "/b", &["GET"], &[])]);
-    assert!(matches!(table.lookup(b"", b"/a", b"M0", |_, _| false), Lookup::Found(_)));
-    assert!(matches!(table.lookup(b"", b"/b", b"M199", |_, _| false), Lookup::MethodNotAllowed(_)));
+    assert!(matches!(table.lookup(b"", at(b"/a"), b"M0", |_, _| false), Lookup::Found(_)));
+    assert!(matches!(table.lookup(b"", at(b"/b"), b"M199", |_, _| false), Lookup::MethodNotAllowed(_)));
 }
 
 #[test]
