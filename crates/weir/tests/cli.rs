@@ -133,7 +133,7 @@ fn routes_are_listed_in_columns() {
     assert_eq!(
         stdout(&output),
         "\
-NAME    METHODS       HOST             PATH         HEADERS      GOES TO
+NAME    METHODS       HOST             PATH         CONDITIONS   GOES TO
 users   GET,PUT,HEAD  api.example.com  /users/{id}  -            app, else other
 gold    any           any              /*           x-tier=gold  other
 /old/*  any           any              /old/*       -            308 /new/*
