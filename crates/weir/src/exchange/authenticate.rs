@@ -9,10 +9,10 @@ use h1::BodyKind;
 
 use super::subrequest::{self, Subrequest};
 use super::{Exchange, reply, stall::Stall};
-use crate::config::{AuthId, RouteAuth};
+use crate::config::{AuthId, AuthorizerForm, RouteAuth};
 use crate::error::{Error, Reason};
 use crate::observe::metrics::NONE;
-use crate::policy::auth::{Head, Passed, Question, Response, Subject, Verdict, WorkerAuth};
+use crate::policy::auth::{Called, Head, Passed, Question, Response, Subject, Verdict, WorkerAuth};
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::server::snapshot::Snapshot;
@@ -138,6 +138,8 @@ impl Exchange<'_> {
                 client: self.down.client.address,
                 peer_is_trusted: self.down.client.peer_is_trusted,
                 scheme: self.down.client.scheme(),
+                protocol: self.down.stream.protocol().unwrap_or(self.scratch.request.version.text()),
+                request_id: &self.scratch.request_id,
             },
         );
         let began_ns = clock::now_ns();
@@ -154,6 +156,7 @@ impl Exchange<'_> {
             choices,
             action: &spec.action,
             head: question.head,
+            body: question.body,
             lines: question.lines,
             client: self.down.client.clone(),
             origin: self.down.origin.clone(),
@@ -175,10 +178,16 @@ impl Exchange<'_> {
         let Some(result) = result else { return Err(Stop::Gone) };
         let now_ns = clock::now_ns();
         auth.count_duration(id, now_ns.saturating_sub(began_ns));
-        let verdict = result.map(|reply| {
-            let end = reply.head.end;
-            let body = if reply.is_whole { &reply.bytes[end..] } else { &[] };
-            Response { status: reply.head.status, fields: &reply.head.fields, buf: &reply.bytes, body }.verdict(spec)
+        let verdict = result.map(|reply| match spec.form {
+            AuthorizerForm::EnvoyGrpc => {
+                let body = reply.is_whole.then_some(&*reply.body);
+                Called { status: reply.head.status, grpc_status: reply.grpc_status(), body }.verdict(spec)
+            }
+            _ => {
+                let body = if reply.is_whole { &*reply.body } else { &[] };
+                Response { status: reply.head.status, fields: &reply.head.fields, buf: &reply.bytes, body }
+                    .verdict(spec)
+            }
         });
         match verdict {
             Ok(Verdict::Allowed(passed)) => {
@@ -193,17 +202,26 @@ impl Exchange<'_> {
                 self.denied = Some(Box::new(denied));
                 Err(Refusal::Denied.into())
             }
-            Ok(Verdict::None) if spec.is_nginx() => {
-                let refusal = Refusal::Unavailable("the authorizer's status is no verdict");
+            Ok(Verdict::Unsupported(why)) => {
+                let refusal = Refusal::Unavailable(why);
+                auth.count_one(id, Some(&refusal));
+                Err(refusal.into())
+            }
+            Ok(Verdict::None(why)) if spec.is_nginx() => {
+                let refusal = Refusal::Unavailable(why);
                 auth.count_one(id, Some(&refusal));
                 Err(Stop::Error(refusal, Reason::AuthorizerFailed.into()))
             }
-            Ok(Verdict::None) | Err(_) if spec.fails_open => {
+            Ok(Verdict::None(_)) | Err(_) if spec.fails_open => {
                 auth.count_failed_open(id);
                 Ok(Arc::default())
             }
-            Ok(Verdict::None) | Err(_) => {
-                let refusal = Refusal::Unavailable("the authorizer gave no verdict");
+            no_verdict => {
+                let why = match no_verdict {
+                    Ok(Verdict::None(why)) => why,
+                    _ => "the authorizer gave no response",
+                };
+                let refusal = Refusal::Unavailable(why);
                 auth.count_one(id, Some(&refusal));
                 Err(refusal.into())
             }

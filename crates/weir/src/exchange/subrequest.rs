@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use h1::{HeadScanner, Limits, Method, ResponseHead};
+use h1::{BodyDecoder, BodyEvent, HeadScanner, Known, Limits, Method, ResponseHead, trailer_fields};
 
 use super::Exchange;
 use super::buffer::Buffer;
@@ -31,6 +31,8 @@ pub(super) struct Subrequest<'a> {
     pub(super) action: &'a Proxy,
     /// Request head.
     pub(super) head: Vec<u8>,
+    /// Request body, as the head announces it.
+    pub(super) body: Vec<u8>,
     /// Lines of the head that only the gateway may write.
     pub(super) lines: Vec<u8>,
     /// Whom it is sent for.
@@ -43,10 +45,23 @@ pub(super) struct Subrequest<'a> {
 /// What comes back.
 pub(super) struct Reply {
     pub(super) head: ResponseHead,
-    /// Head and body.
+    /// What the head was parsed from.
     pub(super) bytes: Vec<u8>,
+    /// The body, as far as it was kept.
+    pub(super) body: Vec<u8>,
+    /// The trailers.
+    trailers: Vec<u8>,
     /// Whether the whole body is there.
     pub(super) is_whole: bool,
+}
+
+impl Reply {
+    /// The status of a gRPC call: of a response that is a head only, or of the trailers.
+    pub(super) fn grpc_status(&self) -> Option<&[u8]> {
+        let of_head = self.head.fields.first(Known::GrpcStatus, &self.bytes);
+        let mut of_trailers = trailer_fields(&self.trailers).filter(|(known, ..)| *known == Known::GrpcStatus);
+        of_head.or_else(|| of_trailers.next().map(|(_, _, value)| value))
+    }
 }
 
 /// Counts one request as long as it lives.
@@ -68,15 +83,17 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
     }
     worker.subrequests.set(worker.subrequests.get() + 1);
     let _place = Place(worker);
-    let Subrequest { choices, action, head, lines, client, origin, body_bytes } = request;
+    let Subrequest { choices, action, mut head, body, lines, client, origin, body_bytes } = request;
+    let head_length = head.len();
+    head.extend_from_slice(&body);
     let mut scratch = worker.lend_scratch();
     let buffer = Buffer::of(&head);
-    if scratch.request.parse(buffer.whole(), 0, head.len(), &LIMITS).is_err() {
+    if scratch.request.parse(buffer.whole(), 0, head_length, &LIMITS).is_err() {
         return Err(Error::new(Reason::BadRequest, "the request to the authorizer cannot be written"));
     }
     let method = scratch.request.method;
-    // Asking changes nothing, so an idle connection that turns out to be closed is no failure.
-    if method != Method::Head {
+    // Asking changes nothing, so an idle connection that turns out to be closed is no failure. A call is one by its method.
+    if method != Method::Head && body.is_empty() {
         scratch.request.method = Method::Get;
     }
     let collected = Collected { bytes: Vec::new(), most: Limits::default().head + body_bytes, is_full: false };
@@ -113,6 +130,21 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
     let mut head = ResponseHead::default();
     let method = if method == Method::Head { method } else { Method::Get };
     head.parse(&collected.bytes, 0, end, method, &limits).map_err(|_| bad())?;
-    let is_whole = !collected.is_full && collected.bytes.len() - end <= body_bytes;
-    Ok(Reply { head, bytes: collected.bytes, is_whole })
+    let mut decoder = BodyDecoder::new(head.body);
+    decoder.keep_trailers();
+    let mut kept = Vec::new();
+    let mut rest = &collected.bytes[end..];
+    loop {
+        match decoder.decode(rest) {
+            Ok((taken, BodyEvent::Data(data))) => {
+                kept.extend_from_slice(&rest[data]);
+                rest = &rest[taken..];
+            }
+            Ok((taken, BodyEvent::NeedMore)) if taken > 0 => rest = &rest[taken..],
+            Ok(_) => break,
+            Err(_) => return Err(Error::new(Reason::BadResponse, "the body cannot be read")),
+        }
+    }
+    let is_whole = !collected.is_full && kept.len() <= body_bytes;
+    Ok(Reply { head, body: kept, trailers: decoder.trailers().to_vec(), bytes: collected.bytes, is_whole })
 }

@@ -44,6 +44,8 @@ pub enum AuthorizerForm {
     Nginx,
     /// Method and path of the request; 200 passes, 5xx is a failure, anything else goes to the client.
     Envoy,
+    /// A gRPC call, whose message is the verdict.
+    EnvoyGrpc,
 }
 
 /// Verdicts that are remembered.

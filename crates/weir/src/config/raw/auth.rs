@@ -39,7 +39,7 @@ pub struct Authenticator {
     /// A service that is asked about each request, as Traefik's ForwardAuth and nginx' `auth_request` do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forward: Option<At<ForwardAuth>>,
-    /// A service with Envoy's `ext_authz` interface over HTTP.
+    /// A service with Envoy's `ext_authz` interface, over gRPC or HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ext_authz: Option<At<ExtAuthz>>,
 }

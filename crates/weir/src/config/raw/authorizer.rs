@@ -45,11 +45,11 @@ pub struct ForwardAuth {
     pub cache: OrNone<At<VerdictCache>>,
 }
 
-/// Envoy's `ext_authz` over HTTP.
+/// Envoy's `ext_authz`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping with `url` or `upstream`")]
 pub struct ExtAuthz {
-    /// `http://` or `https://` URL of the service; its path goes before that of the request.
+    /// URL of the service: `grpc://` or `grpcs://`, or `http://` or `https://` with a path that goes before that of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<At<String>>,
     /// Upstream of the file that the service is, in place of `url`.
@@ -69,6 +69,19 @@ pub struct ExtAuthz {
     pub timeout: AuthorizerTimeout,
     /// What happens to requests while it gives no response, or one of 5xx.
     pub on_failure: OnAuthorizerFailure,
+    /// With `upstream`: how it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<At<ExtAuthzMode>>,
+}
+
+/// How a service with Envoy's `ext_authz` interface is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtAuthzMode {
+    /// By an HTTP request, with method and path of the client's.
+    Http,
+    /// By gRPC; the upstream has `protocol: http2`.
+    Grpc,
 }
 
 /// How long an authorizer may take.

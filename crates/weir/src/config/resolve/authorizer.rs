@@ -69,11 +69,13 @@ impl Resolver<'_> {
             timeout: raw.timeout.0.0,
             on_failure: raw.on_failure,
         };
-        if let Some(url) = raw.url.as_ref().filter(|url| url.starts_with("grpc")) {
-            let message =
-                "`ext_authz` over gRPC is not supported yet; give the `http://` URL of the service's HTTP interface";
-            self.problem(url.origin, message);
-            return None;
+        if self.is_grpc(raw) {
+            let mut authorizer = self.authorizer(name, raw.origin, &common, AuthorizerForm::EnvoyGrpc)?;
+            if raw.url.is_some() && &*authorizer.path != "/" {
+                self.problem(raw.origin, "a `grpc://` URL has no path: that of the method is Envoy's");
+            }
+            authorizer.path = crate::policy::auth::CHECK_PATH.into();
+            return Some(authorizer);
         }
         let mut authorizer = self.authorizer(name, raw.origin, &common, AuthorizerForm::Envoy)?;
         if authorizer.path.contains('?') {
@@ -81,6 +83,23 @@ impl Resolver<'_> {
         }
         authorizer.path = authorizer.path.trim_end_matches('/').into();
         Some(authorizer)
+    }
+
+    /// Whether the service is called by gRPC.
+    fn is_grpc(&mut self, raw: &At<raw::ExtAuthz>) -> bool {
+        if let Some(url) = &raw.url {
+            if let Some(mode) = &raw.mode {
+                self.problem(mode.origin, "`mode` belongs to an `upstream`; the scheme of a `url` says it");
+            }
+            return url.starts_with("grpc://") || url.starts_with("grpcs://");
+        }
+        let Some(mode) = raw.mode.as_ref().filter(|mode| mode.value == raw::ExtAuthzMode::Grpc) else { return false };
+        let upstream = raw.upstream.as_ref().and_then(|name| self.file.upstreams.position(name));
+        let protocol = upstream.map(|position| self.file.upstreams.0[position].1.protocol);
+        if protocol.is_some_and(|protocol| protocol != raw::UpstreamProtocol::Http2) {
+            self.problem(mode.origin, "`grpc` needs `protocol: http2` of the upstream");
+        }
+        true
     }
 
     fn authorizer(
@@ -91,7 +110,7 @@ impl Resolver<'_> {
         form: AuthorizerForm,
     ) -> Option<Authorizer> {
         let (upstream, host, path) = match (raw.url, raw.upstream) {
-            (Some(url), None) => self.authorizer_upstream(name, url)?,
+            (Some(url), None) => self.authorizer_upstream(name, url, form)?,
             (None, Some(upstream)) => {
                 let id = self.upstream_id(upstream);
                 let target = self.file.upstreams.iter().nth(id.0).and_then(|(_, raw)| raw.targets.first());
@@ -149,12 +168,22 @@ impl Resolver<'_> {
     }
 
     /// An upstream of its own for the service at a URL.
-    fn authorizer_upstream(&mut self, name: &At<String>, url: &At<String>) -> Option<(UpstreamId, Arc<str>, Arc<str>)> {
+    fn authorizer_upstream(
+        &mut self,
+        name: &At<String>,
+        url: &At<String>,
+        form: AuthorizerForm,
+    ) -> Option<(UpstreamId, Arc<str>, Arc<str>)> {
         let parsed: Option<Uri> = url.parse().ok();
         let parts = parsed.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?.as_str(), uri)));
-        let Some((scheme @ ("http" | "https"), authority, uri)) = parts else {
-            self.problem(url.origin, format!("`{}` is not an `http://` or `https://` URL", url.value));
-            return None;
+        let (scheme, authority, uri) = match (parts, form) {
+            (Some((scheme @ ("http" | "https"), authority, uri)), _) => (scheme, authority, uri),
+            (Some(("grpc", authority, uri)), AuthorizerForm::EnvoyGrpc) => ("http", authority, uri),
+            (Some(("grpcs", authority, uri)), AuthorizerForm::EnvoyGrpc) => ("https", authority, uri),
+            _ => {
+                self.problem(url.origin, format!("`{}` is not an `http://` or `https://` URL", url.value));
+                return None;
+            }
         };
         let target: TargetUrl = match format!("{scheme}://{authority}").parse() {
             Ok(target) => target,
@@ -169,6 +198,10 @@ impl Resolver<'_> {
         let host = target.authority.as_deref().unwrap_or(authority).into();
         let upstream = raw::Upstream {
             targets: At::new(vec![At::new(raw::Target::from(target), url.origin)], url.origin),
+            protocol: match form {
+                AuthorizerForm::EnvoyGrpc => raw::UpstreamProtocol::Http2,
+                _ => raw::UpstreamProtocol::default(),
+            },
             ..raw::Upstream::default()
         };
         // No name of the file has a colon.

@@ -9,6 +9,7 @@ use auth::Identity;
 use h1::{Fields, Known, Method, RequestHead, encode};
 use sha2::{Digest as _, Sha256};
 
+use super::ext_authz;
 use crate::config::{Authorizer, AuthorizerForm, VerdictKey};
 
 /// A request that the service is asked about.
@@ -25,12 +26,18 @@ pub struct Subject<'a> {
     pub peer_is_trusted: bool,
     /// Scheme of its connection.
     pub scheme: &'a str,
+    /// Protocol of its connection, as `HTTP/1.1`.
+    pub protocol: &'a str,
+    /// Its id.
+    pub request_id: &'a [u8],
 }
 
 /// What the service is sent.
 pub struct Question {
-    /// A request head. As HTTP/1.0, which has no chunks, so that the response is collected as it is.
+    /// A request head. As HTTP/1.0, which has no chunks, so that the response is collected as it is; a call is in HTTP/1.1, for its trailers.
     pub head: Vec<u8>,
+    /// The body of a call; else empty.
+    pub body: Vec<u8>,
     /// Lines that only the gateway may write.
     pub lines: Vec<u8>,
     /// What the verdict is remembered by.
@@ -40,6 +47,9 @@ pub struct Question {
 impl Question {
     /// The question about a request.
     pub fn new(authorizer: &Authorizer, subject: &Subject<'_>) -> Self {
+        if authorizer.form == AuthorizerForm::EnvoyGrpc {
+            return Question::call(authorizer, subject);
+        }
         let Subject { head, buf, .. } = *subject;
         let uri = uri_of(subject);
         let method = head.method_name.of_buf(buf);
@@ -55,7 +65,7 @@ impl Question {
                     encode::content_length(&mut lines, 0);
                 }
             }
-            AuthorizerForm::Traefik | AuthorizerForm::Nginx => {
+            AuthorizerForm::Traefik | AuthorizerForm::Nginx | AuthorizerForm::EnvoyGrpc => {
                 text.extend_from_slice(b"GET ");
                 text.extend_from_slice(authorizer.path.as_bytes());
                 encode::field(&mut lines, b"X-Forwarded-Method", method);
@@ -78,12 +88,32 @@ impl Question {
         }
         text.extend_from_slice(b"\r\n");
         let key = authorizer.cache.as_ref().map(|cache| digest(&cache.key, subject, &uri));
-        Question { head: text, lines, key }
+        Question { head: text, body: Vec::new(), lines, key }
+    }
+
+    /// The call of Envoy's interface.
+    fn call(authorizer: &Authorizer, subject: &Subject<'_>) -> Self {
+        let body = ext_authz::call(authorizer, subject);
+        let mut head = Vec::with_capacity(256);
+        head.extend_from_slice(b"POST ");
+        head.extend_from_slice(authorizer.path.as_bytes());
+        head.extend_from_slice(b" HTTP/1.1\r\n");
+        let host = authorizer.action.host.as_deref().unwrap_or("localhost");
+        encode::field(&mut head, b"Host", host.as_bytes());
+        encode::field(&mut head, b"Content-Type", b"application/grpc");
+        encode::field(&mut head, b"TE", b"trailers");
+        if let Some(Some(timeout)) = authorizer.action.timeouts.total {
+            // What is left of it when the call goes out is written in its place.
+            encode::field(&mut head, b"grpc-timeout", format!("{}m", timeout.as_millis().min(99_999_999)).as_bytes());
+        }
+        encode::content_length(&mut head, body.len() as u64);
+        head.extend_from_slice(b"\r\n");
+        Question { head, body, lines: Vec::new(), key: None }
     }
 }
 
 /// Path and query, as the request is routed by.
-fn uri_of(subject: &Subject<'_>) -> Vec<u8> {
+pub(super) fn uri_of(subject: &Subject<'_>) -> Vec<u8> {
     let mut uri = subject.path.to_vec();
     if let Some(query) = subject.head.query {
         uri.push(b'?');
@@ -93,7 +123,7 @@ fn uri_of(subject: &Subject<'_>) -> Vec<u8> {
 }
 
 fn digest(key: &[VerdictKey], subject: &Subject<'_>, uri: &[u8]) -> [u8; 32] {
-    let Subject { head, buf, path, client, peer_is_trusted, scheme } = *subject;
+    let Subject { head, buf, path, client, peer_is_trusted, scheme, .. } = *subject;
     let mut hash = Sha256::new();
     let mut add = |part: &[u8]| {
         hash.update((part.len() as u64).to_le_bytes());
@@ -144,8 +174,10 @@ pub enum Verdict {
     Allowed(Passed),
     /// The client gets this.
     Denied(Denied),
-    /// The response is no verdict.
-    None,
+    /// The response is no verdict, and why.
+    None(&'static str),
+    /// The request may pass with changes that the gateway does not make: it does not pass without them.
+    Unsupported(&'static str),
 }
 
 /// What a request that passes takes along.
@@ -155,6 +187,24 @@ pub struct Passed {
     pub lines: Arc<[u8]>,
     /// Who sends it.
     pub identity: Arc<Identity>,
+}
+
+impl Passed {
+    /// What a service said, by the values of its fields.
+    pub(super) fn new<'v>(authorizer: &Authorizer, values: &dyn Fn(&str) -> Vec<&'v [u8]>) -> Self {
+        let mut lines = Vec::new();
+        for name in &authorizer.copy {
+            values(name).into_iter().for_each(|value| encode::field(&mut lines, name.as_bytes(), value));
+        }
+        // One that comes twice names nobody.
+        let text = |name: &Option<Arc<str>>| match values(name.as_deref()?)[..] {
+            [value] if !value.is_empty() => std::str::from_utf8(value).ok().map(Into::into),
+            _ => None,
+        };
+        let identity =
+            Identity { consumer: text(&authorizer.consumer), tier: text(&authorizer.tier), ..Identity::default() };
+        Passed { lines: lines.into(), identity: Arc::new(identity) }
+    }
 }
 
 /// The response for a client that does not pass.
@@ -171,47 +221,30 @@ pub struct Denied {
 }
 
 /// What of a denial goes to the client.
-const TOLD: [&str; 3] = ["Location", "WWW-Authenticate", "Set-Cookie"];
+pub(super) const TOLD: [&str; 3] = ["Location", "WWW-Authenticate", "Set-Cookie"];
 
 impl Response<'_> {
     /// What it means.
     pub fn verdict(&self, authorizer: &Authorizer) -> Verdict {
         let passes = match authorizer.form {
-            AuthorizerForm::Envoy => self.status == 200,
+            AuthorizerForm::Envoy | AuthorizerForm::EnvoyGrpc => self.status == 200,
             AuthorizerForm::Traefik | AuthorizerForm::Nginx => (200..300).contains(&self.status),
         };
         let is_verdict = match authorizer.form {
             AuthorizerForm::Traefik => true,
             AuthorizerForm::Nginx => passes || matches!(self.status, 401 | 403),
-            AuthorizerForm::Envoy => self.status < 500,
+            AuthorizerForm::Envoy | AuthorizerForm::EnvoyGrpc => self.status < 500,
         };
         match (passes, is_verdict) {
-            (true, _) => Verdict::Allowed(self.passed(authorizer)),
+            (true, _) => Verdict::Allowed(Passed::new(authorizer, &|name| self.values(name).collect())),
             (false, true) => Verdict::Denied(self.denied()),
-            (false, false) => Verdict::None,
+            (false, false) => Verdict::None("the authorizer's status is no verdict"),
         }
     }
 
-    fn values<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s [u8]> {
+    fn values<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s [u8]> {
         let own = move |field: &&h1::Field| field.name.of_buf(self.buf).eq_ignore_ascii_case(name.as_bytes());
         self.fields.iter().filter(own).map(|field| field.value.of_buf(self.buf))
-    }
-
-    fn passed(&self, authorizer: &Authorizer) -> Passed {
-        let mut lines = Vec::new();
-        for name in &authorizer.copy {
-            self.values(name).for_each(|value| encode::field(&mut lines, name.as_bytes(), value));
-        }
-        // One that comes twice names nobody.
-        let text = |name: &Option<Arc<str>>| {
-            let mut values = self.values(name.as_deref()?);
-            let value = values.next().filter(|value| !value.is_empty())?;
-            let value = std::str::from_utf8(value).ok().map(Into::into);
-            if values.next().is_some() { None } else { value }
-        };
-        let identity =
-            Identity { consumer: text(&authorizer.consumer), tier: text(&authorizer.tier), ..Identity::default() };
-        Passed { lines: lines.into(), identity: Arc::new(identity) }
     }
 
     fn denied(&self) -> Denied {

@@ -16,6 +16,7 @@ mod authorizer;
 mod certificates;
 mod credentials;
 mod edits;
+mod ext_authz;
 mod fetch;
 mod issuer;
 mod passwords;
@@ -26,5 +27,6 @@ pub use authorizer::{Denied, Passed, Question, Response, Subject, Verdict, Verdi
 pub use certificates::ClientCertificate;
 pub use credentials::Head;
 pub use edits::{ForgedNames, RouteEdits, is_same_folded};
+pub use ext_authz::{Called, PATH as CHECK_PATH};
 pub use shared::Authenticators;
 pub use worker::{WorkerAuth, merge};
