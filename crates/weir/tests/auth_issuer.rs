@@ -68,6 +68,10 @@ impl Issuer {
     }
 
     fn token(&self, (pair, kid): &(EcdsaKeyPair, String)) -> String {
+        self.token_of(pair, kid)
+    }
+
+    fn token_of(&self, pair: &EcdsaKeyPair, kid: &str) -> String {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let claims = json!({"iss": format!("{}/", self.server.url()), "aud": "api", "sub": "u1", "exp": now + 600});
         let header = json!({"alg": "ES256", "kid": kid});
@@ -185,4 +189,65 @@ fn without_keys_requests_get_503_until_the_issuer_is_there() {
     assert_eq!(weir.get("/a").status(), 401);
     issuer.now(Mode::Serves(vec![good.clone()]));
     opens(&weir, &issuer.token(&good));
+}
+
+fn resident_kib(weir: &Weir) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", weir.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// The issuer fails, stalls, sends too much and recovers in turn, while thousands of tokens name keys that nobody has, as long as a token may be.
+#[test]
+fn a_flapping_issuer_and_unknown_keys_cost_neither_memory_nor_other_requests() {
+    const EACH: usize = 150;
+    let began = std::time::Instant::now();
+    let upstream = Upstream::start(answer::ok("hello"));
+    let (good, forger) = (pair("good"), pair("forger"));
+    let issuer = Issuer::start(Mode::Serves(vec![good.clone()]));
+    let weir = gateway(&issuer, &upstream, "discover");
+    opens(&weir, &issuer.token(&good));
+    let huge = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", 1 << 20, " ".repeat(1 << 20));
+    let modes = [
+        Mode::Raw(b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n".to_vec()),
+        Mode::Stalls,
+        Mode::Raw(huge.into_bytes()),
+        Mode::Serves(vec![good.clone()]),
+    ];
+    let long = "k".repeat(4000);
+    let storm = |round: usize| {
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (weir, issuer, forger, long) = (&weir, &issuer, &forger, &long);
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let token = issuer.token_of(&forger.0, &format!("{round}-{thread}-{number}-{long}"));
+                        assert_eq!(status(weir, &token), 401);
+                    }
+                });
+            }
+            let token = issuer.token(&good);
+            for mode in modes.iter().cycle().take(40) {
+                issuer.now(mode.clone());
+                assert_eq!((status(&weir, &token), weir.get("/open").status()), (200, 200));
+            }
+        });
+    };
+    storm(0);
+    let before = resident_kib(&weir);
+    storm(1);
+    storm(2);
+    let grown = resident_kib(&weir).saturating_sub(before);
+    // As much as 2,400 names of keys have would be 9 MiB.
+    assert!(grown < 6 * 1024, "{grown} KiB more");
+    // One for the unknown keys in half a minute, and one a second at most while the issuer fails.
+    let most = 4 + began.elapsed().as_secs() as usize;
+    assert!(
+        issuer.fetches() <= most,
+        "{} fetches for {} tokens, expected at most {most}",
+        issuer.fetches(),
+        3 * 8 * EACH
+    );
+    issuer.now(Mode::Serves(vec![good.clone()]));
+    assert_eq!(status(&weir, &issuer.token(&good)), 200);
 }
