@@ -2,6 +2,7 @@
 # Tokens of a certified OpenID provider (npm oidc-provider) through Weir: discovery, algorithms, rotation of keys, an issuer that is killed.
 source "$(dirname "$0")/../suite.sh"
 suite=oidc
+source "$root/scripts/lib-services.sh"
 here=$root/crates/weir/tests/oidc
 need_npm "$here"
 need_weir

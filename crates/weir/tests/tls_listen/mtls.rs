@@ -72,12 +72,10 @@ impl Rig {
 
     /// The status of a request with this certificate, and what the log says of it.
     fn logged(&self, certificate: Certificate) -> (u16, String) {
-        let mark = self.weir.mark();
-        let status = self.client(Some(certificate)).get(HOST, "/mesh/a").status;
-        let line = self.weir.wait_for_line_after(mark, "the access log", DEADLINE, |line| {
-            line.contains("\"path\":\"/mesh/a\"").then(|| line.to_owned())
-        });
-        (status, line)
+        let response = self.client(Some(certificate)).get(HOST, "/mesh/a");
+        let id = response.field("x-request-id").unwrap();
+        let line = self.weir.wait_for_line("the access log", |line| line.contains(id).then(|| line.to_owned()));
+        (response.status, line)
     }
 }
 
