@@ -5,6 +5,7 @@ One core for the gateway, the other for the load generator and the upstream. All
 """
 
 import contextlib
+import hashlib
 import os
 import re
 import resource
@@ -20,6 +21,8 @@ from pathlib import Path
 
 GATEWAY_CORE = "0"
 LOAD_CORE = "1"
+# What requests to `weir-gated` show.
+KEY = "a-key-of-the-bench-number-1"
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = Path(__file__).resolve().parent / "systems"
 
@@ -173,8 +176,9 @@ class Rig:
         port = free_port()
         version = ""
         if name.startswith("weir"):
-            template = "weir-limited.yaml" if name == "weir-limited" else "weir.yaml"
-            conf = self.render(template, port=port, admin=free_port())
+            template = f"{name}.yaml" if name in ("weir-limited", "weir-gated") else "weir.yaml"
+            keys = self.render("keys.yaml", port=port, digest=hashlib.sha256(KEY.encode()).hexdigest())
+            conf = self.render(template, port=port, admin=free_port(), keys=keys)
             command = [self.weir, "--config", str(conf)]
             version = output([self.weir, "--version"])
         elif name == "baseline":

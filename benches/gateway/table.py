@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from generator import USERS, Running, load
 from record import environment, save, spread
-from rig import Missing, Rig, cpu_us, need, output, rss_kib, say
+from rig import KEY, Missing, Rig, cpu_us, need, output, rss_kib, say
 
 # POST with 1 KiB of JSON; the answer has 1 KiB too.
 KIB = {
@@ -28,6 +28,8 @@ KIB = {
     "headers": {"Content-Type": "application/json"},
     "body": {"text": '{"text":"' + "x" * (1024 - 11) + '"}'},
 }
+
+GATED = {"headers": {"X-API-Key": KEY}}
 
 # name, path, operation, peers with their bars
 CPU_ROWS = {
@@ -37,6 +39,7 @@ CPU_ROWS = {
     "gates": ("local answer", "/gates", {}, {"nginx": 0.95}),
     "refused": ("429 by a rate limit", "/refused", {}, {"nginx": 1.0}),
     "limited": ("proxied GET, one limit, against none", "/", {}, {"weir-limited": 1.05}),
+    "gated": ("proxied GET, key, two limits and log, against none", "/", GATED, {"weir-gated": 1.12}),
     "aa": ("A/A: nginx against itself", "/", {}, {}),
 }
 
@@ -121,7 +124,7 @@ def cpu_rows(rig, names, rounds):
         title, path, operation, peers = CPU_ROWS[name]
         if name == "aa":
             rows.append(against(rig, title, "nginx", "nginx-control", None, path, operation, rounds))
-        if name == "limited":
+        if name in ("limited", "gated"):
             rows += [against(rig, title, one, "weir", bar, path, operation, rounds) for one, bar in peers.items()]
             continue
         rows += [against(rig, title, "weir", peer, bar, path, operation, rounds) for peer, bar in peers.items()]
