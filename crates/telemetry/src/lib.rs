@@ -1,5 +1,5 @@
-//! Traces, without input or output: the context that requests carry (W3C Trace Context), the decision which of them are recorded, and
-//! spans as the OpenTelemetry protocol (OTLP) encodes them.
+//! Traces and metrics, without input or output: the context that requests carry (W3C Trace Context), the decision which of them are recorded, and
+//! spans and metrics as the OpenTelemetry protocol (OTLP) encodes them.
 //!
 //! A worker encodes a finished span at once, from borrowed strings, into a buffer that it uses again: recording allocates nothing, and
 //! whoever sends the spans wraps the bytes without looking into them ([`export`]).
@@ -7,6 +7,7 @@
 
 pub mod context;
 pub mod export;
+pub mod metrics;
 mod protobuf;
 pub mod sample;
 pub mod span;

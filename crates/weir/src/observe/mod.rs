@@ -5,7 +5,9 @@
 
 pub mod access_log;
 pub mod clock;
+mod collector;
 pub mod metrics;
+mod push;
 pub mod redact;
 pub mod traces;
 
@@ -14,4 +16,5 @@ pub use metrics::{
     AuthMetrics, CacheMetrics, CacheTotals, ContractMetrics, HandshakeResult, LimitMetrics, Metrics, Record,
     RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,
 };
+pub use push::{Push, collect_exports};
 pub use traces::{Recorder, Trace, Traces};

@@ -25,7 +25,7 @@ use super::workers::Workers;
 use crate::config::{Config, TargetAddress};
 use crate::demo;
 use crate::observe::metrics::{Exposition, collect_caches, collect_certificates, collect_upstreams};
-use crate::observe::{AccessLog, Metrics, Traces};
+use crate::observe::{AccessLog, Metrics, Push, Traces, collect_exports};
 use crate::upstream::Resolver;
 
 /// What the command line says beside the configuration.
@@ -79,18 +79,21 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
         None => None,
     };
 
+    let push = config.telemetry.metrics.as_ref().map(|metrics| Push::new(&config.telemetry, metrics));
     let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
     let can_give_away = config.takeover.is_some();
     let generation = Arc::new(generation(loaded.config, None));
-    let shared = Shared::new(generation, mailboxes, metrics, access_log, traces, descriptor_bound);
+    let shared = Shared::new(generation, mailboxes, metrics, access_log, traces, push, descriptor_bound);
     // Weak: the metrics belong to what the source looks into.
     let process = Arc::downgrade(&shared);
     shared.metrics().add_source(Arc::new(move |out: &mut Exposition<'_>| {
         let Some(shared) = process.upgrade() else { return Ok(()) };
         let generation = shared.generation();
+        let help = "Most client connections that may be open, by `max_connections` and open files";
+        out.gauge("client_connections_limit", help, |s| s.add(&[], shared.connection_limit() as u64))?;
         collect_upstreams(&generation.upstreams.snapshot(), out)?;
         generation.limits.collect(out)?;
-        shared.traces().map_or(Ok(()), |traces| traces.collect(out))?;
+        collect_exports(shared.traces(), shared.push(), out)?;
         generation.ai.counters.collect(out, generation.ai.held_bytes())?;
         collect_caches(&shared.caches(), out)?;
         collect_certificates(generation.config.listen.iter().filter_map(|listener| listener.names()), out)
@@ -135,7 +138,18 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
         })
     })?;
     let workers = Workers::start(sockets, receivers, &shared)?;
+    if shared.push().is_some() {
+        let shared = shared.clone();
+        runtime.spawn(async move {
+            if let Some(push) = shared.push() {
+                push.run(shared.metrics()).await;
+            }
+        });
+    }
     let outcome = runtime.block_on(control_thread.run(workers));
+    if let Some(push) = shared.push() {
+        runtime.block_on(push.send_last(shared.metrics()));
+    }
     if let Some(log) = shared.access_log() {
         log.close(Duration::from_secs(2));
     }

@@ -434,7 +434,7 @@ mod tests {
         let (mailbox, messages) = tokio::sync::mpsc::unbounded_channel();
         let metrics = crate::observe::Metrics::new();
         let shard = metrics.shard(0);
-        let shared = Shared::new(generation.clone(), vec![mailbox], metrics, None, None, 1000);
+        let shared = Shared::new(generation.clone(), vec![mailbox], metrics, None, None, None, 1000);
         let snapshot = Snapshot::new(generation, &shard, 1, 1, None);
         (Worker::new(0, shared, snapshot, shard, 1), messages)
     }

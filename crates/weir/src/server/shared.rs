@@ -13,7 +13,7 @@ use super::worker::Worker;
 use crate::admin::{Cachez, write_healthz};
 use crate::config::{CacheMode, CacheStore};
 use crate::observe::metrics::CacheSnapshot;
-use crate::observe::{AccessLog, Metrics, Traces};
+use crate::observe::{AccessLog, Metrics, Push, Traces};
 use crate::policy::cache::Cache;
 use crate::policy::cache::store::Memory;
 
@@ -59,6 +59,7 @@ pub struct Shared {
     metrics: Metrics,
     access_log: Option<AccessLog>,
     traces: Option<Traces>,
+    push: Option<Push>,
 }
 
 impl Shared {
@@ -69,6 +70,7 @@ impl Shared {
         metrics: Metrics,
         access_log: Option<AccessLog>,
         traces: Option<Traces>,
+        push: Option<Push>,
         descriptor_bound: usize,
     ) -> Arc<Self> {
         Arc::new(Shared {
@@ -80,6 +82,7 @@ impl Shared {
             metrics,
             access_log,
             traces,
+            push,
         })
     }
 
@@ -132,6 +135,11 @@ impl Shared {
         self.connections() < max_connections.min(self.descriptor_bound)
     }
 
+    /// Most client connections, by the configuration in force and by descriptors.
+    pub fn connection_limit(&self) -> usize {
+        self.generation().config.server.max_connections.min(self.descriptor_bound)
+    }
+
     /// Counts of the process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -145,6 +153,11 @@ impl Shared {
     /// Traces of requests, if they are recorded.
     pub fn traces(&self) -> Option<&Traces> {
         self.traces.as_ref()
+    }
+
+    /// Metrics for a collector, if they are sent to one.
+    pub fn push(&self) -> Option<&Push> {
+        self.push.as_ref()
     }
 
     /// The document of `/healthz`.

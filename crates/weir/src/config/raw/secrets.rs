@@ -54,6 +54,10 @@ impl File {
             traces.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
             traces.value.endpoint.value = without_tokens(&traces.value.endpoint.value);
         }
+        if let OrNone::Some(metrics) = &mut file.telemetry.metrics {
+            metrics.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
+            metrics.value.endpoint.value = without_tokens(&metrics.value.endpoint.value);
+        }
         for (_, provider) in &mut file.providers.0 {
             for key in &mut provider.keys {
                 key.value.key = key.value.key.take().map(|_| BLANK.to_owned());

@@ -11,12 +11,31 @@ use super::units::{Share, Time};
 
 /// What the gateway tells collectors of telemetry.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping of `resource` and `traces`")]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `resource`, `traces` and `metrics`")]
 pub struct Telemetry {
     /// Attributes of this gateway, such as `service.name` (`weir` where it is left out) and `deployment.environment.name`.
     pub resource: Map<String>,
     /// Traces of requests, over OTLP.
     pub traces: OrNone<At<Traces>>,
+    /// Metrics, over OTLP; `/metrics` of the admin listener has them anyway.
+    pub metrics: OrNone<At<PushedMetrics>>,
+}
+
+/// Metrics over OTLP (HTTP, Protocol Buffers).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `endpoint`, or `none`")]
+pub struct PushedMetrics {
+    /// URL that metrics are sent to, such as `http://127.0.0.1:4318/v1/metrics`.
+    pub endpoint: At<String>,
+    /// Time between two calls.
+    #[serde(default = "default_interval")]
+    pub every: Time,
+    /// How long a call may take.
+    #[serde(default = "default_timeout")]
+    pub timeout: Time,
+    /// Fields of each call, such as `Authorization`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub headers: Map<FieldValue>,
 }
 
 /// Traces of requests, over OTLP (HTTP, Protocol Buffers).
@@ -73,6 +92,10 @@ fn default_batch() -> At<usize> {
 
 fn default_every() -> Time {
     Time(Duration::from_secs(5))
+}
+
+fn default_interval() -> Time {
+    Time(Duration::from_secs(30))
 }
 
 fn default_timeout() -> Time {

@@ -5,8 +5,10 @@ use hyper::header::{HeaderName, HeaderValue};
 
 use super::Resolver;
 use crate::config::raw::TraceParent;
-use crate::config::raw::shape::At;
-use crate::config::{Telemetry, Traces, raw};
+use crate::config::raw::shape::{At, Map};
+use crate::config::raw::text::FieldValue;
+use crate::config::raw::units::Time;
+use crate::config::{Collector, PushedMetrics, Telemetry, Traces, raw};
 
 /// Spans that may wait: each takes about half a KiB.
 const QUEUE: std::ops::RangeInclusive<usize> = 1..=1 << 20;
@@ -21,11 +23,38 @@ impl Resolver<'_> {
         if raw.resource.position("service.version").is_none() {
             resource.push(("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
         }
-        Telemetry { resource, traces: raw.traces.as_option().map(|traces| self.traces(traces)) }
+        let traces = raw.traces.as_option().map(|traces| self.traces(traces));
+        Telemetry { resource, traces, metrics: raw.metrics.as_option().map(|metrics| self.pushed_metrics(metrics)) }
+    }
+
+    fn pushed_metrics(&mut self, raw: &At<raw::PushedMetrics>) -> PushedMetrics {
+        if raw.every.0.is_zero() {
+            self.problem(raw.origin, "`every` is longer than 0");
+        }
+        let collector = self.collector(&raw.endpoint, raw.timeout, &raw.headers, "metrics");
+        PushedMetrics { collector, every: raw.every.0 }
+    }
+
+    fn collector(
+        &mut self,
+        endpoint: &At<String>,
+        timeout: Time,
+        headers: &Map<FieldValue>,
+        signal: &str,
+    ) -> Collector {
+        self.check(endpoint.origin, check_endpoint(endpoint, signal));
+        for (name, value) in headers.iter() {
+            if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(&value.0).is_err() {
+                let message = format!("`{}` is not a field that can be sent", name.value);
+                self.problem(name.origin, message);
+            }
+        }
+        let headers = headers.iter().map(|(name, value)| (name.value.clone(), value.0.clone())).collect();
+        Collector { endpoint: endpoint.value.clone(), timeout: timeout.0, headers }
     }
 
     fn traces(&mut self, raw: &At<raw::Traces>) -> Traces {
-        self.check(raw.endpoint.origin, check_endpoint(&raw.endpoint));
+        let collector = self.collector(&raw.endpoint, raw.timeout, &raw.headers, "traces");
         for (number, name) in [(&raw.queue, "queue"), (&raw.batch, "batch")] {
             if !QUEUE.contains(&number.value) {
                 let message = format!("`{name}` is from {} to {}", QUEUE.start(), QUEUE.end());
@@ -35,27 +64,19 @@ impl Resolver<'_> {
         if raw.batch.value > raw.queue.value {
             self.problem(raw.batch.origin, "`batch` is larger than `queue`: so many spans never wait");
         }
-        for (name, value) in raw.headers.iter() {
-            if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(&value.0).is_err() {
-                let message = format!("`{}` is not a field that can be sent", name.value);
-                self.problem(name.origin, message);
-            }
-        }
         Traces {
-            endpoint: raw.endpoint.value.clone(),
+            collector,
             share: raw.sample.fraction(),
             respects_parent: raw.parent == TraceParent::Respect,
             queue: raw.queue.value,
             batch: raw.batch.value,
             every: raw.every.0,
-            timeout: raw.timeout.0,
-            headers: raw.headers.iter().map(|(name, value)| (name.value.clone(), value.0.clone())).collect(),
         }
     }
 }
 
-fn check_endpoint(url: &str) -> Result<(), String> {
-    let wrong = || format!("`endpoint`: expected a URL such as `http://127.0.0.1:4318/v1/traces`, found `{url}`");
+fn check_endpoint(url: &str, signal: &str) -> Result<(), String> {
+    let wrong = || format!("`endpoint`: expected a URL such as `http://127.0.0.1:4318/v1/{signal}`, found `{url}`");
     let uri: Uri = url.parse().map_err(|_| wrong())?;
     match uri.scheme_str() {
         Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
@@ -69,7 +90,7 @@ fn check_endpoint(url: &str) -> Result<(), String> {
     }
     if uri.path() == "/" {
         return Err(format!(
-            "`endpoint`: the path is missing; collectors take traces at `{}/v1/traces`",
+            "`endpoint`: the path is missing; collectors take {signal} at `{}/v1/{signal}`",
             url.trim_end_matches('/')
         ));
     }

@@ -67,6 +67,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
                 ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ],
             traces: None,
+            metrics: None,
         },
         server: Server {
             max_connections: 50_000,

@@ -1,10 +1,11 @@
-//! How metrics are written: the OpenMetrics text format, or the classic Prometheus one for readers that ask for nothing
-//! else.
+//! How metrics are written: the OpenMetrics text format, the classic Prometheus one for readers that ask for nothing else, or
+//! OTLP for a collector.
 
 use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
+use telemetry::metrics::{Kind, Metrics as Otlp, Number, Points};
 
 use super::histogram::{Bounds, Total};
 
@@ -28,12 +29,22 @@ impl<F: Fn(&mut Exposition<'_>) -> fmt::Result + Send + Sync> Source for F {
 /// Where a [`Source`] writes its families.
 #[derive(Debug)]
 pub struct Exposition<'a> {
-    encoder: DescriptorEncoder<'a>,
+    form: Form<'a>,
+}
+
+#[derive(Debug)]
+enum Form<'a> {
+    Text(DescriptorEncoder<'a>),
+    Otlp(&'a mut Otlp),
 }
 
 impl<'a> Exposition<'a> {
     pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
-        Exposition { encoder }
+        Exposition { form: Form::Text(encoder) }
+    }
+
+    pub(super) fn otlp(metrics: &'a mut Otlp) -> Self {
+        Exposition { form: Form::Otlp(metrics) }
     }
 
     /// A family of values that only grow. `name` is without `_total`, which the format adds; `help` is one line.
@@ -77,7 +88,15 @@ impl<'a> Exposition<'a> {
 
     /// A fact that is all labels; `name` is without `_info`, which the format adds.
     pub(super) fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
-        self.encoder.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(&labels)
+        match &mut self.form {
+            Form::Text(encoder) => encoder.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(&labels),
+            Form::Otlp(metrics) => {
+                let mut points = metrics.points();
+                points.number(labels, Number::Count(1));
+                metrics.add(&format!("{name}_info"), help, "", Kind::Gauge, points);
+                Ok(())
+            }
+        }
     }
 
     fn family(
@@ -87,16 +106,45 @@ impl<'a> Exposition<'a> {
         kind: MetricType,
         samples: impl FnOnce(&mut Samples<'_>) -> fmt::Result,
     ) -> fmt::Result {
-        let encoder = self.encoder.encode_descriptor(name, help, None, kind)?;
-        samples(&mut Samples { encoder, kind })
+        match &mut self.form {
+            Form::Text(encoder) => {
+                let encoder = encoder.encode_descriptor(name, help, None, kind)?;
+                samples(&mut Samples(Family::Text { encoder, kind }))
+            }
+            Form::Otlp(metrics) => {
+                let mut written = Samples(Family::Otlp(metrics.points()));
+                samples(&mut written)?;
+                let Family::Otlp(points) = written.0 else { return Ok(()) };
+                let (suffix, kind) = match kind {
+                    // The name that the text has: queries fit whichever way the values come.
+                    MetricType::Counter => ("_total", Kind::Counter),
+                    MetricType::Histogram => ("", Kind::Histogram),
+                    _ => ("", Kind::Gauge),
+                };
+                metrics.add(&format!("{name}{suffix}"), help, unit_of(name), kind, points);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Unit by the Unified Code for Units of Measure, as names here tell it.
+fn unit_of(name: &str) -> &'static str {
+    match name {
+        _ if name.ends_with("_seconds") => "s",
+        _ if name.ends_with("_bytes") => "By",
+        _ => "",
     }
 }
 
 /// Where the values of one family are written.
 #[derive(Debug)]
-pub struct Samples<'a> {
-    encoder: MetricEncoder<'a>,
-    kind: MetricType,
+pub struct Samples<'a>(Family<'a>);
+
+#[derive(Debug)]
+enum Family<'a> {
+    Text { encoder: MetricEncoder<'a>, kind: MetricType },
+    Otlp(Points),
 }
 
 /// Value of a sample: counts stay whole numbers.
@@ -132,19 +180,27 @@ impl Samples<'_> {
     /// # Errors
     /// When the output cannot be written to.
     pub fn add(&mut self, labels: &[(&str, &str)], value: impl Into<Value>) -> fmt::Result {
-        let kind = self.kind;
-        self.labelled(labels, |encoder| match (kind, value.into()) {
-            (MetricType::Counter, Value::Count(n)) => encoder.encode_counter::<NoLabelSet, _, f64>(&n, None),
-            (MetricType::Counter, Value::Number(n)) => encoder.encode_counter::<NoLabelSet, _, f64>(&n, None),
-            (_, Value::Count(n)) => encoder.encode_gauge(&n),
-            (_, Value::Number(n)) => encoder.encode_gauge(&n),
-        })
+        let value = value.into();
+        match &mut self.0 {
+            Family::Text { encoder, kind } => labelled(encoder, labels, |encoder| match (kind, value) {
+                (MetricType::Counter, Value::Count(n)) => encoder.encode_counter::<NoLabelSet, _, f64>(&n, None),
+                (MetricType::Counter, Value::Number(n)) => encoder.encode_counter::<NoLabelSet, _, f64>(&n, None),
+                (_, Value::Count(n)) => encoder.encode_gauge(&n),
+                (_, Value::Number(n)) => encoder.encode_gauge(&n),
+            }),
+            Family::Otlp(points) => {
+                let value = match value {
+                    Value::Count(n) => Number::Count(n),
+                    Value::Number(n) => Number::Float(n),
+                };
+                points.number(labels, value);
+                Ok(())
+            }
+        }
     }
 
     pub(super) fn add_histogram(&mut self, labels: &[(&str, &str)], bounds: &Bounds, total: &Total) -> fmt::Result {
-        self.labelled(labels, |encoder| {
-            encoder.encode_histogram::<NoLabelSet>(total.sum_seconds(), total.count(), &total.buckets(bounds), None)
-        })
+        self.buckets(labels, &total.buckets(bounds), total.sum_seconds())
     }
 
     /// One histogram: upper bounds, and counts of each bucket with one more for what lies above.
@@ -152,20 +208,34 @@ impl Samples<'_> {
     /// # Errors
     /// When the output cannot be written to.
     pub fn add_buckets(&mut self, labels: &[(&str, &str)], bounds: &[f64], counts: &[u64], sum: f64) -> fmt::Result {
-        let bounds = bounds.iter().copied().chain(std::iter::once(f64::MAX));
+        let bounds = bounds.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
-        self.labelled(labels, |encoder| {
-            encoder.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)
-        })
+        self.buckets(labels, &buckets, sum)
     }
 
-    fn labelled(
-        &mut self,
-        labels: &[(&str, &str)],
-        write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
-    ) -> fmt::Result {
-        if labels.is_empty() { write(&mut self.encoder) } else { write(&mut self.encoder.encode_family(&labels)?) }
+    /// The last bucket's bound is infinite.
+    fn buckets(&mut self, labels: &[(&str, &str)], buckets: &[(f64, u64)], sum: f64) -> fmt::Result {
+        match &mut self.0 {
+            Family::Text { encoder, .. } => labelled(encoder, labels, |encoder| {
+                let count = buckets.iter().map(|(_, count)| count).sum();
+                encoder.encode_histogram::<NoLabelSet>(sum, count, buckets, None)
+            }),
+            Family::Otlp(points) => {
+                let (bounds, counts): (Vec<f64>, Vec<u64>) = buckets.iter().copied().unzip();
+                let finite = bounds.iter().take_while(|bound| bound.is_finite()).count();
+                points.histogram(labels, &bounds[..finite], &counts, sum);
+                Ok(())
+            }
+        }
     }
+}
+
+fn labelled(
+    encoder: &mut MetricEncoder<'_>,
+    labels: &[(&str, &str)],
+    write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+) -> fmt::Result {
+    if labels.is_empty() { write(encoder) } else { write(&mut encoder.encode_family(&labels)?) }
 }
 
 /// Text format of an exposition.

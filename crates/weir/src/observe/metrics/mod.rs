@@ -22,7 +22,7 @@ mod totals;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -62,6 +62,8 @@ struct Process {
     redis: Names<RedisCells>,
     reloads_applied: AtomicU64,
     reloads_refused: AtomicU64,
+    /// The file on disk is not what is in force.
+    last_reload_refused: AtomicBool,
     /// Milliseconds since the Unix epoch.
     last_reload: AtomicU64,
     access_log: Arc<access_log::Stats>,
@@ -97,6 +99,7 @@ impl Metrics {
             redis: Names::default(),
             reloads_applied: AtomicU64::new(0),
             reloads_refused: AtomicU64::new(0),
+            last_reload_refused: AtomicBool::new(false),
             last_reload: AtomicU64::new(unix_ms(started_at)),
             access_log: Arc::default(),
             sources: Mutex::default(),
@@ -122,12 +125,14 @@ impl Metrics {
     /// A new configuration was put in force. The one of the start counts as put in force by [`Metrics::new`].
     pub fn reload_applied(&self) {
         self.0.reloads_applied.fetch_add(1, Relaxed);
+        self.0.last_reload_refused.store(false, Relaxed);
         self.0.last_reload.store(unix_ms(SystemTime::now()), Relaxed);
     }
 
     /// A new configuration was refused; the last good one stays.
     pub fn reload_refused(&self) {
         self.0.reloads_refused.fetch_add(1, Relaxed);
+        self.0.last_reload_refused.store(true, Relaxed);
     }
 
     /// Milliseconds since the start.
@@ -158,6 +163,11 @@ impl Metrics {
     /// The whole exposition; asked for by a scrape.
     pub fn render(&self, format: Format) -> String {
         render::render(&self.0, format)
+    }
+
+    /// The same for a collector.
+    pub fn otlp(&self) -> telemetry::metrics::Metrics {
+        render::otlp(&self.0)
     }
 }
 

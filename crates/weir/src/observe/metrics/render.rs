@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
@@ -29,17 +29,29 @@ impl fmt::Debug for Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let out = &mut Exposition::new(encoder);
-        routes(&self.0, out)?;
-        upstreams(&self.0, out)?;
-        policies(&self.0, out)?;
-        redis(&self.0, out)?;
-        workers(&self.0, out)?;
-        process(&self.0, out)?;
-        self.0.access_log.collect(out)?;
-        let sources = self.0.sources.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        sources.iter().try_for_each(|source| source.collect(out))
+        collect(&self.0, &mut Exposition::new(encoder))
     }
+}
+
+/// Every family.
+fn collect(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    routes(p, out)?;
+    upstreams(p, out)?;
+    policies(p, out)?;
+    redis(p, out)?;
+    workers(p, out)?;
+    process(p, out)?;
+    p.access_log.collect(out)?;
+    let sources = p.sources.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    sources.iter().try_for_each(|source| source.collect(out))
+}
+
+/// The same for a collector.
+pub(super) fn otlp(process: &Process) -> telemetry::metrics::Metrics {
+    let unix_ns = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let mut metrics = telemetry::metrics::Metrics::new(unix_ns(process.started_at), unix_ns(SystemTime::now()));
+    collect(process, &mut Exposition::otlp(&mut metrics)).expect("memory takes what is written");
+    metrics
 }
 
 /// The whole exposition.
@@ -375,6 +387,11 @@ fn process(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         s.add(&[("result", "applied")], p.reloads_applied.load(Relaxed))?;
         s.add(&[("result", "refused")], p.reloads_refused.load(Relaxed))
     })?;
+    out.gauge(
+        "weir_last_reload_successful",
+        "0 when the last reload was refused: the configuration in force is not the one in the file",
+        |s| s.add(&[], !p.last_reload_refused.load(Relaxed)),
+    )?;
     let last = p.last_reload.load(Relaxed) as f64 / 1e3;
     out.gauge(
         "weir_last_reload_success_timestamp_seconds",

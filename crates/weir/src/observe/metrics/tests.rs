@@ -179,12 +179,15 @@ fn connections_errors_and_upstreams_are_counted() {
         (r#"upstream_fallbacks_total{upstream="u"}"#, 1.0),
         (r#"weir_reloads_total{result="applied"}"#, 1.0),
         (r#"weir_reloads_total{result="refused"}"#, 1.0),
+        ("weir_last_reload_successful", 0.0),
     ] {
         assert_eq!(m.get(sample), Some(value), "{sample}");
     }
     let (start, reload) = ("process_start_time_seconds", "weir_last_reload_success_timestamp_seconds");
     // One is in milliseconds, rounded down.
     assert!(m.get(reload).unwrap() + 0.001 >= m.get(start).unwrap());
+    metrics.reload_applied();
+    assert_eq!(read(&metrics).get("weir_last_reload_successful"), Some(1.0));
 }
 
 #[test]
@@ -213,6 +216,7 @@ fn sources_are_asked_at_every_scrape_and_any_label_value_is_escaped() {
             s.add(&[("upstream", "b"), ("target", "")], -0.5)
         })?;
         out.gauge("upstream_target_healthy", "1 when healthy", |s| s.add(&[("upstream", nasty)], true))?;
+        out.histogram("waits", "Waits", |s| s.add_buckets(&[], &[0.5], &[2, 1], 3.0))?;
         out.counter("upstream_ejections", "Ejections", |_| Ok(()))
     }));
     metrics.shard(0).route(nasty, &[nasty]).record(&ok(1));
@@ -222,6 +226,8 @@ fn sources_are_asked_at_every_scrape_and_any_label_value_is_escaped() {
         assert_eq!(m.get(&format!(r#"upstream_target_in_flight{{target="127.0.0.1:1",upstream={label}}}"#)), Some(4.0));
         assert_eq!(m.get(r#"upstream_target_in_flight{target="",upstream="b"}"#), Some(-0.5));
         assert_eq!(m.get(&format!("upstream_target_healthy{{upstream={label}}}")), Some(1.0));
+        // Without this bucket Prometheus can tell no quantile.
+        assert_eq!(m.get(r#"waits_bucket{le="+Inf"}"#), Some(3.0));
         assert_eq!(m.get(&format!("http_requests_total{{route={label},status=\"200\",upstream={label}}}")), Some(1.0));
     }
 }

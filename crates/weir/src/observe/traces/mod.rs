@@ -20,7 +20,6 @@ use tokio::sync::{Notify, mpsc};
 pub use recorder::{Finished, Recorder};
 pub use trace::{Generation, Trace};
 
-use super::metrics::Exposition;
 use crate::config;
 use crate::upstream::Resolver;
 
@@ -106,29 +105,23 @@ impl Traces {
         matches!(ended.recv_timeout(timeout), Err(RecvTimeoutError::Disconnected))
     }
 
-    /// Writes the counts.
-    ///
-    /// # Errors
-    /// Those of the writer.
-    pub fn collect(&self, out: &mut Exposition<'_>) -> std::fmt::Result {
+    /// Spans that the collector took.
+    pub(super) fn exported(&self) -> u64 {
+        self.shared.stats.exported.load(Relaxed)
+    }
+
+    /// Spans lost, by reason.
+    pub(super) fn lost(&self) -> [(&'static str, u64); 3] {
         let stats = &self.shared.stats;
-        out.counter("telemetry_spans", "Spans that the collector took", |s| s.add(&[], stats.exported.load(Relaxed)))?;
-        out.counter(
-            "telemetry_dropped",
-            "Spans lost: too many waited, calls failed, or the collector refused them",
-            |s| {
-                for (reason, count) in [
-                    ("queue_full", &stats.dropped_queue),
-                    ("export_failed", &stats.dropped_failed),
-                    ("refused", &stats.dropped_refused),
-                ] {
-                    s.add(&[("signal", "traces"), ("reason", reason)], count.load(Relaxed))?;
-                }
-                Ok(())
-            },
-        )?;
-        out.counter("telemetry_export_failures", "Calls of the collector that failed, repeated ones included", |s| {
-            s.add(&[("signal", "traces")], stats.failed_calls.load(Relaxed))
-        })
+        [
+            ("queue_full", stats.dropped_queue.load(Relaxed)),
+            ("export_failed", stats.dropped_failed.load(Relaxed)),
+            ("refused", stats.dropped_refused.load(Relaxed)),
+        ]
+    }
+
+    /// Calls that failed.
+    pub(super) fn failed_calls(&self) -> u64 {
+        self.shared.stats.failed_calls.load(Relaxed)
     }
 }

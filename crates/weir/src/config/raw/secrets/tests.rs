@@ -3,7 +3,7 @@ use crate::config::yaml;
 
 const FILE: &str = "
 listen: 127.0.0.1:0
-telemetry: {traces: {endpoint: 'http://127.0.0.1:1/v1/traces?team=shown&token=unseen5'}}
+telemetry: {traces: {endpoint: 'http://127.0.0.1:1/v1/traces?team=shown&token=unseen5'}, metrics: {endpoint: 'http://127.0.0.1:1/v1/metrics?key=unseen8', headers: {X-Any: unseen9}}}
 auth: {sso: {forward: {url: 'http://127.0.0.1:1/check?api_key=unseen6&a=1'}}, env: {ext_authz: {url: 'http://127.0.0.1:1/?key=unseen7'}}}
 apis: {orders: {spec: orders.yaml, upstream: app, headers: {request: {set: {Authorization: Bearer hidden8}}}}}
 redis: {url: 'redis://user:p@ss@127.0.0.1:6379/0'}

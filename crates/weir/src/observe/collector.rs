@@ -1,0 +1,73 @@
+//! Calls of a collector: OTLP over HTTP (`opentelemetry-proto` specification, section "OTLP/HTTP").
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
+use telemetry::export::rejected;
+use tls::client::Options;
+use tokio::time::timeout;
+
+use crate::config;
+use crate::upstream::{Resolver, client};
+
+/// Bytes of a response.
+const RESPONSE: usize = 64 * 1024;
+
+/// Where one signal goes.
+pub(super) struct Collector {
+    pub(super) spec: config::Collector,
+    pub(super) resolver: Resolver,
+}
+
+/// Why a call failed.
+pub(super) struct Failure {
+    pub(super) why: String,
+    /// Whether the same may be sent again, and after what wait if the collector says so.
+    pub(super) retry: Option<Option<Duration>>,
+}
+
+impl Collector {
+    /// The endpoint as logs show it: a query may hold a credential.
+    fn endpoint_shown(&self) -> &str {
+        self.spec.endpoint.split('?').next().unwrap_or_default()
+    }
+
+    /// One call, within `limit`; how many spans or points the collector refused.
+    pub(super) async fn call(&self, body: Bytes, limit: Duration) -> Result<u64, Failure> {
+        let mut request = Request::post(&self.spec.endpoint)
+            .header(CONTENT_TYPE, "application/x-protobuf")
+            .header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")))
+            .header(CONNECTION, "close");
+        for (name, value) in &self.spec.headers {
+            request = request.header(name, value);
+        }
+        let fatal = |why: String| Failure { why, retry: None };
+        let request = request.body(Full::new(body)).map_err(|error| fatal(error.to_string()))?;
+        let options = Options::default();
+        let sent = client::send(request, &options, &self.resolver, RESPONSE);
+        let reply = match timeout(limit, sent).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(why)) => return Err(Failure { why, retry: Some(None) }),
+            Err(_) => {
+                let why = format!("{}: no response within {limit:?}", self.endpoint_shown());
+                return Err(Failure { why, retry: Some(None) });
+            }
+        };
+        let status = reply.head.status;
+        if status.is_success() {
+            return Ok(rejected(&reply.body));
+        }
+        let why = format!("{}: status {}", self.endpoint_shown(), status.as_u16());
+        // These may be repeated, others not (OTLP/HTTP, "Retryable response codes").
+        let retry = matches!(status.as_u16(), 429 | 502 | 503 | 504).then(|| retry_after(&reply.head.headers));
+        Err(Failure { why, retry })
+    }
+}
+
+/// `Retry-After` in seconds; a date is not read, the backoff does.
+fn retry_after(fields: &HeaderMap) -> Option<Duration> {
+    fields.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}

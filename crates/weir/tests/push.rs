@@ -1,0 +1,103 @@
+//! Metrics over OTLP end to end: a real gateway, and a collector that reads them with the published messages.
+
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::metrics::v1::{
+    ExportMetricsPartialSuccess, ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use prost::Message as _;
+use testkit::ports::Port;
+use testkit::{Upstream, Weir, answer, wait};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn gateway(endpoint: &str, more: &str) -> Weir {
+    let yaml = format!(
+        "listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+workers: 2
+telemetry: {{resource: {{deployment.environment.name: test}}, metrics: {{endpoint: '{endpoint}', every: 50ms{more}}}}}
+routes:
+  - {{name: hello, match: {{path: /hello}}, respond: {{status: 200}}}}
+"
+    );
+    Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
+}
+
+fn calls(collector: &Upstream) -> Vec<ExportMetricsServiceRequest> {
+    let requests = collector.requests();
+    let calls = requests.iter().filter(|call| call.complete).map(|call| {
+        assert_eq!((call.head.method(), call.head.target()), ("POST", "/v1/metrics"));
+        assert_eq!(call.head.field("content-type"), Some("application/x-protobuf"));
+        assert_eq!(call.head.field("x-team"), Some("edge"));
+        ExportMetricsServiceRequest::decode(&*call.body).expect("an OTLP message")
+    });
+    calls.collect()
+}
+
+fn is_labelled(attributes: &[KeyValue], key: &str, value: &str) -> bool {
+    let text = Any::StringValue(value.to_owned());
+    attributes.iter().any(|one| one.key == key && one.value.as_ref().is_some_and(|any| any.value == Some(text.clone())))
+}
+
+fn data<'c>(call: &'c ExportMetricsServiceRequest, name: &str) -> Option<&'c Data> {
+    let scope = &call.resource_metrics[0].scope_metrics[0];
+    scope.metrics.iter().find(|metric| metric.name == name)?.data.as_ref()
+}
+
+/// Requests of the route, and when their counting began.
+fn hellos(call: &ExportMetricsServiceRequest) -> Option<(i64, u64)> {
+    let Data::Sum(sum) = data(call, "http_requests_total")? else { panic!("no sum") };
+    assert_eq!((sum.aggregation_temporality, sum.is_monotonic), (2, true));
+    let point = sum.data_points.iter().find(|point| is_labelled(&point.attributes, "route", "hello"))?;
+    let Some(Value::AsInt(count)) = point.value else { panic!("{point:?}") };
+    Some((count, point.start_time_unix_nano))
+}
+
+#[test]
+fn a_collector_gets_what_metrics_say_and_once_more_at_the_end() {
+    let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
+    let weir = gateway(&format!("{}/v1/metrics", collector.url()), ", headers: {X-Team: edge}");
+    (0..3).for_each(|_| assert_eq!(weir.get("/hello").status(), 200));
+    let seen = || calls(&collector).iter().filter_map(hellos).map(|(count, _)| count).max();
+    wait::until(DEADLINE, "the counts", || seen() == Some(3));
+    weir.stop(DEADLINE);
+    let calls = calls(&collector);
+    let counts: Vec<_> = calls.iter().filter_map(hellos).collect();
+    assert!(counts.iter().all(|(_, start)| *start == counts[0].1), "cumulative since the start");
+    assert_eq!(counts.last().unwrap().0, 3);
+    let last = calls.last().unwrap();
+    let resource = &last.resource_metrics[0].resource.as_ref().unwrap().attributes;
+    assert!(is_labelled(resource, "service.name", "weir"));
+    assert!(is_labelled(resource, "deployment.environment.name", "test"));
+    let Some(Data::Histogram(durations)) = data(last, "request_duration_seconds") else { panic!() };
+    let of_route = durations.data_points.iter().find(|point| is_labelled(&point.attributes, "route", "hello")).unwrap();
+    assert_eq!((of_route.count, of_route.bucket_counts.iter().sum::<u64>()), (3, 3));
+    assert_eq!(of_route.bucket_counts.len(), of_route.explicit_bounds.len() + 1);
+    let Some(Data::Gauge(limit)) = data(last, "client_connections_limit") else { panic!() };
+    assert!(matches!(limit.data_points[0].value, Some(Value::AsInt(1..))));
+}
+
+#[test]
+fn a_collector_that_is_away_or_refuses_costs_no_request_and_is_counted() {
+    let dead = Port::free();
+    let partial = ExportMetricsPartialSuccess { rejected_data_points: 5, error_message: "why".to_owned() };
+    let refusal = ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec();
+    let refusing = Upstream::start(answer::ok(refusal));
+    for (endpoint, counted) in [
+        (format!("http://{}/v1/metrics", dead.address()), "telemetry_export_failures_total{signal=\"metrics\"}"),
+        (format!("{}/v1/metrics", refusing.url()), "telemetry_dropped_total{signal=\"metrics\",reason=\"refused\"}"),
+    ] {
+        let weir = gateway(&endpoint, "");
+        wait::until(DEADLINE, counted, || {
+            assert_eq!(weir.get("/hello").status(), 200);
+            let text = weir.admin_get("/metrics");
+            let value = text.text().lines().find_map(|line| line.strip_prefix(counted)?.trim().parse::<f64>().ok());
+            value.is_some_and(|value| value >= 1.0)
+        });
+    }
+}
