@@ -86,7 +86,8 @@ fn get(client: &mut Client, path: &str, fields: &str) -> Response {
 
 #[test]
 fn a_certificate_opens_its_routes_and_names_the_consumer() {
-    let rig = rig(MESH, "optional", ROUTES);
+    // Of trusted peers too: nothing else removes what they send.
+    let rig = rig(MESH, "optional", &format!("trusted_proxies: [127.0.0.0/8]\n{ROUTES}"));
     let orders = rig.mesh.issue(&client("x", vec![dns("Orders.Test"), uri("spiffe://mesh.test/orders")]));
     let mut mine = rig.client(Some(orders.clone()));
     for _ in 0..2 {
