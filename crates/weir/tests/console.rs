@@ -329,6 +329,17 @@ fn with_a_token_one_logs_in() {
         assert!([200, 400].contains(&status), "{target}: {status}");
     }
 
+    // The console's own data likewise. No page can make a browser send the token, so actions need no other secret then.
+    for (token, data, action) in [(&wrong, 401, 401), (&right, 200, 200)] {
+        let fields = [("Authorization", token.as_str())];
+        assert_eq!(viewer.ask("GET", "/console/api/overview", &fields, "").status(), data);
+        assert_eq!(viewer.ask("POST", "/console/api/reload", &fields, "{}").status(), action);
+    }
+    let (_upstream, _read_only, other) = start(&format!("console: {{token: {TOKEN}, read_only: true}}"));
+    let refused = other.ask("POST", "/console/api/reload", &[("Authorization", &right)], "{}");
+    assert_eq!(refused.status(), 403);
+    assert!(refused.text().contains("read-only"), "{}", refused.text());
+
     assert_eq!(viewer.log_in(""), 401);
     assert_eq!(viewer.log_in(TOKEN), 204);
     assert!(viewer.json("overview").is_object());

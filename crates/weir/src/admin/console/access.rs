@@ -57,6 +57,8 @@ struct Session {
 enum Visitor {
     /// May look, and act with this secret.
     Known(String),
+    /// A program with the token: a page of another site cannot make a browser send it, so it needs no other secret.
+    Program,
     /// Has to log in.
     Unknown,
     /// Came from another machine, and there is no token.
@@ -89,6 +91,9 @@ impl Access {
             let is_loopback = local.0.ip().to_canonical().is_loopback();
             return if is_loopback { Visitor::Known(self.csrf.clone()) } else { Visitor::Remote };
         };
+        if has_bearer(headers, token) {
+            return Visitor::Program;
+        }
         let token = digest(token);
         let id = cookie(headers, local);
         let known = |session: &&Session| session.token == token && Some(&*session.id) == id;
@@ -131,7 +136,7 @@ pub(super) async fn require_visitor(
 ) -> Response {
     let token = console.control.console().token;
     match console.access.visitor(token.as_deref(), request.headers(), local) {
-        Visitor::Known(_) => next.run(request).await,
+        Visitor::Known(_) | Visitor::Program => next.run(request).await,
         Visitor::Unknown => problem::of(StatusCode::UNAUTHORIZED, "Log in first.").into_response(),
         Visitor::Remote => remote(),
     }
@@ -146,12 +151,14 @@ pub(super) async fn require_action(
 ) -> Response {
     let spec = console.control.console();
     let csrf = match console.access.visitor(spec.token.as_deref(), request.headers(), local) {
-        Visitor::Known(csrf) => csrf,
+        Visitor::Known(csrf) => Some(csrf),
+        Visitor::Program => None,
         Visitor::Unknown => return problem::of(StatusCode::UNAUTHORIZED, "Log in first.").into_response(),
         Visitor::Remote => return remote(),
     };
     let given = request.headers().get(&CSRF).map_or(&b""[..], |value| value.as_bytes());
-    if csrf.is_empty() || verify_slices_are_equal(given, csrf.as_bytes()).is_err() {
+    let is_of_page = |csrf: &String| !csrf.is_empty() && verify_slices_are_equal(given, csrf.as_bytes()).is_ok();
+    if !csrf.as_ref().is_none_or(is_of_page) {
         let detail =
             "The request does not come from a page of this console, or the page is out of date: load it again.";
         return problem::of(StatusCode::FORBIDDEN, detail).into_response();
@@ -171,12 +178,7 @@ pub(in crate::admin) async fn require_bearer(
     next: Next,
 ) -> Response {
     let Some(token) = control.console().token else { return next.run(request).await };
-    let mut given = request.headers().get_all(header::AUTHORIZATION).iter();
-    let is_right = |value: &HeaderValue| {
-        let (scheme, rest) = value.as_bytes().split_at_checked(7)?;
-        scheme.eq_ignore_ascii_case(b"bearer ").then(|| is_same(rest, &token))
-    };
-    if given.next().and_then(is_right) == Some(true) && given.next().is_none() {
+    if has_bearer(request.headers(), &token) {
         return next.run(request).await;
     }
     let detail = "This page needs `Authorization: Bearer TOKEN` with the value of `console.token`.";
@@ -184,6 +186,16 @@ pub(in crate::admin) async fn require_bearer(
     let challenge = HeaderValue::from_static("Bearer realm=\"weir admin\"");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     response
+}
+
+/// Whether the token is there as a bearer, once.
+fn has_bearer(headers: &HeaderMap, token: &str) -> bool {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let is_right = |value: &HeaderValue| {
+        let (scheme, rest) = value.as_bytes().split_at_checked(7)?;
+        scheme.eq_ignore_ascii_case(b"bearer ").then(|| is_same(rest, token))
+    };
+    given.next().and_then(is_right) == Some(true) && given.next().is_none()
 }
 
 /// What the page has to know before anything else.
@@ -195,7 +207,7 @@ pub(super) async fn session(
     let spec = console.control.console();
     let csrf = match console.access.visitor(spec.token.as_deref(), &headers, local) {
         Visitor::Known(csrf) => Some(csrf),
-        Visitor::Unknown => None,
+        Visitor::Unknown | Visitor::Program => None,
         Visitor::Remote => return remote(),
     };
     let body = serde_json::json!({

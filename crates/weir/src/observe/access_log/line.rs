@@ -7,6 +7,7 @@ use super::json;
 use crate::error::Error;
 use crate::exchange::ai;
 use crate::observe::clock::Rfc3339;
+use crate::observe::redact;
 
 /// Bytes after which a field is cut; see [`LONGEST`].
 const METHOD: usize = 32;
@@ -38,7 +39,7 @@ pub struct Line<'a> {
     pub host: Option<&'a [u8]>,
     /// Path as sent, without the query; cut after 2 KiB.
     pub path: &'a [u8],
-    /// Query as sent, without the question mark; cut after 2 KiB.
+    /// Query as sent, without the question mark; values that carry credentials are blanked, then it is cut after 2 KiB.
     pub query: Option<&'a [u8]>,
     /// Status that was sent, or that would have been when the exchange broke off before one could.
     pub status: u16,
@@ -60,7 +61,7 @@ pub struct Line<'a> {
     pub request_id: &'a [u8],
     /// `User-Agent`; cut after 512 bytes.
     pub user_agent: Option<&'a [u8]>,
-    /// `Referer`; cut after 512 bytes.
+    /// `Referer`, with its query as `query` is; cut after 512 bytes.
     pub referer: Option<&'a [u8]>,
     /// Why the request was not served as asked; logged as `reason`, `fault` and `detail`.
     pub error: Option<Error>,
@@ -101,7 +102,7 @@ impl Line<'_> {
         json::string(out, self.method, METHOD);
         text(out, "host", self.host, HOST);
         text(out, "path", Some(self.path), PATH);
-        text(out, "query", self.query, PATH);
+        redacted(out, "query", self.query, 0, PATH);
         count(out, "status", u64::from(self.status));
         text(out, "route", self.route.map(str::as_bytes), NAME);
         text(out, "upstream", self.upstream.map(str::as_bytes), NAME);
@@ -125,7 +126,8 @@ impl Line<'_> {
             hex(out, trace.span.0.into(), 16);
         }
         text(out, "user_agent", self.user_agent, FIELD);
-        text(out, "referer", self.referer, FIELD);
+        let query = self.referer.and_then(|url| url.iter().position(|&byte| byte == b'?'));
+        redacted(out, "referer", self.referer, query.map_or(0, |mark| mark + 1), FIELD);
         if self.fallback {
             out.extend_from_slice(b",\"fallback\":true");
         }
@@ -210,6 +212,18 @@ fn text(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, most: usize) {
     if let Some(value) = value {
         key(out, name);
         json::string(out, value, most);
+    }
+}
+
+/// Text with a query from `query` on, without values that carry credentials; takes memory only where there are some.
+fn redacted(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, query: usize, most: usize) {
+    let Some((before, query)) = value.map(|value| value.split_at(query)) else { return };
+    if redact::has_secrets(query) {
+        let mut shown = before.to_vec();
+        redact::query(&mut shown, query);
+        text(out, name, Some(&shown), most);
+    } else {
+        text(out, name, value, most);
     }
 }
 
