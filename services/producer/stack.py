@@ -416,11 +416,40 @@ def stop_all(services: list[Service]) -> None:
             print(error)
 
 
+def become_postgres(port: int, directory: pathlib.Path) -> None:
+    """Becomes a PostgreSQL on this port, with the migrations applied: for programs that start one themselves, as gauge does."""
+    postgres = Postgres(directory)
+    postgres.start()
+    try:
+        migrate(postgres.url)
+    finally:
+        postgres.stop()
+    options = ["-D", str(directory / "data"), "-p", str(port), "-c", "listen_addresses=127.0.0.1", "-k", str(directory)]
+    become([*postgres.become, str(postgres.bin / "postgres"), *options], own_environment())
+
+
+def become_service(kind: Kind) -> None:
+    """Becomes a service, with the settings of the environment."""
+    settings = ("HOST", "DATABASE_", "SERVER_", "GRPC_", "METRICS_", "MAX_", "SHUTDOWN_", "LOG_LEVEL", "RUST_LOG")
+    own = {name: value for name, value in os.environ.items() if name.startswith(settings)}
+    become(list(kind.command), {**own_environment(), **own})
+
+
+def become(command: list[str], env: dict[str, str]) -> None:
+    os.execvpe(command[0], command, env)
+
+
 def main(arguments: list[str]) -> None:
-    """`stack.py build [--java-tests] [SERVICE...]`"""
-    if arguments[:1] != ["build"]:
-        raise SystemExit(f"usage: {main.__doc__}")
-    build(kinds([name for name in arguments[1:] if name != "--java-tests"]), "--java-tests" in arguments)
+    """`stack.py build [--java-tests] [SERVICE...]`, `stack.py postgres PORT DIRECTORY` or `stack.py service SERVICE`"""
+    match arguments:
+        case ["build", *names]:
+            build(kinds([name for name in names if name != "--java-tests"]), "--java-tests" in names)
+        case ["postgres", port, directory]:
+            become_postgres(int(port), pathlib.Path(directory))
+        case ["service", name]:
+            become_service(kinds([name])[0])
+        case _:
+            raise SystemExit(f"usage: {main.__doc__}")
 
 
 def data_directory() -> pathlib.Path:
