@@ -10,6 +10,7 @@ mod age;
 mod between;
 mod decision;
 mod judge;
+mod phases;
 mod ranking;
 mod rows;
 mod thresholds;
@@ -17,5 +18,6 @@ mod trials;
 
 pub use between::{Between, Change, Ends, between};
 pub use judge::judge;
+pub(crate) use phases::used as used_in_phase;
 pub use thresholds::failures;
 pub(crate) use trials::{direct, unmet};

@@ -66,11 +66,11 @@ impl Generate {
         let mut made = Made::new();
         for workload in workloads {
             for planned in workload.operations.iter().chain(&workload.setup) {
-                let Some(fill) = &planned.fill else { continue };
+                let Some(body) = &planned.made else { continue };
                 let id = &planned.operation.id;
                 let file = folder.join(format!("{}-{}.body", crate::plan::slug(&workload.name), crate::plan::slug(id)));
-                std::fs::write(&file, fill.make()).map_err(|error| DeployError::file(&file, error))?;
-                made.insert((workload.name.clone(), id.clone()), file);
+                std::fs::write(&file, body.make()).map_err(|error| DeployError::file(&file, error))?;
+                made.insert((workload.name.clone(), id.clone()), body.body(file));
             }
         }
         let (gauge, cpus) = (options.gauge.clone(), pin.generator.clone());

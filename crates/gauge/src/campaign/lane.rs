@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Protocol, Rates, Source, Span};
 use crate::plan::{PlannedLoad, PlannedOperation, Warmup, Workload};
-use crate::results::Planned;
+use crate::results::{PhasePlan, Planned};
 
 /// Where requests of a lane go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +27,7 @@ impl Lane {
 }
 
 /// Bodies that were made, by workload and operation.
-pub(super) type Made = BTreeMap<(String, String), PathBuf>;
+pub(super) type Made = BTreeMap<(String, String), Body>;
 
 fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Made) -> Operation {
     let mut operation = planned.operation.clone();
@@ -37,7 +36,7 @@ fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Mad
         operation.path.insert_str(0, &planned.prefix);
     }
     if let Some(file) = made.get(&(workload.to_owned(), operation.id.clone())) {
-        operation.body = Some(Body::File(file.clone()));
+        operation.body = Some(file.clone());
     }
     operation
 }
@@ -172,9 +171,25 @@ pub(super) fn planned_duration(load: &Load, warmup: bool) -> Option<Duration> {
     }
 }
 
+/// The phases that are measured, where there are several.
+pub(super) fn phases(load: &PlannedLoad) -> Vec<PhasePlan> {
+    let PlannedLoad::Fixed(Load::Phases(phases)) = load else { return Vec::new() };
+    let planned = |phase: &Phase| {
+        let load = phase.closed.clone().map(Load::Closed).or_else(|| phase.open.clone().map(Load::Open))?;
+        Some(PhasePlan { name: phase.name.clone(), planned: of_fixed(&load) })
+    };
+    phases.iter().filter(|phase| !phase.warmup).filter_map(planned).collect()
+}
+
 /// The load in figures.
 pub(super) fn figures(load: &PlannedLoad) -> Planned {
-    let PlannedLoad::Fixed(fixed) = load else { return Planned::default() };
+    match load {
+        PlannedLoad::Fixed(fixed) => of_fixed(fixed),
+        PlannedLoad::Search(_) => Planned::default(),
+    }
+}
+
+fn of_fixed(fixed: &Load) -> Planned {
     let think = |load: &Closed| load.think.map(|think| think.mean.as_secs_f64());
     let planned = match fixed {
         Load::Closed(load) => Planned {

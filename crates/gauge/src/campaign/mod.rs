@@ -191,6 +191,8 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         load: lane::describe(&workload.load),
         weight: workload.weight,
         planned: results::Planned { allowed_rate: allowed(workload), ..lane::figures(&workload.load) },
+        phases: lane::phases(&workload.load),
+        payload: workload.payload(),
         treatment: workload.treatment.clone(),
     };
     Results {

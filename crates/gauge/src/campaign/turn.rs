@@ -171,5 +171,6 @@ fn planned(round: u32, place: u32, system: &System, workload: &Workload) -> Tria
         treatment: system.treatment.clone().or_else(|| workload.treatment.clone()),
         treated: None,
         repeated: Vec::new(),
+        payload: workload.payload(),
     }
 }

@@ -142,6 +142,15 @@ pub(super) fn cpu_s(groups: &[PathBuf]) -> Option<(f64, f64, f64)> {
     })
 }
 
+/// Seconds in which the quota of a group held it up: `throttled_usec` of version 2, `throttled_time` of version 1.
+pub(super) fn throttled_s(groups: &[PathBuf]) -> Option<f64> {
+    groups.iter().find_map(|group| {
+        let stat = fs::read_to_string(group.join("cpu.stat")).ok()?;
+        let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        field("throttled_usec ").map(|us| us / 1e6).or_else(|| field("throttled_time ").map(|ns| ns / 1e9))
+    })
+}
+
 /// Kills whatever is in groups.
 pub(super) fn kill(groups: &[PathBuf]) {
     let deadline = Instant::now() + Duration::from_secs(5);

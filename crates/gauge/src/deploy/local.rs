@@ -320,6 +320,7 @@ impl Deployer for Local {
         if let Some((user_s, system_s, both)) = cgroup::cpu_s(&started.cgroups) {
             (reading.user_s, reading.system_s, reading.on_cpu_s) = (Some(user_s), Some(system_s), Some(both));
         }
+        reading.throttled_s = cgroup::throttled_s(&started.cgroups);
         Some(reading)
     }
 

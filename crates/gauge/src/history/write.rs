@@ -8,6 +8,8 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use super::{History, HistoryError, Outcome, content, is_sqlite};
 use crate::deploy::fingerprint;
 use crate::deploy::registry::Program;
+use crate::judgement::used_in_phase;
+use crate::load::Report;
 use crate::load::report::Phase;
 use crate::results::{Results, Trial, TrialState, Usage};
 use crate::verdict::cpu_s;
@@ -160,8 +162,7 @@ pub(super) async fn put_trial(transaction: &mut AnyConnection, campaign: &str, t
         ("campaign_id", campaign.into()),
         ("api", trial.system.as_str().into()),
         ("mode", trial.workload.as_str().into()),
-        // No workload names one yet.
-        ("payload", None::<String>.into()),
+        ("payload", trial.payload.clone().into()),
         ("protocol", report.and_then(|report| report.generator.protocol.clone()).into()),
         ("round", u64::from(trial.round).into()),
         ("status", status.into()),
@@ -174,8 +175,8 @@ pub(super) async fn put_trial(transaction: &mut AnyConnection, campaign: &str, t
     insert(transaction, "performance_metrics", performance(&id, trial).into_iter().collect()).await?;
     insert(transaction, "resource_metrics", resources(&id, trial)).await?;
     let system = trial.observed.as_ref().and_then(|observed| observed.system.as_ref());
-    let phases = report.map(|report| report.phases.as_slice()).unwrap_or_default();
-    insert(transaction, "test_phases", test_phases(&id, phases, system)).await
+    let phases = report.map(|report| test_phases(&id, report, system)).unwrap_or_default();
+    insert(transaction, "test_phases", phases).await
 }
 
 /// The end of its last phase, warm-up and all.
@@ -238,41 +239,43 @@ fn resources(run: &str, trial: &Trial) -> Vec<Vec<Named>> {
                 ("at_s", Some(sample.at_s).into()),
                 ("cpu_percent", Some(sample.cpu * 100.0).into()),
                 ("memory_bytes", sample.rss_bytes.into()),
+                ("pss_bytes", sample.pss_bytes.into()),
+                ("context_switches", sample.context_switches.into()),
+                ("throttled_s", sample.throttled_s.into()),
             ]);
         }
     }
     rows
 }
 
-fn test_phases(run: &str, phases: &[Phase], system: Option<&Usage>) -> Vec<Vec<Named>> {
-    // Samples count from the first measured request.
-    let begun = phases.iter().find(|phase| phase.measured).map_or(0.0, |phase| phase.start_s);
+fn test_phases(run: &str, report: &Report, system: Option<&Usage>) -> Vec<Vec<Named>> {
     let row = |(position, phase): (usize, &Phase)| {
         let total = &phase.total;
-        let (from, seconds) = (phase.start_s - begun, total.duration_s);
-        let within = |at: f64| seconds.is_some_and(|seconds| at > from && at <= from + seconds);
-        let samples =
-            system.iter().flat_map(|usage| &usage.samples).filter(|sample| phase.measured && within(sample.at_s));
-        let (cpu, memory): (Vec<f64>, Vec<f64>) =
-            samples.map(|sample| (sample.cpu * 100.0, sample.rss_bytes as f64)).unzip();
-        let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-        let (cpu, memory) = (mean(&cpu), mean(&memory));
-        let requests = total.ended();
-        let each = |value: Option<f64>| Some(value? * seconds? / requests.filter(|requests| *requests > 0)? as f64);
+        let latency = total.latency.clone().unwrap_or_default();
+        let used = used_in_phase(system.filter(|_| phase.measured), report, phase);
+        let each = used.and_then(|used| used.per_request(total.ended()?));
         vec![
             ("run_id", run.into()),
             ("position", (position as u64).into()),
             ("name", phase.name.as_str().into()),
             ("target_users", total.concurrency.into()),
-            ("duration_s", seconds.into()),
-            ("requests", requests.into()),
-            ("cpu_percent", cpu.into()),
-            ("memory_bytes", memory.into()),
-            ("cpu_percent_per_request", each(cpu).into()),
-            ("memory_mb_per_request", each(memory.map(|bytes| bytes / 1e6)).into()),
+            ("duration_s", total.duration_s.into()),
+            ("requests", total.ended().into()),
+            ("planned_rate", total.rate.requested.into()),
+            ("throughput", total.rate.achieved.into()),
+            ("failed_requests", total.errors.total.into()),
+            ("mean_ms", latency.mean_ms.into()),
+            ("p50_ms", latency.p50_ms.into()),
+            ("p90_ms", latency.p90_ms.into()),
+            ("p95_ms", latency.p95_ms.into()),
+            ("p99_ms", latency.p99_ms.into()),
+            ("cpu_percent", used.map(|used| used.cpu_percent()).into()),
+            ("memory_bytes", used.map(|used| used.memory_bytes).into()),
+            ("cpu_percent_per_request", each.map(|(cpu, _)| cpu).into()),
+            ("memory_mb_per_request", each.map(|(_, memory)| memory).into()),
         ]
     };
-    phases.iter().enumerate().map(row).collect()
+    report.phases.iter().enumerate().map(row).collect()
 }
 
 fn host() -> String {

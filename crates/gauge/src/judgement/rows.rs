@@ -25,6 +25,7 @@ pub(super) fn tail_percentile(trials: &[&Judged<'_>], planned: &Planned) -> Opti
 /// A row, from its trials and their costs.
 pub(super) fn row(case: &Case<'_>, system: &str, workload: &str) -> Row {
     let judged = case.trials.row(system, workload);
+    let plan = case.results.workloads.iter().find(|plan| plan.name == workload);
     let used: Vec<&Report> = judged.iter().filter_map(|judged| judged.report()).collect();
     let total = pool(used.iter().map(|report| &report.total));
     // What went wrong went wrong, whether its round counts or not.
@@ -52,6 +53,7 @@ pub(super) fn row(case: &Case<'_>, system: &str, workload: &str) -> Row {
         latency: total.latency.as_ref().map(suffices),
         search_failed: counted_searches(&case.trials, system, workload).find_map(|search| search.failed.clone()),
         operations: operations(&used),
+        phases: plan.map_or_else(Vec::new, |plan| super::phases::rows(plan, &judged)),
     }
 }
 
@@ -143,7 +145,7 @@ fn together(all: &[&Latency]) -> Option<Latency> {
 }
 
 /// A distribution as it is shown: without its histogram, and with no percentile that it has too few samples for.
-fn suffices(latency: &Latency) -> Latency {
+pub(super) fn suffices(latency: &Latency) -> Latency {
     let count = latency.count.unwrap_or(0);
     let keep = |value: Option<f64>, percentile: f64| value.filter(|_| count >= verdict::needed(percentile));
     Latency {

@@ -10,6 +10,8 @@ use crate::verdict::{self, ALLOWED_ERRORS, Baseline, Context};
 pub(super) struct Judged<'r> {
     pub(super) trial: &'r Trial,
     pub(super) verdicts: Vec<Verdict>,
+    /// Those of its phases, by their names.
+    pub(super) phases: Vec<(&'r str, Vec<Verdict>)>,
     /// Why it counts against its system.
     pub(super) failed: Option<String>,
     /// Whether it came to its end, and its round counts.
@@ -197,14 +199,18 @@ fn check<'r>(
         TrialState::Failed(why) => Some(why.clone()),
         _ => None,
     };
+    let mut phases = Vec::new();
     if let Some(report) = trial.report.as_ref().filter(|_| failed.is_none()) {
         let plan = results.workloads.iter().find(|workload| workload.name == trial.workload);
-        verdicts.extend(verdict::look(report, &context(results, plan, trial, baseline)));
+        let context = context(results, plan, trial, baseline);
+        verdicts.extend(verdict::look(report, &context));
+        phases = plan.map_or_else(Vec::new, |plan| super::phases::verdicts(plan, trial, &context));
+        verdicts.extend(super::phases::conditions(&phases, &verdicts));
         let failure = verdicts.iter().find(|verdict| verdict.name.effect() == Effect::Failure);
         failed = failure.map(|verdict| format!("{}: {}", verdict.name, verdict.evidence));
     }
     verdicts.sort_by_key(|verdict| verdict.name);
-    Judged { trial, verdicts, failed, used: false }
+    Judged { trial, verdicts, phases, failed, used: false }
 }
 
 /// The condition that a trial did not meet, as far as it can be told without the other rounds.

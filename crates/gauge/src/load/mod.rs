@@ -4,6 +4,7 @@
 
 mod engine;
 pub mod external;
+pub mod payload;
 mod prepare;
 pub mod report;
 mod schedule;

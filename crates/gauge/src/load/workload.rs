@@ -173,6 +173,8 @@ pub enum Body {
     File(PathBuf),
     /// Bytes in base64, sent as they are.
     Base64(String),
+    /// The lines of a file, a body each, one after the other over the whole run; then from the beginning.
+    Lines(PathBuf),
 }
 
 /// Where a value comes from. In a file: a plain value, or one of `{int: [1, 400]}`, `{list: [a, b]}`,

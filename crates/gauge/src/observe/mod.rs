@@ -27,6 +27,8 @@ pub struct Reading {
     pub voluntary: Option<u64>,
     /// Context switches because a thread's time was up.
     pub involuntary: Option<u64>,
+    /// Seconds in which a quota of processor time held it up.
+    pub throttled_s: Option<f64>,
     /// Processes now.
     pub processes: u32,
     /// Threads now.
@@ -49,6 +51,7 @@ impl Reading {
             pss_bytes: both(left.pss_bytes, right.pss_bytes),
             voluntary: both(left.voluntary, right.voluntary),
             involuntary: both(left.involuntary, right.involuntary),
+            throttled_s: both(left.throttled_s, right.throttled_s),
             processes: left.processes + right.processes,
             threads: both(left.threads, right.threads),
             descriptors: both(left.descriptors, right.descriptors),

@@ -155,6 +155,7 @@ pub fn reading(processes: &[Process], units: Units) -> Reading {
             .filter(|_| !processes.is_empty()),
         voluntary: Some(processes.iter().map(|process| process.voluntary).sum()),
         involuntary: Some(processes.iter().map(|process| process.involuntary).sum()),
+        throttled_s: None,
         processes: processes.len() as u32,
         threads: Some(processes.iter().map(|process| process.threads).sum()),
         descriptors: processes.iter().map(|process| process.descriptors).sum(),

@@ -66,6 +66,7 @@ fn at(user_s: f64, system_s: f64, on_cpu_s: f64, rss: u64) -> Usages {
         pss_bytes: Some(rss / 2),
         voluntary: Some((on_cpu_s * 100.0) as u64),
         involuntary: Some(1),
+        throttled_s: None,
         processes: 2,
         threads: Some(4),
         descriptors: Some(9),

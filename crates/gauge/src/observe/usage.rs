@@ -92,7 +92,16 @@ fn usage(readings: &[(f64, Reading)], cpus: Option<u32>) -> Option<Usage> {
         let ((before, then), (at, now)) = (pair[0], pair[1]);
         let of = |reading: &Reading| reading.on_cpu_s.or_else(|| Some(reading.user_s? + reading.system_s?));
         let cpu = (of(&now)? - of(&then)?).max(0.0) / (at - before).max(1e-6);
-        Some(Sample { at_s: at, cpu, rss_bytes: now.rss_bytes? })
+        let switches = |reading: &Reading| Some(reading.voluntary? + reading.involuntary?);
+        Some(Sample {
+            at_s: at,
+            cpu,
+            rss_bytes: now.rss_bytes?,
+            pss_bytes: now.pss_bytes,
+            // Those of threads that have ended are not counted any more.
+            context_switches: switches(&now).zip(switches(&then)).map(|(now, then)| now.saturating_sub(then)),
+            throttled_s: now.throttled_s.zip(then.throttled_s).map(|(now, then)| (now - then).max(0.0)),
+        })
     });
     Some(Usage {
         user_s,

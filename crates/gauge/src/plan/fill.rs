@@ -1,8 +1,56 @@
 //! Bodies with large parts that are made when a campaign starts, so that nobody has to keep them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
+
+use crate::load::payload;
+use crate::load::workload::Body;
+
+/// Bodies that are made when a campaign starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Made {
+    /// One, with large parts.
+    Fill(Fill),
+    /// Events of about so many bytes, all different.
+    Events(usize),
+}
+
+/// Bytes of the events that are called `default`.
+pub(crate) const DEFAULT_EVENT: usize = 400;
+
+/// Events of one workload; their entities are written again and again.
+const EVENTS: u64 = 256;
+const SEED: u64 = 1;
+
+impl Made {
+    /// What reports call it: `default`, `4k`.
+    pub fn payload(&self) -> Option<String> {
+        match self {
+            Made::Fill(_) => None,
+            Made::Events(DEFAULT_EVENT) => Some("default".to_owned()),
+            Made::Events(bytes) if bytes % 1024 == 0 => Some(format!("{}k", bytes / 1024)),
+            Made::Events(bytes) => Some(bytes.to_string()),
+        }
+    }
+
+    /// The body, or one a line.
+    pub fn make(&self) -> String {
+        match self {
+            Made::Fill(fill) => fill.make(),
+            Made::Events(bytes) => (0..EVENTS).map(|number| payload::event(*bytes, SEED, number) + "\n").collect(),
+        }
+    }
+
+    /// As the generator takes it from this file.
+    pub fn body(&self, file: PathBuf) -> Body {
+        match self {
+            Made::Fill(_) => Body::File(file),
+            Made::Events(_) => Body::Lines(file),
+        }
+    }
+}
 
 /// A text with parts that are made.
 #[derive(Debug, Clone, PartialEq, Eq)]

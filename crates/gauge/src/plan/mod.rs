@@ -4,6 +4,7 @@
 mod check;
 mod file;
 mod fill;
+mod mode;
 mod programs;
 mod quick;
 mod size;
@@ -24,7 +25,7 @@ use crate::results::{Slo, Threshold, Treatment};
 pub use check::slug as file_name;
 pub(crate) use check::{DIRECT, slug};
 pub use file::{Restart, SshFile as Ssh};
-pub use fill::{Fill, Part};
+pub use fill::{Fill, Made, Part};
 pub use variant::Variant;
 
 /// A checked evaluation.
@@ -241,6 +242,13 @@ pub struct Workload {
     pub treatment: Option<Treatment>,
 }
 
+impl Workload {
+    /// The name of its payload, where its requests have events as bodies.
+    pub fn payload(&self) -> Option<String> {
+        self.operations.iter().find_map(|planned| planned.made.as_ref()?.payload())
+    }
+}
+
 /// An operation, with the origin in the API that it goes to.
 #[derive(Debug, Clone)]
 pub struct PlannedOperation {
@@ -251,7 +259,7 @@ pub struct PlannedOperation {
     /// The operation; its base is filled in for each lane.
     pub operation: Operation,
     /// A body that is made when the campaign starts.
-    pub fill: Option<Fill>,
+    pub made: Option<Made>,
     /// What stands before its path where a gateway takes it off.
     pub prefix: String,
 }

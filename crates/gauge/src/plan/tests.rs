@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::load::workload::{Body, Closed, Source};
+use crate::load::workload::{Body, Closed, Source, Span};
 
 const API: &str = "openapi: 3.1.0
 info: {title: A, version: '1'}
@@ -188,7 +188,7 @@ fn what_is_captured_is_used_by_its_name() {
 #[test]
 fn large_bodies_are_made_and_always_the_same() {
     let text = "{id: add, body: {fill: {text: '{\"image\":\"{image}\"}', with: {image: {jpeg: 1kB}}}}}";
-    let fill = operation(text).fill.expect("a body to make");
+    let fill = operation(text).made.expect("a body to make");
     let made = fill.make();
     assert_eq!(made, fill.make());
     let json: serde_json::Value = serde_json::from_str(&made).expect("JSON");
@@ -320,4 +320,52 @@ fn a_description_refers_to_nothing_outside_of_its_folder() {
     std::fs::write(&file, text("../other.yaml")).expect("written");
     let problems = super::read_description(&file).err().map(|problems| problems.to_string()).unwrap_or_default();
     assert!(problems.contains("it lies outside of"), "{problems}");
+}
+
+#[test]
+fn modes_are_the_phases_that_their_names_promise() {
+    let phases = |mode: &str| -> Vec<(u32, u64)> {
+        let text = with(&format!("  - {{name: a, operations: [{{id: add}}], load: {{mode: {mode}}}}}"));
+        let plan = read(&text).unwrap_or_else(|error| panic!("{error}"));
+        let PlannedLoad::Fixed(Load::Phases(phases)) = &plan.workloads[0].load else { panic!("phases") };
+        let closed = phases.iter().map(|phase| phase.closed.as_ref().expect("closed"));
+        closed
+            .map(|closed| match closed.users {
+                Span::Constant(users) => (users, closed.duration.map_or(0, |duration| duration.as_secs())),
+                Span::Ramp { .. } => panic!("constant"),
+            })
+            .collect()
+    };
+    assert_eq!(phases("smoke"), [(1, 0)]);
+    assert_eq!(phases("short"), [(10, 2), (50, 2), (100, 2), (200, 5)]);
+    assert_eq!(phases("full"), [(10, 120), (50, 120), (100, 120), (200, 300)]);
+    let saturation = [10, 50, 100, 200, 500, 1000, 2000].map(|users| (users, 120));
+    assert_eq!(phases("saturation"), saturation);
+    let endless = wrong(&with("  - {name: a, operations: [{id: add}], load: {mode: endless}}"));
+    assert!(endless[0].contains("endless"), "{endless:?}");
+}
+
+#[test]
+fn mistakes_in_systems_are_named() {
+    let workload = "workloads: [{name: w, operations: [{id: add}], load: {mode: smoke}}]\n";
+    let with = |more: &str, system: &str| {
+        format!("name: t\napi: api.yaml\nsystems:\n  - {{name: a, command: [a], {system}}}\n{more}{workload}")
+    };
+    let ports = "ports: {http: 'http://127.0.0.1:9001'}";
+    assert!(read(&with("", ports)).is_ok());
+    for (more, system, named) in [
+        ("gateways: [nginx]\n", ports, "`gateways` or `systems`, not both"),
+        ("baseline: true\n", ports, "there is none"),
+        ("profile: streams\n", ports, "`profile` says what gateways do"),
+        ("before_each: [{send: named}]\n", ports, "no operation of the workload `w`"),
+        ("before_each: [{send: add, prints: 1}]\n", ports, "a step is"),
+        ("before_each: [{}]\n", ports, "a step is"),
+        ("", "ports: {}", "no port for operations at `http://127.0.0.1:9001`"),
+        ("", &format!("{ports}, restart: never"), "belong to a backend"),
+        ("", &format!("{ports}, ready: 'udp://127.0.0.1:1'"), "shows nothing"),
+        ("control: b\n", ports, "none of the gateways or systems"),
+    ] {
+        let problems = wrong(&with(more, system));
+        assert!(problems.iter().any(|problem| problem.contains(named)), "{more}{system}: {problems:?}");
+    }
 }

@@ -6,12 +6,14 @@ use apidoc::Api;
 use serde_saphyr::Spanned;
 
 use super::check::{Check, slo, treatment};
-use super::file::{BodyFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile};
-use super::fill::{Fill, MOST, Part};
+use super::file::{
+    BodyFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
+};
+use super::fill::{Fill, MOST, Made, Part};
 use super::{PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload};
 use crate::load::external::Tool;
 use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
-use crate::load::{PrepareError, Prepared, plain};
+use crate::load::{PrepareError, Prepared, payload, plain};
 use crate::profile::Profile;
 use crate::results::Slo;
 
@@ -75,7 +77,7 @@ pub(super) fn workload(
         }
         // A number of requests is a small thing that may leave traces (orders, files): more of it only when asked for.
         (None, PlannedLoad::Fixed(Load::Closed(Closed { iterations: Some(_), .. }))) => Warmup::None,
-        (None, PlannedLoad::Fixed(Load::Phases(phases))) if phases.iter().any(|phase| phase.warmup) => Warmup::None,
+        (None, PlannedLoad::Fixed(Load::Phases(phases))) if !wants_warmup(phases) => Warmup::None,
         (None, _) => match warmup.unwrap_or(WARMUP) {
             duration if duration.is_zero() => Warmup::None,
             duration => Warmup::For(duration),
@@ -103,6 +105,12 @@ pub(super) fn workload(
     (check.problems.len() == before && check.unreadable.is_none()).then_some(workload)
 }
 
+/// Whether phases have no warm-up of their own, and more than a number of requests.
+fn wants_warmup(phases: &[workload::Phase]) -> bool {
+    let counted = |phase: &workload::Phase| phase.closed.as_ref().is_some_and(|closed| closed.iterations.is_some());
+    !phases.iter().any(|phase| phase.warmup) && !phases.iter().all(counted)
+}
+
 /// Whether the generator will take it, tried with made-up addresses.
 fn prepare(check: &mut Check, workload: &Workload, place: serde_saphyr::Location) {
     let nowhere = "http://127.0.0.1:9";
@@ -110,7 +118,7 @@ fn prepare(check: &mut Check, workload: &Workload, place: serde_saphyr::Location
         let of = |planned: &PlannedOperation| {
             let mut operation = planned.operation.clone();
             // What is made is sent as it is made: nothing in it is replaced.
-            if planned.fill.is_some() {
+            if planned.made.is_some() {
                 operation.body = Some(Body::Base64(String::new()));
             }
             operation
@@ -196,8 +204,8 @@ fn planned(
     }
     path.push_str(&query);
     let has_type = headers.keys().any(|header| header.eq_ignore_ascii_case("content-type"));
-    let (body, fill) = body(check, read.body, described, place);
-    if let Some(media_type) = described.body.as_ref().filter(|_| !has_type && (body.is_some() || fill.is_some())) {
+    let (body, made) = body(check, read.body, described, place);
+    if let Some(media_type) = described.body.as_ref().filter(|_| !has_type && (body.is_some() || made.is_some())) {
         headers.insert("content-type".to_owned(), media_type.media_type.clone());
     }
     // What is captured under the name that a text has needs no further word.
@@ -242,7 +250,7 @@ fn planned(
         described: described.id.clone(),
         origin: described.origin().unwrap_or("").to_owned(),
         operation,
-        fill,
+        made,
         prefix: String::new(),
     })
 }
@@ -253,7 +261,7 @@ fn body(
     read: Option<Spanned<BodyFile>>,
     described: &apidoc::Operation,
     place: serde_saphyr::Location,
-) -> (Option<Body>, Option<Fill>) {
+) -> (Option<Body>, Option<Made>) {
     let Some(Spanned { value: read, defined, .. }) = read else {
         let Some(body) = described.body.as_ref().filter(|body| body.required) else { return (None, None) };
         return match &body.example {
@@ -289,7 +297,14 @@ fn body(
                 }
                 parts.insert(name, part);
             }
-            (None, Some(Fill { text, parts }))
+            (None, Some(Made::Fill(Fill { text, parts })))
+        }
+        BodyFile::Event(EventFile(bytes)) => {
+            if !(payload::LEAST..=payload::MOST).contains(&bytes) {
+                let text = format!("an event has {} to {} bytes, not {bytes}", payload::LEAST, payload::MOST);
+                check.wrong(defined, text);
+            }
+            (None, Some(Made::Events(bytes)))
         }
     }
 }
@@ -304,6 +319,7 @@ fn load(
     match read {
         LoadFile::Closed(closed) => PlannedLoad::Fixed(Load::Closed(closed.clone())),
         LoadFile::Open(open) => PlannedLoad::Fixed(Load::Open(open.clone())),
+        LoadFile::Mode(mode) => PlannedLoad::Fixed(Load::Phases(mode.phases())),
         LoadFile::Phases(phases) => PlannedLoad::Fixed(Load::Phases(phases.clone())),
         LoadFile::Search(read) => PlannedLoad::Search(search(check, read, place, slo, searched)),
     }

@@ -76,6 +76,33 @@ pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
     writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
+/// `samples.csv`: what each part of a trial used, sample by sample.
+pub(super) fn samples(results: &Results) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let head = ["trial", "part", "at_s", "cpu_percent", "pss_bytes", "rss_bytes", "context_switches", "throttled_s"];
+    // Writing to memory cannot fail, and all lines are equally long.
+    let _ = writer.write_record(head);
+    for (trial, observed) in results.trials.iter().filter_map(|trial| Some((trial, trial.observed.as_ref()?))) {
+        let parts =
+            [("system", &observed.system), ("upstream", &observed.upstream), ("generator", &observed.generator)];
+        for (part, usage) in parts.into_iter().filter_map(|(part, usage)| Some((part, usage.as_ref()?))) {
+            for sample in &usage.samples {
+                let _ = writer.write_record([
+                    trial.id.clone(),
+                    part.to_owned(),
+                    format!("{:.3}", sample.at_s),
+                    format!("{:.2}", sample.cpu * 100.0),
+                    text(sample.pss_bytes),
+                    sample.rss_bytes.to_string(),
+                    text(sample.context_switches),
+                    text(sample.throttled_s),
+                ]);
+            }
+        }
+    }
+    writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
 fn text(value: Option<impl ToString>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }

@@ -125,6 +125,16 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
         );
     }
     text.push('\n');
+    let phases = super::phases::rows(results, judgement, workload);
+    if !phases.is_empty() {
+        let head = super::phases::HEAD;
+        let _ = writeln!(text, "| {} | findings |\n|{}", head.join(" | "), "---|".repeat(head.len() + 1));
+        for (cells, findings) in phases {
+            let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+            let _ = writeln!(text, "| {} | {} |", cells.join(" | "), findings.join(", "));
+        }
+        text.push('\n');
+    }
 }
 
 fn verdicts(text: &mut String, judgement: &Judgement) {

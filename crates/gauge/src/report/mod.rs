@@ -7,6 +7,7 @@ mod csv;
 mod html;
 mod life;
 mod markdown;
+mod phases;
 mod raw;
 mod view;
 
@@ -34,7 +35,7 @@ struct Document<'d> {
     judgement: &'d Judgement,
 }
 
-/// Writes `report.html`, `report.md`, `results.csv` and `results.json` into `dir`, which is there. Each is written beside its place and then renamed,
+/// Writes `report.html`, `report.md`, `results.csv`, `samples.csv` and `results.json` into `dir`, which is there. Each is written beside its place and then renamed,
 /// so that a reader never sees half of one.
 ///
 /// # Errors
@@ -45,7 +46,15 @@ pub fn write(dir: &Path, results: &Results, judgement: &Judgement) -> Result<(),
     let markdown = markdown::page(results, judgement);
     let csv = csv::table(results, judgement);
     let json = to_json(results, judgement);
-    for (name, text) in [("report.html", html), ("report.md", markdown), ("results.csv", csv), ("results.json", json)] {
+    let samples = csv::samples(results);
+    let files = [
+        ("report.html", html),
+        ("report.md", markdown),
+        ("results.csv", csv),
+        ("samples.csv", samples),
+        ("results.json", json),
+    ];
+    for (name, text) in files {
         put(dir, name, text.as_bytes()).map_err(|error| WriteError { path: dir.join(name), error })?;
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::PhaseRow;
 use crate::load::report::Latency;
 use crate::stats::{Comparison as Ratio, Estimate};
 
@@ -156,6 +157,9 @@ pub struct Row {
     pub search_failed: Option<String>,
     /// Operation by operation.
     pub operations: Vec<OperationRow>,
+    /// Phase by phase, where the load has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseRow>,
 }
 
 impl Row {

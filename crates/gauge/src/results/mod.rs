@@ -13,6 +13,7 @@
 
 mod judgement;
 mod life;
+mod phase;
 mod threshold;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::load::Report;
 pub use judgement::*;
 pub use life::{LifeState, LifeTrial};
+pub use phase::{PhasePlan, PhaseRow, Stretch};
 pub use threshold::{Metric, Operator, Threshold};
 
 /// Version of the JSON. It changes when a field changes its name or meaning; a new field does not change it. Format 1, which has other names for trials,
@@ -245,6 +247,12 @@ pub struct WorkloadPlan {
     /// The same in figures, as far as the plan states them.
     #[serde(default)]
     pub planned: Planned,
+    /// Its phases that are measured, where it has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhasePlan>,
+    /// The payload of its requests by name, where it has one: `default`, `4k`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
     /// What must be seen of the treatment for the run to count, such as a cache that is on in one lane and off in the other.
     pub treatment: Option<Treatment>,
 }
@@ -311,6 +319,9 @@ pub struct Trial {
     /// Why earlier attempts were repeated: the conditions of the machine or the generator that they did not meet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeated: Vec<String>,
+    /// [`WorkloadPlan::payload`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
 }
 
 /// The states of a run. It goes from `planned` through `starting`, `warming` and `measuring` to one of the other three.
@@ -400,7 +411,7 @@ pub struct Usage {
     pub descriptors: Option<u32>,
     /// Processors it could use.
     pub cpus: Option<u32>,
-    /// One sample a second, or so.
+    /// Two samples a second, or so.
     pub samples: Vec<Sample>,
 }
 
@@ -413,6 +424,15 @@ pub struct Sample {
     pub cpu: f64,
     /// Resident memory.
     pub rss_bytes: u64,
+    /// Proportional memory; null where the kernel did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pss_bytes: Option<u64>,
+    /// Context switches since the sample before, voluntary and involuntary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_switches: Option<u64>,
+    /// Seconds since the sample before in which a quota of processor time held it up; null without a control group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_s: Option<f64>,
 }
 
 /// The machine during a run.

@@ -26,7 +26,7 @@ Examples:
   gauge run evaluation.yaml --out runs/today               where results go
 
 A run that was stopped or killed goes on where it was when the same command is given again; --fresh begins anew. The directory then holds
-report.html, report.md, results.json, results.csv and raw/.";
+report.html, report.md, results.json, results.csv, samples.csv and raw/.";
 
 /// Runs an evaluation: systems beside each other, round by round, and a report.
 #[derive(Args)]

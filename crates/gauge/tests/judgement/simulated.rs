@@ -65,6 +65,7 @@ fn trial(
         treatment: None,
         treated: None,
         repeated: Vec::new(),
+        payload: None,
     }
 }
 
@@ -85,6 +86,8 @@ fn campaign(random: &mut Random, level: (f64, f64), dearer: f64, rounds: u32) ->
         load: "closed".to_owned(),
         weight: 1.0,
         planned: Planned::default(),
+        phases: Vec::new(),
+        payload: None,
         treatment: None,
     };
     let gateways = ["a", "b", "c"].map(|name| system(name, Role::Gateway));

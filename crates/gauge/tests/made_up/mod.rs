@@ -220,6 +220,8 @@ pub(crate) fn campaign() -> Results {
         load: load.to_owned(),
         weight,
         planned,
+        phases: Vec::new(),
+        payload: None,
         treatment: None,
     };
     let open = Planned { concurrency: Some(64.0), rate: Some(20_000.0), duration_s: Some(2.0), ..Planned::default() };
@@ -256,6 +258,7 @@ pub(crate) fn campaign() -> Results {
                     treatment: None,
                     treated: None,
                     repeated: Vec::new(),
+                    payload: None,
                 });
                 place += 1;
             }

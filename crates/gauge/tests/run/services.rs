@@ -101,3 +101,54 @@ fn a_command_that_fails_before_a_trial_ends_it_with_the_reason() {
     assert!(finished.stderr.contains("no such table"), "{}", finished.text());
     campaign.nothing_runs();
 }
+
+#[test]
+fn phases_are_planned_observed_and_judged_one_by_one() {
+    let phases = "load: {phases: [{name: few, closed: {users: 2, duration: 1s}}, {name: many, closed: {users: 8, duration: 1500ms}}]}";
+    let text = SERVICES.replace("load: {closed: {users: 4, duration: 300ms}}", phases);
+    let text = text.replace("operations: [{id: addItem}]", "operations: [{id: addItem, body: {event: 4k}}]");
+    let campaign = Campaign::new(&text.replace("repeats: 2", "repeats: 1\ncontrol: false"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let results = campaign.json("results.json");
+    let plan = &results["workloads"][0];
+    assert_eq!((&plan["phases"][1]["name"], &plan["phases"][1]["concurrency"]), (&"many".into(), &8.0.into()));
+    assert_eq!(plan["payload"], "4k");
+    for trial in campaign.trials() {
+        assert_eq!((&trial["payload"], &trial["report"]["total"]["errors"]["total"]), (&"4k".into(), &0.into()));
+        let sample = &trial["observed"]["system"]["samples"][0];
+        assert!(sample["pss_bytes"].as_u64() > Some(0) && sample["context_switches"].is_u64(), "{sample}");
+        let total = &trial["report"]["total"];
+        let per_request = total["bytes"]["sent"].as_f64().zip(total["requests"]["sent"].as_f64());
+        let bytes = per_request.map_or(0.0, |(bytes, requests)| bytes / requests);
+        assert!((4050.0..4500.0).contains(&bytes), "a request has {bytes} bytes with its head");
+    }
+    // On a machine that gave its time to others the only round counts for nobody, and has no figures.
+    let rows = results["judgement"]["rows"].as_array().expect("rows");
+    for row in rows.iter().filter(|row| row["rounds"].as_array().is_some_and(|rounds| !rounds.is_empty())) {
+        let phases = row["phases"].as_array().expect("phases");
+        assert_eq!(phases.len(), 2, "{row}");
+        for phase in phases {
+            assert!(phase["requests"].as_u64() > Some(0) && phase["rate"].as_f64() > Some(0.0), "{phase}");
+            assert!(phase["cpu_percent"].as_f64() > Some(0.0) && phase["memory_mb_per_request"].is_f64(), "{phase}");
+        }
+    }
+    let samples = std::fs::read_to_string(campaign.out.join("samples.csv")).expect("samples");
+    assert!(samples.lines().any(|line| line.starts_with("r01-two.write,system,")), "{samples}");
+    let report = std::fs::read_to_string(campaign.out.join("report.md")).expect("a report");
+    assert!(report.contains("| many | two | 8 users, 1.5 s |"), "{report}");
+    let listed = campaign.gauge(&["list", "--payload", "4k"]);
+    assert_eq!(listed.stdout.lines().count(), 3, "{}", listed.text());
+}
+
+#[test]
+fn a_smoke_load_is_one_user_and_five_requests() {
+    let text = SERVICES.replace("load: {closed: {users: 4, duration: 300ms}}", "load: {mode: smoke}");
+    let campaign = Campaign::new(&text.replace("repeats: 2", "repeats: 1\ncontrol: false"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    for trial in campaign.trials() {
+        assert_eq!(trial["report"]["total"]["requests"]["sent"], 5, "{trial}");
+        assert_eq!(trial["report"]["phases"].as_array().map(Vec::len), Some(1), "no warm-up: {trial}");
+    }
+}

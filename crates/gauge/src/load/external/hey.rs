@@ -55,6 +55,9 @@ pub(super) fn invocation(workload: &Workload) -> Result<Invocation, ExternalErro
         Some(Body::Text(text)) => arg("-d", text.clone()),
         Some(Body::File(file)) => args.extend(["-D".into(), absolute(file)?.into()]),
         Some(Body::Base64(_)) => return Err(tool.cannot("a body of bytes; put them into a file")),
+        Some(Body::Lines(_)) => {
+            return Err(tool.cannot("bodies that differ, such as events; use gauge's own generator"));
+        }
     }
     let url = tool.authority(workload)?;
     args.push(format!("http://{}{}", url.authority, full_path(workload, operation)?).into());

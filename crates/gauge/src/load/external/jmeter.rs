@@ -371,6 +371,7 @@ fn sampler(workload: &Workload, operation: &Operation) -> Result<String, Externa
             xml(&absolute(file)?.to_string_lossy())
         ),
         Some(Body::Base64(_)) => return Err(Tool::Jmeter.cannot("a body of bytes; put them into a file")),
+        Some(Body::Lines(_)) => return Err(Tool::Jmeter.cannot("bodies that differ, such as events; use gauge's own generator")),
     };
     let mut children = String::new();
     if !operation.headers.is_empty() {

@@ -99,6 +99,9 @@ fn script(workload: &Workload, summary: &Path) -> Result<String, ExternalError> 
                 format!("body{index}")
             }
             Some(Body::Base64(_)) => return Err(tool.cannot("a body of bytes; put them into a file")),
+            Some(Body::Lines(_)) => {
+                return Err(tool.cannot("bodies that differ, such as events; use gauge's own generator"));
+            }
         };
         let base = operation.base.as_deref().unwrap_or(&workload.base);
         let authority = crate::load::prepare::Url::parse(base)?.authority;

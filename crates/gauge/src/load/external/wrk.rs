@@ -94,6 +94,9 @@ fn script(workload: &Workload) -> Result<String, ExternalError> {
                 format!("file{cursor}")
             }
             Some(Body::Base64(_)) => return Err(tool.cannot("a body of bytes; put them into a file")),
+            Some(Body::Lines(_)) => {
+                return Err(tool.cannot("bodies that differ, such as events; use gauge's own generator"));
+            }
         };
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(lua, "add({}, function()\n  local v = {{}}", operation.weight);

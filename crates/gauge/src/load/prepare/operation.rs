@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use super::values::{PrepareOr, Value, Values};
 use super::{Authority, DEFAULT_EXPECT, PrepareError, Url};
 use crate::load::template::Template;
-use crate::load::workload::{self, Protocol, Scope, Statuses, Workload};
+use crate::load::workload::{self, Pick, Protocol, Scope, Source, Statuses, Workload};
 
 /// An operation, ready to be sent.
 #[derive(Debug)]
@@ -154,8 +154,8 @@ impl Builder {
             check_header(name, value).map_err(fail)?;
             headers.push((name.clone(), template(value)));
         }
-        let body = match &operation.body {
-            None => Body::None,
+        let mut body = match &operation.body {
+            None | Some(workload::Body::Lines(_)) => Body::None,
             Some(workload::Body::Text(text)) => Body::Text(template(text), is_json(operation, text)),
             Some(workload::Body::Base64(text)) => {
                 let decoded = BASE64_STANDARD.decode(text);
@@ -175,6 +175,15 @@ impl Builder {
                 PrepareOr::Problem(problem) => fail(format!("param `{name}`: {problem}")),
                 PrepareOr::Error(error) => error,
             })?);
+        }
+        if let Some(workload::Body::Lines(file)) = &operation.body {
+            let text =
+                std::fs::read_to_string(file).map_err(|error| PrepareError::File { file: file.clone(), error })?;
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            let source = Source::List { values: lines, pick: Pick::Sequence };
+            let line = self.values.value(&source).map_err(|_| fail(format!("{} has no line", file.display())))?;
+            body = Body::Text(Template::parse("{}", |_| Some(values.len())), false);
+            values.push(line);
         }
         for value in &mut values {
             if let Value::Captured { name, index, .. } = value {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
+use super::super::fill::DEFAULT_EVENT;
+use super::super::mode::Mode;
 use super::super::size;
 use super::requirement::{SloFile, TreatmentFile};
 use super::value::{rate, text_or_map};
@@ -99,6 +101,24 @@ pub(crate) enum BodyFile {
     Base64(String),
     /// A text with large parts that are made, not stored.
     Fill(FillFile),
+    /// Events of this size, all different: `default`, `4k`, `8k`, `32k`, `64k`, or any other.
+    Event(EventFile),
+}
+
+/// The size of events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventFile(pub(crate) usize);
+
+impl<'de> Deserialize<'de> for EventFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = super::value::text(deserializer)?;
+        let bytes = match text.strip_suffix('k').map(str::parse::<usize>) {
+            _ if text == "default" => Ok(DEFAULT_EVENT),
+            Some(Ok(kib)) => Ok(kib * 1024),
+            _ => text.parse().map_err(|_| format!("`{text}` is no size of an event; expected default, 4k, or bytes")),
+        };
+        bytes.map(EventFile).map_err(de::Error::custom)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -129,6 +149,8 @@ pub(crate) enum LoadFile {
     Open(Open),
     Phases(Vec<Phase>),
     Search(SearchFile),
+    /// The phases of a mode.
+    Mode(Mode),
 }
 
 /// The highest rate that meets the SLO.

@@ -23,6 +23,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
         );
         let part = Part { page, workload };
         part.figures(html);
+        part.phases(html);
         part.percentiles(html);
         part.rates(html);
         part.resources(html);
@@ -88,6 +89,24 @@ impl Part<'_> {
             .collect();
         let caption = "Hodges-Lehmann estimates over the valid rounds with 95 % confidence intervals (signed-rank); a failed trial counts as worse than \
                        any value. p50 is over all responses of valid rounds.";
+        html.push_str(&table(caption, &head, &cells));
+    }
+
+    fn phases(&self, html: &mut String) {
+        let rows = crate::report::phases::rows(self.page.results, self.page.judgement, &self.workload.name);
+        if rows.is_empty() {
+            return;
+        }
+        let mut head = crate::report::phases::HEAD.to_vec();
+        head.push("validity findings");
+        let line = |(cells, findings): (Vec<String>, Vec<&str>)| {
+            let mut cells: Vec<String> = cells.iter().map(|text| escape(text)).collect();
+            cells.push(escape(&findings.join(", ")));
+            cells
+        };
+        let cells: Vec<Vec<String>> = rows.into_iter().map(line).collect();
+        let caption = "Phases, all valid rounds together. CPU: 100 % is one processor. CPU and memory per request: the mean over the phase, times its \
+                       seconds, over its requests.";
         html.push_str(&table(caption, &head, &cells));
     }
 
