@@ -13,7 +13,7 @@ use gauge::load::report::Histogram;
 use gauge::report;
 use gauge::results::{Judgement, Name, Place, Results, Row, Trial, TrialState};
 
-const FILES: [&str; 4] = ["report.html", "report.md", "results.csv", "results.json"];
+const FILES: [&str; 5] = ["report.html", "report.md", "results.csv", "samples.csv", "results.json"];
 
 fn judged() -> &'static (Results, Judgement) {
     static JUDGED: std::sync::OnceLock<(Results, Judgement)> = std::sync::OnceLock::new();
@@ -566,7 +566,7 @@ fn recompute_writes_the_same_bytes_from_raw_data_alone() {
     }
     let left: Vec<_> =
         fs::read_dir(dir.path()).expect("a directory").map(|entry| entry.expect("an entry").file_name()).collect();
-    assert_eq!(left.len(), 5, "{left:?}");
+    assert_eq!(left.len(), 6, "{left:?}");
 }
 
 #[test]

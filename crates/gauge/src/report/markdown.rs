@@ -64,7 +64,7 @@ fn ranking(text: &mut String, judgement: &Judgement) {
             text,
             "## Ranking\n\nThe unit of the score, 100, is `{reference}`: {}. Twice the score is half the cost. Estimates with 95 % confidence intervals \
              (Hodges-Lehmann, signed-rank, n rounds). {}\n",
-            super::UNITS,
+            super::unit(reference),
             tested(judgement)
         );
         let _ =

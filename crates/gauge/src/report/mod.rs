@@ -23,9 +23,14 @@ use crate::results::{FORMAT, Judgement, Trial, TrialJudgement};
 pub(crate) use raw::order as in_order_of_trials;
 pub use raw::{RawError, read_raw};
 
-/// What a score of 100 is, where the baseline is the reference.
-const UNITS: &str =
-    "latency and rate as without a gateway, and as much CPU time for each request as the upstream itself uses";
+/// What a score of 100 is.
+fn unit(reference: &str) -> &'static str {
+    if reference == crate::plan::DIRECT {
+        "latency and rate as without a gateway, and as much CPU time for each request as the upstream itself uses"
+    } else {
+        "its own figures in the same rounds"
+    }
+}
 
 /// `results.json`.
 #[derive(Serialize)]

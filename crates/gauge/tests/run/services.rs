@@ -136,7 +136,7 @@ fn phases_are_planned_observed_and_judged_one_by_one() {
     let samples = std::fs::read_to_string(campaign.out.join("samples.csv")).expect("samples");
     assert!(samples.lines().any(|line| line.starts_with("r01-two.write,system,")), "{samples}");
     let report = std::fs::read_to_string(campaign.out.join("report.md")).expect("a report");
-    assert!(report.contains("| many | two | 8 users, 1.5 s |"), "{report}");
+    assert!(report.contains("| many | two | 8 users, 1.50 s |"), "{report}");
     let listed = campaign.gauge(&["list", "--payload", "4k"]);
     assert_eq!(listed.stdout.lines().count(), 3, "{}", listed.text());
 }

@@ -30,7 +30,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
              the rounds, with the 95 % confidence interval of the signed-rank test. A gateway's place is one more than the number of gateways that were \
              declared better. {}</p>",
             escape(reference),
-            super::super::UNITS,
+            super::super::unit(reference),
             view::tested(judgement)
         );
         html.push_str(&forest(page));
