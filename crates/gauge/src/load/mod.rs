@@ -4,6 +4,7 @@
 
 mod engine;
 pub mod external;
+mod grpc;
 pub mod payload;
 mod prepare;
 pub mod report;

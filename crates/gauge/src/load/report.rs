@@ -84,7 +84,7 @@ pub struct Generator {
     pub name: String,
     /// Its version.
     pub version: Option<String>,
-    /// `HTTP/1.1` or `HTTP/2`.
+    /// `HTTP/1.1`, `HTTP/2` or `gRPC`.
     pub protocol: Option<String>,
     /// Threads that send.
     pub threads: Option<u32>,
@@ -150,7 +150,8 @@ pub struct Measurement {
     pub requests: Requests,
     /// Rates of requests.
     pub rate: Rate,
-    /// How many answers had which status; null when the tool does not say.
+    /// How many answers had which status; null when the tool does not say. Of gRPC: 200 is `OK`, 1 to 16 are its other codes, and 0 is `OK` with a message
+    /// that says `success: false`.
     pub statuses: Option<BTreeMap<u16, u64>>,
     /// Requests that went wrong, by kind.
     pub errors: Errors,

@@ -127,7 +127,11 @@ pub struct Operation {
     #[serde(default = "get")]
     pub method: String,
     /// Path and query with `{name}` where a value goes; values are percent-encoded.
+    #[serde(default)]
     pub path: String,
+    /// A unary call of gRPC instead of method and path; the body is its message as JSON, and the protocol is `http2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<Grpc>,
     /// `http://host:port` where this operation goes instead of the workload's base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
@@ -161,6 +165,16 @@ impl Operation {
     pub fn get(id: &str, path: &str) -> Self {
         Operation { id: id.to_owned(), weight: 1.0, method: get(), path: path.to_owned(), ..Operation::default() }
     }
+}
+
+/// A method of gRPC.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grpc {
+    /// The file that describes it; what it imports is found from its folder.
+    pub proto: PathBuf,
+    /// `package.Service/Method`.
+    pub method: String,
 }
 
 /// A request's body.

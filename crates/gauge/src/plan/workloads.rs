@@ -239,6 +239,7 @@ fn planned(
         weight: read.weight.unwrap_or(1.0),
         method: described.method.as_str().to_owned(),
         path,
+        grpc: None,
         base: None,
         headers,
         body,

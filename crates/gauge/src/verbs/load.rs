@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use gauge::load::external::{self, ExternalError, Tool};
 use gauge::load::workload::{
-    self, Arrivals, Body, Closed, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, Workload,
+    self, Arrivals, Body, Closed, Grpc, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, Workload,
 };
 use gauge::load::{Generator, Options, PrepareError, Prepared, Report, Url, targets, units};
 
@@ -69,9 +69,15 @@ pub(crate) struct Load {
     /// HTTP/2 without TLS, with prior knowledge
     #[arg(long)]
     h2: bool,
-    /// With --h2: streams that share a connection
-    #[arg(long, value_name = "NUMBER", default_value_t = 16, requires = "h2")]
+    /// With --h2 or --grpc: streams that share a connection
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
     streams: u32,
+    /// Unary gRPC: package.Service/Method of --proto; the body is its message as JSON, or `@FILE` with a message a line
+    #[arg(long, value_name = "METHOD", requires_all = ["proto", "url"], conflicts_with_all = ["method", "tool"])]
+    grpc: Option<String>,
+    /// With --grpc: the file that describes the method
+    #[arg(long, value_name = "FILE", requires = "grpc")]
+    proto: Option<PathBuf>,
     /// Time for one request, connecting included
     #[arg(long, value_parser = units::duration, default_value = "30s")]
     timeout: Duration,
@@ -246,9 +252,15 @@ impl Load {
 
     fn operation(&self, url: &Url) -> Operation {
         let body = self.body.as_ref().map(|body| match body.strip_prefix('@') {
+            Some(file) if self.grpc.is_some() => Body::Lines(file.into()),
             Some(file) => Body::File(file.into()),
             None => Body::Text(body.clone()),
         });
+        if let (Some(method), Some(proto)) = (&self.grpc, &self.proto) {
+            let grpc = Some(Grpc { proto: proto.clone(), method: method.clone() });
+            let base = Some(format!("http://{}", url.authority));
+            return Operation { base, body, grpc, ..Operation::get(method, "") };
+        }
         let method = self.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.to_owned());
         Operation {
             method: method.clone(),
@@ -300,7 +312,11 @@ impl Load {
             setup: Vec::new(),
             order,
             load,
-            protocol: if self.h2 { Protocol::Http2 { streams: self.streams } } else { Protocol::Http1 },
+            protocol: if self.h2 || self.grpc.is_some() {
+                Protocol::Http2 { streams: self.streams }
+            } else {
+                Protocol::Http1
+            },
             timeout: self.timeout,
             seed: self.seed.unwrap_or(0),
             mark: None,

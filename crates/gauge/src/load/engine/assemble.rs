@@ -30,6 +30,9 @@ pub(super) fn report(prepared: &Prepared, recorders: Vec<Recorder<'_>>, start: u
     let mut report = Report::of("gauge");
     report.generator.protocol = Some(match prepared.protocol {
         Protocol::Http1 => "HTTP/1.1".to_owned(),
+        Protocol::Http2 { .. } if prepared.operations.iter().all(|operation| operation.grpc.is_some()) => {
+            "gRPC".to_owned()
+        }
         Protocol::Http2 { .. } => "HTTP/2".to_owned(),
     });
     report.generator.latency_from = Some(LatencyFrom::Due);

@@ -20,6 +20,7 @@ use super::clock::{self, Timer};
 use super::pacer::Pacer;
 use super::recorder::Failure;
 use super::{Transport, TransportError};
+use crate::load::grpc::Method as Grpc;
 use crate::load::prepare::{Body, Operation, Prepared};
 use crate::load::template::Escape;
 
@@ -97,6 +98,7 @@ struct Exchange {
     bytes: u64,
     body: Option<Bytes>,
     keep_body: bool,
+    grpc: Option<Arc<Grpc>>,
 }
 
 impl Http2 {
@@ -168,7 +170,15 @@ impl Transport for Http2 {
         let body = text.map(Bytes::from).or_else(|| self.files[number].clone());
         let head = operation.method_name.len() + request.uri().to_string().len() + field_bytes(request.headers());
         let bytes = (head + body.as_ref().map_or(0, Bytes::len)) as u64;
-        let exchange = Exchange { slot, generation, request, bytes, body, keep_body: operation.wants_body };
+        let exchange = Exchange {
+            slot,
+            generation,
+            request,
+            bytes,
+            body,
+            keep_body: operation.wants_body,
+            grpc: operation.grpc.clone(),
+        };
         let group = (slot / self.streams) as usize;
         let connection = Rc::clone(&self.connections[group * self.authorities + operation.authority]);
         let inbox = Rc::clone(&self.inbox);
@@ -257,7 +267,12 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
         }
         let trailers = stream.trailers().await.map_err(|error| kind(&error))?;
         bytes += trailers.as_ref().map_or(0, field_bytes) as u64;
-        Ok(Answered { done: clock::now(), status, bytes, fields: head.headers, body })
+        let done = clock::now();
+        let status = match &exchange.grpc {
+            Some(method) => method.status(status, &head.headers, trailers.as_ref(), &body).ok_or(Failure::BadReply)?,
+            None => status,
+        };
+        Ok(Answered { done, status, bytes, fields: head.headers, body })
     };
     tokio::select! {
         answer = receive => answer,

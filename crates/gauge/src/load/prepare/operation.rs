@@ -1,13 +1,15 @@
 //! Operations, ready to be sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 use super::values::{PrepareOr, Value, Values};
 use super::{Authority, DEFAULT_EXPECT, PrepareError, Url};
+use crate::load::grpc::Method;
 use crate::load::template::Template;
-use crate::load::workload::{self, Pick, Protocol, Scope, Source, Statuses, Workload};
+use crate::load::workload::{self, Protocol, Scope, Statuses, Workload};
 
 /// An operation, ready to be sent.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Operation {
     pub(crate) captures: Vec<Capture>,
     /// Whether an answer's body must be kept.
     pub(crate) wants_body: bool,
+    /// Where it is a call of gRPC.
+    pub(crate) grpc: Option<Arc<Method>>,
 }
 
 #[derive(Debug)]
@@ -78,6 +82,7 @@ pub(crate) enum CaptureFrom {
 pub(super) struct Builder {
     base: Url,
     protocol: Protocol,
+    timeout: Duration,
     pub(super) authorities: Vec<Authority>,
     /// As written, beside each authority.
     urls: Vec<Url>,
@@ -104,7 +109,8 @@ impl Builder {
                 names
             });
         let values = Values::default();
-        Ok(Builder { base, protocol: workload.protocol, authorities: Vec::new(), urls: Vec::new(), values, captures })
+        let (protocol, timeout) = (workload.protocol, workload.timeout);
+        Ok(Builder { base, protocol, timeout, authorities: Vec::new(), urls: Vec::new(), values, captures })
     }
 
     fn authority(&mut self, url: &Url) -> Result<usize, PrepareError> {
@@ -118,6 +124,21 @@ impl Builder {
 
     pub(super) fn operation(&mut self, operation: &workload::Operation) -> Result<Operation, PrepareError> {
         let fail = |problem: String| PrepareError::Operation { operation: operation.id.clone(), problem };
+        let grpc = operation.grpc.as_ref().map(Method::read).transpose().map_err(fail)?;
+        if grpc.is_some() && self.protocol == Protocol::Http1 {
+            return Err(fail("gRPC goes over HTTP/2; add protocol: {http2: {streams: 16}}".to_owned()));
+        }
+        // The bodies that it sends in turn, where it does not send one.
+        let mut bodies = Vec::new();
+        let request;
+        let operation = match &grpc {
+            Some(method) => {
+                bodies = method.messages(operation).map_err(fail)?;
+                request = method.request(operation, self.timeout);
+                &request
+            }
+            None => operation,
+        };
         let base = match &operation.base {
             Some(base) => Url::parse(base)?,
             None => self.base.clone(),
@@ -179,11 +200,14 @@ impl Builder {
         if let Some(workload::Body::Lines(file)) = &operation.body {
             let text =
                 std::fs::read_to_string(file).map_err(|error| PrepareError::File { file: file.clone(), error })?;
-            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-            let source = Source::List { values: lines, pick: Pick::Sequence };
-            let line = self.values.value(&source).map_err(|_| fail(format!("{} has no line", file.display())))?;
+            bodies = text.lines().map(|line| line.as_bytes().to_vec()).collect();
+            if bodies.is_empty() {
+                return Err(fail(format!("{} has no line", file.display())));
+            }
+        }
+        if !bodies.is_empty() {
             body = Body::Text(Template::parse("{}", |_| Some(values.len())), false);
-            values.push(line);
+            values.push(self.values.in_turn(bodies));
         }
         for value in &mut values {
             if let Value::Captured { name, index, .. } = value {
@@ -210,8 +234,9 @@ impl Builder {
             values,
             fixed: None,
             expect: Expect::new(expect),
-            wants_body: captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))),
+            wants_body: grpc.is_some() || captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))),
             captures,
+            grpc: grpc.map(Arc::new),
         };
         if self.protocol == Protocol::Http1 && prepared.values.is_empty() {
             let mut bytes = Vec::new();

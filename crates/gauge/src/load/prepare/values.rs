@@ -64,6 +64,14 @@ impl Values {
         self.cursors - 1
     }
 
+    /// These, one after the other over the whole run.
+    pub(crate) fn in_turn(&mut self, values: Vec<Vec<u8>>) -> Value {
+        Value::List {
+            values: values.into_iter().map(Vec::into_boxed_slice).collect(),
+            cursor: Some(self.next_cursor()),
+        }
+    }
+
     /// Makes a source ready. The error says what is wrong with it.
     pub(crate) fn value(&mut self, source: &Source) -> Result<Value, PrepareOr> {
         Ok(match source {

@@ -1,0 +1,166 @@
+//! The generator over gRPC, against a server on the `h2` crate that speaks the protocol by hand.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::mpsc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../services/producer/proto/event_service.proto");
+const METHOD: &str = "com.example.grpc.EventService/ProcessEvent";
+
+/// What the server does with the n-th call.
+#[derive(Debug, Clone, Copy)]
+enum Reply {
+    /// A message, then this status in trailers.
+    Message(&'static [u8], &'static str),
+    /// This status in the head.
+    HeadOnly(&'static str),
+    /// An HTTP status of an intermediary.
+    Http(u16),
+    /// A message, and no status at all.
+    Silent,
+}
+
+/// `success: true`, and `message: "no"` without `success`.
+const STORED: &[u8] = &[0, 0, 0, 0, 2, 0x08, 0x01];
+const REFUSED: &[u8] = &[0, 0, 0, 0, 4, 0x12, 0x02, b'n', b'o'];
+
+/// The heads and bodies that reached it.
+static SEEN: Mutex<Vec<(http::request::Parts, Vec<u8>)>> = Mutex::new(Vec::new());
+
+fn server(replies: &'static [Reply]) -> SocketAddr {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            tell.send(listener.local_addr().expect("an address")).expect("the test waits");
+            // One connection, whose calls are counted.
+            let (socket, _) = listener.accept().await.expect("a connection");
+            let mut connection = h2::server::handshake(socket).await.expect("HTTP/2");
+            let mut replies = replies.iter().cycle();
+            while let Some(Ok((request, respond))) = connection.accept().await {
+                let reply = *replies.next().expect("endless");
+                tokio::spawn(call(request, respond, reply));
+            }
+        });
+    });
+    told.recv().expect("a server")
+}
+
+async fn call(request: http::Request<h2::RecvStream>, mut respond: h2::server::SendResponse<Bytes>, reply: Reply) {
+    let (head, mut body) = request.into_parts();
+    let mut bytes = Vec::new();
+    while let Some(Ok(data)) = body.data().await {
+        bytes.extend_from_slice(&data);
+        let _ = body.flow_control().release_capacity(data.len());
+    }
+    SEEN.lock().expect("no panic").push((head, bytes));
+    let head = http::Response::builder().header("content-type", "application/grpc");
+    let fields = |status: &str| {
+        http::HeaderMap::from_iter([("grpc-status".parse().expect("a name"), status.parse().expect("a value"))])
+    };
+    let _ = match reply {
+        Reply::HeadOnly(status) => {
+            respond.send_response(head.header("grpc-status", status).body(()).expect("a head"), true).map(|_| ())
+        }
+        Reply::Http(status) => {
+            respond.send_response(http::Response::builder().status(status).body(()).expect("a head"), true).map(|_| ())
+        }
+        Reply::Message(message, status) => {
+            respond.send_response(head.body(()).expect("a head"), false).and_then(|mut stream| {
+                stream.send_data(Bytes::from_static(message), false)?;
+                stream.send_trailers(fields(status))
+            })
+        }
+        Reply::Silent => respond
+            .send_response(head.body(()).expect("a head"), false)
+            .and_then(|mut stream| stream.send_data(Bytes::from_static(STORED), true)),
+    };
+}
+
+fn load(address: SocketAddr, more: &[&str]) -> (Option<i32>, String, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("report.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gauge"));
+    command.args(["load", &format!("http://{address}"), "--grpc", METHOD, "--proto", PROTO, "-q", "--json"]).arg(&json);
+    let output = command.args(more).output().expect("gauge");
+    let report = std::fs::read_to_string(&json).ok().and_then(|text| serde_json::from_str(&text).ok());
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned(), report.unwrap_or_default())
+}
+
+#[test]
+fn calls_share_a_connection_and_codes_are_errors() {
+    const REPLIES: &[Reply] = &[
+        Reply::Message(STORED, "0"),
+        Reply::Message(REFUSED, "0"),
+        Reply::HeadOnly("3"),
+        Reply::Message(STORED, "14"),
+        Reply::Http(503),
+        Reply::Silent,
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    let events = folder.path().join("events");
+    let one = r#"{"eventHeader":{"eventName":"CarCreated"},"eventBody":{"entities":[{"entityType":"Car","entityId":"1","updatedAttributes":{"doors":5}}]}}"#;
+    std::fs::write(&events, format!("{one}\n{}\n", one.replace("Car", "Loan"))).expect("a file");
+    let body = format!("@{}", events.display());
+    let (code, said, report) = load(server(REPLIES), &["-n", "60", "-c", "8", "--timeout", "20s", "--body", &body]);
+    assert_eq!(code, Some(0), "{said}");
+    let total = &report["total"];
+    assert_eq!(report["generator"]["protocol"], "gRPC");
+    let statuses: BTreeMap<String, u64> = serde_json::from_value(total["statuses"].clone()).expect("statuses");
+    let expected = ["0", "14", "2", "200", "3", "503"].map(|status| (status.to_owned(), 10));
+    assert_eq!(statuses, BTreeMap::from(expected), "{said}");
+    assert_eq!((&total["errors"]["status"], &total["errors"]["total"]), (&50.into(), &50.into()));
+    assert_eq!(total["connections_opened"], 1, "streams share it");
+    let seen = SEEN.lock().expect("no panic");
+    assert_eq!(seen.len(), 60);
+    for (head, body) in seen.iter() {
+        assert_eq!((head.method.as_str(), head.uri.path()), ("POST", format!("/{METHOD}").as_str()));
+        let field = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+        assert_eq!(
+            [field("content-type"), field("te"), field("grpc-timeout")],
+            [Some("application/grpc"), Some("trailers"), Some("20000m")]
+        );
+        let (length, message) = (u32::from_be_bytes(body[1..5].try_into().expect("four")), &body[5..]);
+        assert!(body[0] == 0 && length as usize == message.len(), "{body:?}");
+        // The number is the text of it, as the field is a map of strings.
+        assert!(
+            message.windows(8).any(|part| part == b"\x0a\x05doors\x12") && message.ends_with(b"\x015"),
+            "{message:?}"
+        );
+    }
+    let loans = seen.iter().filter(|(_, body)| body.windows(4).any(|part| part == b"Loan")).count();
+    assert!((20..=40).contains(&loans), "lines in turn: {loans}");
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_before_the_load() {
+    let nowhere = testkit::ports::Port::free();
+    let refused = |more: &[&str], named: &str| {
+        let (code, said, _) = load(nowhere.address(), more);
+        assert!(code == Some(64) && said.contains(named), "{code:?} {said}");
+    };
+    refused(&["-n", "1", "--body", r#"{"noSuchField":1}"#], "noSuchField");
+    refused(&["-n", "1", "--body", "no JSON"], "no message of com.example.grpc.EventRequest");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gauge"));
+    command.args([
+        "load",
+        "http://127.0.0.1:1",
+        "--grpc",
+        "com.example.grpc.EventService/None",
+        "--proto",
+        PROTO,
+        "-n",
+        "1",
+    ]);
+    let said = String::from_utf8_lossy(&command.output().expect("gauge").stderr).into_owned();
+    assert!(
+        said.contains("it has com.example.grpc.EventService/ProcessEvent, com.example.grpc.EventService/HealthCheck"),
+        "{said}"
+    );
+}
