@@ -2,7 +2,7 @@
 """again.py LOG: runs the tests that failed in LOG (the output of `cargo test`) a second time, each alone.
 
 A test that fails beside others and passes alone is a race, of the test or of what it tests: it is named, in the summary of `make test`
-too, and has to be mended, but does not hide what the other tests say. More than MOST failures are no races: nothing is run again then.
+too, and has to be fixed, but does not hide what the other tests say. More than MOST failures are no races: nothing is run again then.
 Prints `FLAKY` or `FAILED` and the test for each, and in the last line how many passed. STRICT=1: nothing is run again.
 """
 
@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 MOST = 3
 FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED")
@@ -19,7 +20,7 @@ TARGET = re.compile(r"^error: test failed, to rerun pass `([^`]+)`")
 def failures(log):
     """Pairs of cargo's arguments for a test program, and a test of it that failed."""
     pairs, names = [], []
-    with open(log, encoding="utf-8", errors="replace") as lines:
+    with Path(log).open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if match := FAILED.match(line):
                 names.append(match[1])

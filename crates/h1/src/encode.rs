@@ -5,17 +5,15 @@ use crate::bytes::{find_control, is_text_byte, is_token};
 /// Appends a number in decimal.
 #[inline]
 pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
+    let start = out.len();
+    let count = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    // A copy of known length is a few instructions; one of any length is a call.
+    out.extend_from_slice(&[b'0'; 20]);
+    out.truncate(start + count);
+    for digit in out[start..].iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
         number /= 10;
-        if number == 0 {
-            break;
-        }
     }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// Appends a field line. Bytes that have no place in a value (CR, LF, NUL and the other controls but HTAB; RFC 9110 section 5.5) are

@@ -11,7 +11,18 @@ macro_rules! known {
             $(#[doc = concat!("`", $text, "`")] $name,)*
         }
 
-        impl Known {
+        /// Bytes that CGI and its heirs treat as `-`: all but letters, digits, and `-` itself.
+static ODD: [bool; 256] = {
+    let mut odd = [true; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        odd[byte] = !(byte as u8).is_ascii_alphanumeric() && byte as u8 != b'-';
+        byte += 1;
+    }
+    odd
+};
+
+impl Known {
             /// Name in lower case; empty for [`Known::Other`].
             pub fn name(self) -> &'static str {
                 match self { Known::Other => "", $(Known::$name => $text,)* }
@@ -179,7 +190,8 @@ impl Known {
     /// Recognises a name that servers which turn everything but letters and digits into `_` (CGI, RFC 3875 section 4.1.18, and its
     /// heirs) would take for a known one: `Content_Length`, `X.Forwarded.For`.
     pub fn of_alias(name: &[u8]) -> Known {
-        let is_odd = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'-';
+        let is_odd = |byte: &u8| ODD[usize::from(*byte)];
+        // Most names are in their usual spelling.
         if name.len() > LONGEST || !name.iter().any(is_odd) {
             return Known::Other;
         }

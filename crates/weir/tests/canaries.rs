@@ -112,7 +112,7 @@ fn no_secret_is_told_to_anybody() {
     assert!(lines.contains("https://shop.example/a?b=1&access_token=[redacted]"), "{lines}");
     told.push(("the access log".to_owned(), lines));
 
-    // It was there to be told: the upstream and the collector got theirs.
+    // It was there to be told: the upstream and the collector received the secrets.
     let got =
         |place: &Upstream, text: &str| place.requests().iter().any(|one| format!("{:?}", one.head).contains(text));
     assert!(got(&upstream, "canary-upstream-field") && got(&collector, "canary-traces-field"));

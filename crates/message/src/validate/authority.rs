@@ -22,13 +22,16 @@ static NAME: [bool; 256] = class!(b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-'
 /// Length of the host's name that `bytes` begin with: labels with one dot between them, and perhaps one at the end. Empty labels are
 /// refused: `..` means something to file systems, which servers that keep a folder a host have been led astray by.
 fn name_length(bytes: &[u8]) -> Option<usize> {
+    let mut after_dot = true;
     let mut length = 0;
-    let mut last = b'.';
-    for &byte in bytes.iter().take_while(|&&byte| NAME[usize::from(byte)]) {
-        if byte == b'.' && last == b'.' {
+    for &byte in bytes {
+        if !NAME[usize::from(byte)] {
+            break;
+        }
+        if byte == b'.' && after_dot {
             return None;
         }
-        last = byte;
+        after_dot = byte == b'.';
         length += 1;
     }
     (length > 0).then_some(length)
@@ -39,11 +42,15 @@ fn is_port(bytes: &[u8]) -> bool {
     match bytes {
         [] => true,
         [b':', digits @ ..] => {
-            let number = digits
-                .iter()
-                .take(6)
-                .try_fold(0, |port, digit| digit.is_ascii_digit().then(|| port * 10 + u32::from(digit - b'0')));
-            digits.len() <= 5 && number.is_some_and(|port| port <= 65_535)
+            let mut number = 0;
+            for digit in digits {
+                let value = u32::from(digit.wrapping_sub(b'0'));
+                number = number * 10 + value;
+                if value > 9 || number > 65_535 {
+                    return false;
+                }
+            }
+            digits.len() <= 5
         }
         _ => false,
     }

@@ -69,7 +69,7 @@ impl Exchange<'_> {
         self.route.and_then(|route| config.routes[route.0].body_bytes).or(config.server.body_bytes)
     }
 
-    /// Asks the rate limits of the route, or of the gateway when there is none; `Some` is what to answer instead.
+    /// Checks the rate limits of the route, or of the gateway when there is none; `Some` is the response to send instead.
     ///
     /// # Errors
     /// When a limit cannot be checked and says that the request must not pass then.

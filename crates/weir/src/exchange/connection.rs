@@ -59,7 +59,7 @@ pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: A
         match next {
             Next::KeepAlive => {}
             Next::Drain(body) => {
-                if !drain(&worker, &mut down, body).await {
+                if !drain(&worker, &mut down, *body).await {
                     return give_back(&worker, down);
                 }
             }

@@ -7,7 +7,7 @@ use crate::policy::limit::Refusal;
 use crate::server::worker::Scratch;
 
 impl Exchange<'_> {
-    /// Answers in place of the route what a limit says.
+    /// Sends the response of a limit that refuses the request.
     ///
     /// # Errors
     /// When the client does not take it.
@@ -34,7 +34,7 @@ impl Exchange<'_> {
         self.send_answer().await
     }
 
-    /// Answers a request that is not served as asked; or, when the answer has begun, sees to it that it cannot pass for complete.
+    /// Sends the response for an error; when a response has begun already, ensures that it cannot pass for complete.
     pub async fn fail(&mut self, error: Error) {
         self.ensure_request_id();
         // To the exchange a request that its connection refused looks like one whose client disconnected.

@@ -1,7 +1,7 @@
 //! Fields that are taken out of a request before anything looks at it: what a client forged must not choose its route, its limit, its target or
 //! its place in a cache, nor reach the upstream.
 
-use h1::{Fields, Known};
+use h1::{Field, Fields, Known};
 
 use crate::config::UntrustedHeaders;
 use crate::policy::auth::ForgedNames;
@@ -25,21 +25,25 @@ pub fn strip_forged_headers(
     if !identity.is_empty() {
         fields.retain(|field| !identity.contains(field.name.of_buf(buf)));
     }
-    let has_own_id = !id_name.eq_ignore_ascii_case(Known::XRequestId.name());
-    fields.retain(|field| match field.known {
+    let passes = |field: &Field| match field.known {
         Known::XForwardedFor | Known::XForwardedProto | Known::XForwardedHost => is_trusted,
-        Known::XRequestId => is_trusted || has_own_id,
+        // Where ids have a field of their own, this one is like any other.
+        Known::XRequestId => is_trusted || !id_name.eq_ignore_ascii_case(Known::XRequestId.name()),
         Known::Forwarded => is_trusted || !untrusted.removes(Known::Forwarded.name().as_bytes()),
         Known::Other => {
             let name = field.name.of_buf(buf);
-            let is_id = has_own_id && Known::is_alias(name, id_name.as_bytes());
+            let is_id = Known::is_alias(name, id_name.as_bytes());
             !field.named_by_connection
                 && !(is_id && !(is_trusted && name.eq_ignore_ascii_case(id_name.as_bytes())))
                 && (is_trusted || !untrusted.removes(name))
                 && !is_set_by_gateway(Known::of_alias(name))
         }
         known => !field.named_by_connection || known.is_hop_by_hop(),
-    });
+    };
+    // Most requests hold nothing of it, and stay where they are.
+    if !fields.iter().all(passes) {
+        fields.retain(passes);
+    }
 }
 
 /// Fields that upstreams trust because the gateway wrote them, or that frame the message.

@@ -63,7 +63,7 @@ pub enum Next {
     /// The next request may come.
     KeepAlive,
     /// The next request may come after the rest of this one's body, which nobody wants.
-    Drain(Pump),
+    Drain(Box<Pump>),
     /// Close, at once if everything that the client sent was read.
     Close,
     /// Close, but first read what the client is still sending, so that the answer reaches it.
@@ -142,7 +142,8 @@ pub struct Exchange<'w> {
 }
 
 impl<'w> Exchange<'w> {
-    /// An exchange for the request whose head is in `scratch`.
+    /// An exchange for the request whose head is in `scratch`. Inlined, as it is large: it is made where it stays.
+    #[inline(always)]
     pub fn begin(worker: &'w Worker, down: &'w mut Downstream, scratch: &'w mut Scratch) -> Self {
         let snapshot = worker.snapshot.borrow().clone();
         let close = !scratch.request.keep_alive || worker.draining.get() || down.origin.is_closed();
@@ -358,7 +359,7 @@ impl<'w> Exchange<'w> {
     }
 
     /// Records the exchange and says what becomes of the connection: it goes on only where the end of the body is known.
-    pub fn finish(mut self) -> Next {
+    pub fn finish(&mut self) -> Next {
         self.record();
         self.scratch.limits.release();
         if self.aborts || self.answer != Answer::Complete {
@@ -373,7 +374,10 @@ impl<'w> Exchange<'w> {
         match self.body.skip(&mut self.down.buffer) {
             Ok(true) if self.close => Next::Close,
             Ok(true) => Next::KeepAlive,
-            Ok(false) if self.drains && !self.close => Next::Drain(self.body),
+            Ok(false) if self.drains && !self.close => Next::Drain(Box::new(std::mem::replace(
+                &mut self.body,
+                Pump::new(BodyKind::None, BodyKind::None, None),
+            ))),
             _ => Next::Linger,
         }
     }

@@ -1,4 +1,4 @@
-//! What is remembered of an exchange, and where that goes at its end: metrics, a span, a line of the access log.
+//! The record of an exchange, and where it goes at the end: metrics, a span, a line of the access log.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,12 +10,12 @@ use crate::observe::traces::Finished;
 use crate::observe::{Line, Record};
 use crate::server::clock;
 
-/// What is remembered for metrics and the log.
+/// What metrics and the log need to know.
 #[derive(Default)]
 pub(super) struct Journal {
     /// When the event loop saw the request: the wait for its turn counts.
     pub(super) started_ns: u64,
-    /// When its answer was complete, if that is known.
+    /// When its response was complete, if that is known.
     pub(super) ended_ns: u64,
     pub(super) status: u16,
     pub(super) error: Option<Error>,

@@ -6,7 +6,7 @@ use super::Exchange;
 use crate::server::worker::Worker;
 
 impl Exchange<'_> {
-    /// Sees to it that the request has an id: a trusted peer's, or one made here. A request that nobody asks about goes without.
+    /// Sees to it that the request has an id: a trusted peer's, or one made here. Not made where nothing needs it.
     pub fn ensure_request_id(&mut self) {
         if !self.scratch.request_id.is_empty() {
             return;
@@ -28,25 +28,37 @@ impl Exchange<'_> {
     }
 }
 
-/// An id from a trusted peer is kept if it can stand in a field, a log line and a problem document as it is.
+/// An id from a trusted peer is used if it is valid in a field, a log line and a problem document as it is.
 fn is_request_id(id: &[u8]) -> bool {
     !id.is_empty() && id.len() <= 128 && id.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
 }
 
 /// Appends a new id: 128 random bits.
 pub(super) fn new_request_id(worker: &Worker, out: &mut Vec<u8>) {
-    let id = (u128::from(worker.random()) << 64) | u128::from(worker.random());
-    write_hex(out, id);
+    for _ in 0..2 {
+        out.extend_from_slice(&hex(worker.random()));
+    }
 }
 
-fn write_hex(out: &mut Vec<u8>, number: u128) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 32];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(number.to_be_bytes()) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+/// A number in hexadecimal. All digits at once: every response has such an id.
+fn hex(number: u64) -> [u8; 16] {
+    let mut text = [0; 16];
+    for (digits, half) in text.as_chunks_mut().0.iter_mut().zip([(number >> 32) as u32, number as u32]) {
+        *digits = hex_of_half(half).to_be_bytes();
     }
-    out.extend_from_slice(&text);
+    text
+}
+
+/// The eight digits of a number, in the bytes of another, the first one in the highest.
+fn hex_of_half(number: u32) -> u64 {
+    // One digit into each byte.
+    let spread = u64::from(number);
+    let spread = (spread | spread << 16) & 0x0000_ffff_0000_ffff;
+    let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;
+    let spread = (spread | spread << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // 1 where the digit is a letter, which lie 39 behind the figures.
+    let letters = (spread + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    spread + 0x3030_3030_3030_3030 + letters * 39
 }
 
 #[cfg(test)]
@@ -55,8 +67,10 @@ mod tests {
 
     #[test]
     fn hexadecimal_digits_come_in_order() {
-        let mut out = Vec::new();
-        write_hex(&mut out, 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210);
-        assert_eq!(out, b"0123456789abcdeffedcba9876543210");
+        assert_eq!(&hex(0x0123_4567_89ab_cdef), b"0123456789abcdef");
+        assert_eq!(&hex(0xfedc_ba98_7654_3210), b"fedcba9876543210");
+        for number in [0, 1, u64::MAX, 0x9999_aaaa_0f0f_f0f0] {
+            assert_eq!(hex(number).escape_ascii().to_string(), format!("{number:016x}"));
+        }
     }
 }

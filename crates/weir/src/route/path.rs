@@ -199,9 +199,11 @@ fn normalise_bytes<'a>(policy: Policy, target: &'a [u8], scratch: &'a mut Vec<u8
         return Err(Refusal::NotAPath);
     }
     let mut at = 1;
-    while let Some(&byte) = target.get(at) {
+    // From one byte that means something to the next: most are plain.
+    while let Some(plain) = target[at..].iter().position(|&byte| CLASSES[usize::from(byte)] != Class::Plain) {
+        at += plain;
         let after_slash = target[at - 1] == b'/';
-        match CLASSES[usize::from(byte)] {
+        match CLASSES[usize::from(target[at])] {
             Class::Plain => {}
             Class::Question => {
                 let query = check_query(&target[at + 1..])?;

@@ -40,7 +40,7 @@ struct State {
     trailers: Vec<u8>,
     has_ended: bool,
     is_end_staged: bool,
-    /// Body bytes that the exchange took since the connection asked: credit for the client.
+    /// Body bytes that the exchange took since the last call of `take_credit`: credit for the client.
     taken: usize,
     /// Bytes that the exchange wrote.
     response: Vec<u8>,
@@ -178,7 +178,7 @@ impl Pipe {
     }
 
     /// Whether the exchange waits for something that has come: bytes, room, the end of the client. Says so once; if the exchange does not
-    /// take it, it has to ask again.
+    /// take it, it has to wait again.
     pub fn take_awaits(&self) -> bool {
         let mut state = self.lock();
         let has_bytes = state.has_bytes();

@@ -297,9 +297,10 @@ fn is_same(given: &[u8], token: &str) -> bool {
     verify_slices_are_equal(&given, &digest(token)).is_ok()
 }
 
-/// 256 bits in hex; none when the system has none.
+/// 256 bits in hex; none when the system has none. From the system itself: the TLS library's generator takes a tenth of a second to begin with,
+/// which a gateway without TLS need not spend.
 fn random_text() -> Option<String> {
     let mut bytes = [0; 32];
-    aws_lc_rs::rand::fill(&mut bytes).ok()?;
+    getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
