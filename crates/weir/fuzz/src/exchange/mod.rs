@@ -173,7 +173,7 @@ impl Lab {
         let (mailbox, _) = tokio::sync::mpsc::unbounded_channel();
         let metrics = Metrics::new();
         let shard = metrics.shard(0);
-        let shared = Shared::new(generation.clone(), vec![mailbox], metrics, None, None, 1000);
+        let shared = Shared::new(generation.clone(), vec![mailbox], metrics, None, None, None, 1000);
         let snapshot = Snapshot::new(generation, &shard, 1, 1, None);
         let worker = Worker::new(0, shared, snapshot, shard, 1);
         let deadlines = tokio::task::spawn_local(worker.deadlines.clone().run());
