@@ -15,12 +15,12 @@ use testkit::{Upstream, Weir, answer, wait};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-fn gateway(endpoint: &str, more: &str) -> Weir {
+fn gateway(endpoint: &str, every: &str, more: &str) -> Weir {
     let yaml = format!(
         "listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 workers: 2
-telemetry: {{resource: {{deployment.environment.name: test}}, metrics: {{endpoint: '{endpoint}', every: 50ms{more}}}}}
+telemetry: {{resource: {{deployment.environment.name: test}}, metrics: {{endpoint: '{endpoint}', every: {every}{more}}}}}
 routes:
   - {{name: hello, match: {{path: /hello}}, respond: {{status: 200}}}}
 "
@@ -59,9 +59,9 @@ fn hellos(call: &ExportMetricsServiceRequest) -> Option<(i64, u64)> {
 }
 
 #[test]
-fn a_collector_gets_what_metrics_say_and_once_more_at_the_end() {
+fn a_collector_gets_what_metrics_say() {
     let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
-    let weir = gateway(&format!("{}/v1/metrics", collector.url()), ", headers: {X-Team: edge}");
+    let weir = gateway(&format!("{}/v1/metrics", collector.url()), "50ms", ", headers: {X-Team: edge}");
     (0..3).for_each(|_| assert_eq!(weir.get("/hello").status(), 200));
     let seen = || calls(&collector).iter().filter_map(hellos).map(|(count, _)| count).max();
     wait::until(DEADLINE, "the counts", || seen() == Some(3));
@@ -83,6 +83,16 @@ fn a_collector_gets_what_metrics_say_and_once_more_at_the_end() {
 }
 
 #[test]
+fn metrics_are_sent_once_more_when_the_process_ends() {
+    let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
+    let weir = gateway(&format!("{}/v1/metrics", collector.url()), "1h", ", headers: {X-Team: edge}");
+    assert_eq!(weir.get("/hello").status(), 200);
+    weir.stop(DEADLINE);
+    let counts: Vec<_> = calls(&collector).iter().filter_map(hellos).map(|(count, _)| count).collect();
+    assert_eq!(counts, [1]);
+}
+
+#[test]
 fn a_collector_that_is_away_or_refuses_costs_no_request_and_is_counted() {
     let dead = Port::free();
     let partial = ExportMetricsPartialSuccess { rejected_data_points: 5, error_message: "why".to_owned() };
@@ -92,7 +102,7 @@ fn a_collector_that_is_away_or_refuses_costs_no_request_and_is_counted() {
         (format!("http://{}/v1/metrics", dead.address()), "telemetry_export_failures_total{signal=\"metrics\"}"),
         (format!("{}/v1/metrics", refusing.url()), "telemetry_dropped_total{signal=\"metrics\",reason=\"refused\"}"),
     ] {
-        let weir = gateway(&endpoint, "");
+        let weir = gateway(&endpoint, "50ms", "");
         wait::until(DEADLINE, counted, || {
             assert_eq!(weir.get("/hello").status(), 200);
             let text = weir.admin_get("/metrics");
