@@ -32,6 +32,8 @@ pub struct ToUpstream<'a> {
     pub auth: (&'a RouteEdits, &'a ForgedNames),
     /// Lines that tell the upstream who sends the request.
     pub identity: &'a [u8],
+    /// Lines of the route whose values have variables.
+    pub variables: &'a [u8],
     /// The route's edits.
     pub edits: &'a Edits,
     /// Protocol to ask an upgrade to.
@@ -119,6 +121,7 @@ impl ToUpstream<'_> {
         out.extend_from_slice(self.identity);
         if has_edits {
             write_edits(out, edits);
+            out.extend_from_slice(self.variables);
         }
         if let Some(left) = self.grpc_timeout
             && !(has_edits && is_edited(edits, Known::GrpcTimeout.name().as_bytes()))

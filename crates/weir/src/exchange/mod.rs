@@ -31,6 +31,7 @@ pub mod stream;
 mod subrequest;
 mod trailers;
 pub mod tunnel;
+mod variables;
 mod way;
 
 use std::rc::Rc;
@@ -275,6 +276,9 @@ impl<'w> Exchange<'w> {
                 &self.scratch.request,
                 self.down.buffer.whole(),
             );
+        }
+        if !self.snapshot.config().routes[found.route.0].headers.response.templates.is_empty() {
+            self.write_variable_answer_lines(found.route);
         }
         found.route
     }

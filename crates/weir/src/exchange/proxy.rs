@@ -547,6 +547,7 @@ fn write_request_head(
     upgrade: Option<usize>,
 ) {
     x.ensure_request_id();
+    x.write_variable_lines(&plan.edits.request.templates);
     let buf = x.down.buffer.whole();
     let head = &x.scratch.request;
     let target = lease.target();
@@ -573,6 +574,7 @@ fn write_request_head(
         trace,
         auth: (plan.auth_edits, &plan.snapshot.auth.shared().forged),
         identity: &x.scratch.identity_lines,
+        variables: &x.scratch.variable_lines,
         edits: &plan.edits.request,
         upgrade: upgrade.map(|index| plan.action.upgrade[index].as_bytes()),
         body: head.body,

@@ -93,6 +93,8 @@ pub struct Scratch {
     pub answer_lines: Vec<u8>,
     /// Lines that tell the upstream who sends the request.
     pub identity_lines: Vec<u8>,
+    /// Lines of the route whose values have variables.
+    pub variable_lines: Vec<u8>,
     /// Working memory of rate limits; holds the request's places among those in flight.
     pub limits: Work,
     /// Body of an answer that is made for this request.

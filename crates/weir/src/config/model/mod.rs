@@ -18,6 +18,7 @@ mod listen;
 mod route;
 mod split;
 mod telemetry;
+mod template;
 mod upstream;
 
 use std::fmt;
@@ -43,6 +44,7 @@ pub use listen::*;
 pub use route::*;
 pub use split::*;
 pub use telemetry::*;
+pub use template::*;
 pub use upstream::*;
 
 /// A whole gateway: what it listens on, what it stands in front of, what it does in between.

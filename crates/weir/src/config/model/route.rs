@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BudgetId, CacheId, Condition, LimitId, Pattern, RouteAi, RouteAllow, RouteAuth, Split, UpstreamId};
+use super::{
+    BudgetId, CacheId, Condition, LimitId, Pattern, RouteAi, RouteAllow, RouteAuth, Split, Template, UpstreamId,
+};
 
 /// One route: what it matches and what happens then.
 #[derive(Debug, Clone, PartialEq)]
@@ -266,6 +268,8 @@ pub struct Edits {
     pub add: Vec<(Arc<str>, Arc<str>)>,
     /// Drop every field of the name; lower case.
     pub remove: Vec<Arc<str>>,
+    /// Fields whose values have variables; the names of those that replace are in `remove`.
+    pub templates: Vec<Template>,
 }
 
 /// Cross-origin rules (Fetch standard).

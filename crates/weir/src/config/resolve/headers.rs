@@ -6,7 +6,7 @@ use super::Resolver;
 use crate::config::raw;
 use crate::config::raw::shape::{At, Map};
 use crate::config::raw::text::{FieldName, FieldValue};
-use crate::config::{Edits, HeaderEdits};
+use crate::config::{Edits, HeaderEdits, Part, Template, parts};
 
 /// Fields that say where a message ends or what becomes of its connection: the gateway writes them from what it knows.
 const FRAMING: [&str; 9] = [
@@ -68,11 +68,12 @@ impl Resolver<'_> {
         for name in &raw.remove {
             self.check(name.origin, may_edit(&name.0));
         }
-        let edits = Edits {
-            set: self.fields(&raw.set),
-            add: self.fields(&raw.add),
-            remove: raw.remove.iter().map(|name| name.0.to_ascii_lowercase().into()).collect(),
-        };
+        let mut templates = Vec::new();
+        let set = self.fields(&raw.set, &mut templates);
+        let replaced: Vec<Arc<str>> = templates.iter().map(|one| one.name.to_ascii_lowercase().into()).collect();
+        let add = self.fields(&raw.add, &mut templates);
+        let removed = raw.remove.iter().map(|name| name.0.to_ascii_lowercase().into());
+        let edits = Edits { set, add, remove: removed.chain(replaced).collect(), templates };
         for (name, _) in raw.set.iter() {
             let same = |other: &&At<String>| other.eq_ignore_ascii_case(name);
             let removed = raw.remove.iter().any(|removed| removed.0.eq_ignore_ascii_case(name));
@@ -84,7 +85,8 @@ impl Resolver<'_> {
         edits
     }
 
-    fn fields(&mut self, raw: &Map<FieldValue>) -> Vec<(Arc<str>, Arc<str>)> {
+    /// The fields with fixed values; those with variables go to `templates`.
+    fn fields(&mut self, raw: &Map<FieldValue>, templates: &mut Vec<Template>) -> Vec<(Arc<str>, Arc<str>)> {
         for (index, (name, _)) in raw.iter().enumerate() {
             self.check(name.origin, name.parse::<FieldName>().and_then(|name| may_edit(&name.0)));
             if raw.iter().take(index).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
@@ -92,6 +94,17 @@ impl Resolver<'_> {
                 self.problem(name.origin, message);
             }
         }
-        raw.iter().map(|(name, value)| (name.as_str().into(), value.0.as_str().into())).collect()
+        let mut fixed = Vec::new();
+        for (name, value) in raw.iter() {
+            let parts = parts(&value.0).unwrap_or_else(|message| {
+                self.problem(name.origin, message);
+                Vec::new()
+            });
+            match &parts[..] {
+                [Part::Text(text)] => fixed.push((name.as_str().into(), text.clone())),
+                _ => templates.push(Template { name: name.as_str().into(), parts }),
+            }
+        }
+        fixed
     }
 }

@@ -109,6 +109,7 @@ pub(super) fn write_head(
     out: &mut Vec<u8>,
 ) {
     x.ensure_request_id();
+    x.write_variable_lines(&call.snapshot.config().routes[call.route.0].headers.request.templates);
     let snapshot: &Snapshot = call.snapshot;
     let config = snapshot.config();
     let buf = x.down.buffer.whole();
@@ -191,6 +192,7 @@ pub(super) fn write_head(
     }
     out.extend_from_slice(&x.scratch.identity_lines);
     write_edits(out, edits);
+    out.extend_from_slice(&x.scratch.variable_lines);
     encode::content_length(out, length as u64);
     out.extend_from_slice(b"\r\n");
 }

@@ -25,6 +25,7 @@ fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> Str
         client: &client,
         request_id: ("X-Request-Id", b"id"),
         trace: b"",
+        variables: b"",
         edits: &Edits::default(),
         upgrade: None,
         body: BodyKind::None,

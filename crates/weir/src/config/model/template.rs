@@ -1,0 +1,144 @@
+//! Values of header fields with variables.
+
+use std::sync::Arc;
+
+/// A field whose value has variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// Name of the field.
+    pub name: Arc<str>,
+    /// Its value.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// As it is written.
+    Text(Arc<str>),
+    /// What the request has.
+    Variable(Variable),
+}
+
+/// What a value may have of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Variable {
+    /// Address of the client.
+    ClientIp,
+    /// Host that the request is for, as the client wrote it.
+    Host,
+    /// Method.
+    Method,
+    /// Normalised path, before a rewrite.
+    Path,
+    /// Query without `?`.
+    Query,
+    /// Id of the request.
+    RequestId,
+    /// Name of the route.
+    Route,
+    /// `http` or `https`: that of the connection.
+    Scheme,
+    /// Cipher suite of the connection.
+    TlsCipher,
+    /// Server name of the handshake.
+    TlsSni,
+    /// Version of TLS.
+    TlsVersion,
+    /// A request field; name in lower case.
+    Header(Arc<str>),
+}
+
+const NAMES: [(&str, Variable); 11] = [
+    ("client_ip", Variable::ClientIp),
+    ("host", Variable::Host),
+    ("method", Variable::Method),
+    ("path", Variable::Path),
+    ("query", Variable::Query),
+    ("request_id", Variable::RequestId),
+    ("route", Variable::Route),
+    ("scheme", Variable::Scheme),
+    ("tls.cipher", Variable::TlsCipher),
+    ("tls.sni", Variable::TlsSni),
+    ("tls.version", Variable::TlsVersion),
+];
+
+/// The parts of a value. `{name}` is a variable; `{{name}` stands for the text `{name}`; other braces stand for themselves.
+///
+/// # Errors
+/// A variable that there is not.
+pub fn parts(value: &str) -> Result<Vec<Part>, String> {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find('{') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(name) = rest.strip_prefix('{').and_then(name_of) {
+            text.push_str(&rest[..name.len() + 2]);
+            rest = &rest[name.len() + 2..];
+        } else if let Some(name) = name_of(rest) {
+            if !text.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut text).into()));
+            }
+            parts.push(Part::Variable(variable(name)?));
+            rest = &rest[name.len() + 1..];
+        } else {
+            text.push('{');
+        }
+    }
+    text.push_str(rest);
+    if !text.is_empty() || parts.is_empty() {
+        parts.push(Part::Text(text.into()));
+    }
+    Ok(parts)
+}
+
+/// The name before the next `}`, if it can be one.
+fn name_of(text: &str) -> Option<&str> {
+    let name = text.split_once('}')?.0;
+    let is_name = name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    is_name.then_some(name)
+}
+
+fn variable(name: &str) -> Result<Variable, String> {
+    if let Some(header) = name.strip_prefix("header.").filter(|header| !header.is_empty()) {
+        return Ok(Variable::Header(header.to_ascii_lowercase().into()));
+    }
+    let known = NAMES.iter().find(|(known, _)| *known == name).map(|(_, variable)| variable.clone());
+    known.ok_or_else(|| {
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        format!(
+            "there is no variable `{{{name}}}`; there are {} and header.NAME; `{{{{{name}}}` is the text",
+            names.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, Variable, parts};
+
+    #[test]
+    fn braces_are_variables_only_where_they_hold_a_name() {
+        let text = |text: &str| Part::Text(text.into());
+        for (value, expected) in [
+            ("", vec![text("")]),
+            ("plain", vec![text("plain")]),
+            ("{host}", vec![Part::Variable(Variable::Host)]),
+            (
+                "a {host}{path} b",
+                vec![text("a "), Part::Variable(Variable::Host), Part::Variable(Variable::Path), text(" b")],
+            ),
+            ("{header.X-Tier}", vec![Part::Variable(Variable::Header("x-tier".into()))]),
+            (r#"{"group":{"a":1}}"#, vec![text(r#"{"group":{"a":1}}"#)]),
+            ("{{host}", vec![text("{host}")]),
+            ("{ host}{", vec![text("{ host}{")]),
+        ] {
+            assert_eq!(parts(value).unwrap(), expected, "{value}");
+        }
+        let error = parts("{clientip}").unwrap_err();
+        assert!(error.contains("no variable `{clientip}`") && error.contains("`{{clientip}`"), "{error}");
+    }
+}
