@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gauge run as its user runs it: Weir, nginx and the lane without a gateway end to end; killed and resumed; and a system on a machine that is
+# gauge run as its user runs it: Weir, nginx and the baseline end to end; killed and resumed; and a system on a machine that is
 # reached over OpenSSH, which is this one with a server and keys of the test's own.
 source "$(dirname "$0")/../suite.sh"
 suite="gauge-run"

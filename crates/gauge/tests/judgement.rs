@@ -422,7 +422,7 @@ fn a_campaign_of_nothing_is_judged_too() {
     killed.trials[0].report = None;
     let judgement = judge(&killed);
     assert!(!judgement.trials[0].used);
-    assert!(judgement.notes.iter().any(|note| note.contains("did not come to its end")));
+    assert!(judgement.notes.iter().any(|note| note.contains("is not complete")));
 }
 
 #[test]
@@ -580,7 +580,7 @@ fn recompute_says_what_it_cannot_read() {
     let output = recompute(dir.path());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(66));
-    assert!(error.contains("r99.json: this is no trial of a campaign"), "{error}");
+    assert!(error.contains("r99.json: not a trial of a campaign"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `gauge run` as its user runs it: nginx and the lane without a gateway in front of gauge's own demonstration service.
+//! `gauge run` as its user runs it: nginx and the baseline in front of gauge's own demonstration service.
 
 mod run {
     pub(crate) mod campaign;
@@ -110,7 +110,7 @@ fn a_killed_campaign_leaves_nothing_behind_and_goes_on_where_it_was() {
     assert!(listed.code == 0 && listed.stdout.contains("  aborted  "), "{}", listed.text());
     let again = campaign.run(&[]);
     assert_eq!(again.code, 0, "{}", again.text());
-    assert!(again.stderr.contains("going on:"), "{}", again.text());
+    assert!(again.stderr.contains("continuing:"), "{}", again.text());
     campaign.nothing_runs();
     let after = campaign.raw();
     let kept = |round: &str| before.iter().filter(|(name, _)| name.starts_with(round)).cloned().collect::<Vec<_>>();
@@ -144,7 +144,7 @@ fn ctrl_c_ends_everything_in_order() {
     campaign.wait_until_loaded();
     let (code, stderr) = process.interrupt();
     assert_eq!(code, 130, "{stderr}");
-    assert!(stderr.contains("the same command goes on from there"), "{stderr}");
+    assert!(stderr.contains("the same command continues"), "{stderr}");
     campaign.nothing_runs();
     let runs = campaign.trials();
     assert_eq!(runs.len(), 1);

@@ -213,7 +213,7 @@ fn wait_until_noticed(weir: &Weir) {
     wait::until(DEADLINE, "the outage to be noticed", || {
         number += 1;
         get(&mut client, "/a", &[("X-API-KEY", &format!("outage-{number}"))]);
-        weir.stderr().contains("Redis does not serve")
+        weir.stderr().contains("Redis is unavailable")
     });
 }
 
@@ -224,7 +224,7 @@ fn without_redis_each_gateway_counts_by_itself() {
         assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [200, 429], "{counts:?}");
         // 10 keys: 5 from Redis, 5 by itself, and 5 more where the restart lost the counts.
         assert!((50..=150).contains(&counts[&200]), "{counts:?}");
-        assert_eq!(log.matches("Redis does not serve").count(), 1, "{log}");
+        assert_eq!(log.matches("Redis is unavailable").count(), 1, "{log}");
     }
 }
 

@@ -305,7 +305,7 @@ fn setup_failed(report: &Report) -> Option<String> {
         setup.total.statuses.iter().flatten().map(|(status, count)| format!("{count} times {status}")).collect();
     let of = setup.total.ended().unwrap_or(errors);
     Some(format!(
-        "{errors} of {of} requests of the setup went wrong ({}): the load would be another one",
+        "{errors} of {of} requests of the setup failed ({}): the load would not be as planned",
         statuses.join(", ")
     ))
 }

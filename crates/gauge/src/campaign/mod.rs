@@ -75,7 +75,7 @@ pub enum CampaignError {
     #[error("the API cannot be turned into a gateway's configuration:\n{0}")]
     Model(#[from] crate::gateway::ModelError),
     /// Somebody stopped it.
-    #[error("stopped; the rounds that are done are kept, and the same command goes on from there")]
+    #[error("stopped; finished rounds are kept, and the same command continues")]
     Stopped,
 }
 
@@ -307,7 +307,7 @@ impl Campaign<'_> {
         }
         if !self.otherwise.is_empty() {
             let differences = self.otherwise.join(", ");
-            self.progress.warning(&format!("not all is as it was in the rounds before: {differences}"));
+            self.progress.warning(&format!("differences from the rounds before: {differences}"));
             if self.results.continued.last() != Some(&differences) {
                 self.results.continued.push(differences);
             }

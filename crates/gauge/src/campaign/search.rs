@@ -265,7 +265,7 @@ fn too_few(slo: &Slo, total: &Measurement) -> Option<String> {
     let kept = total.drop_rate().is_none_or(|dropped| dropped <= verdict::DROPPED)
         && total.error_rate().is_none_or(|rate| rate <= slo.errors.unwrap_or(ALLOWED_ERRORS));
     (kept && count < needed).then(|| {
-        format!("few-samples: p{percentile} takes {needed} responses, and {count} came; a longer `duration` would do")
+        format!("few-samples: p{percentile} takes {needed} responses, and there are {count}; use a longer `duration`")
     })
 }
 

@@ -33,7 +33,7 @@ pub enum StoreError {
     #[error("{}: another gauge is writing to this directory; wait for it, or choose another with --out", .0.display())]
     Busy(PathBuf),
     /// It holds results of something else.
-    #[error("{}: {why}; choose another directory with --out, or lose what is there with --fresh", .out.display())]
+    #[error("{}: {why}; choose another directory with --out, or delete its content with --fresh", .out.display())]
     Other {
         /// The directory.
         out: PathBuf,
@@ -136,7 +136,7 @@ impl Store {
         let mut results: Results = serde_json::from_str(&text)
             .map_err(|error| bad(format!("raw/campaign.json is not what gauge writes ({error})")))?;
         if results.format > results::FORMAT {
-            return Err(bad(format!("it was written by a later gauge (format {})", results.format)));
+            return Err(bad(format!("it was written by a newer gauge (format {})", results.format)));
         }
         let raw = self.path("raw");
         let mut runs = Vec::new();

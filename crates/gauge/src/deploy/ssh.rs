@@ -206,7 +206,9 @@ impl Deployer for Ssh {
 
     fn clear(&mut self, directory: &Path) -> Result<(), DeployError> {
         if !self.is_below(directory) {
-            return Err(self.shell.error(format!("{} is not ours to empty", directory.display())));
+            return Err(self
+                .shell
+                .error(format!("{} is not a directory of gauge: it is not emptied", directory.display())));
         }
         let path = quoted(&directory.to_string_lossy());
         self.shell.ask(&format!("rm -rf {path} && mkdir -p {path}")).map(drop)
@@ -214,7 +216,7 @@ impl Deployer for Ssh {
 
     fn write(&mut self, file: &Path, bytes: &[u8]) -> Result<(), DeployError> {
         if !self.is_below(file) {
-            return Err(self.shell.error(format!("{} is not ours to write", file.display())));
+            return Err(self.shell.error(format!("{} is not a directory of gauge: it is not written", file.display())));
         }
         self.copy(file, "644", bytes)
     }

@@ -511,14 +511,14 @@ fn parse_upstream(url: &str) -> Result<(bool, String, u16, String), String> {
     let (host, port) = match rest.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or_else(|| wrong("its [ is not closed"))?;
-            host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong("what stands in [ ] is no IPv6 address"))?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong("the text in [ ] is not an IPv6 address"))?;
             (host, port)
         }
         None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c) || (rest.starts_with('[') && c == ':');
     if host.is_empty() || !host.chars().all(plain) {
-        return Err(wrong("it has no proper host"));
+        return Err(wrong("its host is invalid"));
     }
     let port = match port.strip_prefix(':') {
         Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| wrong("its port is not 1 to 65535"))?,

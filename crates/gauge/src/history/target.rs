@@ -74,7 +74,9 @@ impl Target {
             };
             let port = text("DB_PORT", "5432")?;
             if port.parse::<u16>().is_err() {
-                return Err(TargetError::Wrong(format!("DB_PORT is `{port}`, which is no port; expected 1 to 65535")));
+                return Err(TargetError::Wrong(format!(
+                    "DB_PORT is `{port}`, which is not a port; expected 1 to 65535"
+                )));
             }
             let user = encode(text("DB_USER", "postgres")?.as_bytes());
             let password = match text("DB_PASSWORD", "")? {

@@ -60,7 +60,7 @@ impl fmt::Display for Format {
 pub enum ReadError {
     /// None of the forms.
     #[error(
-        "this is no result that gauge reads (its own JSON, wrk, hey, ab, k6 summary JSON, vegeta report JSON, oha JSON, JMeter CSV)"
+        "not a result that gauge reads (its own JSON, wrk, hey, ab, k6 summary JSON, vegeta report JSON, oha JSON, JMeter CSV)"
     )]
     Unknown,
     /// One of the forms, and not whole.

@@ -91,10 +91,10 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let results = case.results;
     if results.quick {
-        notes.push("This is a first look (--quick): fewer and shorter rounds than the evaluation asks for.".to_owned());
+        notes.push("This is a first look (--quick): fewer and shorter rounds than the evaluation defines.".to_owned());
     }
     if results.ended_unix_ms.is_none() {
-        notes.push("The campaign did not come to its end; this is of the trials that did.".to_owned());
+        notes.push("The campaign is not complete; the report covers the trials that finished.".to_owned());
     }
     // Linux paces bbr with a timer for each burst of a connection where no queueing discipline does it, on loopback too: a gateway pays by how it cuts
     // a body into writes. With cubic the order of gateways that pass large bodies was another one.
@@ -106,7 +106,7 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<String> {
         );
     }
     for difference in &results.continued {
-        notes.push(format!("The campaign was continued, and not all was as in the rounds before: {difference}."));
+        notes.push(format!("The campaign was continued with differences from the rounds before: {difference}."));
     }
     if case.trials.direct.is_none() {
         notes.push(
@@ -122,7 +122,7 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<String> {
     if let Some(name) = results.reference.as_deref()
         && case.reference != Some(name)
     {
-        notes.push(format!("The reference `{name}` is no system of this campaign; the baseline is used."));
+        notes.push(format!("The reference `{name}` is not a system of this campaign; the baseline is used."));
     }
     if !results.systems.iter().any(|system| matches!(system.role, Role::ControlOf(_))) {
         notes.push("No system has an A/A control, so the noise floor was not measured.".to_owned());

@@ -68,7 +68,10 @@ fn parts(case: &Case<'_>) -> (Vec<Part>, Vec<String>) {
     all.iter_mut().for_each(|part| part.weight /= sum);
     for criterion in CRITERIA.iter().filter(|criterion| criterion.weight_in(case.results) > 0.0) {
         if !all.is_empty() && !all.iter().any(|part| part.criterion.name == criterion.name) {
-            notes.push(format!("The score is without {}; the other parts weigh more instead.", criterion.name));
+            notes.push(format!(
+                "The score does not include {}; the other parts have more weight instead.",
+                criterion.name
+            ));
         }
     }
     (all, notes)

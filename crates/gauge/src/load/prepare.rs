@@ -148,10 +148,7 @@ impl Prepared {
             });
         }
         if workload.timeout.is_zero() {
-            return Err(PrepareError::Load {
-                phase: None,
-                problem: "a timeout of 0 leaves no time for an answer".to_owned(),
-            });
+            return Err(PrepareError::Load { phase: None, problem: "the timeout must be longer than 0".to_owned() });
         }
         Ok(Prepared {
             authorities: builder.authorities,
@@ -295,8 +292,10 @@ fn check(kind: &Kind) -> Result<(), String> {
                 (None, None) => {
                     return Err("it says neither `iterations` nor `duration`: it would never end".to_owned());
                 }
-                (Some(0), _) => return Err("0 iterations are no load".to_owned()),
-                (_, Some(duration)) if duration.is_zero() => return Err("a duration of 0 is no load".to_owned()),
+                (Some(0), _) => return Err("`iterations` must be at least 1".to_owned()),
+                (_, Some(duration)) if duration.is_zero() => {
+                    return Err("the duration must be longer than 0".to_owned());
+                }
                 (Some(_), _) if matches!(closed.users, Span::Ramp { .. }) => {
                     return Err("a changing number of users needs a duration, not iterations".to_owned());
                 }
@@ -305,7 +304,7 @@ fn check(kind: &Kind) -> Result<(), String> {
         }
         Kind::Open(open) => {
             if open.duration.is_zero() {
-                return Err("a duration of 0 is no load".to_owned());
+                return Err("the duration must be longer than 0".to_owned());
             }
             if open.connections == 0 || open.connections > MOST_SLOTS {
                 return Err(format!("{} connections; there must be between 1 and {MOST_SLOTS}", open.connections));
@@ -313,7 +312,7 @@ fn check(kind: &Kind) -> Result<(), String> {
             let (super::workload::Rates::Constant(most) | super::workload::Rates::Ramp { to: most, .. }) = open.rate;
             let from = if let super::workload::Rates::Ramp { from, .. } = open.rate { from } else { most };
             if most.max(from) <= 0.0 {
-                return Err("a rate of 0 is no load".to_owned());
+                return Err("the rate must be higher than 0".to_owned());
             }
         }
     }

@@ -297,7 +297,7 @@ impl Report {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Not the JSON of a report.
-    #[error("this is no report of gauge: {0}")]
+    #[error("not a report of gauge: {0}")]
     Json(#[from] serde_json::Error),
     /// Written by a later version.
     #[error("the report has format {0}, and this gauge reads formats up to {FORMAT}: use a later gauge")]

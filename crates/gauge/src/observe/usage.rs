@@ -9,7 +9,7 @@ use crate::results::{Machine, Observed, Sample, Usage};
 /// The parts of a measurement, each at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usages {
-    /// The system under test; `None` for the lane without a gateway.
+    /// The system under test; `None` for the baseline.
     pub system: Option<Reading>,
     /// The upstreams; `None` when they are none of ours.
     pub upstream: Option<Reading>,

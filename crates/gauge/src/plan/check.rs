@@ -128,7 +128,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     }
     let reference = read.reference.map(|Spanned { value, defined, .. }| {
         if !systems.iter().any(|system| system.name == value) {
-            check.wrong(defined, format!("`reference` names `{value}`, which is none of the systems"));
+            check.wrong(defined, format!("`reference` names `{value}`, which is not one of the systems"));
         }
         value
     });
@@ -320,7 +320,7 @@ fn controls(check: &mut Check, systems: &mut Vec<System>, control: Option<Spanne
         Some(Spanned { value: ControlFile::All, .. }) => compared,
         Some(Spanned { value: ControlFile::Of(name), defined, .. }) => {
             if !compared.contains(&name) {
-                check.wrong(defined, format!("`control` names `{name}`, which is none of the gateways or systems"));
+                check.wrong(defined, format!("`control` names `{name}`, which is not one of the gateways or systems"));
             }
             vec![name]
         }
@@ -388,7 +388,7 @@ fn conformance(check: &mut Check, read: file::ConformanceFile, api: &apidoc::Api
             check.wrong(defined, format!("the API has no operation `{operation}`; `*` stands for all"));
         }
         for pointer in pointers.iter().filter(|pointer| !pointer.starts_with('/')) {
-            check.wrong(defined, format!("`{pointer}` is no JSON pointer (RFC 6901); it begins with a slash: /token"));
+            check.wrong(defined, format!("`{pointer}` is not a JSON pointer (RFC 6901); it begins with a slash: /token"));
         }
         differs.insert(operation, pointers);
     }

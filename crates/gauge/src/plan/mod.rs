@@ -69,7 +69,7 @@ pub struct Plan {
     pub slo: Option<Slo>,
     /// What fails the run.
     pub fail: Vec<Threshold>,
-    /// The system whose figures are the unit of the score; `None`: the lane without a gateway.
+    /// The system whose figures are the unit of the score; `None`: the baseline.
     pub reference: Option<String>,
     /// Weights of the score's parts, where the evaluation sets its own.
     pub weights: BTreeMap<String, f64>,

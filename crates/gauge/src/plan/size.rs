@@ -19,7 +19,7 @@ pub(crate) fn option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 
 /// Reads `8GiB`, `8.6MB` or a plain number of bytes.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size; write 8GiB, 8.6MB or a number of bytes");
+    let wrong = || format!("`{text}` is not a size; write 8GiB, 8.6MB or a number of bytes");
     let text_ = text.trim();
     let unit = text_.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text_.len());
     let (number, unit) = text_.split_at(unit);

@@ -89,13 +89,13 @@ fn a_mistake_is_named_with_its_place_and_what_to_do() {
         (
             "name: t\napi: api.yaml\ngateways: [nginx]\nhardware: {memory: lots}\nworkloads: []\n",
             "4:",
-            "`lots` is no size; write 8GiB",
+            "`lots` is not a size; write 8GiB",
         ),
         ("name: t\napi: api.yaml\ngateways: [nginx]\nslo: {errors: 3}\nworkloads: []\n", "4:", "`3` is no share"),
         (
             &fails("p98: '>50ms'"),
             "4:",
-            "`p98`, which is no figure; expected one of p50, p90, p95, p99, mean, errors, rate",
+            "`p98`, an unknown figure; expected one of p50, p90, p95, p99, mean, errors, rate",
         ),
         (&fails("p99: 50ms"), "4:13", "it must begin with >, >=, < or <="),
         (&fails("p99: '>50'"), "4:13", "`50` has no unit; write 50ms"),

@@ -6,7 +6,7 @@ use crate::results::{Metric, Operator, Threshold};
 pub(super) fn read(metric: &str, written: &str) -> Result<Threshold, String> {
     let Some((name, metric)) = Metric::ALL.into_iter().find(|(name, _)| *name == metric) else {
         let known = Metric::ALL.map(|(name, _)| name).join(", ");
-        return Err(format!("`fail` has `{metric}`, which is no figure; expected one of {known}"));
+        return Err(format!("`fail` has `{metric}`, an unknown figure; expected one of {known}"));
     };
     let written = written.trim();
     let found = Operator::ALL.into_iter().find_map(|(sign, operator)| Some((operator, written.strip_prefix(sign)?)));

@@ -355,10 +355,10 @@ fn search(
         check.wrong(place, format!("a precision of {}; it is a share between 0.005 and 0.5", plan.precision));
     }
     if plan.rounds == 0 {
-        check.wrong(place, "a search in 0 rounds is none");
+        check.wrong(place, "`rounds` of a search must be at least 1");
     }
     if let Some(share) = plan.curve.iter().find(|share| !(share.is_finite() && **share > 0.0 && **share <= 2.0)) {
-        check.wrong(place, format!("{share} in `curve` is no share of the highest rate between 0 and 2"));
+        check.wrong(place, format!("{share} in `curve` is not between 0 and 2, as a share of the highest rate"));
     }
     plan
 }

@@ -50,7 +50,7 @@ pub fn read_raw(dir: &Path) -> Result<Results, RawError> {
         }
         let run: Trial = serde_json::from_str(&text(&path)?).map_err(|error| RawError::Content {
             path: path.clone(),
-            problem: format!("this is no trial of a campaign: {error}"),
+            problem: format!("not a trial of a campaign: {error}"),
         })?;
         results.trials.push(run);
     }

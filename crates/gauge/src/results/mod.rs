@@ -49,7 +49,7 @@ pub struct Results {
     pub started_unix_ms: u64,
     /// When it ended; null while it runs, and when it was killed.
     pub ended_unix_ms: Option<u64>,
-    /// A first look (`--quick`): fewer and shorter rounds than the evaluation asks for.
+    /// A first look (`--quick`): fewer and shorter rounds than the evaluation defines.
     pub quick: bool,
     /// Rounds that the plan holds.
     pub rounds: u32,
@@ -61,7 +61,7 @@ pub struct Results {
     /// What fails the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fail: Vec<Threshold>,
-    /// The system whose figures are the unit of the score; null: the lane without a gateway.
+    /// The system whose figures are the unit of the score; null: the baseline.
     #[serde(default)]
     pub reference: Option<String>,
     /// Weights of the criteria by their names, where the evaluation sets its own.

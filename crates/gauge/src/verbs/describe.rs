@@ -88,7 +88,7 @@ impl Describe {
             Output::Swagger2 => Format::Swagger2,
             Output::Raml => Format::Raml,
             Output::Table if self.json => {
-                return Err("a table is no JSON; --format records --json has everything".to_owned());
+                return Err("a table cannot be JSON; use --format records --json".to_owned());
             }
             Output::Table => return Ok(table(&read.api)),
         };

@@ -273,7 +273,7 @@ impl Load {
     fn header_fields(&self) -> Result<BTreeMap<String, String>, String> {
         let field = |text: &String| {
             let (name, value) =
-                text.split_once(':').ok_or_else(|| format!("`{text}` is no header field; write 'X-Tier: gold'"))?;
+                text.split_once(':').ok_or_else(|| format!("`{text}` is not a header field; write 'X-Tier: gold'"))?;
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         };
         self.headers.iter().map(field).collect()

@@ -53,7 +53,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self) -> ExitCode {
         for name in registry::clean_up() {
-            eprintln!("gauge: ended `{name}`, which a run that was killed had left behind");
+            eprintln!("gauge: ended `{name}`, which a killed run had left running");
         }
         let plan = match Plan::read(&self.file) {
             Ok(plan) => plan,

@@ -1,4 +1,4 @@
-//! The generator was the limit: its own figures, its users' thinking, or the lane without a gateway say so.
+//! The generator was the limit: its own figures, its users' thinking, or the baseline say so.
 
 use super::rate_not_achieved::{DROPPED, REACHED};
 use super::words::{number, percent, time};
@@ -70,11 +70,11 @@ fn own_cpu(context: &Context<'_>) -> Option<String> {
 }
 
 /// The processors that it shares with the upstream, in an open loop: requests then waited for one of the two, and not for the gateway. In a closed
-/// loop the lane without a gateway says so (`no_headroom`).
+/// loop the baseline says so (`no_headroom`).
 fn shared_cpu(report: &Report, context: &Context<'_>) -> Option<String> {
     requested_rate(report, context)?;
     let observed = context.observed?;
-    // Null for the lane without a gateway, where the two are all that there is.
+    // Null for the baseline, where the two are all that there is.
     observed.system.as_ref()?;
     let cpus = cpus(observed.generator.as_ref())?.max(cpus(observed.upstream.as_ref())?);
     let generator = processors_used(observed.generator.as_ref(), observed)?;
@@ -111,7 +111,7 @@ fn thinking(report: &Report, context: &Context<'_>) -> Option<String> {
     let share = think_ms / (think_ms + mean_ms);
     (share > THINKING).then(|| {
         format!(
-            "users think {} and wait {}: {} of their time is thinking, so a server that answers at once would carry only {} times as much; users and think \
+            "users think {} and wait {}: {} of their time is thinking, so a server that responds at once would carry only {} times as much; users and think \
              time set the rate",
             time(think_ms),
             time(mean_ms),
@@ -145,10 +145,10 @@ fn no_headroom(report: &Report, context: &Context<'_>) -> Option<String> {
     let direct = context.direct?;
     let (rate, direct_rate) = (report.total.rate.achieved?, direct.rate.achieved?);
     if let Some(requested) = requested_rate(report, context) {
-        // At an equal rate both lanes have it by design; what counts is whether the lane without a gateway can keep it.
+        // At an equal rate both lanes have it by design; what counts is whether the baseline can keep it.
         if let Some(dropped) = direct.drop_rate().filter(|dropped| *dropped > DROPPED) {
             return Some(format!(
-                "the lane without a gateway dropped {} of its requests at {}/s: generator or upstream do not carry that rate",
+                "the baseline dropped {} of its requests at {}/s: generator or upstream do not carry that rate",
                 percent(dropped),
                 number(requested)
             ));
@@ -169,14 +169,14 @@ fn no_headroom(report: &Report, context: &Context<'_>) -> Option<String> {
 /// The rates of both lanes in words.
 pub(super) fn headroom(rate: f64, direct_rate: f64) -> String {
     format!(
-        "the lane without a gateway carries {} requests/s, {} times the {} here; {HEADROOM} times are needed to tell what a gateway costs",
+        "the baseline carries {} requests/s, {} times the {} here; {HEADROOM} times are needed to tell what a gateway costs",
         number(direct_rate),
         number(direct_rate / rate),
         number(rate),
     )
 }
 
-/// What the lane without a gateway was limited by.
+/// What the baseline was limited by.
 pub(super) enum Limit {
     /// The generator, or it and the upstream together, used their processors up.
     Generator(String),

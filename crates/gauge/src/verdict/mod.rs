@@ -38,7 +38,7 @@ pub struct Context<'a> {
     pub direct: Option<&'a Measurement>,
     /// What was seen of the processes while this ran.
     pub observed: Option<&'a Observed>,
-    /// What was seen of the processes while the lane without a gateway ran.
+    /// What was seen of the processes while the baseline ran.
     pub direct_observed: Option<&'a Observed>,
     /// Which processors each part was given.
     pub pinned: Option<&'a BTreeMap<String, Vec<u32>>>,

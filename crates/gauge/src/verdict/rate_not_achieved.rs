@@ -43,7 +43,7 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     }
     dropped.map(|dropped| {
         format!(
-            "{} of the requests that were due found no free connection in time and were never sent (at most {} is allowed)",
+            "{} of the requests that were due found no free connection before the timeout and were never sent (at most {} is allowed)",
             percent(dropped),
             percent(DROPPED)
         )

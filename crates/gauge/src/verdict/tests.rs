@@ -230,10 +230,7 @@ fn the_lane_without_a_gateway_is_hardly_faster() {
     };
     let context = Context { direct: Some(&direct), ..Context::default() };
     let evidence = only(&sound(), &context, Name::GeneratorBound);
-    assert!(
-        evidence.starts_with("the lane without a gateway carries 76,800 requests/s, 1.20 times the 64,000 here"),
-        "{evidence}"
-    );
+    assert!(evidence.starts_with("the baseline carries 76,800 requests/s, 1.20 times the 64,000 here"), "{evidence}");
     let fast = {
         let mut direct = sound().total;
         direct.rate.achieved = Some(84_000.0);
@@ -257,7 +254,7 @@ fn the_lane_without_a_gateway_is_hardly_faster() {
     assert!(evidence.contains("that they share"), "{evidence}");
 }
 
-/// At an equal rate the lane without a gateway says nothing of how busy the processor was that generator and upstream share.
+/// At an equal rate the baseline says nothing of how busy the processor was that generator and upstream share.
 #[test]
 fn generator_and_upstream_filled_the_processor_that_they_share() {
     let both = observed(0.5, 0.5, 0.45);
@@ -270,7 +267,7 @@ fn generator_and_upstream_filled_the_processor_that_they_share() {
     let apart = BTreeMap::from([("generator".to_owned(), vec![1]), ("upstream".to_owned(), vec![2])]);
     nothing(&sound_open(), &Context { pinned: Some(&apart), ..context });
     nothing(&sound_open(), &Context { pinned: None, ..context });
-    // In a closed loop it is the lane without a gateway that is looked at; in that lane itself there is nothing else.
+    // In a closed loop it is the baseline that is looked at; in that lane itself there is nothing else.
     nothing(&sound(), &context);
     let direct = Observed { system: None, ..both.clone() };
     nothing(&sound_open(), &Context { observed: Some(&direct), ..context });

@@ -1,4 +1,4 @@
-//! The upstream was the limit: behind the gateway it used its processors up, or the lane without a gateway is hardly faster because of it.
+//! The upstream was the limit: behind the gateway it used its processors up, or the baseline is hardly faster because of it.
 
 use super::generator_bound::{BUSY, HEADROOM, Limit, headroom, limit};
 use super::words::{number, percent};
@@ -12,7 +12,7 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
 /// Its processors, while the gateway had time left.
 fn busy(context: &Context<'_>) -> Option<String> {
     let observed = context.observed?;
-    // Null for the lane without a gateway, where the upstream is what is measured.
+    // Null for the baseline, where the upstream is what is measured.
     let system = observed.system.as_ref()?;
     let cpus = f64::from(observed.upstream.as_ref()?.cpus?);
     let used = processors_used(observed.upstream.as_ref(), observed)?;

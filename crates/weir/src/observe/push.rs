@@ -97,7 +97,7 @@ pub fn collect_exports(traces: Option<&Traces>, push: Option<&Push>, out: &mut E
         return Ok(());
     }
     if let Some(traces) = traces {
-        out.counter("telemetry_spans", "Spans that the collector took", |s| s.add(&[], traces.exported()))?;
+        out.counter("telemetry_spans", "Spans that the collector accepted", |s| s.add(&[], traces.exported()))?;
     }
     let help = "Spans and values of metrics lost: too many waited, calls failed, or the collector refused them";
     out.counter("telemetry_dropped", help, |s| {

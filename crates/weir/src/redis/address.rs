@@ -111,7 +111,10 @@ impl Address {
             ("redis+sentinel://", Kind::Sentinel, false),
         ];
         let find = |&(scheme, kind, tls)| Some((url.strip_prefix(scheme)?, kind, tls));
-        let (rest, kind, mut tls) = schemes.iter().find_map(find).ok_or(BadUrl("the scheme is none of Redis'"))?;
+        let (rest, kind, mut tls) = schemes
+            .iter()
+            .find_map(find)
+            .ok_or(BadUrl("the scheme is not redis, rediss, redis+cluster or redis+sentinel"))?;
         if rest.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
             return Err(BadUrl("there is a space or a `#` in it"));
         }
@@ -172,7 +175,7 @@ fn read_host(text: &str, default_port: u16) -> Result<Host, BadUrl> {
         Some(rest) => {
             let (name, port) = rest.split_once(']').ok_or(BadUrl("`[` without `]`"))?;
             if name.parse::<std::net::Ipv6Addr>().is_err() {
-                return Err(BadUrl("what is in brackets is no IPv6 address"));
+                return Err(BadUrl("the text in brackets is not an IPv6 address"));
             }
             (name, port)
         }

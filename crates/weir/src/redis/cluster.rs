@@ -142,7 +142,7 @@ impl Cluster {
         }
         match redirect(&value) {
             None => Ok(value),
-            Some(_) => Err(Failure::Refused("the nodes of the cluster send a key in circles".to_owned())),
+            Some(_) => Err(Failure::Refused("the nodes of the cluster redirect a key in a loop".to_owned())),
         }
     }
 

@@ -120,7 +120,7 @@ impl Health {
                 purpose,
                 servers,
                 why,
-                "Redis does not serve: until it does, what is configured for its failure holds"
+                "Redis is unavailable; the configured behaviour for its failure applies until it responds"
             );
         }
     }

@@ -96,7 +96,7 @@ pub async fn accept(
                     (failure.reason(), failure.text(), line, HandshakeResult::Failed(failure))
                 }
                 Ended::Late => {
-                    let text = "the client did not complete the handshake in time";
+                    let text = "the client did not complete the handshake within the timeout";
                     ("tls_timeout", text, &worker.handshakes.late, HandshakeResult::Late)
                 }
                 Ended::Displaced => {

@@ -156,7 +156,7 @@ fn every_reason_is_told_with_its_operation() {
     for (servers, paths, upstreams, expected) in [
         ("{url: /v1}", get("/a", "a"), vec![], here("operation 'a' (GET /a): the description does not say on which server")),
         ("{url: 'ftp://h/'}", get("/a", "a"), vec![], here("'ftp://h' is not the address of an upstream (only http and https are)")),
-        (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://:1")], here("it has no proper host")),
+        (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://:1")], here("its host is invalid")),
         (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://h:0")], here("its port is not 1 to 65535")),
         (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://h/x?y")], here("its base path is not a plain path")),
         (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://h/x/../y")], here("a dot segment")),

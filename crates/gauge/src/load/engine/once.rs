@@ -105,7 +105,9 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant,
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         stream.set_read_timeout(Some(left))?;
         let length = stream.read(&mut chunk).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no complete answer in time"),
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, "no complete response before the timeout")
+            }
             _ => error,
         })?;
         buffer.extend_from_slice(&chunk[..length]);
@@ -122,7 +124,7 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant,
                 scanner.reset();
                 start = end;
             }
-            None if fill(stream, &mut buffer)? == 0 => return Err(bad("the connection was closed without an answer")),
+            None if fill(stream, &mut buffer)? == 0 => return Err(bad("the connection was closed without a response")),
             None => {}
         }
     };
@@ -156,7 +158,7 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant,
                 at = 0;
                 fresh = true;
                 if fill(stream, &mut buffer)? == 0 {
-                    decoder.close().map_err(|_| bad("the connection was closed within the answer"))?;
+                    decoder.close().map_err(|_| bad("the connection was closed before the end of the response"))?;
                     break;
                 }
             }

@@ -437,10 +437,10 @@ fn assertion(expect: &[Statuses]) -> String {
 fn extractor(capture: &Capture) -> Result<String, ExternalError> {
     let tool = Tool::Jmeter;
     if capture.plus.is_some() {
-        return Err(tool.cannot("values from answers with something added"));
+        return Err(tool.cannot("values from responses with something added"));
     }
     if capture.scope == Scope::Run {
-        return Err(tool.cannot("values from answers that all users share"));
+        return Err(tool.cannot("values from responses that all users share"));
     }
     let name = captured(&capture.name);
     match (&capture.json, &capture.header) {

@@ -247,7 +247,7 @@ fn expected(statuses: &[Statuses]) -> String {
 /// Each user (VU) keeps what it captured.
 fn keep(capture: &Capture) -> Result<String, ExternalError> {
     if capture.scope == Scope::Run {
-        return Err(Tool::K6.cannot("values from answers that all users share"));
+        return Err(Tool::K6.cannot("values from responses that all users share"));
     }
     let found = match (&capture.json, &capture.header) {
         (Some(pointer), _) => {

@@ -94,7 +94,7 @@ impl Builder {
     pub(super) fn new(workload: &Workload) -> Result<Self, PrepareError> {
         let base = Url::parse(&workload.base)?;
         if base.path.contains('?') {
-            let problem = "a base has no query; give it to the operations".to_owned();
+            let problem = "a base must not have a query; add it to the operations".to_owned();
             return Err(PrepareError::Url { url: workload.base.clone(), problem });
         }
         let captures = workload
@@ -180,7 +180,7 @@ impl Builder {
             Some(workload::Body::Text(text)) => Body::Text(template(text), is_json(operation, text)),
             Some(workload::Body::Base64(text)) => {
                 let decoded = BASE64_STANDARD.decode(text);
-                Body::File(decoded.map_err(|error| fail(format!("its body is no base64: {error}")))?.into())
+                Body::File(decoded.map_err(|error| fail(format!("its body is not valid base64: {error}")))?.into())
             }
             Some(workload::Body::File(file)) => {
                 let bytes = std::fs::read(file).map_err(|error| PrepareError::File { file: file.clone(), error })?;
@@ -253,7 +253,7 @@ impl Builder {
                 CaptureFrom::Json(pointer.clone())
             }
             (Some(pointer), None) => {
-                return Err(format!("capture `{name}`: `{pointer}` is no JSON pointer; it begins with /"));
+                return Err(format!("capture `{name}`: `{pointer}` is not a JSON pointer; it begins with /"));
             }
             (None, Some(header)) => CaptureFrom::Header(header.clone()),
             _ => return Err(format!("capture `{name}` needs either json or header")),
@@ -320,14 +320,14 @@ impl Operation {
 fn check_method(method: &str) -> Result<(), String> {
     let token = !method.is_empty()
         && method.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
-    if !token || method == "CONNECT" { Err(format!("`{method}` is no method to load a server with")) } else { Ok(()) }
+    if !token || method == "CONNECT" { Err(format!("`{method}` is not a valid method")) } else { Ok(()) }
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), String> {
     let token =
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
     if !token {
-        return Err(format!("`{name}` is no name of a header field"));
+        return Err(format!("`{name}` is not the name of a header field"));
     }
     if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
         return Err(format!("the value of header `{name}` holds a line end"));

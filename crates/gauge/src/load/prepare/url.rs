@@ -41,7 +41,7 @@ impl Url {
         let port = match authority.rsplit_once(':') {
             Some((_, port)) if !port.ends_with(']') => match port.parse() {
                 Ok(port) if port > 0 => port,
-                _ => return fail("its port is no number from 1 to 65535"),
+                _ => return fail("its port is not a number from 1 to 65535"),
             },
             _ => 80,
         };

@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for DeployFile {
         }
         let local = |name: &str| match name {
             "local" => Ok(None),
-            other => Err(format!("`{other}` is no place to run; write local, or {{ssh: {{host: HOST}}}}")),
+            other => Err(format!("`{other}` is not a place to run; write local, or {{ssh: {{host: HOST}}}}")),
         };
         struct Wrapper(Option<Map>);
         impl<'de> Deserialize<'de> for Wrapper {

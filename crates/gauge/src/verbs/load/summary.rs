@@ -54,7 +54,7 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
         line(
             &mut text,
             "dropped",
-            &format!("{dropped} requests ({share:.2} %) were due and found no free connection in time"),
+            &format!("{dropped} requests ({share:.2} %) were due and found no free connection before the timeout"),
         );
     }
     if let (Some(cpu), Some(ended @ 1..)) = (&report.generator.cpu, total.ended()) {

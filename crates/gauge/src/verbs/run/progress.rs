@@ -137,7 +137,7 @@ impl Progress for Shown {
             bar.set_position(done as u64);
         }
         if done > 0 {
-            self.say(&format!("going on: {done} of {turns} turns are done"));
+            self.say(&format!("continuing: {done} of {turns} system runs are done"));
         }
     }
 

@@ -186,7 +186,7 @@ impl JsonSchema for CacheQuery {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Which of the query tells answers apart: all of it, all of it sorted, or the parameters named.",
+            "description": "Part of the query in the cache key: all of it, all of it sorted, or the named parameters.",
             "anyOf": [{"enum": ["all", "sorted"]}, {"type": "array", "items": {"type": "string"}}]
         })
     }
@@ -205,7 +205,7 @@ super::text::text_type!(
     PartitionKey,
     "PartitionKey",
     r"^(consumer|header:\S+)$",
-    "what tells responses apart: `header:NAME`, or `consumer`"
+    "what distinguishes responses: `header:NAME`, or `consumer`"
 );
 
 impl FromStr for PartitionKey {

@@ -224,7 +224,7 @@ impl FromStr for Protocol {
         match lower.split('/').next() {
             // What comes after such an upgrade would pass unseen: no route, no limit, no log.
             Some("h2c" | "h2" | "http" | "tls") => {
-                Err(format!("`{text}` cannot be tunnelled: its requests would pass every rule"))
+                Err(format!("`{text}` is refused: requests inside the tunnel would avoid every rule"))
             }
             _ if valid => Ok(Protocol(lower)),
             _ => Err(format!("`{text}` is not the name of a protocol")),

@@ -151,7 +151,7 @@ pub(crate) fn check_path(path: &str) -> Result<(), String> {
     match crate::route::path::normalise(path.as_bytes(), &mut scratch) {
         Err(refusal) => Err(refusal.to_string()),
         Ok(target) if target.path == path.as_bytes() => Ok(()),
-        Ok(target) if target.query.is_some() => Err("a query cannot stand here".to_owned()),
+        Ok(target) if target.query.is_some() => Err("a query is not allowed here".to_owned()),
         Ok(target) => Err(format!("write it in its normal form, `{}`", String::from_utf8_lossy(target.path))),
     }
 }
@@ -164,7 +164,7 @@ text_type!(
     HashKeyText,
     "HashKey",
     r"^(client_ip|path|header:\S+)$",
-    "what a hash is taken of: `client_ip`, `path` or `header:NAME`"
+    "input of a hash: `client_ip`, `path` or `header:NAME`"
 );
 
 impl FromStr for HashKeyText {
@@ -201,7 +201,7 @@ text_type!(
     LimitKeyText,
     "LimitKey",
     r"^(client_ip|consumer|virtual_key|team|tier|model|route|global|(header|query|claim|meta):\S+)$",
-    "what is counted: `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `virtual_key`, `team`, `tier`, `claim:PATH`, `meta:NAME`, `model`, `route` or `global`"
+    "key of a limit: `client_ip`, `header:NAME`, `query:NAME`, `consumer`, `virtual_key`, `team`, `tier`, `claim:PATH`, `meta:NAME`, `model`, `route` or `global`"
 );
 
 impl FromStr for LimitKeyText {

@@ -150,7 +150,7 @@ pub(crate) fn check_name(text: &str) -> Result<(), String> {
         && !text.starts_with(['-', '.'])
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
     match text {
-        "none" => Err("`none` cannot be a name: it means that there is nothing".to_owned()),
+        "none" => Err("`none` cannot be a name: it switches a feature off".to_owned()),
         _ if valid => Ok(()),
         _ => Err(format!("`{text}` cannot be a name; use up to 64 letters, digits, `_`, `-` and `.`")),
     }
@@ -234,7 +234,7 @@ impl FromStr for Method {
     fn from_str(text: &str) -> Result<Self, String> {
         let upper = text.to_ascii_uppercase();
         match text {
-            "CONNECT" => Err("CONNECT requests a tunnel to any address; Weir opens none".to_owned()),
+            "CONNECT" => Err("CONNECT is not supported: it opens a tunnel to any address".to_owned()),
             _ if !is_token(text) || text.len() > 32 => Err(format!("`{text}` is not a method")),
             _ if upper != text => Err(format!("methods are written in upper case; write `{upper}`")),
             _ => Ok(Method(upper)),

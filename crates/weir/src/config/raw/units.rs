@@ -37,7 +37,7 @@ impl FromStr for Time {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match parse_time(text)? {
-            Duration::ZERO => Err("0 is not a time that can be waited for; `none` switches off".to_owned()),
+            Duration::ZERO => Err("0 is not a valid time here; `none` switches it off".to_owned()),
             time => Ok(Time(time)),
         }
     }
@@ -78,7 +78,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     let number: u64 = number.parse().map_err(|_| wrong())?;
     match number.checked_mul(*millis) {
         Some(total) if total <= MAX_MILLIS => Ok(Duration::from_millis(total)),
-        _ => Err(format!("`{text}` is longer than a year; `none` switches off")),
+        _ => Err(format!("`{text}` is longer than a year; `none` switches it off")),
     }
 }
 
@@ -107,7 +107,7 @@ impl FromStr for Size {
         let (_, bytes) = SIZE_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
         let number: u64 = number.parse().map_err(|_| wrong())?;
         let size = number.checked_mul(*bytes).filter(|&size| i64::try_from(size).is_ok());
-        size.map(Size).ok_or_else(|| format!("`{text}` is too large; `none` takes any size"))
+        size.map(Size).ok_or_else(|| format!("`{text}` is too large; `none` allows any size"))
     }
 }
 
@@ -146,7 +146,7 @@ impl FromStr for Rate {
         let count = decimal(count).ok_or_else(wrong)?;
         match count {
             _ if count == 0.0 => Err("a rate of 0 would refuse everything".to_owned()),
-            _ if count > 1e12 => Err(format!("`{text}` is more than can be counted")),
+            _ if count > 1e12 => Err(format!("`{text}` is too large")),
             _ => Ok(Rate { count, seconds: *seconds }),
         }
     }
@@ -181,7 +181,7 @@ impl FromStr for Share {
         let number = text.strip_suffix('%').and_then(decimal);
         match number {
             Some(percent) if percent <= 100.0 => Ok(Share { percent }),
-            Some(_) => Err(format!("`{text}` is more than the whole; 100% is the most")),
+            Some(_) => Err(format!("`{text}` is more than 100%")),
             None => Err(format!("expected a share such as `20%`, found `{text}`")),
         }
     }

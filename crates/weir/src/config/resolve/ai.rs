@@ -39,7 +39,7 @@ impl Resolver<'_> {
                 self.problem(field.origin, message);
             }
             if headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(field)) {
-                self.problem(field.origin, format!("`{}` is given twice; case does not count", field.value));
+                self.problem(field.origin, format!("`{}` occurs twice; names ignore case", field.value));
             }
             headers.push((field.as_str().into(), value.0.as_str().into()));
         }

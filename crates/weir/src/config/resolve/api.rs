@@ -282,7 +282,7 @@ fn security(raw: &raw::Api, operation: &Operation) -> Result<Demanded, String> {
         for scheme in alternative.keys() {
             let Some(position) = raw.auth.position(scheme) else {
                 return Err(format!(
-                    "it demands `{scheme}`, and `auth` says no authenticator for that; add `{scheme}: NAME` to `auth` of the API"
+                    "it requires `{scheme}`, which has no authenticator; add `{scheme}: NAME` to `auth` of the API"
                 ));
             };
             all.push(raw.auth.0[position].1.clone());
@@ -296,7 +296,7 @@ fn security(raw: &raw::Api, operation: &Operation) -> Result<Demanded, String> {
             Some(same) if *same == wanted => {}
             Some(_) => {
                 return Err(
-                    "its alternatives demand different scopes, which one route cannot; use `skip` and a route for each"
+                    "its alternatives require different scopes, which one route cannot check; use `skip` and a route for each"
                         .to_owned(),
                 );
             }

@@ -84,11 +84,11 @@ impl Resolver<'_> {
             if is_known || name.eq_ignore_ascii_case(&self.file.request_id.0) {
                 self.problem(
                     name.origin,
-                    format!("`{}` cannot hold a part of the identity: it has another meaning", name.value),
+                    format!("`{}` cannot be used for the identity: it has another meaning", name.value),
                 );
             }
             if raw.iter().take(index).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
-                self.problem(name.origin, format!("`{}` is given twice; case does not count", name.value));
+                self.problem(name.origin, format!("`{}` occurs twice; names ignore case", name.value));
             }
         }
         raw.iter().map(|(name, value)| (name.as_str().into(), source(value))).collect()
@@ -215,7 +215,7 @@ impl Resolver<'_> {
             }
         };
         if raw.roots.is_some() {
-            self.problem(raw.origin, "`roots` belongs to a `url`");
+            self.problem(raw.origin, "`roots` needs a `url`");
         }
         let text = self.text_file(&At::new(file.clone(), raw.origin))?;
         match KeySet::parse(text.as_bytes(), algorithms) {

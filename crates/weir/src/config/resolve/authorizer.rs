@@ -45,7 +45,7 @@ impl Resolver<'_> {
             raw::ForwardMode::Nginx => AuthorizerForm::Nginx,
         };
         if let (Some(path), None) = (&raw.path, &raw.upstream) {
-            self.problem(path.origin, "`path` belongs to an `upstream`; a `url` has its own");
+            self.problem(path.origin, "`path` needs an `upstream`; a `url` has its own path");
         }
         let mut authorizer = self.authorizer(name, raw.origin, &common, form)?;
         if let Some(path) = &raw.path {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use llm::money::Price;
 
 use super::Resolver;
+use super::windows::{Windows, default_algorithm};
 use crate::config::problem::Origin;
 use crate::config::raw::shape::At;
 use crate::config::raw::{self, Window};
@@ -35,7 +36,7 @@ impl Resolver<'_> {
         if unit == BudgetUnit::Money && self.file.prices.is_none() {
             self.problem(raw.unit.origin, "a limit of money needs `prices`, the file with what models cost");
         }
-        let is_for_requests = "means nothing to a limit of tokens or money";
+        let is_for_requests = "has no effect on a limit of tokens or money";
         if plain.cost != LimitCost::Fixed(1) {
             self.problem(raw.unit.origin, format!("`cost` {is_for_requests}: a call takes what it uses"));
         }
@@ -47,55 +48,26 @@ impl Resolver<'_> {
             self.problem(raw.unit.origin, message);
         }
         let timezone = raw.timezone.map_or(0, |timezone| timezone.minutes);
-        let first = self.budgets.len();
-        let Some(windows) = &raw.windows else {
-            if let Some((tier, _)) = raw.tiers.iter().next() {
-                self.problem(tier.origin, "`tiers` needs `windows`, which hold for senders of every other tier");
+        let tiers = match self.windows_of(raw) {
+            Windows::Single(window) => {
+                let algorithm = self.budget_algorithm(name, name.origin, &window, unit, timezone);
+                self.budgets.push(budget(plain.clone(), plain.name, LimitTiers::All, unit, algorithm));
+                return;
             }
-            let window = raw::LimitWindow {
-                algorithm: raw.algorithm,
-                rate: raw.rate,
-                burst: raw.burst,
-                quota: raw.quota,
-                window: raw.window,
-                aligned: raw.aligned,
-            };
-            let algorithm = self.budget_algorithm(name, name.origin, &window, unit, timezone);
-            self.budgets.push(budget(plain.clone(), plain.name, LimitTiers::All, unit, algorithm));
-            return;
+            Windows::Several(tiers) => tiers,
         };
-        let alone = [
-            ("algorithm", raw.algorithm.map(|at| at.origin)),
-            ("rate", raw.rate.map(|at| at.origin)),
-            ("burst", raw.burst.map(|at| at.origin)),
-            ("quota", raw.quota.map(|at| at.origin)),
-            ("window", raw.window.map(|at| at.origin)),
-            ("aligned", raw.aligned.map(|at| at.origin)),
-        ];
-        for (key, origin) in alone.into_iter().filter_map(|(key, origin)| Some((key, origin?))) {
-            self.problem(origin, format!("`{key}` belongs into an item of `windows`"));
-        }
-        let names: Arc<[Arc<str>]> = raw.tiers.iter().map(|(tier, _)| tier.as_str().into()).collect();
-        let others = if names.is_empty() { LimitTiers::All } else { LimitTiers::Except(names) };
-        let tiers = raw.tiers.iter().map(|(tier, windows)| (LimitTiers::Only(tier.as_str().into()), &windows[..]));
-        for (tiers, windows) in std::iter::once((others, &windows[..])).chain(tiers) {
-            let first_of_tier = self.budgets.len();
+        for (tiers, windows) in tiers {
+            let mut names: Vec<Arc<str>> = Vec::new();
             for window in windows {
                 let algorithm = self.budget_algorithm(name, window.origin, window, unit, timezone);
                 let suffix = match (algorithm, window.window) {
                     (BudgetAlgorithm::FixedWindow { .. }, Some(window)) => window.value.to_string(),
                     _ => "rate".to_owned(),
                 };
-                let own: Arc<str> = format!("{}-{suffix}", name.value).into();
-                if self.budgets[first_of_tier..].iter().any(|other| other.name == own) {
-                    let message = format!("a second window of `{suffix}`: only the narrower one would count");
-                    self.problem(window.origin, message);
-                }
+                let own = self.window_name(name, window.origin, &suffix, |own| names.iter().any(|name| &**name == own));
+                names.push(own.clone());
                 self.budgets.push(budget(plain.clone(), own, tiers.clone(), unit, algorithm));
             }
-        }
-        if self.budgets.len() == first {
-            self.problem(windows.origin, "`windows` is empty; without `tiers`, nothing would be limited");
         }
     }
 
@@ -107,12 +79,7 @@ impl Resolver<'_> {
         unit: BudgetUnit,
         timezone: i32,
     ) -> BudgetAlgorithm {
-        let guess = if raw.rate.is_none() && raw.burst.is_none() {
-            raw::Algorithm::FixedWindow
-        } else {
-            raw::Algorithm::TokenBucket
-        };
-        let is_bucket = match raw.algorithm.map_or((guess, origin), |at| (at.value, at.origin)) {
+        let is_bucket = match raw.algorithm.map_or((default_algorithm(raw), origin), |at| (at.value, at.origin)) {
             (raw::Algorithm::TokenBucket, _) => true,
             (raw::Algorithm::FixedWindow, _) => false,
             (raw::Algorithm::SlidingWindow | raw::Algorithm::Concurrency, origin) => {
@@ -122,25 +89,7 @@ impl Resolver<'_> {
             }
         };
         let uses: &[&str] = if is_bucket { &["rate", "burst"] } else { &["quota", "window", "aligned"] };
-        let given = [
-            ("rate", raw.rate.map(|at| at.origin)),
-            ("burst", raw.burst.map(|at| at.origin)),
-            ("quota", raw.quota.map(|at| at.origin)),
-            ("window", raw.window.map(|at| at.origin)),
-            ("aligned", raw.aligned.map(|at| at.origin)),
-        ];
-        for (key, given) in given {
-            match given {
-                Some(origin) if !uses.contains(&key) => {
-                    let takes = uses.join("`, `");
-                    self.problem(origin, format!("`{key}` means nothing to this algorithm, which takes `{takes}`"));
-                }
-                None if uses.contains(&key) && key != "aligned" => {
-                    self.problem(origin, format!("the limit `{}` needs `{key}`", name.value));
-                }
-                _ => {}
-            }
-        }
+        self.check_window_keys(name, origin, raw, uses, &["rate", "burst", "quota", "window"]);
         let is_money = unit == BudgetUnit::Money;
         if is_bucket {
             let factor = if is_money { 1_000_000 } else { 1 };
@@ -149,7 +98,7 @@ impl Resolver<'_> {
             let at = raw.rate.map_or(origin, |rate| rate.origin);
             if rate_per_second > HIGHEST_RATE {
                 let most = HIGHEST_RATE / factor as f64;
-                self.problem(at, format!("this `rate` is more than can be counted; the most is {most} a second"));
+                self.problem(at, format!("this `rate` is too large; the most is {most} a second"));
             } else if burst as f64 / rate_per_second > LONGEST_SECONDS {
                 self.problem(at, "`burst` at this `rate` takes more than 100 days to come back; use a window");
             }
@@ -174,7 +123,7 @@ impl Resolver<'_> {
             None => BudgetWindow::First(std::time::Duration::from_secs(1)),
         };
         if let (Some(at), BudgetWindow::Day(_) | BudgetWindow::Month(_)) = (raw.aligned, window) {
-            self.problem(at.origin, "`aligned` says nothing of windows of the calendar, which always are");
+            self.problem(at.origin, "windows of the calendar are always aligned; remove `aligned`");
         }
         BudgetAlgorithm::FixedWindow { quota, window }
     }

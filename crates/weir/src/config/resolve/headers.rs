@@ -90,7 +90,7 @@ impl Resolver<'_> {
         for (index, (name, _)) in raw.iter().enumerate() {
             self.check(name.origin, name.parse::<FieldName>().and_then(|name| may_edit(&name.0)));
             if raw.iter().take(index).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
-                let message = format!("`{}` is given twice; case does not count", name.value);
+                let message = format!("`{}` occurs twice; names ignore case", name.value);
                 self.problem(name.origin, message);
             }
         }

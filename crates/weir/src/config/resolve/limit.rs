@@ -2,10 +2,10 @@
 //! together, so that such a limit needs no rules of its own where requests are counted.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::Resolver;
 use super::policy::lower;
+use super::windows::{Windows, default_algorithm};
 use crate::config::problem::Origin;
 use crate::config::raw;
 use crate::config::raw::Window;
@@ -77,48 +77,23 @@ impl Resolver<'_> {
         if let Some(timezone) = raw.timezone {
             self.problem(
                 timezone.origin,
-                "`timezone` is for windows of the calendar, which need `unit: tokens` or `money`",
+                "`timezone` needs a calendar window, `day` or `month`, and `unit: tokens` or `money`",
             );
         }
         if plain.key.contains(&LimitKey::Model) {
             let message = "`model` is known once the body is read: it is a key for limits with `unit` tokens or money";
             self.problem(name.origin, message);
         }
-        let Some(windows) = &raw.windows else {
-            if let Some((tier, _)) = raw.tiers.iter().next() {
-                self.problem(tier.origin, "`tiers` needs `windows`, which hold for senders of every other tier");
+        match self.windows_of(raw) {
+            Windows::Single(window) => {
+                let algorithm = self.algorithm(name, name.origin, &window, raw::Algorithm::TokenBucket);
+                all.push(Limit { algorithm, ..plain });
             }
-            let window = raw::LimitWindow {
-                algorithm: raw.algorithm,
-                rate: raw.rate,
-                burst: raw.burst,
-                quota: raw.quota,
-                window: raw.window,
-                aligned: raw.aligned,
-            };
-            let algorithm = self.algorithm(name, name.origin, &window, raw::Algorithm::TokenBucket);
-            all.push(Limit { algorithm, ..plain });
-            return;
-        };
-        let alone = [
-            ("algorithm", raw.algorithm.map(|at| at.origin)),
-            ("rate", raw.rate.map(|at| at.origin)),
-            ("burst", raw.burst.map(|at| at.origin)),
-            ("quota", raw.quota.map(|at| at.origin)),
-            ("window", raw.window.map(|at| at.origin)),
-            ("aligned", raw.aligned.map(|at| at.origin)),
-        ];
-        for (key, origin) in alone.into_iter().filter_map(|(key, origin)| Some((key, origin?))) {
-            self.problem(origin, format!("`{key}` belongs into an item of `windows`"));
-        }
-        if windows.is_empty() && raw.tiers.is_empty() {
-            self.problem(windows.origin, "`windows` is empty; without `tiers`, nothing would be limited");
-        }
-        let names: Arc<[Arc<str>]> = raw.tiers.iter().map(|(tier, _)| tier.as_str().into()).collect();
-        let others = if names.is_empty() { LimitTiers::All } else { LimitTiers::Except(names) };
-        self.windows(name, windows, &plain, others, all);
-        for (tier, windows) in raw.tiers.iter() {
-            self.windows(name, windows, &plain, LimitTiers::Only(tier.as_str().into()), all);
+            Windows::Several(tiers) => {
+                for (tiers, windows) in tiers {
+                    self.windows(name, windows, &plain, &tiers, all);
+                }
+            }
         }
     }
 
@@ -128,18 +103,13 @@ impl Resolver<'_> {
         name: &At<String>,
         windows: &[At<raw::LimitWindow>],
         plain: &Limit,
-        tiers: LimitTiers,
+        tiers: &LimitTiers,
         all: &mut Vec<Limit>,
     ) {
         let first = all.len();
         let mut buckets = 0;
         for raw in windows {
-            let guess = if raw.rate.is_none() && raw.burst.is_none() {
-                raw::Algorithm::FixedWindow
-            } else {
-                raw::Algorithm::TokenBucket
-            };
-            let algorithm = self.algorithm(name, raw.origin, raw, guess);
+            let algorithm = self.algorithm(name, raw.origin, raw, default_algorithm(raw));
             let suffix = match algorithm {
                 LimitAlgorithm::TokenBucket { .. } => {
                     buckets += 1;
@@ -154,10 +124,8 @@ impl Resolver<'_> {
                 let message = "a window with a quota of 0 would admit everything; leave it out, or refuse the tier with `allow` of a route";
                 self.problem(quota.origin, message);
             }
-            let window_name: Arc<str> = format!("{}-{suffix}", name.value).into();
-            if all[first..].iter().any(|other| other.name == window_name) {
-                self.problem(raw.origin, format!("a second window of `{suffix}`: only the narrower one would count"));
-            }
+            let window_name =
+                self.window_name(name, raw.origin, &suffix, |own| all[first..].iter().any(|other| &*other.name == own));
             if matches!(algorithm, LimitAlgorithm::Concurrency { .. }) && plain.store == LimitStore::Redis {
                 self.problem(raw.origin, CONCURRENCY_IN_REDIS);
             }
@@ -245,33 +213,13 @@ impl Resolver<'_> {
             raw::Algorithm::SlidingWindow => &["quota", "window"],
             raw::Algorithm::Concurrency => &["quota"],
         };
-        let given = [
-            ("rate", raw.rate.map(|at| at.origin)),
-            ("burst", raw.burst.map(|at| at.origin)),
-            ("quota", raw.quota.map(|at| at.origin)),
-            ("window", raw.window.map(|at| at.origin)),
-            ("aligned", raw.aligned.map(|at| at.origin)),
-        ];
-        for (key, given) in given {
-            match given {
-                Some(origin) if !uses.contains(&key) => {
-                    let message =
-                        format!("`{key}` means nothing to this algorithm, which takes `{}`", uses.join("`, `"));
-                    self.problem(origin, message);
-                }
-                None if uses.contains(&key) && matches!(key, "quota" | "window") => {
-                    let message = format!("the limit `{}` needs `{key}`", name.value);
-                    self.problem(origin, message);
-                }
-                _ => {}
-            }
-        }
+        self.check_window_keys(name, origin, raw, uses, &["quota", "window"]);
         let quota = raw.quota.map_or(0, |quota| self.whole(&quota));
         let window = match raw.window.map(|window| (window.value, window.origin)) {
             None => Default::default(),
             Some((Window::Time(time), _)) => time.0,
             Some((window, origin)) => {
-                let message = format!("`{window}` of the calendar is for limits with `unit` tokens or money; use `1d`");
+                let message = format!("`{window}` of the calendar needs `unit: tokens` or `money`; use `1d`");
                 self.problem(origin, message);
                 Default::default()
             }
@@ -316,7 +264,7 @@ impl Resolver<'_> {
 
     pub(super) fn needs_redis(&mut self, origin: Origin) {
         if self.file.redis.is_none() {
-            self.problem(origin, "`redis` is a store only where the file has a `redis` section");
+            self.problem(origin, "`store: redis` needs a `redis` section");
         }
     }
 }

@@ -20,6 +20,7 @@ mod server;
 mod telemetry;
 mod tls;
 mod upstream;
+mod windows;
 
 use super::problem::{Origin, Problem};
 use super::raw::shape::{At, Map, OrNone};

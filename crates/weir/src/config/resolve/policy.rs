@@ -18,14 +18,15 @@ impl Resolver<'_> {
         let mode = match raw.mode {
             raw::CacheMode::Ttl => {
                 if let Some(default_ttl) = &raw.default_ttl {
-                    let message = "`default_ttl` belongs to `mode: http`; here `ttl` says it";
+                    let message = "`default_ttl` needs `mode: http`; use `ttl` here";
                     self.problem(default_ttl.origin, message);
                 }
                 CacheMode::Ttl(raw.ttl.map_or(raw::Cache::DEFAULT_TTL, |ttl| ttl.0))
             }
             raw::CacheMode::Http => {
                 if let Some(ttl) = &raw.ttl {
-                    let message = "`ttl` belongs to `mode: ttl`; here `default_ttl` is for responses that do not state a lifetime";
+                    let message =
+                        "`ttl` needs `mode: ttl`; use `default_ttl` here, for responses without a freshness lifetime";
                     self.problem(ttl.origin, message);
                 }
                 CacheMode::Http { default_ttl: raw.default_ttl.and_then(|at| time(&at.value)) }
@@ -48,7 +49,7 @@ impl Resolver<'_> {
         }
         if stores.contains(&CacheStore::Memory) && raw.max_body.value > raw.max_bytes {
             let message =
-                format!("`max_body` is larger than `max_bytes` ({}): such a body could not be kept", raw.max_bytes);
+                format!("`max_body` is larger than `max_bytes` ({}): such a body could not be stored", raw.max_bytes);
             self.problem(raw.max_body.origin, message);
         }
         Cache {

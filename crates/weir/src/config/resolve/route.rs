@@ -154,10 +154,10 @@ impl Resolver<'_> {
             let lower = name.to_ascii_lowercase();
             self.check(name.origin, name.parse::<raw::text::FieldName>().map(drop));
             if lower == "host" {
-                self.problem(name.origin, "the host is matched with `host`");
+                self.problem(name.origin, "use `host` to match the host");
             }
             if headers.iter().any(|(known, _)| **known == *lower) {
-                let message = format!("`{}` is given twice; case does not count", name.value);
+                let message = format!("`{}` occurs twice; names ignore case", name.value);
                 self.problem(name.origin, message);
             }
             headers.push((lower.into(), wanted(condition)));
@@ -246,7 +246,7 @@ impl Resolver<'_> {
         for name in &raw.fallback {
             let id = self.upstream_id(name);
             if raw.upstream.as_ref() == Some(name) || fallback.contains(&id) {
-                let message = format!("`{}` is tried before; a fallback is another upstream", name.value);
+                let message = format!("`{}` is tried already; name another upstream", name.value);
                 self.problem(name.origin, message);
             }
             fallback.push(id);
@@ -321,7 +321,7 @@ impl Resolver<'_> {
             PathPattern::Exact(_) | PathPattern::Matches(_) => false,
         };
         if append_rest && !wildcard {
-            let message = "the `*` of `to` stands for what the path's `*` matched, and the path has none";
+            let message = "`to` has a `*`, but the path of the route has none";
             self.problem(raw.to.origin, message);
         }
         if append_rest && to.contains('?') {
@@ -390,7 +390,7 @@ impl Resolver<'_> {
         let any = raw.origins.iter().find(|origin| origin.value == "*");
         if let Some(any) = any {
             if raw.origins.len() > 1 {
-                self.problem(any.origin, "`*` allows every origin; the others say nothing then");
+                self.problem(any.origin, "`*` allows every origin; remove the others");
             }
             if raw.credentials {
                 let message = "`credentials` needs origins by name: with `*` any page could act for the user";

@@ -62,7 +62,7 @@ impl Resolver<'_> {
             }
         }
         if raw.batch.value > raw.queue.value {
-            self.problem(raw.batch.origin, "`batch` is larger than `queue`: so many spans never wait");
+            self.problem(raw.batch.origin, "`batch` is larger than `queue`, so it could never be full");
         }
         Traces {
             collector,
@@ -86,7 +86,7 @@ fn check_endpoint(url: &str, signal: &str) -> Result<(), String> {
         _ => return Err(wrong()),
     }
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("`endpoint`: credentials belong into `headers`".to_owned());
+        return Err("`endpoint`: put credentials into `headers`".to_owned());
     }
     if uri.path() == "/" {
         return Err(format!(

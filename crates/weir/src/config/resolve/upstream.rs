@@ -156,7 +156,7 @@ impl Resolver<'_> {
 
     fn queue(&mut self, queue: &At<raw::Queue>) -> Queue {
         if *queue.size == 0 {
-            self.problem(queue.size.origin, "a queue of 0 holds nobody; `queue: none` has none");
+            self.problem(queue.size.origin, "a queue of 0 has no room; `queue: none` switches it off");
         }
         Queue { size: *queue.size, timeout: queue.timeout.0 }
     }

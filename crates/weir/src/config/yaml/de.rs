@@ -385,7 +385,7 @@ impl<'t> VariantAccess<'t> for Value<'t> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {
-        self.placed(Err(Error::new("this word stands alone; it takes no value")))
+        self.placed(Err(Error::new("this word takes no value")))
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'t>>(self, seed: S) -> Result<S::Value, Error> {

@@ -69,11 +69,11 @@ impl de::Error for Error {
             return Error::new(format!("`{key}` is not supported yet; docs/ai.md says what is"));
         }
         let hint = if key == "<<" {
-            "; merge keys are not part of this format: what routes share goes into `defaults`".to_owned()
+            "; merge keys are not supported: put common settings of routes into `defaults`".to_owned()
         } else if let Some(near) = nearest(key, known) {
             format!("; did you mean `{near}`?")
         } else if known.is_empty() {
-            "; nothing may stand here".to_owned()
+            "; no key is allowed here".to_owned()
         } else {
             format!("; known here: {}", known.join(", "))
         };

@@ -102,7 +102,7 @@ impl<'t> Tree<'t> {
             Some(_) => Err(builder.problems),
             None => Err(vec![Problem::new(
                 Origin::File { line: 1, column: 1 },
-                "the file is empty; `listen` and `routes` are the least it has to say",
+                "the file is empty; it needs at least `listen` and `routes`",
             )]),
         }
     }
@@ -158,9 +158,9 @@ impl<'t> Builder<'t, '_> {
                 self.attach(ended.id, span)
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                _ if self.wants_key() => Err(Problem::new(origin(span), "an alias cannot stand as a key")),
+                _ if self.wants_key() => Err(Problem::new(origin(span), "an alias cannot be a key")),
                 Some(&id) if self.open.iter().all(|open| open.id != id) => self.attach(id, span),
-                _ => Err(Problem::new(origin(span), "this alias stands inside what it stands for")),
+                _ => Err(Problem::new(origin(span), "this alias refers to itself")),
             },
             Event::DocumentStart(..) if self.root.is_some() => {
                 Err(Problem::new(origin(span), "a second document begins here; a configuration is one document"))
@@ -220,7 +220,7 @@ impl<'t> Builder<'t, '_> {
         let parent = &mut self.nodes[open.id];
         parent.weight = parent.weight.saturating_add(weight);
         if parent.weight > MAX_NODES {
-            let message = format!("more than {MAX_NODES} values, aliases written out");
+            let message = format!("more than {MAX_NODES} values, with aliases expanded");
             return Err(Problem::new(origin(span), message));
         }
         match (&mut parent.content, open.key.take()) {

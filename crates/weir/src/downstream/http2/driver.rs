@@ -528,16 +528,16 @@ fn refusal(reason: ResetReason) -> Option<Error> {
 /// What the access log says of a malformed request.
 fn text(rule: Malformed) -> &'static str {
     match rule {
-        Malformed::FieldName => "a field name that is no lower-case token (RFC 9113 8.2.1)",
+        Malformed::FieldName => "a field name that is not a lower-case token (RFC 9113 8.2.1)",
         Malformed::FieldValue => "a field value with a control byte, or a blank at an end (RFC 9113 8.2.1)",
         Malformed::PseudoField => "pseudo-fields that are missing, unknown, repeated or misplaced (RFC 9113 8.3)",
-        Malformed::Method => "a method that is no token, too long, or in the wrong case",
+        Malformed::Method => "a method that is not a token, is too long, or has the wrong case",
         Malformed::Connect => "CONNECT is not offered",
-        Malformed::Path => "a `:path` that is no path (RFC 9113 8.3.1)",
+        Malformed::Path => "an invalid `:path` (RFC 9113 8.3.1)",
         Malformed::Scheme => "a `:scheme` that is neither http nor https",
-        Malformed::Authority => "an `:authority` that is none, or another than Host (RFC 9113 8.3.1)",
+        Malformed::Authority => "an `:authority` that is invalid or differs from Host (RFC 9113 8.3.1)",
         Malformed::ConnectionField => "a field of an HTTP/1 connection (RFC 9113 8.2.2)",
-        Malformed::ContentLength => "a content-length that is no number, or does not hold (RFC 9113 8.1.1)",
+        Malformed::ContentLength => "a content-length that is not a number, or differs from the body (RFC 9113 8.1.1)",
         Malformed::Trailers => "trailers that do not end the stream, or with pseudo-fields (RFC 9113 8.1)",
         Malformed::Interim | Malformed::Status => "a response",
         Malformed::Priority => "a priority that cannot be read, or depends on itself",

@@ -110,7 +110,7 @@ async fn serve(
         });
     };
     if found.has_state(&body) && api == Api::Responses && model.candidates.len() > 1 {
-        let message = "`previous_response_id`, `conversation` and `background` need a model with one candidate: state lies with one provider";
+        let message = "`previous_response_id`, `conversation` and `background` need a model with one candidate, because one provider has the state";
         return Err(Problem::request("unsupported_state", message, None).into());
     }
     let streams = found.stream(&body) && api != Api::Embeddings;

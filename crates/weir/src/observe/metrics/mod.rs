@@ -514,7 +514,7 @@ pub struct CacheTotals {
     pub coalesced: u64,
     /// Of the hits, those that were answered stale.
     pub stale: u64,
-    /// Failures of a store outside of the process.
+    /// Failed calls of an external store.
     pub store_errors: u64,
 }
 

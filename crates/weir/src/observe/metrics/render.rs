@@ -149,7 +149,7 @@ fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         "Requests that took an idle connection (pool hits)",
         each(|c| &c.reused),
     )?;
-    out.counter("upstream_connections_discarded", "Connections closed rather than kept", each(|c| &c.discarded))?;
+    out.counter("upstream_connections_discarded", "Connections closed instead of pooled", each(|c| &c.discarded))?;
     out.counter("upstream_retries", "Further attempts", each(|c| &c.retries))?;
     out.counter("upstream_fallbacks", "Requests that this upstream served as a fallback", each(|c| &c.fallbacks))
 }
@@ -170,10 +170,10 @@ fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     out.counter("cache_coalesced", "Misses served by another request's fetch", each(|c| &c.coalesced))?;
     out.counter("cache_stale", "Hits served with a stale response", each(|c| &c.stale))?;
     out.counter("cache_revalidated", "Stored responses that the origin confirmed", each(|c| &c.revalidated))?;
-    out.counter("cache_bypassed", "Requests that went around a cache", each(|c| &c.bypassed))?;
+    out.counter("cache_bypassed", "Requests that bypassed a cache", each(|c| &c.bypassed))?;
     out.counter("cache_stored", "Responses stored", each(|c| &c.stored))?;
     out.counter("cache_uncacheable", "Responses to misses that could not be stored", each(|c| &c.uncacheable))?;
-    out.counter("cache_store_errors", "Failures of a store outside of the process", each(|c| &c.store_errors))?;
+    out.counter("cache_store_errors", "Failed calls of an external store", each(|c| &c.store_errors))?;
     let help = "Responses that were not written to Redis because too many were being written";
     out.counter("cache_writes_dropped", help, each(|c| &c.writes_dropped))
 }
@@ -199,7 +199,7 @@ fn redis(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     out.counter("redis_connections_opened", "Connections to Redis made", |s| {
         uses.iter().try_for_each(|(name, cells)| s.add(&[("use", name)], sum(cells, |c| &c.connections)))
     })?;
-    out.gauge("redis_breakers_open", "Connections to Redis, over all workers, that do not serve at the moment", |s| {
+    out.gauge("redis_breakers_open", "Connections to Redis with an open breaker, over all workers", |s| {
         uses.iter().try_for_each(|(name, cells)| {
             // Read before what it can never exceed.
             let closed = sum(cells, |c| &c.breakers_closed);
@@ -218,7 +218,7 @@ fn auth(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
             })
         })
     })?;
-    out.counter("auth_cache", "Verdicts of authorizers that were looked for among the remembered ones", |s| {
+    out.counter("auth_cache", "Look-ups in the caches of authorizers, by result", |s| {
         all.iter().try_for_each(|(name, cells)| {
             let counts = [("hit", sum(cells, |c| &c.hits)), ("miss", sum(cells, |c| &c.misses))];
             counts
@@ -306,7 +306,7 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     out.counter("client_connections_handed_over", "Connections given to another worker", each(|c| &c.handed_over))?;
     out.counter(
         "worker_deadlines_fired_early",
-        "Deadlines that came due before their time or while bytes were waiting, because the worker itself was late; those with bytes were put off",
+        "Timeouts that came due early, or while bytes were unread, because the worker was late; those with unread bytes were postponed",
         each(|c| &c.deadlines_fired_early),
     )?;
     out.gauge("client_connections_open", "Client connections that are open", |s| {
@@ -331,7 +331,7 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     out.counter("http2_streams", "Requests that came in streams of HTTP/2 connections", each(|c| &c.http2.streams))?;
     out.counter(
         "http2_abuse",
-        "What HTTP/2 clients did that costs more than it should, by kind; counted when their connection ends",
+        "Events that cost points of the abuse budget of HTTP/2, by kind; counted when the connection ends",
         |s| {
             for kind in http2::BudgetKind::ALL {
                 let n = workers.iter().map(|c| c.http2.abuse[kind as usize].get()).sum::<u64>();
@@ -383,7 +383,7 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
 fn process(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     out.info("weir_build", "Version of this program", &[("version", env!("CARGO_PKG_VERSION"))])?;
     out.gauge("weir_uptime_seconds", "Time since the start", |s| s.add(&[], p.started.elapsed().as_secs_f64()))?;
-    out.counter("weir_reloads", "Configurations that were put in force or refused after the start", |s| {
+    out.counter("weir_reloads", "Reloads since the start, by result", |s| {
         s.add(&[("result", "applied")], p.reloads_applied.load(Relaxed))?;
         s.add(&[("result", "refused")], p.reloads_refused.load(Relaxed))
     })?;
@@ -395,7 +395,7 @@ fn process(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     let last = p.last_reload.load(Relaxed) as f64 / 1e3;
     out.gauge(
         "weir_last_reload_success_timestamp_seconds",
-        "When the configuration in force was put in force, since the Unix epoch",
+        "Time at which the current configuration took effect, since the Unix epoch",
         |s| s.add(&[], last),
     )?;
     process::collect(out, p.started_at)

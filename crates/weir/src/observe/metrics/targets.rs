@@ -44,18 +44,18 @@ fn of_targets(targets: &[(&str, &TargetSnapshot)], out: &mut Exposition<'_>) -> 
     )?;
     out.gauge(
         "upstream_target_healthy",
-        "Verdict of the active health checks; absent without any",
+        "1 if the active health checks succeed; absent without health checks",
         each(targets, |t| (t.health != Health::Unknown).then_some(t.health == Health::Healthy)),
     )?;
     out.gauge(
         "upstream_target_ejected",
-        "1 while the target is out after failures",
+        "1 while the target is ejected",
         each(targets, |t| Some(t.ejected_for_ms.is_some())),
     )?;
     out.gauge("upstream_target_in_flight", "Requests in flight", each(targets, |t| Some(u64::from(t.in_flight))))?;
     out.gauge(
         "upstream_target_ewma_seconds",
-        "Peak EWMA of the latency, as of the last reply; absent unless the balance is ewma",
+        "Peak EWMA of the latency, as of the last response; absent unless the balance is ewma",
         each(targets, |t| t.ewma_ms.map(|ms| ms / 1e3)),
     )?;
     out.counter("upstream_target_attempts", "Attempts, retries included", each(targets, |t| Some(t.requests)))?;
@@ -104,7 +104,7 @@ fn of_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_>) -> fmt
     out.counter("upstream_retries_denied", "Attempts not made because the retry budget was spent", |s| {
         upstreams.iter().try_for_each(|u| s.add(&[("upstream", &u.name)], u.retries_over_budget))
     })?;
-    out.gauge("upstream_queue_waiting", "Requests that wait for a place at a target", queues(|q| q.waiting as u64))?;
+    out.gauge("upstream_queue_waiting", "Requests in the queue", queues(|q| q.waiting as u64))?;
     out.counter("upstream_queue_waited", "Requests that entered the queue", queues(|q| q.waited))?;
     out.counter("upstream_queue_refused", "Requests that found the queue full", queues(|q| q.refused))?;
     out.counter("upstream_queue_timed_out", "Requests whose wait in the queue timed out", queues(|q| q.timed_out))

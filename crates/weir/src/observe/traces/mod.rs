@@ -105,7 +105,7 @@ impl Traces {
         matches!(ended.recv_timeout(timeout), Err(RecvTimeoutError::Disconnected))
     }
 
-    /// Spans that the collector took.
+    /// Spans that the collector accepted.
     pub(super) fn exported(&self) -> u64 {
         self.shared.stats.exported.load(Relaxed)
     }

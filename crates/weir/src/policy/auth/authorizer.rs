@@ -238,7 +238,7 @@ impl Response<'_> {
         match (passes, is_verdict) {
             (true, _) => Verdict::Allowed(Passed::new(authorizer, &|name| self.values(name).collect())),
             (false, true) => Verdict::Denied(self.denied()),
-            (false, false) => Verdict::None("the authorizer's status is no verdict"),
+            (false, false) => Verdict::None("the authorizer responded with an unexpected status"),
         }
     }
 

@@ -150,6 +150,6 @@ fn prefix(text: &str) -> Result<Vec<u8>, String> {
 fn split(text: &str) -> Result<(&str, &str, &str), String> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
     let slash = rest.find('/').filter(|_| matches!(scheme, "http" | "https"));
-    let slash = slash.ok_or_else(|| format!("`{text}` is no URL of this gateway; write `http://host/path`"))?;
+    let slash = slash.ok_or_else(|| format!("`{text}` is not a URL of this gateway; write `http://host/path`"))?;
     Ok((scheme, &rest[..slash], &rest[slash..]))
 }

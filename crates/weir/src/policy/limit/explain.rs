@@ -179,7 +179,7 @@ pub(super) fn key_bytes(name: &str, key: &[LimitKey], values: &[String]) -> Resu
             LimitKey::ClientIp => {
                 let address = value
                     .parse::<IpAddr>()
-                    .map_err(|_| BadQuestion(format!("`{name}` counts by client address, and `{value}` is none")))?;
+                    .map_err(|_| BadQuestion(format!("`{name}` counts by client address, and `{value}` is not one")))?;
                 bytes.address(address.to_canonical());
             }
             _ if value.is_empty() => bytes.missing(),

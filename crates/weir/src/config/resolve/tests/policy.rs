@@ -61,12 +61,12 @@ fn each_algorithm_takes_its_own_keys() {
     assert_eq!(
         wrong_limit("algorithm: fixed_window, rate: 20/s"),
         [
-            "`rate` means nothing to this algorithm, which takes `quota`, `window`, `aligned`",
+            "`rate` has no effect with this algorithm; expected `quota`, `window`, `aligned`",
             "the limit `l` needs `quota`",
             "the limit `l` needs `window`",
         ]
     );
-    assert_eq!(wrong_limit("quota: 3"), ["`quota` means nothing to this algorithm, which takes `rate`, `burst`"]);
+    assert_eq!(wrong_limit("quota: 3"), ["`quota` has no effect with this algorithm; expected `rate`, `burst`"]);
     assert_eq!(wrong_limit("algorithm: concurrency"), ["the limit `l` needs `quota`"]);
 }
 
@@ -87,7 +87,7 @@ fn everything_a_limit_may_say_is_understood() {
 
 #[test]
 fn what_a_limit_cannot_mean_is_refused() {
-    assert_eq!(wrong_limit("store: redis"), ["`redis` is a store only where the file has a `redis` section"]);
+    assert_eq!(wrong_limit("store: redis"), ["`store: redis` needs a `redis` section"]);
     assert!(wrong_limit("algorithm: concurrency, quota: 1, store: redis").iter().any(|p| p.contains("in flight")));
     assert_eq!(wrong_limit("key: []"), ["the limit `l` needs a `key`"]);
     assert!(wrong_limit("key: [global, client_ip]")[0].contains("cannot be combined"));
@@ -137,19 +137,16 @@ fn everything_a_cache_may_say_is_understood() {
 
 #[test]
 fn what_a_cache_cannot_mean_is_refused() {
-    assert!(wrong_cache("mode: ttl, default_ttl: 5s")[0].contains("belongs to `mode: http`"));
-    assert!(wrong_cache("mode: http, ttl: 5s")[0].contains("belongs to `mode: ttl`"));
-    assert_eq!(
-        wrong_cache("mode: ttl, store: redis"),
-        ["`redis` is a store only where the file has a `redis` section"]
-    );
+    assert!(wrong_cache("mode: ttl, default_ttl: 5s")[0].contains("needs `mode: http`"));
+    assert!(wrong_cache("mode: http, ttl: 5s")[0].contains("needs `mode: ttl`"));
+    assert_eq!(wrong_cache("mode: ttl, store: redis"), ["`store: redis` needs a `redis` section"]);
     for store in ["[]", "[redis, memory]", "[memory, memory]"] {
         assert_eq!(
             wrong_cache(&format!("mode: ttl, store: {store}")),
             ["`store` is `memory`, `redis` or `[memory, redis]`"]
         );
     }
-    assert!(wrong_cache("mode: ttl, max_bytes: 1KiB")[0].contains("such a body could not be kept"));
+    assert!(wrong_cache("mode: ttl, max_bytes: 1KiB")[0].contains("such a body could not be stored"));
 }
 
 #[test]
