@@ -402,7 +402,7 @@ fn the_program_says_what_is_wrong() {
         (vec!["load"], 64, "required"),
         (vec!["load", "https://127.0.0.1/"], 64, "https is not supported"),
         (vec!["load", "http://127.0.0.1:1/", "-r", "fast"], 64, "not a rate"),
-        (vec!["load", "http://127.0.0.1:1/", "-H", "nonsense"], 64, "no header field"),
+        (vec!["load", "http://127.0.0.1:1/", "-H", "nonsense"], 64, "not a header field"),
         (vec!["load", "http://127.0.0.1:1/", "-b", "@/nowhere"], 66, "/nowhere"),
         (vec!["load", "--targets", "/nowhere"], 66, "/nowhere"),
         (vec!["load", "http://127.0.0.1:1/", "-c", "1", "-n", "1"], 1, ""),

@@ -90,7 +90,7 @@ fn validate(root: &Value, schema: &Value, instance: &Value) -> Result<(), String
     let rules = match schema {
         Value::Bool(true) => return Ok(()),
         Value::Object(rules) => rules,
-        _ => return fail("nothing may stand here"),
+        _ => return fail("no key is allowed here"),
     };
     for (keyword, rule) in rules {
         match (keyword.as_str(), instance) {

@@ -388,7 +388,10 @@ fn conformance(check: &mut Check, read: file::ConformanceFile, api: &apidoc::Api
             check.wrong(defined, format!("the API has no operation `{operation}`; `*` stands for all"));
         }
         for pointer in pointers.iter().filter(|pointer| !pointer.starts_with('/')) {
-            check.wrong(defined, format!("`{pointer}` is not a JSON pointer (RFC 6901); it begins with a slash: /token"));
+            check.wrong(
+                defined,
+                format!("`{pointer}` is not a JSON pointer (RFC 6901); it begins with a slash: /token"),
+            );
         }
         differs.insert(operation, pointers);
     }

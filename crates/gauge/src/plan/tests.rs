@@ -104,7 +104,7 @@ fn a_mistake_is_named_with_its_place_and_what_to_do() {
         (
             "name: t\napi: api.yaml\ngateways: [nginx]\ndeploy: cloud\nworkloads: []\n",
             "4:",
-            "`cloud` is no place to run",
+            "`cloud` is not a place to run",
         ),
         (
             "name: t\napi: api.yaml\ngateways: [nginx]\nbackend: {command: [x], ports: {a: 'http://127.0.0.1:1'}}\nworkloads: []\n",

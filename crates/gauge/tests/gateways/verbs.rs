@@ -66,7 +66,7 @@ fn faults_have_a_place_and_an_exit_code() {
         (vec!["describe", "bad.yaml"], 64, "bad.yaml:5:"),
         (vec!["describe", "bad.yaml"], 64, "(at #/paths/~1a/get/parameters/0"),
         (vec!["describe", "relative.yaml", "--format", "raml", "--json"], 64, "RAML is always YAML"),
-        (vec!["describe", "relative.yaml", "--format", "table", "--json"], 64, "a table is no JSON"),
+        (vec!["describe", "relative.yaml", "--format", "table", "--json"], 64, "a table cannot be JSON"),
         (vec!["describe", "relative.yaml", "-o", "no/where"], 73, "no/where: "),
         (vec!["convert", "absent.yaml", "--to", "weir", "-o", "out"], 66, "absent.yaml: "),
         (

@@ -110,7 +110,7 @@ fn the_slo_is_met_by_latency_and_errors_of_enough_samples() {
     assert!(!meets(&slo, &wrong), "6 of 5,000 are more than 0.1 %");
     let mut few = good;
     few.latency.as_mut().expect("times").count = Some(999);
-    assert!(too_few(&slo, &few).is_some_and(|why| why.contains("p99 takes 1000 responses, and 999 came")));
+    assert!(too_few(&slo, &few).is_some_and(|why| why.contains("p99 takes 1000 responses, and there are 999")));
     assert_eq!(too_few(&Slo { p99_ms: None, p50_ms: Some(1.0), ..slo }, &few), None);
     few.errors.total = Some(1);
     assert!(too_few(&slo, &few).is_some(), "an allowed error does not make few samples enough");
