@@ -363,7 +363,7 @@ fn mistakes_in_systems_are_named() {
         ("", "ports: {}", "no port for operations at `http://127.0.0.1:9001`"),
         ("", &format!("{ports}, restart: never"), "belong to a backend"),
         ("", &format!("{ports}, ready: 'udp://127.0.0.1:1'"), "shows nothing"),
-        ("control: b\n", ports, "none of the gateways or systems"),
+        ("control: b\n", ports, "not one of the gateways or systems"),
     ] {
         let problems = wrong(&with(more, system));
         assert!(problems.iter().any(|problem| problem.contains(named)), "{more}{system}: {problems:?}");
