@@ -24,13 +24,13 @@ const MAX_NAME: usize = 1024;
 /// A name of a certificate that can be the consumer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// The URI of the subject alternative name; a SPIFFE identity is one. A certificate with several has none that counts.
+    /// The URI of the subject alternative name; a SPIFFE identity is one. A certificate with several is refused where this name counts.
     Uri,
     /// The first DNS name of the subject alternative name, in lower case.
     Dns,
     /// The first email address of the subject alternative name.
     Email,
-    /// The common name of the subject. A certificate with several has none that counts.
+    /// The common name of the subject. A certificate with several is refused where this name counts.
     CommonName,
     /// The whole subject, in the form of RFC 4514.
     Subject,
@@ -79,7 +79,7 @@ pub fn read(der: &[u8], names: &[Name]) -> Result<Owner, Refusal> {
         _ => return Err(Refusal::Invalid("the certificate cannot be read")),
     };
     let claims = claims(&certificate, der, names)?;
-    let consumer = names.iter().find_map(|name| text_of(&claims, *name)).ok_or(NAMELESS)?;
+    let consumer = names.iter().find_map(|name| text_of(&claims, *name, names)).ok_or(NAMELESS)?;
     if consumer.len() > MAX_NAME {
         return Err(Refusal::Invalid("the certificate has a name of more than 1,024 bytes"));
     }
@@ -89,9 +89,16 @@ pub fn read(der: &[u8], names: &[Name]) -> Result<Owner, Refusal> {
 
 const NAMELESS: Refusal = Refusal::Invalid("the certificate has none of the names that count");
 
-/// The name of this kind: the only one, or the first where their order means something.
-fn text_of(claims: &Map<String, Value>, name: Name) -> Option<String> {
+/// The name of this kind: the only one, or the first where their order means something. Authorities that look at URIs and addresses may sign any
+/// common name: one that looks like another name that counts is none.
+fn text_of(claims: &Map<String, Value>, name: Name, counting: &[Name]) -> Option<String> {
+    let poses_as = |text: &str, kind: Name, sign: &str| counting.contains(&kind) && text.contains(sign);
     match (claims.get(name.name())?, name) {
+        (Value::String(text), Name::CommonName)
+            if poses_as(text, Name::Uri, "://") || poses_as(text, Name::Email, "@") =>
+        {
+            None
+        }
         (Value::String(text), _) => Some(text.clone()),
         (Value::Array(all), Name::Dns | Name::Email) => all.first()?.as_str().map(str::to_owned),
         // Which of two workloads or persons it is for is not said.
@@ -113,11 +120,14 @@ fn claims(certificate: &X509Certificate<'_>, der: &[u8], counting: &[Name]) -> R
     for name in names {
         match name {
             GeneralName::URI(text) => uris.push(plain(text)?.to_owned()),
-            GeneralName::DNSName(text) => dns.push(plain(text)?.to_ascii_lowercase()),
+            GeneralName::DNSName(text) => dns.push(dns_name(text)?),
             GeneralName::RFC822Name(text) => emails.push(plain(text)?.to_owned()),
             GeneralName::Invalid(..) => return Err(Refusal::Invalid("a name of the certificate is not valid")),
             _ => {}
         }
+    }
+    if uris.len() > 1 && counting.contains(&Name::Uri) {
+        return Err(Refusal::Invalid("the certificate has several URIs"));
     }
     insert(&mut claims, Name::Uri.name(), uris);
     insert(&mut claims, Name::Dns.name(), dns);
@@ -126,6 +136,9 @@ fn claims(certificate: &X509Certificate<'_>, der: &[u8], counting: &[Name]) -> R
         Err(refusal) if counting.contains(&Name::CommonName) => return Err(refusal),
         names => names.unwrap_or_default(),
     };
+    if common_names.len() > 1 && counting.contains(&Name::CommonName) {
+        return Err(Refusal::Invalid("the certificate has several common names"));
+    }
     insert(&mut claims, Name::CommonName.name(), common_names);
     let subject = distinguished_name::text(certificate.subject());
     insert(&mut claims, Name::Subject.name(), Some(subject).filter(|text| !text.is_empty()).into_iter().collect());
@@ -141,6 +154,15 @@ fn common_names(subject: &X509Name<'_>) -> Result<Vec<String>, Refusal> {
         Err(_) => Err(Refusal::Invalid("the common name of the certificate has an encoding that is not read")),
     };
     subject.iter_common_name().map(|name| read(name.as_str())).collect()
+}
+
+/// A DNS name, in lower case. One with other characters could be taken for a URI or an address.
+fn dns_name(text: &str) -> Result<String, Refusal> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.*".contains(&byte);
+    if text.is_empty() || !text.bytes().all(is_name) {
+        return Err(Refusal::Invalid("a DNS name of the certificate has characters that such names do not have"));
+    }
+    Ok(text.to_ascii_lowercase())
 }
 
 /// A name that is the same for whoever reads it: a NUL or a line break in `admin\0.example.com` ends it for some.

@@ -66,7 +66,7 @@ impl Case {
             tags: Vec::new(),
             headers: CacheHeaders { age: true, x_cache: true, cache_status: true },
         };
-        let policy = Policy::new(&cache, [&LimitKey::Header("x-api-key".into())], None);
+        let policy = Policy::new(&cache, [&LimitKey::Header("x-api-key".into())], "");
         let mut request = RequestHead::default();
         request.parse(REQUEST, 0, REQUEST.len(), &Limits::default()).unwrap();
         let mut response = ResponseHead::default();

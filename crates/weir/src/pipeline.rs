@@ -2,6 +2,8 @@
 //!
 //! Nothing else composes the steps. Each is a call by name; a step that answers the request ends the pipeline.
 
+use h1::RequestHead;
+
 use crate::admin::{Cachez, write_cachez};
 use crate::config::{Action, Builtin, Condition, RouteId};
 use crate::error::{Error, Reason};
@@ -137,11 +139,8 @@ fn find_route(x: &mut Exchange<'_>) -> Result<Found, Reason> {
         x.is_preflight = true;
         return Ok(found);
     }
-    let field_holds = |name: &str, condition: &Condition| {
-        let is_named = |found: &[u8]| found.eq_ignore_ascii_case(name.as_bytes());
-        let named = head.fields.iter().filter(|field| is_named(field.name.of_buf(buf)));
-        condition.holds(named.map(|field| field.value.of_buf(buf)))
-    };
+    table.check_lengths(target, |name| values(head, buf, name).map(<[u8]>::len).max().unwrap_or(0))?;
+    let field_holds = |name: &str, condition: &Condition| condition.holds(values(head, buf, name));
     match table.lookup(host, target, head.method_name.of_buf(buf), field_holds) {
         Lookup::Found(found) => Ok(found),
         Lookup::NotFound => Err(Reason::NotFound),
@@ -152,6 +151,13 @@ fn find_route(x: &mut Exchange<'_>) -> Result<Found, Reason> {
             Err(Reason::MethodNotAllowed)
         }
     }
+}
+
+/// The values of a field.
+fn values<'v>(head: &'v RequestHead, buf: &'v [u8], name: &'v str) -> impl Iterator<Item = &'v [u8]> {
+    let is_named = move |found: &[u8]| found.eq_ignore_ascii_case(name.as_bytes());
+    let named = head.fields.iter().filter(move |field| is_named(field.name.of_buf(buf)));
+    named.map(|field| field.value.of_buf(buf))
 }
 
 async fn answer_preflight(x: &mut Exchange<'_>, route: RouteId) -> Result<(), Error> {

@@ -2,11 +2,21 @@
 
 use testkit::{RawClient, Upstream, Weir, answer};
 
-fn gateway(top: &str, routes: &str) -> Weir {
-    let yaml = format!(
+fn gateway_text(top: &str, routes: &str) -> String {
+    format!(
         "listen: [{{bind: 127.0.0.1:0, http2: prior_knowledge}}]\nadmin: 127.0.0.1:0\nworkers: 1\n{top}routes:\n{routes}"
-    );
-    Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
+    )
+}
+
+fn gateway(top: &str, routes: &str) -> Weir {
+    Weir::builder(env!("CARGO_BIN_EXE_weir")).config(gateway_text(top, routes)).start()
+}
+
+fn reload(weir: &Weir) {
+    let addr = weir.admin_addr();
+    let mut admin = RawClient::connect(addr);
+    admin.request("POST", "/reload", &[("Host", &addr.to_string())], "");
+    assert_eq!(admin.read_response().status(), 200);
 }
 
 fn respond(name: &str, matcher: &str) -> String {
@@ -103,11 +113,88 @@ fn limits_and_names_belong_to_the_route_that_takes_the_request_also_after_a_relo
     assert_eq!(statuses("/vx"), [200; 3]);
     let changed = std::fs::read_to_string(weir.config_path()).unwrap().replace("~/v[0-9]+", "~/w[0-9]+");
     weir.rewrite_config(&changed);
-    let addr = weir.admin_addr();
-    let mut admin = RawClient::connect(addr);
-    admin.request("POST", "/reload", &[("Host", &addr.to_string())], "");
-    assert_eq!(admin.read_response().status(), 200);
+    reload(&weir);
     testkit::wait::until(testkit::DEADLINE, "the new expression is in force", || weir.get("/v1").text() == "rest");
+}
+
+/// The names of routes depend on their order, and a cache outlives a reload.
+#[test]
+fn a_cached_response_stays_with_what_its_request_had_to_match_after_a_reload_too() {
+    let (one, two) = (Upstream::start(answer::ok("one")), Upstream::start(answer::ok("two")));
+    let top = format!(
+        "caches: {{c: {{mode: ttl, ttl: 5m}}}}\nupstreams: {{one: {{targets: [{}]}}, two: {{targets: [{}]}}}}\n",
+        one.url(),
+        two.url()
+    );
+    let route = |value: &str, upstream: &str| {
+        format!("  - {{match: {{path: /v/*, headers: {{X-V: {value}}}}}, upstream: {upstream}, cache: c}}\n")
+    };
+    let weir = gateway(&top, &(route("a", "one") + &route("b", "two")));
+    let bodies = || ["a", "b"].map(|value| name(&weir, "/v/x", &[("X-V", value)]));
+    assert_eq!(bodies(), ["one", "two"]);
+    let swapped = gateway_text(&top, &(route("new", "one") + &route("b", "two") + &route("a", "one")));
+    weir.rewrite_config(&swapped);
+    reload(&weir);
+    testkit::wait::until(testkit::DEADLINE, "the new route", || name(&weir, "/v/x", &[("X-V", "new")]) == "one");
+    assert_eq!(bodies(), ["one", "two"]);
+    assert_eq!(name(&weir, "/v/x", &[("X-V", "new")]), "one");
+    assert_eq!(
+        (one.request_count(), two.request_count()),
+        (2, 1),
+        "what was stored is found, and by its own route only"
+    );
+}
+
+#[test]
+fn a_route_of_another_method_or_without_authentication_finds_no_stored_response() {
+    let (one, two) = (Upstream::start(answer::ok("one")), Upstream::start(answer::ok("two, longer")));
+    let top = format!(
+        "caches: {{c: {{mode: ttl, ttl: 5m}}}}\nupstreams: {{one: {{targets: [{}]}}, two: {{targets: [{}]}}}}\n",
+        one.url(),
+        two.url()
+    );
+    let route = |method: &str, upstream: &str| {
+        format!("  - {{match: {{path: '~/r/.*', methods: [{method}]}}, upstream: {upstream}, cache: c}}\n")
+    };
+    let weir = gateway(&top, &(route("GET", "one") + &route("HEAD", "two")));
+    assert_eq!(weir.get("/r/x").text(), "one");
+    let reply = weir.request("HEAD", "/r/x", &[], "");
+    assert_eq!(reply.field("content-length"), Some("11"), "{reply:?}");
+}
+
+#[test]
+fn no_spelling_and_no_length_leaves_a_condition_behind() {
+    let routes = [
+        respond("rest", "path: /*"),
+        respond("delete", "path: /x, query: {action: {regex: 'delete.*'}}"),
+        respond("tier", "path: /x, headers: {X-Tier: {present: true}}"),
+        respond("agent", "path: /x, headers: {User-Agent: {regex: 'bot.*'}}"),
+    ];
+    let weir = gateway("", &routes.concat());
+    assert_eq!(name(&weir, "/x?action=delete%0A", &[]), "delete");
+    assert_eq!(name(&weir, "/x", &[("X-Tier", "gold")]), "tier");
+    let long = "b".repeat(9000);
+    assert_eq!(weir.request("GET", "/x", &[("User-Agent", &long)], "").status(), 431);
+    assert_eq!(weir.get(&format!("/x?action={}", &long[..8200])).status(), 414);
+    assert_eq!(weir.request("GET", "/x", &[("X-Other", &long)], "").status(), 200);
+}
+
+/// Servers that turn names into variables take `X_Tier` for `X-Tier`: where the one chooses a route, the other does not reach the upstream.
+#[test]
+fn upstreams_see_no_other_spelling_of_a_field_that_chooses_a_route() {
+    let upstream = Upstream::start(answer::ok("open"));
+    let top = format!("upstreams: {{u: {{targets: [{}]}}}}\n", upstream.url());
+    let weir = gateway(
+        &top,
+        &("  - {match: {path: /*}, upstream: u}\n".to_owned() + &respond("tier", "path: /*, headers: {X-Tier: gold}")),
+    );
+    for spelling in ["X_Tier", "x.tier", "X_TIER"] {
+        assert_eq!(name(&weir, "/", &[(spelling, "gold")]), "open");
+        assert!(upstream.requests().pop().unwrap().head.all(spelling).is_empty(), "{spelling}");
+    }
+    assert_eq!(name(&weir, "/", &[("X-Tier", "other"), ("X-Other_Field", "kept")]), "open");
+    let seen = upstream.requests().pop().unwrap();
+    assert_eq!((seen.head.all("x-tier"), seen.head.all("x-other_field")), (vec!["other"], vec!["kept"]));
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn refused(spec: &str, api: &str) -> String {
 #[test]
 fn a_described_protection_is_never_dropped() {
     let told = refused(&with_key(&description("3.1.0", ORDERS)), "");
-    assert!(told.contains("operation `deleteOrder`: it demands `key`") && told.contains("orders.yaml:"), "{told}");
+    assert!(told.contains("operation `deleteOrder`: it requires `key`") && told.contains("orders.yaml:"), "{told}");
     // One of two alternatives is not enough either.
     let two = "  /a:\n    get: {operationId: a, security: [{key: []}, {other: []}]}\ncomponents: {securitySchemes: {key: {type: http, scheme: basic}, other: {type: http, scheme: bearer}}}\n";
     assert!(refused(&description("3.1.0", two), ", auth: {key: none}").contains("there is no authenticator `none`"));

@@ -70,8 +70,27 @@ fn the_consumer_is_the_first_name_that_counts_and_is_there() {
 #[test]
 fn a_name_that_may_be_one_of_two_is_no_name() {
     let two = der(params(&common("x"), vec![uri("spiffe://mesh.test/a"), uri("spiffe://mesh.test/b")]));
-    assert_eq!(read(&two, &[Name::Uri]).unwrap_err(), NAMELESS);
-    assert_eq!(consumer(&two, &[Name::Uri, Name::CommonName]).as_deref(), Some("x"));
+    let refusal = |der: &[u8], names: &[Name]| read(der, names).map(drop).unwrap_err().detail().unwrap();
+    assert_eq!(refusal(&two, &[Name::Uri]), "the certificate has several URIs");
+    // Rules on claims would find either.
+    assert_eq!(refusal(&two, &[Name::Uri, Name::CommonName]), "the certificate has several URIs");
+    assert_eq!(consumer(&two, &[Name::CommonName]).as_deref(), Some("x"));
+    let names = [(DnType::CommonName, text("x")), (DnType::CustomDnType(vec![2, 5, 4, 3]), text("y"))];
+    let both = der(params(&names, vec![dns("a.test")]));
+    assert_eq!(refusal(&both, &[Name::CommonName]), "the certificate has several common names");
+    assert_eq!(consumer(&both, &[Name::Dns]).as_deref(), Some("a.test"));
+}
+
+/// An authority that signs any common name, or any DNS name, must not sign another consumer's URI by that.
+#[test]
+fn no_name_poses_as_one_of_another_kind() {
+    let told = read(&der(params(&[], vec![dns("spiffe://mesh.test/operator")])), &[Name::Dns]).unwrap_err();
+    assert_eq!(told.detail(), Some("a DNS name of the certificate has characters that such names do not have"));
+    for (name, other) in [("spiffe://mesh.test/operator", Name::Uri), ("root@mesh.test", Name::Email)] {
+        let posing = der(params(&common(name), vec![]));
+        assert_eq!(consumer(&posing, &[other, Name::CommonName]), None);
+        assert_eq!(consumer(&posing, &[Name::CommonName]).as_deref(), Some(name));
+    }
 }
 
 /// Whoever may choose a part of their name could otherwise be somebody else.

@@ -166,5 +166,5 @@ fn policy(selector: u8) -> Policy {
         tags: Vec::new(),
         headers: CacheHeaders { age: true, x_cache: true, cache_status: true },
     };
-    Policy::new(&cache, [&LimitKey::Header("x-api-key".into()), &LimitKey::Query("key".into())], None)
+    Policy::new(&cache, [&LimitKey::Header("x-api-key".into()), &LimitKey::Query("key".into())], "")
 }

@@ -1,6 +1,8 @@
 //! Fields that are taken out of a request before anything looks at it: what a client forged must not choose its route, its limit, its target or
 //! its place in a cache, nor reach the upstream.
 
+use std::sync::Arc;
+
 use h1::{Field, Fields, Known};
 
 use crate::config::UntrustedHeaders;
@@ -11,6 +13,7 @@ use crate::policy::auth::ForgedNames;
 /// - fields that a `Connection` option names: they are meant for this hop, the upstream does not see them (RFC 9110 section 7.6.1);
 /// - names that a careless server would take for those which the gateway writes;
 /// - fields that authentication writes, in every spelling;
+/// - other spellings of fields that routes have conditions on: CGI and its heirs would take them for those;
 /// - where the peer is not trusted, what only proxies may say: [`spoofable`](crate::policy::spoofable), and the request id.
 ///
 /// Every way to [`ToUpstream`](super::forward::ToUpstream) begins here; that does not look again.
@@ -21,9 +24,17 @@ pub fn strip_forged_headers(
     id_name: &str,
     untrusted: &UntrustedHeaders,
     identity: &ForgedNames,
+    conditions: &[Arc<str>],
 ) {
     if !identity.is_empty() {
         fields.retain(|field| !identity.contains(field.name.of_buf(buf)));
+    }
+    if !conditions.is_empty() {
+        fields.retain(|field| {
+            let name = field.name.of_buf(buf);
+            let poses_as = |other: &[u8]| Known::is_alias(name, other) && !name.eq_ignore_ascii_case(other);
+            !conditions.iter().any(|condition| poses_as(condition.as_bytes()))
+        });
     }
     let passes = |field: &Field| match field.known {
         Known::XForwardedFor | Known::XForwardedProto | Known::XForwardedHost => is_trusted,

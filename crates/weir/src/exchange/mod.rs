@@ -235,7 +235,16 @@ impl<'w> Exchange<'w> {
         let is_trusted = self.down.client.peer_is_trusted;
         let fields = &mut self.scratch.request.fields;
         let identity = &self.snapshot.auth.shared().forged;
-        strip_forged_headers(fields, buf, is_trusted, &config.request_id, &config.untrusted_headers, identity);
+        let conditions = self.snapshot.generation.table.conditional_fields();
+        strip_forged_headers(
+            fields,
+            buf,
+            is_trusted,
+            &config.request_id,
+            &config.untrusted_headers,
+            identity,
+            conditions,
+        );
     }
 
     /// Decides whether the request is traced, and takes the client's part of its trace context out of it.

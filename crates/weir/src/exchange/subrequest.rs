@@ -56,11 +56,11 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// The status of a gRPC call: of a response that is a head only, or of the trailers.
+    /// The status of a gRPC call: of the trailers, or of a response that is a head only.
     pub(super) fn grpc_status(&self) -> Option<&[u8]> {
         let of_head = self.head.fields.first(Known::GrpcStatus, &self.bytes);
         let mut of_trailers = trailer_fields(&self.trailers).filter(|(known, ..)| *known == Known::GrpcStatus);
-        of_head.or_else(|| of_trailers.next().map(|(_, _, value)| value))
+        of_trailers.next().map(|(_, _, value)| value).or(of_head)
     }
 }
 

@@ -10,7 +10,8 @@ use super::method::{Allow, MethodSet, Methods};
 use super::path::Target;
 use super::query;
 use super::trie::{self, Trie};
-use crate::config::{Condition, HostPattern, PathPattern, Pattern, Route, RouteId, Segment};
+use crate::config::{Condition, HostPattern, MAX_SEARCHED, PathPattern, Pattern, Route, RouteId, Segment};
+use crate::error::Reason;
 
 /// Keys are the file's own: a client cannot fill the table, so that hashing needs no secret.
 type Map<V> = HashMap<Box<[u8]>, V, FixedState>;
@@ -29,6 +30,19 @@ pub struct Table {
     suffix_hosts: Map<Paths>,
     /// Routes for any host.
     any_host: Paths,
+    /// Names of fields that routes have conditions on.
+    conditional_fields: Box<[Arc<str>]>,
+    /// What regular expressions search.
+    searched: Searched,
+}
+
+/// What the regular expressions of a configuration search.
+#[derive(Debug, Default)]
+struct Searched {
+    path: bool,
+    query: bool,
+    /// Names in lower case.
+    fields: Box<[Arc<str>]>,
 }
 
 /// Routes that share a host.
@@ -101,12 +115,42 @@ impl Table {
         let build = |hosts: HashMap<&str, PathsBuilder>| {
             hosts.into_iter().map(|(host, paths)| (host.as_bytes().into(), paths.build())).collect()
         };
+        let conditions = || routes.iter().flat_map(|route| &route.matcher.headers);
+        let is_search = |(_, condition): &&(Arc<str>, Condition)| matches!(condition, Condition::Matches(_));
+        let searched = Searched {
+            path: routes.iter().any(|route| matches!(route.matcher.path, PathPattern::Matches(_))),
+            query: routes.iter().flat_map(|route| &route.matcher.query).any(|one| is_search(&one)),
+            fields: names(conditions().filter(is_search)),
+        };
         Table {
             methods,
             exact_hosts: build(exact_hosts),
             suffix_hosts: build(suffix_hosts),
             any_host: any_host.build(),
+            conditional_fields: names(conditions()),
+            searched,
         }
+    }
+
+    /// Names of the fields that routes have conditions on, in lower case.
+    #[inline]
+    pub fn conditional_fields(&self) -> &[Arc<str>] {
+        &self.conditional_fields
+    }
+
+    /// Whether a regular expression would have to search a text that is too long for it. Such a request is refused: to say that it does not
+    /// match would leave it to another route. `longest` is the length of the longest value of a field.
+    ///
+    /// # Errors
+    /// 414 or 431.
+    #[inline]
+    pub fn check_lengths(&self, target: Target<'_>, longest: impl Fn(&str) -> usize) -> Result<(), Reason> {
+        let is_long = |text: &[u8]| text.len() > MAX_SEARCHED;
+        if self.searched.path && is_long(target.path) || self.searched.query && target.query.is_some_and(is_long) {
+            return Err(Reason::RequestLineTooLong);
+        }
+        let mut fields = self.searched.fields.iter();
+        if fields.any(|name| longest(name) > MAX_SEARCHED) { Err(Reason::HeadTooLarge) } else { Ok(()) }
     }
 
     /// Finds the route for a request, without heap allocation.
@@ -264,6 +308,14 @@ impl PathsBuilder {
         }
         Paths { exact: self.exact, regexes: self.regexes, patterns: self.patterns.build(Candidate::order) }
     }
+}
+
+/// The names, each once.
+fn names<'c>(conditions: impl Iterator<Item = &'c (Arc<str>, Condition)>) -> Box<[Arc<str>]> {
+    let mut names: Vec<Arc<str>> = conditions.map(|(name, _)| name.clone()).collect();
+    names.sort();
+    names.dedup();
+    names.into()
 }
 
 /// See [`Found::fixed_len`].

@@ -181,15 +181,9 @@ fn what_is_no_verdict_lets_nobody_pass_or_everybody() {
     }
     let unclear = "the authorizer's message says neither yes nor no";
     assert_eq!(rig.failure(CheckResponse::default()), unclear);
-    assert_eq!(rig.failure(CheckResponse { status: None, ..denied(401, vec![], "") }), unclear);
-    assert_eq!(
-        rig.failure(CheckResponse { denied_response: denied(401, vec![], "").denied_response, ..ok(vec![]) }),
-        unclear
-    );
     for value in ["a\r\nX-Admin: 1", "a\0"] {
         let told = rig.failure(ok(vec![field("Remote-User", value)]));
         assert_eq!(told, "the authorizer's message has a field that HTTP does not allow");
-        assert_eq!(rig.failure(denied(401, vec![field("Location", value)], "")), told);
     }
     assert_eq!(rig.failure(denied(403, vec![], &"x".repeat(100_000))), "the authorizer's response is too large");
     let mut removes = ok(vec![]);
@@ -214,6 +208,29 @@ fn what_is_no_verdict_lets_nobody_pass_or_everybody() {
     assert_eq!(open.metric("failed_open"), 1);
     open.authorizer.respond(move |_| Ok(removes.clone()));
     assert_eq!(open.status(&[]), 503, "an upstream that must not see a credential does not");
+}
+
+/// A no is one in whatever form it comes, and whatever part of it cannot be sent: `on_failure: allow` is for services that say nothing.
+#[test]
+fn a_denial_that_cannot_be_sent_as_it_is_lets_nobody_pass() {
+    let open = rig(Authorizer::start(judge), &format!("{COPY}, on_failure: allow"), "");
+    let with_ok = |denial: CheckResponse| CheckResponse { denied_response: denial.denied_response, ..ok(vec![]) };
+    for (response, status) in [
+        (CheckResponse { status: None, ..denied(401, vec![], "") }, 401),
+        (with_ok(denied(401, vec![], "")), 401),
+        (denied(401, vec![field("Location", "/a\r\nX-Admin: 1")], "who?"), 401),
+        (denied(401, vec![field("X y", "z")], ""), 401),
+        // A redirect to nowhere is none.
+        (denied(302, vec![field("Location", "/a\0")], ""), 403),
+        (denied(403, vec![], &"x".repeat(100_000)), 503),
+    ] {
+        let shown = format!("{:.120}", format!("{response:?}"));
+        open.authorizer.respond(move |_| Ok(response.clone()));
+        let reply = open.get(&[]);
+        assert_eq!(reply.status(), status, "{shown}");
+        assert!(reply.head.all("x-admin").is_empty() && reply.head.all("location").is_empty(), "{shown}");
+    }
+    assert_eq!(open.upstream.request_count(), 0);
 }
 
 /// Servers that are not what the file says.

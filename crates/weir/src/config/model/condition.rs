@@ -8,10 +8,14 @@ use regex::bytes::{Regex, RegexBuilder};
 
 /// Longest text of a pattern.
 const MAX_TEXT: usize = 1024;
-/// Memory of a compiled pattern, and of what it builds while it searches.
-const MAX_COMPILED: usize = 1 << 20;
+/// Memory of a compiled pattern. The time of a search is proportional to it.
+const MAX_COMPILED: usize = 32 << 10;
+/// Memory of what a pattern builds while it searches.
+const MAX_BUILT: usize = 1 << 20;
+/// Longest text that is searched, so that no request keeps a worker busy for longer than a few milliseconds.
+pub const MAX_SEARCHED: usize = 8 << 10;
 
-/// A regular expression that the whole of a text has to match. It is searched in linear time, whatever the text.
+/// A regular expression that the whole of a text has to match. Searching takes time in proportion to its size and the length of the text.
 #[derive(Clone)]
 pub struct Pattern {
     text: Arc<str>,
@@ -19,7 +23,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern; classes such as `\w` stand for ASCII.
+    /// Compiles a pattern; classes such as `\w` stand for ASCII, and `.` for any byte: a line break must not hide what a pattern is there to find.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -45,7 +49,9 @@ impl Pattern {
 }
 
 fn compile(text: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(text).unicode(false).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
+    let mut builder = RegexBuilder::new(text);
+    builder.unicode(false).dot_matches_new_line(true);
+    let built = builder.size_limit(MAX_COMPILED).dfa_size_limit(MAX_BUILT).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => {
             "the regular expression is too large; shorten it, or its repetitions".to_owned()
@@ -131,6 +137,7 @@ mod tests {
             ("/a|/b", "/b", true),
             ("(?i)/Docs", "/dOCS", true),
             ("(?m)^/a$", "/a\n/b", false),
+            ("delete.*", "delete\n", true),
             (r"/\w+", "/é", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");

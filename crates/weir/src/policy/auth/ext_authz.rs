@@ -218,7 +218,8 @@ impl Called<'_> {
             (200, Some(_)) => return Verdict::None("the authorizer failed the call"),
             _ => return Verdict::None("the authorizer's response is not gRPC"),
         }
-        let Some(body) = self.body else { return Verdict::None("the authorizer's response is too large") };
+        // It may say no, so it lets nothing pass, whatever `on_failure` says.
+        let Some(body) = self.body else { return Verdict::Unsupported("the authorizer's response is too large") };
         let response = message(body).and_then(|message| CheckResponse::decode(message).ok());
         let Some(CheckResponse { status, denied_response, ok_response }) = response else {
             return Verdict::None("the authorizer's message cannot be read");
@@ -226,8 +227,9 @@ impl Called<'_> {
         match (status.map(|status| status.code), denied_response, ok_response) {
             (Some(0), None, ok) => passed(authorizer, &ok.unwrap_or_default()),
             (None, None, Some(ok)) => passed(authorizer, &ok),
-            (Some(0), Some(_), _) | (None, _, _) => Verdict::None("the authorizer's message says neither yes nor no"),
-            (Some(_), denied, _) => denial(denied.unwrap_or_default()),
+            (None, None, None) => Verdict::None("the authorizer's message says neither yes nor no"),
+            // What says both means no.
+            (_, denied, _) => denial(denied.unwrap_or_default()),
         }
     }
 }
@@ -257,21 +259,36 @@ fn passed(authorizer: &Authorizer, ok: &OkHttpResponse) -> Verdict {
 const BAD_FIELD: &str = "the authorizer's message has a field that HTTP does not allow";
 
 fn denial(denied: DeniedHttpResponse) -> Verdict {
-    let Some(fields) = fields(&denied.headers) else { return Verdict::None(BAD_FIELD) };
+    // A no stays one if it cannot be sent as it is: clients may have a part in the text of its fields.
+    let Some(fields) = fields(&denied.headers) else { return bare_denial(denied.status) };
     let mut lines = Vec::new();
     for name in TOLD {
         values(&fields, name).for_each(|value| encode::field(&mut lines, name.as_bytes(), value));
     }
     let content_type = values(&fields, "content-type").next().and_then(|value| std::str::from_utf8(value).ok());
-    let status = denied.status.map_or(0, |status| status.code);
-    // A denial is none that looks like a response to the request.
-    let status = u16::try_from(status).ok().filter(|status| (300..600).contains(status)).unwrap_or(403);
+    let status = status_of(denied.status, 300);
     Verdict::Denied(Denied {
         status,
         content_type: content_type.unwrap_or("text/plain; charset=utf-8").to_owned(),
         lines,
         body: if status == 304 { Vec::new() } else { denied.body.into_bytes() },
     })
+}
+
+/// A denial of which only the status is sent; a redirect without its field would lead nowhere.
+fn bare_denial(status: Option<HttpStatus>) -> Verdict {
+    Verdict::Denied(Denied {
+        status: status_of(status, 400),
+        content_type: "text/plain; charset=utf-8".to_owned(),
+        lines: Vec::new(),
+        body: Vec::new(),
+    })
+}
+
+/// The status of a denial, from `least` on: one that looks like a response to the request is none.
+fn status_of(status: Option<HttpStatus>, least: u16) -> u16 {
+    let code = status.and_then(|status| u16::try_from(status.code).ok());
+    code.filter(|code| (least..600).contains(code)).unwrap_or(403)
 }
 
 fn values<'f>(fields: &'f [(String, Vec<u8>)], name: &str) -> impl Iterator<Item = &'f [u8]> {

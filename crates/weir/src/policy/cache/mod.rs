@@ -36,7 +36,7 @@ pub mod wire;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::config::{Cache as Settings, CacheStore, Config, Edits, Route};
+use crate::config::{Cache as Settings, CacheStore, Config, Edits, Matcher, Route};
 use crate::observe::{CacheMetrics, Shard};
 use crate::policy::auth::ForgedNames;
 use crate::server::clock;
@@ -165,9 +165,7 @@ impl RouteCache {
         let id = route.cache?.0;
         let cache = caches[id].clone();
         let limited_by = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
-        // Routes that other fields than host and path tell apart share URLs, and must not share answers.
-        let name = (!(route.matcher.headers.is_empty() && route.matcher.query.is_empty())).then_some(&*route.name);
-        let policy = Policy::new(&cache.settings, limited_by, name)
+        let policy = Policy::new(&cache.settings, limited_by, &told_apart(route))
             .with_request_id(&config.request_id)
             .with_path(config.server.path)
             .with_unseen(ForgedNames::new(&config.auth));
@@ -175,4 +173,15 @@ impl RouteCache {
         let (remote, edits) = (remotes[id].clone(), route.headers.response.clone());
         Some(RouteCache { cache, policy, metrics, remote, edits })
     }
+}
+
+/// What beside host and path decides that a request belongs to a route: routes that share URLs must not share responses, and what a route with
+/// authentication stored is found by none without, after a reload either. The name of the route would not do: an inserted route renames others.
+fn told_apart(route: &Route) -> String {
+    let Matcher { methods, headers, query, host: _, path: _ } = &route.matcher;
+    let (mut methods, mut headers, mut query) = (methods.clone(), headers.clone(), query.clone());
+    methods.sort();
+    headers.sort_by(|one, other| one.0.cmp(&other.0));
+    query.sort_by(|one, other| one.0.cmp(&other.0));
+    format!("{methods:?} {headers:?} {query:?} {}", if route.auth.is_open() { "open" } else { "auth" })
 }

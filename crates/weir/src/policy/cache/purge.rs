@@ -129,7 +129,7 @@ impl Cache {
         let mut scratch = Vec::new();
         let target = normalise_by(self.path, target.as_bytes(), &mut scratch)
             .map_err(|why| format!("`{text}`: {}", why.text()))?;
-        let policy = Policy::new(&self.settings, [], None);
+        let policy = Policy::new(&self.settings, [], "");
         let url =
             Url { scheme: scheme.as_bytes(), authority: authority.as_bytes(), path: target.path, query: target.query };
         let mut out = Vec::new();

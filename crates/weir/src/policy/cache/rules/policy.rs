@@ -62,9 +62,9 @@ pub enum Mode {
 }
 
 impl Policy {
-    /// Makes a route's policy. `limited_by` is what the route's limits key on. `route` names the route where its fields
-    /// take part in matching: two routes of one URL must not share answers.
-    pub fn new<'a>(cache: &Cache, limited_by: impl IntoIterator<Item = &'a LimitKey>, route: Option<&str>) -> Self {
+    /// Makes a route's policy. `limited_by` is what the route's limits key on. `told_apart` is
+    /// what distinguishes the route from others of the same URL: two of them must not share responses.
+    pub fn new<'a>(cache: &Cache, limited_by: impl IntoIterator<Item = &'a LimitKey>, told_apart: &str) -> Self {
         let partitions = |name: &str| cache.partition_by.iter().any(|field| field.eq_ignore_ascii_case(name));
         let (mut guarded, mut guarded_query): (Vec<Arc<str>>, Vec<Arc<str>>) = Default::default();
         for key in limited_by {
@@ -119,7 +119,7 @@ impl Policy {
             unseen: ForgedNames::default(),
             path: path::Policy::default(),
             headers: cache.headers,
-            fingerprint: fingerprint(cache, &guarded, &guarded_query, route),
+            fingerprint: fingerprint(cache, &guarded, &guarded_query, told_apart),
             guarded,
             guarded_query,
         }
@@ -157,7 +157,7 @@ impl Policy {
 }
 
 /// Everything in the configuration that decides which requests share an answer.
-fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], route: Option<&str>) -> Box<[u8]> {
+fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], told_apart: &str) -> Box<[u8]> {
     let mut bytes = Vec::new();
     let mut text = |text: &str| sized(&mut bytes, text.as_bytes());
     text(&cache.name);
@@ -165,7 +165,7 @@ fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], 
         CacheMode::Ttl(_) => "ttl",
         CacheMode::Http { .. } => "http",
     });
-    text(route.unwrap_or_default());
+    text(told_apart);
     match &cache.query {
         CacheQuery::All => text("all"),
         CacheQuery::Sorted => text("sorted"),

@@ -65,7 +65,7 @@ fn config(mode: CacheMode) -> Cache {
 fn http_with(change: impl FnOnce(&mut Cache)) -> Policy {
     let mut cache = config(CacheMode::Http { default_ttl: None });
     change(&mut cache);
-    Policy::new(&cache, [], None)
+    Policy::new(&cache, [], "")
 }
 
 fn http() -> Policy {
@@ -79,7 +79,7 @@ fn guessing() -> Policy {
 
 /// Mode `ttl`, 300 s.
 fn ttl() -> Policy {
-    Policy::new(&config(CacheMode::Ttl(Duration::from_secs(300))), [], None)
+    Policy::new(&config(CacheMode::Ttl(Duration::from_secs(300))), [], "")
 }
 
 /// A limit that keys on this field.

@@ -71,9 +71,9 @@ fn the_configuration_is_part_of_the_key() {
         http_with(|cache| cache.query = CacheQuery::Only(vec!["a".into(), "b".into()])),
         http_with(|cache| cache.partition_by = vec!["x-a".into()]),
         http_with(|cache| cache.partition_by = vec!["x-b".into()]),
-        Policy::new(&config(CacheMode::Http { default_ttl: None }), [], Some("gold")),
-        Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-api-key")], None),
-        Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-other-key")], None),
+        Policy::new(&config(CacheMode::Http { default_ttl: None }), [], "gold"),
+        Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-api-key")], ""),
+        Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-other-key")], ""),
     ]
     .map(|policy| key_of(&policy, Some("a=1"), ""));
     for (index, one) in keys.iter().enumerate() {

@@ -43,7 +43,7 @@ fn ttl_takes_allowances_from_the_configuration_only() {
     let mut cache = config(CacheMode::Ttl(Duration::from_secs(300)));
     cache.stale_while_revalidate = Some(Duration::from_secs(10));
     cache.stale_if_error = Some(Duration::from_secs(20));
-    let policy = Policy::new(&cache, [], None);
+    let policy = Policy::new(&cache, [], "");
     let asked = get("").asked(&policy);
     let fields = "Cache-Control: s-maxage=1, must-revalidate, stale-while-revalidate=900, stale-if-error=900\r\n";
     let terms = Response::new(200, fields).consider(&policy, &asked).unwrap();
@@ -63,7 +63,7 @@ fn the_age_of_a_ttl_answer_is_its_age_all_the_same() {
 
 #[test]
 fn a_ttl_of_less_than_a_second_is_one() {
-    let policy = Policy::new(&config(CacheMode::Ttl(Duration::from_millis(300))), [], None);
+    let policy = Policy::new(&config(CacheMode::Ttl(Duration::from_millis(300))), [], "");
     let terms = Response::new(200, "").consider(&policy, &get("").asked(&policy)).unwrap();
     assert!(terms.is_fresh(NOW + 299) && !terms.is_fresh(NOW + 300));
 }
@@ -74,7 +74,7 @@ fn credentials_go_around_a_ttl_cache() {
         let policy = Policy::new(
             &config(CacheMode::Ttl(Duration::from_secs(300))),
             [&by_field("x-api-key"), &by_field("Authorization")],
-            None,
+            "",
         );
         assert_eq!(get(fields).bypass(&policy), Bypass::Credentials, "{fields}");
     }
@@ -89,11 +89,11 @@ fn a_query_parameter_that_a_limit_counts_by_is_a_credential_where_the_key_leaves
     let ask = |target: &str| Request::of("GET", target, "");
     for query in [CacheQuery::All, CacheQuery::Sorted, CacheQuery::Only(vec!["api_key".into()])] {
         cache.query = query;
-        let policy = Policy::new(&cache, by_key, None);
+        let policy = Policy::new(&cache, by_key, "");
         assert!(matches!(ask("/a?api_key=1").admit(&policy), Admission::Use(asked) if !asked.is_guarded));
     }
     cache.query = CacheQuery::Only(vec!["page".into()]);
-    let policy = Policy::new(&cache, by_key, None);
+    let policy = Policy::new(&cache, by_key, "");
     for target in ["/a?api_key=1", "/a?page=1&%61pi_key", "/a?api_key=1&api_key=2"] {
         assert_eq!(ask(target).bypass(&policy), Bypass::Credentials, "{target}");
     }
@@ -101,14 +101,14 @@ fn a_query_parameter_that_a_limit_counts_by_is_a_credential_where_the_key_leaves
         assert!(matches!(ask(target).admit(&policy), Admission::Use(_)), "{target}");
     }
     cache.mode = CacheMode::Http { default_ttl: None };
-    assert!(ask("/a?api_key=1").asked(&Policy::new(&cache, by_key, None)).is_guarded);
+    assert!(ask("/a?api_key=1").asked(&Policy::new(&cache, by_key, "")).is_guarded);
 }
 
 #[test]
 fn credentials_that_separate_tenants_do_not() {
     let mut cache = config(CacheMode::Ttl(Duration::from_secs(300)));
     cache.partition_by = vec!["authorization".into(), "cookie".into(), "x-api-key".into()];
-    let policy = Policy::new(&cache, [&by_field("x-api-key"), &by_field("x-other")], None);
+    let policy = Policy::new(&cache, [&by_field("x-api-key"), &by_field("x-other")], "");
     assert_eq!(&*policy.guarded, [std::sync::Arc::<str>::from("x-other")]);
     let asked = get("Authorization: a\r\nCookie: b\r\nX-API-Key: c\r\n").asked(&policy);
     assert!(!asked.is_authorized && !asked.is_guarded);
@@ -117,7 +117,7 @@ fn credentials_that_separate_tenants_do_not() {
 
 #[test]
 fn cookies_and_keys_share_what_is_expressly_for_all() {
-    let policy = Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-api-key")], None);
+    let policy = Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-api-key")], "");
     for fields in ["Cookie: a=b\r\n", "X-API-Key: a\r\n"] {
         let asked = get(fields).asked(&policy);
         assert!(asked.is_guarded && !asked.is_authorized);
@@ -213,7 +213,7 @@ fn cookies_are_stripped_on_request() {
     let has = |stored: &[u8]| memchr::memmem::find(stored, b"Set-Cookie").is_some();
     for mode in [CacheMode::Ttl(Duration::from_secs(300)), CacheMode::Http { default_ttl: None }] {
         for strips in [false, true] {
-            let policy = Policy::new(&Cache { strips_set_cookie: strips, ..config(mode) }, [], None);
+            let policy = Policy::new(&Cache { strips_set_cookie: strips, ..config(mode) }, [], "");
             let asked = get("").asked(&policy);
             let considered = Response::new(200, &fields).consider(&policy, &asked);
             let lines = StoredLines(fields.as_bytes());
