@@ -179,7 +179,7 @@ fn no_spelling_and_no_length_leaves_a_condition_behind() {
     assert_eq!(weir.request("GET", "/x", &[("X-Other", &long)], "").status(), 200);
 }
 
-/// Servers that turn names into variables take `X_Tier` for `X-Tier`: where the one chooses a route, the other does not reach the upstream.
+/// Servers that make variables of names take `X_Tier` for `X-Tier`: where the one chooses a route, the other does not reach the upstream.
 #[test]
 fn upstreams_see_no_other_spelling_of_a_field_that_chooses_a_route() {
     let upstream = Upstream::start(answer::ok("open"));
