@@ -82,6 +82,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200, {"ended": ended})
 
     def stream(self, *, hold: bool) -> None:
+        # Without a hold nothing more comes after the first byte is on its way, however long the rest takes.
+        self.server.ended = not hold
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
