@@ -210,7 +210,9 @@ fn refusal(error: ParseError) -> Error {
 
 /// Answers something that is no request, and ends the connection: where the next request would begin cannot be known.
 async fn refuse(worker: &Worker, down: &mut Downstream, error: Error) -> Next {
-    let framing = Framing { head_only: false, version: h1::Version::Http11, close: true };
+    let line = request_line(down.buffer.filled());
+    // Whoever sent this takes it for a response to HEAD, though the rest of the request is missing or wrong.
+    let framing = Framing { head_only: line.0 == b"HEAD", version: h1::Version::Http11, close: true };
     let snapshot = worker.snapshot.borrow().clone();
     let mut id = Vec::new();
     new_request_id(worker, &mut id);
