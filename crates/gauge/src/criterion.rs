@@ -1,10 +1,10 @@
 //! The criteria by which systems are compared: one table. Rows, comparisons, the score, reports and CSV go by it; a criterion more is an entry more.
 
-use crate::load::report::Latency;
-use crate::results::{Results, Search, Trial, Usage, WorkloadPlan};
+use crate::results::report::Latency;
+use crate::results::{DIRECT, Results, Search, Trial, Usage, WorkloadPlan};
 use crate::stats;
-use crate::verdict;
 use crate::verdict::words::{number, size, time};
+use crate::verdict::{self, LEAST_CPU_S};
 
 /// Something that is measured of a system in a round, and by which systems are compared.
 #[derive(Debug)]
@@ -80,9 +80,6 @@ pub struct Measured<'r> {
     pub percentile: Option<f64>,
 }
 
-/// Less CPU time than this in half of the trials is a few ticks and a matter of chance.
-pub const LEAST_CPU_S: f64 = 0.1;
-
 impl Measured<'_> {
     fn system(&self) -> Option<&Usage> {
         self.trial.observed.as_ref()?.system.as_ref()
@@ -101,6 +98,9 @@ impl Measured<'_> {
         Some(verdict::cpu_s(usage?)? * 1e6 / self.answered()?)
     }
 }
+
+/// Time to the first byte of event streams.
+const FIRST_BYTE: &str = "first-byte";
 
 /// CPU time per request, which takes a least amount of CPU time.
 const CPU: &str = "cpu-per-request";
@@ -161,6 +161,33 @@ pub const CRITERIA: &[Criterion] = &[
         unit: Unit::Milliseconds,
         better: Better::Lower,
         source: Source::Trial(|workload| !is_open(workload), tail),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: FIRST_BYTE,
+        title: "time to first byte",
+        about: "Of event streams: time from when a request was due to the first byte of the response's body, at the same percentile as the latency; lower \
+                is better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| {
+            percentile(measured.trial.report.as_ref()?.total.first_byte.as_ref()?, measured.percentile?)
+        }),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "separate-events",
+        title: "events that arrive by themselves",
+        about: "Of event streams: reads of the generator in which an event ended, over the events: 1 when each event arrived by itself, less when events were \
+                merged; higher is better.",
+        unit: Unit::Count,
+        better: Better::Higher,
+        source: Source::Trial(always, |measured| {
+            let events = measured.trial.report.as_ref()?.total.events?;
+            (events.received > 0).then(|| events.arrivals as f64 / events.received as f64)
+        }),
         reference: Reference::Same,
         weight: 0.0,
     },
@@ -290,7 +317,7 @@ impl Criterion {
     pub fn of_trial(&self, workload: &WorkloadPlan, measured: &Measured<'_>) -> Option<f64> {
         match self.source {
             Source::Trial(applies, value) if applies(workload) => positive(value(measured)),
-            Source::Limit(value) if measured.trial.system != crate::plan::DIRECT => {
+            Source::Limit(value) if measured.trial.system != DIRECT => {
                 positive(value(workload.planned.allowed_rate?, measured))
             }
             _ => None,
@@ -309,6 +336,11 @@ impl Criterion {
         };
         let used: Vec<f64> = trials.iter().filter_map(usage).collect();
         stats::median(&used).is_some_and(|median| median >= LEAST_CPU_S)
+    }
+
+    /// Whether it is a percentile: that of its workload.
+    pub fn is_percentile(&self) -> bool {
+        matches!(self.name, "latency" | "closed-latency" | FIRST_BYTE)
     }
 
     /// Its value in a search.

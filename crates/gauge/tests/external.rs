@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use gauge::load::external::{self, ExternalError, Options, Tool};
-use gauge::load::{Report, Workload};
+use gauge::load::Workload;
 use gauge::observe::process::Stat;
+use gauge::results::Report;
+use gauge::tools::{self, ExternalError, Options, Tool};
 use testkit::{Upstream, answer, wait};
 
 const LONG: Duration = Duration::from_secs(60);
 
 fn run(tool: Tool, yaml: &str) -> Result<Report, ExternalError> {
     let workload: Workload = serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{yaml}\n{error}"));
-    let folder = external::folder().expect("a folder");
+    let folder = tools::folder().expect("a folder");
     tool.run(&workload, &Options::default(), folder.path())
 }
 

@@ -8,6 +8,8 @@ mod differential;
 mod golden;
 #[path = "gateways/many.rs"]
 mod many;
+#[path = "gateways/options.rs"]
+mod options;
 #[path = "gateways/running.rs"]
 mod running;
 #[path = "gateways/verbs.rs"]

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use bytes::Bytes;
-use gauge::load::{Generator, Options, Prepared, Report, Workload};
+use gauge::load::{Generator, Options, Prepared, Workload};
+use gauge::results::Report;
 
 /// What a server does with a request: its path and the length of its body give status and body.
 type Answer = fn(&str, usize) -> Option<(u16, String)>;

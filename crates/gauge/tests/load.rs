@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gauge::load::report::Measurement;
-use gauge::load::{Generator, Options, Prepared, Report, Workload};
+use gauge::load::{Generator, Options, Prepared, Workload};
+use gauge::results::Report;
+use gauge::results::report::Measurement;
 use gauge::verdict;
 use testkit::{Process, Signal, Upstream, answer};
 

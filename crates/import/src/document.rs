@@ -15,6 +15,8 @@ pub(crate) enum Value {
     Text(String),
     /// A text whose `${VAR}` is one of Weir's variables.
     Variable(String),
+    /// The value of a header field in which `{name}` is what a request has.
+    Template(String),
     List(Vec<Value>),
     Map(Map),
 }
@@ -43,6 +45,27 @@ pub(crate) fn time(ms: u64) -> Value {
     word(if ms == 0 { "none".to_owned() } else { units::duration(ms) })
 }
 
+/// What a route wants of a header field or a query parameter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Wanted {
+    /// This value.
+    Is(String),
+    /// A value that matches as a whole.
+    Matches(String),
+    /// A value, or none.
+    Present(bool),
+}
+
+impl Wanted {
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Wanted::Is(value) => text(value),
+            Wanted::Matches(expression) => map([("regex", text(expression))]),
+            Wanted::Present(present) => map([("present", word(present))]),
+        }
+    }
+}
+
 /// A named part: an upstream, a limit, an authenticator, a cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
@@ -64,7 +87,8 @@ pub(crate) struct Route {
     pub(crate) path: Path,
     /// Empty: any.
     pub(crate) methods: Vec<String>,
-    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, Wanted)>,
+    pub(crate) query: Vec<(String, Wanted)>,
     /// Everything beside `name` and `match`.
     pub(crate) keys: Map,
     /// Position among the source's own rules, for the comparison of precedence.
@@ -81,6 +105,7 @@ impl Route {
             path,
             methods: Vec::new(),
             headers: Vec::new(),
+            query: Vec::new(),
             keys: Map::new(),
             rank: 0,
         }
@@ -106,6 +131,10 @@ impl Route {
 
     /// A header edit: `side` is `request` or `response`, `edit` is `set` or `add`.
     pub(crate) fn edit_header(&mut self, side: &str, edit: &str, name: &str, value: Value) {
+        let value = match value {
+            Value::Text(value) => Value::Template(crate::variables::literal(&value)),
+            value => value,
+        };
         if !self.keys.iter().any(|(known, _)| known == "headers") {
             self.keys.push(("headers".to_owned(), Value::Map(Map::new())));
         }
@@ -200,10 +229,12 @@ impl Document {
         let mut kept: Vec<Route> = Vec::with_capacity(self.routes.len());
         let mut alike: HashMap<MatchKey, Vec<usize>> = HashMap::new();
         for mut route in std::mem::take(&mut self.routes) {
-            let mut headers: Vec<(String, String)> =
+            let mut headers: Vec<(String, Wanted)> =
                 route.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
             headers.sort();
-            let others = alike.entry((route.host.clone(), route.path.shape(), headers)).or_default();
+            let mut query = route.query.clone();
+            query.sort();
+            let others = alike.entry((route.host.clone(), route.path.shape(), headers, query)).or_default();
             let mut before = None;
             let mut unreachable = false;
             for other in others.iter().map(|&index| &kept[index]) {
@@ -236,8 +267,11 @@ impl Document {
     }
 }
 
-/// What two routes share when only their methods tell them apart: host, shape of the path, header fields.
-type MatchKey = (Option<String>, String, Vec<(String, String)>);
+/// What two routes share when only their methods tell them apart: host, shape of the path, header fields, query parameters.
+type MatchKey = (Option<String>, String, Conditions, Conditions);
+
+/// What a route wants of fields or parameters, by their names.
+pub(crate) type Conditions = Vec<(String, Wanted)>;
 
 /// Letters, digits, `_`, `-` and `.`; `x` where nothing is left.
 pub(crate) fn plain_name(wanted: &str) -> String {

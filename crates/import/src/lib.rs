@@ -18,6 +18,7 @@
 
 mod caddy;
 mod document;
+mod expression;
 mod kong;
 mod litellm;
 mod nginx;
@@ -29,6 +30,7 @@ mod template;
 mod traefik;
 mod tree;
 mod units;
+mod variables;
 mod write;
 
 use std::path::Path;

@@ -1,6 +1,9 @@
 //! Paths as Weir's routes match them.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use crate::expression::Expression;
 
 /// What stands between two slashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,18 +14,33 @@ pub(crate) enum Segment {
     Param(String),
 }
 
-/// `/a`, `/a/{id}`, `/a/*`.
+/// `/a`, `/a/{id}`, `/a/*`, or an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) segments: Vec<Segment>,
     /// A slash after the segments, and everything below.
     pub(crate) wildcard: bool,
+    /// In place of all that: what the whole path matches.
+    pub(crate) expression: Option<Expression>,
 }
 
 impl Path {
     /// `/*`.
     pub(crate) fn all() -> Self {
-        Self { segments: Vec::new(), wildcard: true }
+        Self { segments: Vec::new(), wildcard: true, expression: None }
+    }
+
+    /// `~REGEX`. In words, why no path matches it.
+    pub(crate) fn matching(expression: Expression) -> Result<Self, String> {
+        if expression.prefix().starts_with(|first| first != '/') {
+            return Err("no path matches the expression: a path begins with a slash".to_owned());
+        }
+        Ok(Self { expression: Some(expression), wildcard: false, segments: Vec::new() })
+    }
+
+    /// Whether it matches one path only.
+    pub(crate) fn is_exact(&self) -> bool {
+        !self.wildcard && !self.has_param() && self.expression.is_none()
     }
 
     /// The path that a decoded text is, exactly. In words, why it cannot be one.
@@ -34,7 +52,7 @@ impl Path {
         if segments.iter().enumerate().any(empty) {
             return Err(format!("`{decoded}` has an empty segment"));
         }
-        Ok(Self { segments, wildcard: false })
+        Ok(Self { segments, wildcard: false, expression: None })
     }
 
     /// Everything below a decoded text that ends with a slash.
@@ -53,6 +71,9 @@ impl Path {
 
     /// The pattern with the names of parameters left out: two with the same shape match the same.
     pub(crate) fn shape(&self) -> String {
+        if let Some(expression) = &self.expression {
+            return format!("~{}", expression.text());
+        }
         let mut out = String::new();
         for segment in &self.segments {
             out.push('/');
@@ -72,12 +93,42 @@ impl Path {
             _ => false,
         };
         self.wildcard == other.wildcard
+            && self.expression == other.expression
             && self.segments.len() == other.segments.len()
             && self.segments.iter().zip(&other.segments).all(same)
     }
 
+    /// What every path that matches begins with.
+    fn beginning(&self) -> Cow<'_, str> {
+        if let Some(expression) = &self.expression {
+            return expression.prefix().into();
+        }
+        let mut out = String::new();
+        for segment in &self.segments {
+            out.push('/');
+            match segment {
+                Segment::Literal(text) => out.push_str(text),
+                Segment::Param(_) => return out.into(),
+            }
+        }
+        if self.wildcard {
+            out.push('/');
+        }
+        out.into()
+    }
+
     /// Whether a path exists that both match.
     pub(crate) fn overlaps(&self, other: &Path) -> bool {
+        match (&self.expression, &other.expression) {
+            (Some(expression), None) if other.is_exact() => return expression.matches(&other.to_string()),
+            (None, Some(expression)) if self.is_exact() => return expression.matches(&self.to_string()),
+            // More than how both begin cannot be seen.
+            (Some(_), _) | (_, Some(_)) => {
+                let (one, another) = (self.beginning(), other.beginning());
+                return one.starts_with(&*another) || another.starts_with(&*one);
+            }
+            (None, None) => {}
+        }
         let fits = |(a, b): (&Segment, &Segment)| match (a, b) {
             (Segment::Literal(a), Segment::Literal(b)) => a == b,
             (Segment::Literal(text), Segment::Param(_)) | (Segment::Param(_), Segment::Literal(text)) => {
@@ -96,6 +147,12 @@ impl Path {
 
     /// Whether it matches every path that the other matches.
     pub(crate) fn covers(&self, other: &Path) -> bool {
+        match (&self.expression, &other.expression) {
+            (Some(expression), None) => return other.is_exact() && expression.matches(&other.to_string()),
+            (None, Some(_)) => return self.wildcard && self.segments.is_empty(),
+            (Some(one), Some(another)) => return one == another,
+            (None, None) => {}
+        }
         let covered = |(a, b): (&Segment, &Segment)| match (a, b) {
             (Segment::Literal(a), Segment::Literal(b)) => a == b,
             (Segment::Param(_), Segment::Literal(b)) => !b.is_empty(),
@@ -114,6 +171,9 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(expression) = &self.expression {
+            return write!(f, "~{}", expression.text());
+        }
         for segment in &self.segments {
             match segment {
                 Segment::Literal(text) => write!(f, "/{text}")?,

@@ -16,9 +16,10 @@ fn weir(a: &Route, b: &Route) -> Ordering {
         Some(_) => (0, 0),
     };
     let class = |route: &Route| match (route.path.wildcard, route.path.has_param()) {
+        _ if route.path.expression.is_some() => 2,
         (false, false) => 0,
         (false, true) => 1,
-        (true, _) => 2,
+        (true, _) => 3,
     };
     let segments = || {
         let differ = a.path.segments.iter().zip(&b.path.segments).find_map(|pair| match pair {
@@ -33,7 +34,7 @@ fn weir(a: &Route, b: &Route) -> Ordering {
         .then_with(|| class(a).cmp(&class(b)))
         .then_with(|| b.path.segments.len().cmp(&a.path.segments.len()))
         .then_with(segments)
-        .then_with(|| b.headers.len().cmp(&a.headers.len()))
+        .then_with(|| (b.headers.len() + b.query.len()).cmp(&(a.headers.len() + a.query.len())))
 }
 
 fn overlaps(a: &Route, b: &Route) -> bool {
@@ -60,7 +61,8 @@ fn covers(a: &Route, b: &Route) -> bool {
         (Some(a), Some(b)) => a == b || a.strip_prefix('*').is_some_and(|suffix| b.ends_with(suffix)),
     };
     let methods = a.methods.is_empty() || (!b.methods.is_empty() && b.methods.iter().all(|m| a.methods.contains(m)));
-    host && methods && a.headers.iter().all(|field| b.headers.contains(field)) && a.path.covers(&b.path)
+    let headers = a.headers.iter().all(|field| b.headers.contains(field));
+    host && methods && headers && a.query.iter().all(|one| b.query.contains(one)) && a.path.covers(&b.path)
 }
 
 /// Brings the routes into the order of the source's precedence (`first` says whether it tries its first argument before the second), drops what
@@ -74,6 +76,7 @@ pub(crate) fn check(document: &mut Document, first: impl Fn(&Route, &Route) -> b
         }
         return;
     }
+    order_expressions(&mut document.routes, &first);
     let routes = &document.routes;
     let mut unreachable = vec![None; count];
     for (j, route) in routes.iter().enumerate() {
@@ -106,4 +109,18 @@ pub(crate) fn check(document: &mut Document, first: impl Fn(&Route, &Route) -> b
     }
     let mut kept = unreachable.iter().map(Option::is_none);
     document.routes.retain(|_| kept.next().unwrap_or(true));
+}
+
+/// Weir tries expressions in the order of the file: it becomes that of the source.
+fn order_expressions(routes: &mut [Route], first: &impl Fn(&Route, &Route) -> bool) {
+    let places: Vec<usize> = (0..routes.len()).filter(|&at| routes[at].path.expression.is_some()).collect();
+    let mut ordered: Vec<Route> = Vec::with_capacity(places.len());
+    for &at in &places {
+        // Behind all that come first: the source's order may leave pairs open.
+        let position = ordered.iter().rposition(|other| !first(&routes[at], other)).map_or(0, |last| last + 1);
+        ordered.insert(position, routes[at].clone());
+    }
+    for (at, route) in places.into_iter().zip(ordered) {
+        routes[at] = route;
+    }
 }

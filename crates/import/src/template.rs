@@ -2,6 +2,7 @@
 //!
 //! `^/bids/[^/]+$` is `/bids/{p1}`; a parameter is a whole segment. Everything else is not translated.
 
+use crate::expression;
 use crate::pattern::{Path, Segment, literal};
 
 /// What an expression is anchored by, beside its own `^` and `$`.
@@ -20,6 +21,19 @@ pub(crate) struct Template {
     pub(crate) paths: Vec<Path>,
     /// Where the patterns match more than the expression, in words.
     pub(crate) wider: Option<String>,
+}
+
+/// The paths that an expression matches: templates where they say the same, otherwise the expression itself. In words, why not.
+pub(crate) fn paths(expression: &str, anchor: Anchor, decoded: bool) -> Result<Vec<Path>, String> {
+    match read(expression, anchor, decoded) {
+        Ok(Template { paths, wider: None }) => Ok(paths),
+        _ => match anchor {
+            Anchor::None => expression::searched(expression, false),
+            Anchor::Start => expression::at_start(expression),
+        }
+        .and_then(Path::matching)
+        .map(|path| vec![path]),
+    }
 }
 
 /// Reads an expression over decoded paths (`decoded`) or over paths as they come. In words, why it is not one.
@@ -127,7 +141,7 @@ fn path(segments: &[Segment], wildcard: bool) -> Result<Path, String> {
     if segments.iter().take(last).any(|segment| *segment == Segment::Literal(String::new())) {
         return Err("an empty segment in the middle of a path".to_owned());
     }
-    Ok(Path { segments: segments.to_vec(), wildcard })
+    Ok(Path { segments: segments.to_vec(), wildcard, expression: None })
 }
 
 fn trailing_backslashes(text: &str) -> usize {

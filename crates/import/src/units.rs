@@ -21,3 +21,12 @@ pub(crate) fn size(bytes: u64) -> String {
         _ => format!("{bytes}B"),
     }
 }
+
+/// The greatest number that divides both; the other one where one is 0.
+pub(crate) fn common_divisor(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

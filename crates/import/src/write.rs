@@ -6,9 +6,9 @@ use crate::document::{Document, Entry, Map, Route, Value};
 use crate::report::{Kind, Place};
 
 /// Keys of a route, in the order in which they are written.
-const ORDER: [&str; 18] = [
-    "name", "match", "upstream", "ai", "fallback", "rewrite", "redirect", "respond", "auth", "allow", "limits",
-    "cache", "body", "timeouts", "upgrade", "headers", "cors", "retry",
+const ORDER: [&str; 19] = [
+    "name", "match", "upstream", "split", "ai", "fallback", "rewrite", "redirect", "respond", "auth", "allow",
+    "limits", "cache", "body", "timeouts", "upgrade", "headers", "cors", "retry",
 ];
 
 /// Widest flow mapping that stays on one line.
@@ -81,8 +81,12 @@ fn route(out: &mut String, route: &Route) {
         matcher.push(("methods".to_owned(), Value::List(methods)));
     }
     if !route.headers.is_empty() {
-        let headers = route.headers.iter().map(|(name, value)| (name.clone(), Value::Text(value.clone()))).collect();
+        let headers = route.headers.iter().map(|(name, wanted)| (name.clone(), wanted.value())).collect();
         matcher.push(("headers".to_owned(), Value::Map(headers)));
+    }
+    if !route.query.is_empty() {
+        let query = route.query.iter().map(|(name, wanted)| (name.clone(), wanted.value())).collect();
+        matcher.push(("query".to_owned(), Value::Map(query)));
     }
     let mut keys = Map::new();
     if let Some(name) = &route.name {
@@ -127,7 +131,7 @@ fn entry(out: &mut String, indent: usize, key: &str, value: &Value) {
 fn flow(value: &Value) -> String {
     match value {
         Value::Word(word) => word.clone(),
-        Value::Text(text) => scalar(&text.replace("${", "$${"), true),
+        Value::Text(text) | Value::Template(text) => scalar(&text.replace("${", "$${"), true),
         Value::Variable(text) => scalar(text, true),
         Value::List(items) => {
             let items: Vec<String> = items.iter().map(flow).collect();

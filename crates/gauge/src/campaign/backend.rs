@@ -11,6 +11,7 @@ use super::progress::Progress;
 use crate::deploy::{DeployError, Deployer, Handle, Local, Spec};
 use crate::observe::Reading;
 use crate::plan::{Backend, Pin, Plan, Restart, System};
+use crate::results::Reached;
 
 /// Time to compile a program.
 const BUILD: Duration = Duration::from_secs(900);
@@ -153,6 +154,23 @@ impl Backends {
         let handles: Vec<Handle> = self.list.iter().filter_map(|one| one.running).collect();
         let readings: Option<Vec<Reading>> = handles.into_iter().map(|handle| there.reading(handle)).collect();
         Reading::sum(readings?)
+    }
+
+    /// What has reached them so far; none where none of them counts.
+    ///
+    /// # Errors
+    /// Why one that should say does not.
+    pub(super) fn reached(&self, there: &mut dyn Deployer) -> Result<Option<Reached>, String> {
+        let mut all = None;
+        for one in &self.list {
+            for url in &one.backend.counts {
+                let counts: Reached = one.placed.read(url, &self.names, there)?;
+                let sum: &mut Reached = all.get_or_insert_default();
+                sum.requests += counts.requests;
+                sum.body_bytes += counts.body_bytes;
+            }
+        }
+        Ok(all)
     }
 
     /// Name and last lines of one that has ended by itself.

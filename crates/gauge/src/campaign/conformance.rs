@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::lane::{self, Lane};
 use super::start::Running;
 use super::{Campaign, CampaignError};
-use crate::load::workload::{Operation, Workload};
+use crate::load::workload::{Operation, Protocol, Workload};
 use crate::load::{Answer, Exchange, Prepared};
 use crate::plan;
 use crate::results::{Conformance, Difference};
@@ -108,7 +108,8 @@ pub(super) fn compare(
     if required.unknown_path
         && let Lane::Gateway(address) = &running.lane
     {
-        let (wanted, found) = ("a status from 400 to 499", unknown_path(&format!("http://{address}")));
+        let (wanted, found) =
+            ("a status from 400 to 499", unknown_path(&format!("http://{address}"), campaign.plan.profile.protocol()));
         if !matches!(found, Ok(400..=499)) {
             let found = found.map_or_else(|error| format!("no response: {error}"), |status| status.to_string());
             let operation = "unknown path".to_owned();
@@ -118,9 +119,9 @@ pub(super) fn compare(
     Ok(Conformance { operations: of_direct(expected).operations, differences })
 }
 
-fn unknown_path(base: &str) -> Result<u16, String> {
+fn unknown_path(base: &str, protocol: Protocol) -> Result<u16, String> {
     let operation = Operation { base: Some(base.to_owned()), ..Operation::get("unknown path", UNKNOWN) };
-    let workload = Workload::single(operation, std::time::Duration::from_secs(10));
+    let workload = Workload::single(operation, protocol, std::time::Duration::from_secs(10));
     let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
     let exchange = prepared.once().pop().ok_or("nothing was asked")?;
     exchange.answer.map(|answer| answer.status)

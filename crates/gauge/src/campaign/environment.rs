@@ -57,7 +57,7 @@ fn versions(plan: &Plan) -> BTreeMap<String, String> {
     for workload in &plan.workloads {
         let Sender::External { tool, .. } = &workload.generator else { continue };
         // Each says it in its own way, and wrk with exit code 1.
-        let argument = if *tool == crate::load::external::Tool::Wrk { "-v" } else { "--version" };
+        let argument = if *tool == crate::tools::Tool::Wrk { "-v" } else { "--version" };
         let said = tool.command().ok().and_then(|command| {
             let (program, arguments) = command.split_first()?;
             let output = Command::new(program).args(arguments).arg(argument).stdin(Stdio::null()).output().ok()?;

@@ -7,16 +7,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::lane::{self, Made};
+use super::progress::{LoadMoment, Moment};
 use super::start::Running;
 use super::{Campaign, CampaignError, Options, Store};
 use crate::deploy::{DeployError, Deployer, Handle, Local, Spec};
 use crate::gateway::{Signal, Stop};
-use crate::load::Report;
-use crate::load::report::Measurement;
 use crate::load::workload::{self, Load, Mark};
 use crate::observe::{Usages, Watcher};
 use crate::plan::{Pin, Sender, Workload};
-use crate::results::{Observed, Treatment};
+use crate::results::Report;
+use crate::results::report::Measurement;
+use crate::results::{Observed, Reached, Treatment};
 
 /// A generator that has been told to end ends within this.
 const STOP: Stop = Stop { signal: Signal::Term, grace: Duration::from_secs(2) };
@@ -173,6 +174,12 @@ impl Campaign<'_> {
         }
     }
 
+    /// What has reached the upstreams so far, where they count it.
+    fn reached(&mut self) -> Result<Option<Reached>, Failure> {
+        let counts = self.backends.reached(self.there.as_mut());
+        counts.map_err(|why| Failure::Condition(format!("the upstream does not say what reached it: {why}")))
+    }
+
     /// Whether system and upstreams run: that the first ended is its own failure, and nobody's that another did.
     fn all_run(&mut self, running: &Running) -> Result<(), Failure> {
         let there = self.there.as_mut();
@@ -199,11 +206,11 @@ impl Campaign<'_> {
         let spec = self.generate.spec(sender, threads, file, &report);
         let limit = limit(request);
         let piped = self.generate.here.start_piped(&spec).map_err(CampaignError::from)?;
-        let outcome = self.watch(piped.handle, &lines(piped.stdout), sender, limit, running);
+        let outcome = self.watch(id, piped.handle, &lines(piped.stdout), sender, limit, running);
         let code = self.generate.here.exit_code(piped.handle);
         let said = self.generate.here.log_tail(piped.handle);
         self.generate.here.stop(piped.handle, STOP);
-        let observed = outcome?;
+        let mut observed = outcome?;
         // 1 says that nothing was answered, which the report says too.
         if !matches!(code, Some(0 | 1)) {
             let code = code.map_or("a signal".to_owned(), |code| code.to_string());
@@ -214,13 +221,25 @@ impl Campaign<'_> {
         let text = std::fs::read_to_string(&report).map_err(|error| unreadable(error.to_string()))?;
         let mut report = Report::from_json(&text).map_err(|error| unreadable(error.to_string()))?;
         setup_failed(&report).map_or(Ok(()), |why| Err(Failure::Trial(why)))?;
+        // What was sent in a warm-up between two phases is in no figure.
+        let first = report.phases.iter().position(|phase| phase.measured).unwrap_or(0);
+        if report.phases[first..].iter().any(|phase| !phase.measured) {
+            observed.reached = None;
+        }
         slim(&mut report);
         Ok((report, observed))
+    }
+
+    /// Tells what is seen of the load at this moment.
+    fn moment(&mut self, id: &str, load: Option<LoadMoment>, watcher: Option<&Watcher>) {
+        let [system, upstream, generator] = watcher.map_or([None; 3], Watcher::latest).map(|part| part.map(Into::into));
+        self.progress.moment(&Moment { trial: id.to_owned(), load, system, upstream, generator });
     }
 
     /// From the generator's first line to its end.
     fn watch(
         &mut self,
+        id: &str,
         generator: Handle,
         lines: &Receiver<String>,
         sender: &Sender,
@@ -230,11 +249,14 @@ impl Campaign<'_> {
         let deadline = Instant::now() + limit;
         // Generators of others say nothing while they run: all of their process counts.
         let mut watcher = (*sender != Sender::Gauge).then(|| Watcher::begin(self.usages(generator, running)));
+        let mut before = if watcher.is_some() { self.reached()? } else { None };
+        let mut reached = None;
         let mut ended = false;
         loop {
             match lines.recv_timeout(Duration::from_millis(20)) {
                 // Nothing is in flight until it is told to go on, so what is read here is of the load and of nothing else.
                 Ok(line) if line == "begin" => {
+                    before = self.reached()?;
                     watcher = Some(Watcher::begin(self.usages(generator, running)));
                     self.generate.here.say(generator, "go");
                 }
@@ -244,9 +266,15 @@ impl Campaign<'_> {
                     if let Some(watcher) = &mut watcher {
                         watcher.take(last);
                     }
+                    reached = self.reached()?;
                     self.generate.here.say(generator, "go");
                 }
-                Ok(_) => {}
+                Ok(line) => {
+                    let load = line.strip_prefix(LoadMoment::MARK).and_then(|json| serde_json::from_str(json).ok());
+                    if load.is_some() && !ended {
+                        self.moment(id, load, watcher.as_ref());
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -256,6 +284,9 @@ impl Campaign<'_> {
             if let Some(watcher) = watcher.as_mut().filter(|watcher| !ended && Instant::now() >= watcher.next()) {
                 let now = self.usages(generator, running);
                 watcher.take(now);
+                if *sender != Sender::Gauge {
+                    self.moment(id, None, Some(watcher));
+                }
             }
             self.all_run(running)?;
             if Instant::now() > deadline {
@@ -269,6 +300,7 @@ impl Campaign<'_> {
             if let Some(watcher) = &mut watcher {
                 watcher.take(last);
             }
+            reached = self.reached()?;
         }
         // The output ends a moment before the process does.
         let gone = Instant::now() + Duration::from_secs(5);
@@ -282,7 +314,12 @@ impl Campaign<'_> {
             count(&self.pin.upstream),
             count(&self.pin.generator),
         ];
-        Ok(watcher.map_or_else(Observed::default, |watcher| watcher.finish(cpus, load1)))
+        let mut observed = watcher.map_or_else(Observed::default, |watcher| watcher.finish(cpus, load1));
+        observed.reached = before.zip(reached).map(|(before, after)| Reached {
+            requests: after.requests.saturating_sub(before.requests),
+            body_bytes: after.body_bytes.saturating_sub(before.body_bytes),
+        });
+        Ok(observed)
     }
 }
 
@@ -322,6 +359,7 @@ fn slim(report: &mut Report) {
             &mut measurement.lag,
             &mut measurement.generator_lag,
             &mut measurement.connect,
+            &mut measurement.first_byte,
         ];
         for latency in all.into_iter().flatten() {
             latency.samples_ns = latency.samples_ns.take().filter(|samples| samples.len() <= SAMPLES);

@@ -52,10 +52,14 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
         setup: list(&planned.setup),
         order: planned.order,
         load,
-        protocol: Protocol::Http1,
+        protocol: match lane {
+            Lane::Gateway(_) => planned.protocol,
+            Lane::Direct(_) => Protocol::Http1,
+        },
         timeout: planned.timeout,
         seed: 1,
         mark: None,
+        event_streams: planned.event_streams,
     }
 }
 

@@ -7,6 +7,7 @@
 mod backend;
 mod conformance;
 mod environment;
+pub mod events;
 mod generate;
 mod inputs;
 mod lane;

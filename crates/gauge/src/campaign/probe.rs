@@ -4,17 +4,31 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(2);
+use crate::load::Prepared;
+use crate::load::workload::{Operation, Protocol, Workload};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether an address accepts connections.
 pub(super) fn accepts(address: SocketAddr) -> bool {
-    TcpStream::connect_timeout(&address, PATIENCE).is_ok()
+    TcpStream::connect_timeout(&address, TIMEOUT).is_ok()
+}
+
+/// Whether there is a response, whatever its status, in HTTP/1.1 or in this protocol: whether it has to be this one, the checks say.
+pub(super) fn responds(address: SocketAddr, protocol: Protocol) -> bool {
+    let plain = answers(address, "/").is_some();
+    if plain || protocol == Protocol::Http1 {
+        return plain;
+    }
+    let operation = Operation { base: Some(format!("http://{address}")), ..Operation::get("ready", "/") };
+    let exchanges = Prepared::new(&Workload::single(operation, protocol, TIMEOUT)).map(|prepared| prepared.once());
+    exchanges.is_ok_and(|exchanges| exchanges.iter().all(|exchange| exchange.answer.is_ok()))
 }
 
 /// The status with which `GET path` is answered; `None` when it is not.
 pub(super) fn answers(address: SocketAddr, path: &str) -> Option<u16> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).ok()?;
+    stream.set_read_timeout(Some(TIMEOUT)).ok()?;
     let path = if path.is_empty() { "/" } else { path };
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
     let mut buffer = [0; 512];

@@ -115,7 +115,8 @@ impl Campaign<'_> {
             lane::Lane::Gateway(address) if !operations.is_empty() => {
                 let operation = operations.swap_remove(safe);
                 let (gateway, differences) = (format!("http://{address}"), Vec::new());
-                let probe = Probe { gateway, upstream: upstream.address, operation, upload, differences };
+                let (protocol, upstream) = (self.plan.profile.protocol(), upstream.address);
+                let probe = Probe { gateway, upstream, protocol, operation, upload, differences };
                 check(&self.plan.profile, probe)
             }
             _ => Ok(Vec::new()),

@@ -2,17 +2,23 @@
 //! ready. Backends and services are such programs.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
 
 use super::{CampaignError, probe};
 use crate::deploy::{DeployError, Deployer, Handle, Spec};
 use crate::gateway::{Signal, Stop};
-use crate::load::Url;
+use crate::load::workload::{self, Operation};
+use crate::load::{Prepared, Url};
 use crate::plan::{Program, Ready};
 
 /// Time to start: a JVM on a slow machine.
 pub(super) const START: Duration = Duration::from_secs(90);
+/// Time for a small response of a program.
+const READ: Duration = Duration::from_secs(5);
 pub(super) const STOP: Stop = Stop { signal: Signal::Term, grace: Duration::from_secs(10) };
 
 /// A folder for what is made once and used again, such as compiled programs.
@@ -82,6 +88,27 @@ impl Placed {
 
     fn data(&self, there: &dyn Deployer) -> PathBuf {
         there.directory().join(&self.label)
+    }
+
+    /// What a URL of it responds with, as JSON.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        names: &Names,
+        there: &mut dyn Deployer,
+    ) -> Result<T, String> {
+        let text = self.fill(url, names, there);
+        let url = Url::parse(&text).map_err(|error| error.to_string())?;
+        let mut operation = Operation::get("read", &url.path);
+        operation.base = Some(format!("http://{}", address(&url, there)?));
+        let request = workload::Workload::single(operation, workload::Protocol::Http1, READ);
+        let prepared = Prepared::new(&request).map_err(|error| error.to_string())?;
+        let answer = prepared.once().pop().ok_or("nothing was sent")?.answer;
+        let answer = answer.map_err(|error| format!("{text}: {error}"))?;
+        if answer.status != 200 {
+            return Err(format!("{text}: status {}", answer.status));
+        }
+        serde_json::from_slice(&answer.body).map_err(|error| format!("{text}: {error}"))
     }
 
     /// A text with what its braces stand for; its own ports go before those of backends.
@@ -199,16 +226,18 @@ pub(super) fn wait(
     }
 }
 
+/// Where a URL of a program is reached from here.
+fn address(url: &Url, there: &mut dyn Deployer) -> Result<SocketAddr, String> {
+    let host = url.authority.rsplit_once(':').map_or(url.authority.as_str(), |(host, _)| host);
+    if matches!(host, "127.0.0.1" | "localhost" | "[::1]") {
+        there.reach(url.port).map_err(|error| error.to_string())
+    } else {
+        url.address().map_err(|error| error.to_string())
+    }
+}
+
 /// Whether one thing that shows that a program is ready is there.
 fn is_ready(ready: &Ready, there: &mut dyn Deployer) -> Result<bool, String> {
-    let address = |url: &Url, there: &mut dyn Deployer| {
-        let host = url.authority.rsplit_once(':').map_or(url.authority.as_str(), |(host, _)| host);
-        if matches!(host, "127.0.0.1" | "localhost" | "[::1]") {
-            there.reach(url.port).map_err(|error| error.to_string())
-        } else {
-            url.address().map_err(|error| error.to_string())
-        }
-    };
     match ready {
         Ready::Http(url) => {
             let url = Url::parse(url).map_err(|error| error.to_string())?;

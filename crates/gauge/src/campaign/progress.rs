@@ -1,6 +1,69 @@
 //! What a campaign tells while it runs.
 
-use crate::results::{Results, Trial};
+use serde::{Deserialize, Serialize};
+
+use crate::results::{Results, Sample, Trial};
+
+/// A second of a load, while it runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Id of the trial, or of a step of a search.
+    pub trial: String,
+    /// What the generator counts; none while it says nothing (generators of others never do).
+    #[serde(flatten)]
+    pub load: Option<LoadMoment>,
+    /// CPU and memory of the system in the last half second; none in a warm-up, and for the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<PartMoment>,
+    /// The same of the upstreams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<PartMoment>,
+    /// The same of the generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<PartMoment>,
+}
+
+/// What the generator counts. It prints this as a line of JSON behind [`LoadMoment::MARK`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadMoment {
+    /// Seconds since the generator began, warm-up included.
+    pub at_s: f64,
+    /// The phase that runs.
+    #[serde(default)]
+    pub phase: Option<String>,
+    /// Responses, errors and dropped requests since the generator began.
+    pub answered: u64,
+    /// See `answered`.
+    pub errors: u64,
+    /// See `answered`.
+    pub dropped: u64,
+    /// Responses per second since the moment before.
+    pub rate: f64,
+    /// Percentiles of the last full second; none without responses.
+    pub p50_ms: Option<f64>,
+    /// See `p50_ms`.
+    pub p99_ms: Option<f64>,
+}
+
+impl LoadMoment {
+    /// What the generator's line begins with.
+    pub const MARK: &str = "moment ";
+}
+
+/// What a part uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartMoment {
+    /// 100 is one processor.
+    pub cpu_percent: f64,
+    /// PSS where the kernel says it, else RSS.
+    pub memory_bytes: u64,
+}
+
+impl From<Sample> for PartMoment {
+    fn from(sample: Sample) -> Self {
+        PartMoment { cpu_percent: sample.cpu * 100.0, memory_bytes: sample.pss_bytes.unwrap_or(sample.rss_bytes) }
+    }
+}
 
 /// Somebody who is told how far a campaign is. Nothing that it does changes what is measured.
 pub trait Progress {
@@ -42,6 +105,11 @@ pub trait Progress {
     /// A run is in another state.
     fn state(&mut self, run: &Trial) {
         let _ = run;
+    }
+
+    /// What was seen of a load in the last second.
+    fn moment(&mut self, moment: &Moment) {
+        let _ = moment;
     }
 
     /// A rate is tried.

@@ -4,8 +4,8 @@
 use super::generate::Failure;
 use super::start::Running;
 use super::{Campaign, CampaignError};
-use crate::load::report::Measurement;
 use crate::plan::{SearchPlan, System, Workload};
+use crate::results::report::Measurement;
 use crate::results::{Effect, Name};
 use crate::results::{Point, Search, Slo};
 use crate::verdict::{self, ALLOWED_ERRORS, Context};
@@ -235,7 +235,10 @@ fn point(
     campaign.progress.searching(name, rate);
     let mut repeats = 0;
     loop {
-        let (report, observed) = campaign.measure(name, round, workload, &plan.load(rate), None, running)?;
+        let (report, mut observed) = campaign.measure(name, round, workload, &plan.load(rate), None, running)?;
+        // What a treatment shows is not counted here, and so neither are the responses of a cache.
+        let treated = campaign.plan.systems.iter().any(|system| system.treatment.is_some());
+        observed.reached = observed.reached.filter(|_| !treated && workload.treatment.is_none());
         let context = Context {
             observed: Some(&observed),
             pinned: Some(&campaign.results.environment.pinned),

@@ -11,6 +11,7 @@ use super::program::{self, Placed, Trouble};
 use super::{Campaign, CampaignError, probe};
 use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
+use crate::load::workload::Protocol;
 use crate::plan::{Plan, Program, System, SystemKind, Variant, slug};
 
 /// Time for a gateway to look at its own configuration or to say its version.
@@ -211,8 +212,8 @@ fn start_gateway(
     let start = spec(adapter.command(&program, &place), "system-");
     configured.command = start.argv.clone();
     let handle = there.start(&start)?;
-    let ready = adapter.ready(&place);
-    match program::wait(there, handle, |there| serves(there, &ready)) {
+    let (ready, protocol) = (adapter.ready(&place), model.settings.profile.protocol());
+    match program::wait(there, handle, |there| serves(there, &ready, protocol)) {
         None => {
             let running = Running {
                 handle: Some((handle, adapter.stop())),
@@ -307,11 +308,12 @@ pub(super) fn rewrite(
 }
 
 /// Whether a gateway serves. Any response will do where only a connection is wanted: through a tunnel everything seems to listen.
-fn serves(there: &mut dyn Deployer, ready: &Ready) -> bool {
-    let mut status = |port: u16, path: &str| probe::answers(there.reach(port).ok()?, path);
+fn serves(there: &mut dyn Deployer, ready: &Ready, protocol: Protocol) -> bool {
     match ready {
-        Ready::Tcp(address) => status(address.port(), "/").is_some(),
-        Ready::Http { address, path, status: wanted } => status(address.port(), path) == Some(*wanted),
+        Ready::Tcp(address) => there.reach(address.port()).is_ok_and(|address| probe::responds(address, protocol)),
+        Ready::Http { address, path, status } => {
+            there.reach(address.port()).is_ok_and(|address| probe::answers(address, path) == Some(*status))
+        }
     }
 }
 

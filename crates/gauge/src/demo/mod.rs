@@ -4,12 +4,17 @@
 mod answer;
 pub(crate) mod probe;
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, RequestHead};
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::results::Reached;
 
 /// Largest body that is read; what is beyond is refused.
 const MOST: u64 = 64 << 20;
@@ -26,11 +31,34 @@ pub struct Options {
     pub probe: bool,
 }
 
+/// Where what has come so far is told, as [`Reached`]; a request for it is not counted.
+pub(crate) const COUNTS: &str = "/.gauge/counts";
+
 /// What connections share.
 #[derive(Debug)]
 struct Served {
     cache_control: Option<String>,
-    probe: Option<probe::Probe>,
+    probe: bool,
+    counts: Cell<Reached>,
+}
+
+impl Served {
+    /// Counts a request whose body had `length` bytes, and appends its response; the events that follow it, if it is a stream.
+    fn answer(&self, request: &answer::Request, length: u64, out: &mut Vec<u8>) -> Option<probe::Events> {
+        let mut counts = self.counts.get();
+        if request.target == COUNTS {
+            answer::finish(request, 200, &[], json!(counts).to_string().as_bytes(), out);
+            return None;
+        }
+        counts.requests += 1;
+        counts.body_bytes += length;
+        self.counts.set(counts);
+        if self.probe {
+            probe::write(request, length, counts.requests, out)
+        } else {
+            answer::write(request, length, self.cache_control.as_deref(), out)
+        }
+    }
 }
 
 /// Serves until the process ends. `ready` is told where.
@@ -40,8 +68,8 @@ struct Served {
 pub fn serve(address: SocketAddr, options: Options, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
-    let probe = options.probe.then(probe::Probe::default);
-    let served = std::rc::Rc::new(Served { cache_control: options.cache_control, probe });
+    let Options { cache_control, probe } = options;
+    let served = Rc::new(Served { cache_control, probe, counts: Cell::default() });
     local.block_on(&runtime, async {
         let listener = TcpListener::bind(address).await?;
         ready(listener.local_addr()?);
@@ -49,7 +77,7 @@ pub fn serve(address: SocketAddr, options: Options, ready: impl FnOnce(SocketAdd
             match listener.accept().await {
                 Ok((stream, _)) => {
                     // A client that breaks off is no failure of ours.
-                    let served = std::rc::Rc::clone(&served);
+                    let served = Rc::clone(&served);
                     tokio::task::spawn_local(async move { drop(converse(stream, &served).await) });
                 }
                 // Out of descriptors: those that are open will be closed, and asking at once would only take their time.
@@ -78,7 +106,7 @@ async fn converse(stream: TcpStream, served: &Served) -> io::Result<()> {
         if let Err(error) = head.parse(&buffer, scanner.skipped(), end, &limits) {
             return refuse(&stream, error.status()).await;
         }
-        let request = answer::Request::of(&head, &buffer, served.probe.is_some());
+        let request = answer::Request::of(&head, &buffer, served.probe);
         if request.expects_continue {
             write(&stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
@@ -110,10 +138,7 @@ async fn converse(stream: TcpStream, served: &Served) -> io::Result<()> {
             tokio::time::sleep(wait).await;
         }
         out.clear();
-        let events = match &served.probe {
-            Some(probe) => probe.write(&request, length, &mut out),
-            None => answer::write(&request, length, served.cache_control.as_deref(), &mut out),
-        };
+        let events = served.answer(&request, length, &mut out);
         write(&stream, &out).await?;
         if let Some(events) = events {
             for number in 1..=events.count {

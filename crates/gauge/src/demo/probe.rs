@@ -8,19 +8,15 @@
 //! | `X-Probe-Delay: 100` | 100 ms before the response |
 //! | `X-Probe-Events: 5 50` | an event stream of 5 events, one every 50 ms |
 //!
-//! `GET /gauge-probe/seen` says how many other requests came so far, and is not counted itself.
+//! It counts what reaches it, as the demonstration does ([`super::COUNTS`]).
 
-use std::cell::Cell;
 use std::fmt::Write as _;
-use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::answer::{Request, finish};
 
-/// Where the number of requests is told.
-pub(crate) const SEEN: &str = "/gauge-probe/seen";
 /// Most bytes of a body that is asked for.
 const MOST: usize = 256 << 20;
 
@@ -42,42 +38,29 @@ impl Events {
     }
 }
 
-/// Counts requests of all connections.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Probe {
-    seen: Rc<Cell<u64>>,
-}
-
-impl Probe {
-    /// Appends the response; the events that follow it, if it is a stream.
-    pub(super) fn write(&self, request: &Request, length: u64, out: &mut Vec<u8>) -> Option<Events> {
-        if request.target == SEEN {
-            finish(request, 200, &[], self.seen.get().to_string().as_bytes(), out);
-            return None;
-        }
-        self.seen.set(self.seen.get() + 1);
-        let field = |name: &str| request.headers.get(name).map(String::as_str);
-        let number = |name: &str| field(name).and_then(|value| value.parse::<usize>().ok());
-        if let Some((count, every)) = field("x-probe-events").and_then(|value| value.split_once(' ')) {
-            let count = count.parse().unwrap_or(1);
-            let every = Duration::from_millis(every.parse().unwrap_or(0));
-            return Some(Events { count, every }.begin(out));
-        }
-        let status = number("x-probe-status").and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
-        let more: Vec<(&str, &str)> =
-            field("x-probe-headers").into_iter().flat_map(|all| all.split('|')).filter_map(pair).collect();
-        let body = match number("x-probe-bytes") {
-            Some(bytes) => vec![b'x'; bytes.min(MOST)],
-            None => json!({
-                "method": request.method_name, "target": request.target, "headers": request.headers,
-                "bytes": length, "seen": self.seen.get(),
-            })
-            .to_string()
-            .into_bytes(),
-        };
-        finish(request, status, &more, &body, out);
-        None
+/// Appends the response to the request of this number; the events that follow it, if it is a stream.
+pub(super) fn write(request: &Request, length: u64, number: u64, out: &mut Vec<u8>) -> Option<Events> {
+    let field = |name: &str| request.headers.get(name).map(String::as_str);
+    let amount = |name: &str| field(name).and_then(|value| value.parse::<usize>().ok());
+    if let Some((count, every)) = field("x-probe-events").and_then(|value| value.split_once(' ')) {
+        let count = count.parse().unwrap_or(1);
+        let every = Duration::from_millis(every.parse().unwrap_or(0));
+        return Some(Events { count, every }.begin(out));
     }
+    let status = amount("x-probe-status").and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
+    let more: Vec<(&str, &str)> =
+        field("x-probe-headers").into_iter().flat_map(|all| all.split('|')).filter_map(pair).collect();
+    let body = match amount("x-probe-bytes") {
+        Some(bytes) => vec![b'x'; bytes.min(MOST)],
+        None => json!({
+            "method": request.method_name, "target": request.target, "headers": request.headers,
+            "bytes": length, "seen": number,
+        })
+        .to_string()
+        .into_bytes(),
+    };
+    finish(request, status, &more, &body, out);
+    None
 }
 
 fn pair(field: &str) -> Option<(&str, &str)> {

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal as Kill, kill_process, kill_process_group};
 
 use super::cgroup::{self, Cgroups};
-use super::launch::Launch;
 use super::registry::{Entry, Registry, kill_group};
-use super::{CONGESTION_CONTROL, DeployError, Deployer, Facts, Handle, Output, Spec, pin, tail};
+use super::{CONGESTION_CONTROL, DeployError, Deployer, Facts, Handle, Output, Spec, pin};
 use crate::gateway::{Gateway, Program, Signal, Stop};
+use crate::launch::{Launch, tail};
 use crate::observe::Reading;
 use crate::observe::machine::{self, Ticks};
 use crate::observe::process::{self, Process, Stat, Units};

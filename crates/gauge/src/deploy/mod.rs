@@ -4,7 +4,6 @@
 //! allowed; and it is stopped, also when this program is killed: see [`registry`].
 
 mod cgroup;
-pub mod launch;
 mod local;
 pub mod pin;
 pub mod registry;
@@ -222,12 +221,6 @@ pub(crate) fn fingerprint(mut content: impl Read) -> io::Result<String> {
             sum = (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
         }
     }
-}
-
-/// The last lines of a text.
-pub(crate) fn tail(text: &str, lines: usize) -> String {
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::{CONGESTION_CONTROL, DeployError, Deployer, Facts, Handle, Output, Spec};
 use crate::gateway::{Gateway, Program, Signal, Stop};
+use crate::launch::tail;
 use crate::observe::Reading;
 use crate::observe::machine::{self, Ticks};
 use crate::observe::process::{self, Units};
@@ -274,7 +275,7 @@ impl Deployer for Ssh {
         let line = quoted(&Self::line(spec));
         let (status, text) =
             self.shell.status(&format!("timeout {} sh -c {line}", timeout.as_secs().max(1)), timeout + BELIEVED)?;
-        Ok(Output { success: status == 0, text: super::tail(&text, 15) })
+        Ok(Output { success: status == 0, text: tail(&text, 15) })
     }
 
     fn start(&mut self, spec: &Spec) -> Result<Handle, DeployError> {

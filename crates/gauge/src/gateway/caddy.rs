@@ -26,6 +26,7 @@ impl Gateway for Caddy {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+        let more = additions(self, model)?;
         let mut text = String::from(
             "{
 	admin off
@@ -35,7 +36,7 @@ impl Gateway for Caddy {
 		level ERROR
 	}
 	servers {
-		protocols h1
+		protocols h1LISTEN
 		timeouts {
 			read_header 10s
 			idle 75s
@@ -43,13 +44,20 @@ impl Gateway for Caddy {
 	}
 }
 ",
-        );
-        let more = additions(self, model)?;
+        )
+        .replace("LISTEN", more.listen);
         for upstream in &model.upstreams {
-            text.push_str(&pass(upstream, &more));
+            text.push_str(&pass(model, upstream, &more));
         }
-        let _ =
-            write!(text, "http://:{} {{\n\tbind {}\n\troute {{\n{UNDESCRIBED}", place.listen.port(), place.listen.ip());
+        let _ = write!(
+            text,
+            "{}://:{} {{\n\tbind {}\n{}{}\troute {{\n{UNDESCRIBED}",
+            if model.settings.tls.is_some() { "https" } else { "http" },
+            place.listen.port(),
+            place.listen.ip(),
+            model.settings.tls.as_ref().map_or(String::new(), |tls| format!("\ttls {:?} {:?}\n", tls.cert, tls.key)),
+            if model.settings.access_log { "\tlog {\n\t\toutput stdout\n\t}\n" } else { "" }
+        );
         text.push_str(&more.route);
         for (i, path) in model.paths.iter().enumerate() {
             text.push_str(&handlers(model, path, i));
@@ -93,13 +101,16 @@ const UNDESCRIBED: &str =
 ";
 
 /// A snippet that passes a request on.
-fn pass(upstream: &Upstream, more: &Additions) -> String {
+fn pass(model: &Model, upstream: &Upstream, more: &Additions) -> String {
+    let health = model.settings.health.as_ref().map_or(String::new(), |path| {
+        format!("\t\thealth_uri {path:?}\n\t\thealth_interval 2s\n\t\thealth_timeout 1s\n")
+    });
     format!(
         "({}) {{
 {}{}	reverse_proxy {} {{
 		header_up Host {}
 		header_up X-Request-Id {{http.request.uuid}}
-{}		transport http {{
+{}{health}		transport http {{
 			dial_timeout 2s
 			response_header_timeout 60s
 			keepalive 60s

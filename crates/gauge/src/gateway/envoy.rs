@@ -7,7 +7,7 @@ use super::paths::pattern;
 use super::settings::EncodedSlash;
 use super::text::{quoted, regex};
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written, additions, profiles,
+    Additions, Command, File, Gateway, Locator, Model, Place, Program, Tls, Unsupported, Written, additions, profiles,
 };
 use crate::profile::Profile;
 
@@ -35,12 +35,12 @@ impl Gateway for Envoy {
       address: {{socket_address: {{address: {}, port_value: {}}}}}
       tcp_backlog_size: 4096
       filter_chains:
-        - filters:
+        - {}filters:
             - name: envoy.filters.network.http_connection_manager
               typed_config:
                 \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
                 stat_prefix: in
-                codec_type: HTTP1
+{}                codec_type: {}
                 use_remote_address: true
                 normalize_path: true
                 path_with_escaped_slashes_action: {}
@@ -57,6 +57,9 @@ impl Gateway for Envoy {
 ",
             quoted(&place.listen.ip().to_string()),
             place.listen.port(),
+            model.settings.tls.as_ref().map_or(String::new(), certificate),
+            if model.settings.access_log { ACCESS_LOG } else { "" },
+            if more.listen.is_empty() { "HTTP1" } else { more.listen },
             match model.settings.encoded_slash {
                 EncodedSlash::Pass => "KEEP_UNCHANGED",
                 EncodedSlash::Reject => "REJECT_REQUEST",
@@ -69,7 +72,7 @@ impl Gateway for Envoy {
         }
         text.push_str("  clusters:\n");
         for upstream in &model.upstreams {
-            text.push_str(&cluster(upstream));
+            text.push_str(&cluster(model, upstream));
         }
         let mut notes = vec!["dot segments are removed, and escapes of letters, digits and -._~ decoded, before a path is compared and passed on".to_owned()];
         notes.extend(more.notes);
@@ -142,7 +145,27 @@ fn base(upstream: &Upstream, prefix: &str) -> String {
     format!(", regex_rewrite: {{pattern: {{regex: {pattern}}}, substitution: {substitution}}}")
 }
 
-fn cluster(upstream: &Upstream) -> String {
+/// A line on standard output for each request.
+const ACCESS_LOG: &str = "                access_log:
+                  - name: envoy.access_loggers.stdout
+                    typed_config: {\"@type\": type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog}
+";
+
+/// TLS of the listener.
+fn certificate(tls: &Tls) -> String {
+    format!(
+        "transport_socket:
+            name: envoy.transport_sockets.tls
+            typed_config:
+              \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+              common_tls_context: {{tls_certificates: [{{certificate_chain: {{filename: {}}}, private_key: {{filename: {}}}}}]}}
+          ",
+        quoted(&tls.cert),
+        quoted(&tls.key)
+    )
+}
+
+fn cluster(model: &Model, upstream: &Upstream) -> String {
     let (kind, host) = if upstream.is_ip() { ("STATIC", &upstream.host) } else { ("STRICT_DNS", &upstream.host) };
     let mut text = format!(
         "    - name: {}
@@ -167,6 +190,14 @@ fn cluster(upstream: &Upstream) -> String {
         quoted(host),
         upstream.port
     );
+    if let Some(path) = &model.settings.health {
+        let _ = writeln!(
+            text,
+            "      health_checks: [{{timeout: 1s, interval: 2s, unhealthy_threshold: 3, healthy_threshold: 2, http_health_check: {{path: {}, host: {}}}}}]",
+            quoted(path),
+            quoted(&upstream.authority())
+        );
+    }
     if upstream.https {
         let host = quoted(host);
         let _ = write!(

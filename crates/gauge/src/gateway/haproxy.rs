@@ -54,7 +54,7 @@ impl Gateway for Haproxy {
             };
             let _ = write!(
                 text,
-                "\nbackend {}\n    http-request set-header Host {}\n{}{}    server s {}{tls}{} pool-max-conn 256 pool-purge-delay 60s\n",
+                "\nbackend {}\n    http-request set-header Host {}\n{}{}{}    server s {}{tls}{}{} pool-max-conn 256 pool-purge-delay 60s\n",
                 upstream.name,
                 upstream.authority(),
                 if upstream.base.is_empty() {
@@ -63,9 +63,14 @@ impl Gateway for Haproxy {
                     format!("    http-request set-path {}%[path]\n", upstream.base.replace('%', "%%"))
                 },
                 more.upstream,
+                model.settings.health.as_ref().map_or(String::new(), |path| format!(
+                    "    option httpchk\n    http-check send meth GET uri {path} hdr Host {}\n",
+                    upstream.authority()
+                )),
                 upstream.address(),
                 // It starts without DNS, and follows changes.
-                if upstream.is_ip() { "" } else { " resolvers dns init-addr last,libc,none" }
+                if upstream.is_ip() { "" } else { " resolvers dns init-addr last,libc,none" },
+                if model.settings.health.is_some() { " check inter 2s" } else { "" }
             );
         }
         let mut files = vec![
@@ -77,6 +82,9 @@ impl Gateway for Haproxy {
         ];
         files.extend(more.files);
         let mut notes = vec!["a path with a dot segment is refused with 400".to_owned()];
+        if let Some(tls) = &model.settings.tls {
+            notes.push(format!("the key is read from the file of the certificate, or from {}.key", tls.cert));
+        }
         notes.extend(more.notes);
         Ok(Written { files, notes, left_out: 0 })
     }
@@ -103,11 +111,12 @@ impl Gateway for Haproxy {
 }
 
 fn head(model: &Model, place: &Place, route: &str) -> String {
-    let slash = match model.settings.encoded_slash {
+    let settings = &model.settings;
+    let slash = match settings.encoded_slash {
         EncodedSlash::Pass => "",
         EncodedSlash::Reject => "    http-request deny deny_status 400 if { path -m sub -i %2f }\n",
     };
-    let resolvers = match model.settings.resolver {
+    let resolvers = match settings.resolver {
         _ if model.upstreams.iter().all(Upstream::is_ip) => String::new(),
         None => "\nresolvers dns\n    parse-resolv-conf\n    hold valid 10s\n".to_owned(),
         Some(resolver) => format!("\nresolvers dns\n    nameserver dns {resolver}\n    hold valid 10s\n"),
@@ -115,10 +124,10 @@ fn head(model: &Model, place: &Place, route: &str) -> String {
     format!(
         "global
     nbthread {}
-{resolvers}
+{}{resolvers}
 defaults
     mode http
-    timeout connect 2s
+{}    timeout connect 2s
     timeout client 75s
     timeout server 60s
     timeout http-request 10s
@@ -127,7 +136,7 @@ defaults
     http-reuse aggressive
 
 frontend in
-    bind {} backlog 4096
+    bind {}{} backlog 4096
     # A dot segment would be taken for a parameter and passed on.
     http-request deny deny_status 400 if {{ path -m sub -i /. /%2e }} {{ path -m reg -i /([.]|%2e){{1,2}}(/|$) }}
 {slash}    # The route by the path, then the backend by method and route.
@@ -139,10 +148,15 @@ frontend in
 {route}    unique-id-format %{{+X}}o%ci%cp%Ts%rt
     http-request set-header X-Request-Id %[unique-id]
     option forwardfor
-    http-request set-header X-Forwarded-Proto http
+    http-request set-header X-Forwarded-Proto {}
     http-request set-header X-Forwarded-Host %[req.hdr(host)]
     use_backend %[var(txn.backend)]
 ",
-        place.cpus, place.listen
+        place.cpus,
+        if settings.access_log { "    log stdout format raw local0\n" } else { "" },
+        if settings.access_log { "    log global\n    option httplog\n" } else { "" },
+        place.listen,
+        settings.tls.as_ref().map_or(String::new(), |tls| format!(" ssl crt {}", tls.cert)),
+        if settings.tls.is_some() { "https" } else { "http" }
     )
 }

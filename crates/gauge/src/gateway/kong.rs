@@ -130,15 +130,15 @@ nginx_proxy_proxy_ssl_verify_depth = 4
 database = off
 declarative_config = kong.yaml
 prefix = run
-proxy_listen = {} backlog=4096
-admin_listen = off
+proxy_listen = {}{} backlog=4096
+{}admin_listen = off
 admin_gui_listen = off
 status_listen = off
 nginx_daemon = off
 nginx_main_worker_processes = {}
 nginx_main_worker_rlimit_nofile = 65536
 nginx_events_worker_connections = 16384
-proxy_access_log = off
+proxy_access_log = {}
 proxy_error_log = /dev/stderr
 log_level = error
 anonymous_reports = off
@@ -149,7 +149,15 @@ upstream_keepalive_pool_size = 256
 upstream_keepalive_max_requests = 0
 upstream_keepalive_idle_timeout = 60
 {authorities}",
-        place.listen, place.cpus
+        place.listen,
+        if model.settings.tls.is_some() { " ssl" } else { "" },
+        model
+            .settings
+            .tls
+            .as_ref()
+            .map_or(String::new(), |tls| { format!("ssl_cert = {}\nssl_cert_key = {}\n", tls.cert, tls.key) }),
+        place.cpus,
+        if model.settings.access_log { "/dev/stdout" } else { "off" }
     )
 }
 

@@ -39,7 +39,7 @@ use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
 use crate::profile::Profile;
-pub use settings::{EncodedSlash, Settings};
+pub use settings::{EncodedSlash, Settings, Tls};
 
 pub use model::{Model, ModelError, Options, Part, PathEntry, Route, Segment, Target, Upstream};
 
@@ -97,6 +97,8 @@ pub struct Written {
 /// What a profile adds to a gateway's configuration; each adapter says where these go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Additions {
+    /// For the listener.
+    pub listen: &'static str,
     /// Once, for the whole gateway.
     pub global: String,
     /// For each route, before a request is passed on.
@@ -330,6 +332,16 @@ pub fn all() -> &'static [&'static dyn Gateway] {
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static dyn Gateway> {
     all().iter().copied().find(|gateway| gateway.name() == name)
+}
+
+/// The configuration of a gateway, with a note for each setting that its adapter does not write.
+///
+/// # Errors
+/// When the gateway cannot serve the API at all.
+pub fn written(gateway: &dyn Gateway, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    let mut written = gateway.files(model, place)?;
+    written.notes.extend(model.settings.not_written(gateway.name()));
+    Ok(written)
 }
 
 /// A profile's additions for a model.

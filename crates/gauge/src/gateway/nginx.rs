@@ -6,7 +6,7 @@ use super::model::{PathEntry, Upstream};
 use super::paths::pattern;
 use super::text::{decoded, regex};
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Unsupported, Written,
+    Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Tls, Unsupported, Written,
     additions, profiles,
 };
 use crate::profile::Profile;
@@ -50,8 +50,10 @@ impl Gateway for Nginx {
         }
         let _ = write!(
             text,
-            "    server {{\n        listen {} backlog=4096;\n{UNDESCRIBED}        location / {{ return 404; }}\n",
-            place.listen
+            "    server {{\n        listen {}{} backlog=4096;\n{}{UNDESCRIBED}        location / {{ return 404; }}\n",
+            place.listen,
+            more.listen.to_owned() + if model.settings.tls.is_some() { " ssl" } else { "" },
+            model.settings.tls.as_ref().map_or(String::new(), certificate)
         );
         for (i, path) in model.paths.iter().enumerate() {
             text.push_str(&location(model, path, i, &more));
@@ -111,6 +113,7 @@ const UNDESCRIBED: &str = "        # What would be compared in another form than
 
 fn head(model: &Model, place: &Place) -> String {
     let underscores = if described_underscores(model) { "    underscores_in_headers on;\n" } else { "" };
+    let log = if model.settings.access_log { "/dev/stdout" } else { "off" };
     format!(
         "daemon off;
 worker_processes {};
@@ -119,7 +122,7 @@ pid nginx.pid;
 error_log stderr error;
 events {{ worker_connections 8192; }}
 http {{
-    access_log off;
+    access_log {log};
     server_tokens off;
     keepalive_requests 1000000000;
     keepalive_timeout 75s;
@@ -143,6 +146,19 @@ http {{
 
 ",
         place.cpus
+    )
+}
+
+/// What a listener with TLS needs.
+fn certificate(tls: &Tls) -> String {
+    format!(
+        "        ssl_certificate {};
+        ssl_certificate_key {};
+        ssl_protocols TLSv1.2 TLSv1.3;
+        ssl_session_cache shared:tls:10m;
+",
+        word(&tls.cert),
+        word(&tls.key)
     )
 }
 

@@ -11,8 +11,42 @@ pub struct Settings {
     pub encoded_slash: EncodedSlash,
     /// DNS server for gateways that cannot resolve names at run time without being told one.
     pub resolver: Option<SocketAddr>,
+    /// A line on standard output for each request.
+    pub access_log: bool,
+    /// The path by which targets are checked while it runs.
+    pub health: Option<String>,
+    /// The listener speaks TLS.
+    pub tls: Option<Tls>,
     /// What the gateway does beyond passing requests on.
     pub profile: Profile,
+}
+
+/// Files of a listener that speaks TLS, in PEM; absolute, since gateways are started in their own directories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Certificate with its chain.
+    pub cert: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Settings {
+    /// What a gateway's adapter does not write of these, a sentence each.
+    pub(super) fn not_written(&self, gateway: &str) -> Vec<String> {
+        let all = ["weir", "nginx", "haproxy", "envoy", "traefik", "caddy", "kong"];
+        let wanted = [
+            (self.access_log, "--access-log", all.contains(&gateway)),
+            (self.tls.is_some(), "--tls-cert", all.contains(&gateway)),
+            (self.health.is_some(), "--health", all.contains(&gateway) && !["nginx", "kong"].contains(&gateway)),
+        ];
+        let missing = wanted.into_iter().filter(|(wanted, _, written)| *wanted && !written);
+        missing
+            .map(|(_, option, _)| match (gateway, option) {
+                ("nginx", _) => "--health: checks while it runs are a part of NGINX Plus; a target that fails a request is left out for 10 s".to_owned(),
+                _ => format!("{option}: its adapter does not write it"),
+            })
+            .collect()
+    }
 }
 
 /// What becomes of `%2F` in a path, which some servers take for a slash.

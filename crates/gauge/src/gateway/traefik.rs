@@ -77,9 +77,12 @@ impl Gateway for Traefik {
         for upstream in &model.upstreams {
             let _ = write!(
                 text,
-                "    {}:\n      loadBalancer:\n        passHostHeader: false\n        serversTransport: pooled\n        servers: [{{url: {}}}]\n",
+                "    {}:\n      loadBalancer:\n        passHostHeader: false\n        serversTransport: pooled\n        servers: [{{url: {}}}]\n{}",
                 upstream.name,
-                quoted(&format!("{}://{}", if upstream.https { "https" } else { "http" }, upstream.authority()))
+                quoted(&format!("{}://{}", if upstream.https { "https" } else { "http" }, upstream.authority())),
+                model.settings.health.as_ref().map_or(String::new(), |path| {
+                    format!("        healthCheck: {{path: {}, interval: 2s, timeout: 1s}}\n", quoted(path))
+                })
             );
         }
         text.push_str(
@@ -90,6 +93,10 @@ impl Gateway for Traefik {
       forwardingTimeouts: {dialTimeout: 2s, responseHeaderTimeout: 60s, idleConnTimeout: 60s}
 ",
         );
+        if let Some(tls) = &model.settings.tls {
+            let files = format!("{{certFile: {}, keyFile: {}}}", quoted(&tls.cert), quoted(&tls.key));
+            let _ = writeln!(text, "tls: {{stores: {{default: {{defaultCertificate: {files}}}}}}}");
+        }
         Ok(Written {
             files: vec![File::new("traefik.yaml", install(model, place)), File::new("routes.yaml", text)],
             notes: NOTES.map(str::to_owned).into_iter().chain(more.notes).collect(),
@@ -123,18 +130,20 @@ fn install(model: &Model, place: &Place) -> String {
     format!(
         "global: {{checkNewVersion: false, sendAnonymousUsage: false}}
 log: {{level: ERROR}}
-ping: {{manualRouting: true}}
+{}ping: {{manualRouting: true}}
 entryPoints:
   in:
     address: {}
     transport:
       respondingTimeouts: {{readTimeout: 60s, idleTimeout: 75s}}
     # A `;` of a query would become `&`.
-    http: {{encodeQuerySemicolons: true, encodedCharacters: {{allowEncodedSlash: {slash}}}}}
+    http: {{{}encodeQuerySemicolons: true, encodedCharacters: {{allowEncodedSlash: {slash}}}}}
 providers:
   file: {{filename: routes.yaml, watch: false}}
 ",
-        quoted(&place.listen.to_string())
+        if model.settings.access_log { "accessLog: {}\n" } else { "" },
+        quoted(&place.listen.to_string()),
+        if model.settings.tls.is_some() { "tls: {}, " } else { "" }
     )
 }
 

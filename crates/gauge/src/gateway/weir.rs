@@ -25,15 +25,19 @@ impl Gateway for Weir {
     }
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+        let more = additions(self, model)?;
         let mut text = format!(
-            "listen: {}\nworkers: {}\nserver: {{body: 32MiB}}\n\nupstreams:\n",
-            quoted(&place.listen.to_string()),
-            place.cpus
+            "listen: {}\nworkers: {}\nserver: {{body: 32MiB}}\n{}\nupstreams:\n",
+            listener(model, place, more.listen),
+            place.cpus,
+            if model.settings.access_log { "access_log: {path: stdout}\n" } else { "" }
         );
         for upstream in &model.upstreams {
             let _ = writeln!(text, "  {}:\n    targets: [{}]", upstream.name, quoted(&upstream.base_url()));
+            if let Some(path) = &model.settings.health {
+                let _ = writeln!(text, "    health: {{path: {}}}", quoted(path));
+            }
         }
-        let more = additions(self, model)?;
         text.push_str(&more.global);
         text.push_str("\nroutes:\n");
         // A parameter is a whole segment, `*` a wildcard, and a request with `;` is refused.
@@ -85,6 +89,16 @@ impl Gateway for Weir {
     fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
         Some(Command::new(program, &["check", "weir.yaml"]))
     }
+}
+
+/// `listen`: an address, or more of the listener.
+fn listener(model: &Model, place: &Place, more: &str) -> String {
+    let bind = quoted(&place.listen.to_string());
+    let tls = model.settings.tls.as_ref().map_or(String::new(), |tls| {
+        let (cert, key) = (quoted(&tls.cert), quoted(&tls.key));
+        format!(", tls: {{certificates: [{{cert: {cert}, key: {key}, default: true}}]}}")
+    });
+    if tls.is_empty() && more.is_empty() { bind } else { format!("[{{bind: {bind}{more}{tls}}}]") }
 }
 
 /// Takes a prefix off: a path without parameters is replaced whole, of others what stands before the first parameter.

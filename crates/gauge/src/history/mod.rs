@@ -6,6 +6,7 @@
 //! A campaign is written when it begins, trial by trial, and once more as a whole when it ends, each time in one transaction. What was killed says so
 //! when it is next seen: [`History::open`] marks campaigns whose program has ended.
 
+mod campaigns;
 mod cleanup;
 mod read;
 mod recorder;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use sqlx::any::AnyConnectOptions;
 use sqlx::{AnyConnection, Connection, Row, Transaction};
 
+pub use campaigns::{CampaignFilter, CampaignRow, CampaignRows, StoredHead};
 pub use cleanup::{Cleanup, Removed};
 pub use read::{Figures, Filter, Group, Overview, STORED, StoredCampaign, figure_words, stored};
 pub use recorder::Recorder;

@@ -9,8 +9,8 @@ use super::{History, HistoryError, Outcome, content, is_sqlite};
 use crate::deploy::fingerprint;
 use crate::deploy::registry::Program;
 use crate::judgement::used_in_phase;
-use crate::load::Report;
-use crate::load::report::Phase;
+use crate::results::Report;
+use crate::results::report::Phase;
 use crate::results::{Results, Trial, TrialState, Usage};
 use crate::verdict::cpu_s;
 

@@ -2,7 +2,7 @@
 
 use super::text::{after, finite, leading, set_percentile};
 use super::{Format, ReadError};
-use crate::load::report::{Errors, Latency, LatencyFrom, Report};
+use crate::results::report::{Errors, Latency, LatencyFrom, Report};
 
 pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     let missing = |what: &str| Format::Ab.broken(format!("the line `{what}` is missing"));

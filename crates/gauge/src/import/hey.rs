@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::text::{after, finite, latency, leading, set_percentile};
 use super::{Format, ReadError};
-use crate::load::report::{Errors, Latency, LatencyFrom, Report};
+use crate::results::report::{Errors, Latency, LatencyFrom, Report};
 
 pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     let mut report = Report::of("hey");

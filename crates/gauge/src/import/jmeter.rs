@@ -6,7 +6,7 @@ use csv::StringRecord;
 
 use super::text::{finite, latency};
 use super::{Format, ReadError};
-use crate::load::report::{Errors, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Report, Second};
+use crate::results::report::{Errors, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Report, Second};
 
 /// What is wrong with a sample, by its response code.
 fn add_error(errors: &mut Errors, code: &str) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::text::{finite, set_percentile};
 use super::{Format, ReadError};
-use crate::load::report::{Latency, LatencyFrom, Report};
+use crate::results::report::{Latency, LatencyFrom, Report};
 
 pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     let summary: Value = serde_json::from_str(text).map_err(|error| Format::K6.broken(error))?;

@@ -11,7 +11,7 @@ mod wrk;
 
 use std::fmt;
 
-use crate::load::Report;
+use crate::results::Report;
 
 /// A form of results that is understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::text::{finite, set_percentile};
 use super::{Format, ReadError};
-use crate::load::report::{Errors, Latency, LatencyFrom, Report};
+use crate::results::report::{Errors, Latency, LatencyFrom, Report};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

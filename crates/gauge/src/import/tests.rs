@@ -1,5 +1,5 @@
 use super::*;
-use crate::load::report::{LatencyFrom, Measurement};
+use crate::results::report::{LatencyFrom, Measurement};
 
 macro_rules! golden {
     ($name:literal) => {

@@ -1,6 +1,6 @@
 //! Pieces of text that several tools write alike.
 
-use crate::load::report::{Histogram, Latency, SAMPLES};
+use crate::results::report::{Histogram, Latency, SAMPLES};
 
 /// `1.23ms` and the like, in milliseconds.
 pub(super) fn time_ms(text: &str) -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use super::text::{after, bytes, finite, leading, set_percentile, time_ms};
 use super::{Format, ReadError};
-use crate::load::report::{Errors, Latency, LatencyFrom, Report};
+use crate::results::report::{Errors, Latency, LatencyFrom, Report};
 
 pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     let missing = |what: &str| Format::Wrk.broken(format!("the line with {what} is missing"));

@@ -3,8 +3,8 @@
 use super::judge::Case;
 use super::rows::{Pool, of_operation, pool};
 use crate::age::{Metrics, as_coded, paper_endpoint};
-use crate::load::Report;
-use crate::load::report::Latency;
+use crate::results::Report;
+use crate::results::report::Latency;
 use crate::results::{AgeEndpoint, AgeScore, AgeScores, Row, SystemState, WorkloadPlan};
 
 /// What all gateways have in common: a workload, or one of its operations.

@@ -145,7 +145,7 @@ fn compare(first: &Case<'_>, second: &Case<'_>, workload: &str, system: &str, al
         else {
             continue;
         };
-        if criterion.name.ends_with("latency") && first.percentiles.get(workload) != second.percentiles.get(workload) {
+        if criterion.is_percentile() && first.percentiles.get(workload) != second.percentiles.get(workload) {
             let text = "the samples suffice for different percentiles";
             all.not_comparable.push(format!("{place}: {}: {text}", criterion.title));
             continue;

@@ -131,7 +131,7 @@ impl<'r> Case<'r> {
             units.extend(self.unit_of(workload, criterion, &measured).map(|value| (round, criterion.cost(value))));
         }
         // Slow rounds have the fewest samples: without them a system would look better than it is.
-        if criterion.name.ends_with("latency") && measured_in < counted.len() && self.reference != Some(system) {
+        if criterion.is_percentile() && measured_in < counted.len() && self.reference != Some(system) {
             own.clear();
         }
         // All rounds or none: without those below a limit the others would look dearer than they are.

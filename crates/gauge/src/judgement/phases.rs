@@ -2,8 +2,8 @@
 
 use super::rows::{pool, suffices};
 use super::trials::Judged;
-use crate::load::Report;
-use crate::load::report::Phase;
+use crate::results::Report;
+use crate::results::report::Phase;
 use crate::results::{Effect, Observed, PhasePlan, PhaseRow, Stretch, Trial, Usage, Verdict, WorkloadPlan};
 use crate::verdict::{self, Context};
 
@@ -73,6 +73,7 @@ fn observed_in(observed: &Observed, report: &Report, phase: &Phase) -> Observed 
         Some(Usage { user_s: Some(stretch.cpu_s), system_s: Some(0.0), cpus, ..Usage::default() })
     };
     Observed {
+        reached: None,
         duration_s: phase.total.duration_s.unwrap_or(0.0),
         system: part(&observed.system),
         upstream: part(&observed.upstream),

@@ -3,8 +3,8 @@
 use super::judge::Case;
 use super::trials::{Judged, Trials};
 use crate::criterion::CRITERIA;
-use crate::load::Report;
-use crate::load::report::{Latency, Measurement};
+use crate::results::Report;
+use crate::results::report::{Latency, Measurement};
 use crate::results::{Effect, FailedTrial, Figure, Name, OperationRow, Planned, Row, Search, Verdict};
 use crate::stats::Estimate;
 use crate::verdict;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::load::Report;
+use crate::results::Report;
 use crate::results::{Effect, LeftOut, Name, Results, Role, System, Trial, TrialState, Verdict, WorkloadPlan};
 use crate::verdict::{self, ALLOWED_ERRORS, Baseline, Context};
 
@@ -233,11 +233,13 @@ fn context<'r>(
         planned.think_s = Some(0.0);
     }
     let treatment = trial.treatment.as_ref().or_else(|| plan.and_then(|plan| plan.treatment.as_ref()));
+    let direct_report = baseline.and_then(|baseline| baseline.report.as_ref());
     // It is a treatment of gateways.
     let is_gateway = direct(results) != Some(trial.system.as_str());
     Context {
         planned,
-        direct: baseline.and_then(|baseline| baseline.report.as_ref()).map(|report| &report.total),
+        direct: direct_report.map(|report| &report.total),
+        direct_operations: direct_report.map_or(&[], |report| &report.operations),
         observed: trial.observed.as_ref(),
         direct_observed: baseline.and_then(|baseline| baseline.observed.as_ref()),
         pinned: Some(&results.environment.pinned),

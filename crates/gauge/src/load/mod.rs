@@ -1,13 +1,11 @@
 //! The load generator: it sends requests at a stated pace and records what came back.
 //!
-//! [`workload`] says what to send; [`Prepared::new`] checks it and reads its files; [`Generator::run`] sends it and gives a [`Report`].
+//! [`workload`] says what to send; [`Prepared::new`] checks it and reads its files; [`Generator::run`] sends it and gives a [`crate::results::Report`].
 
 mod engine;
-pub mod external;
 mod grpc;
 pub mod payload;
 mod prepare;
-pub mod report;
 mod schedule;
 pub mod targets;
 mod template;
@@ -17,6 +15,5 @@ pub mod workload;
 pub(crate) use engine::Lost;
 pub use engine::{Answer, Counts, Exchange, Generator, Options, RunError, TransportError, Watch};
 pub use prepare::{PrepareError, Prepared, Url};
-pub use report::Report;
-pub(crate) use template::plain;
+pub(crate) use template::{Piece, plain};
 pub use workload::Workload;

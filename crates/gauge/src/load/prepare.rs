@@ -76,6 +76,8 @@ pub struct Prepared {
     pub(crate) timeout: Duration,
     pub(crate) seed: u64,
     pub(crate) mark: Option<Mark>,
+    /// Responses are event streams.
+    pub(crate) event_streams: bool,
 }
 
 /// Where requests go.
@@ -161,6 +163,7 @@ impl Prepared {
             timeout: workload.timeout,
             seed: workload.seed,
             mark: workload.mark.clone(),
+            event_streams: workload.event_streams,
         })
     }
 
@@ -182,6 +185,11 @@ impl Prepared {
     /// Index of the first phase that counts, the setup included.
     pub fn first_measured(&self) -> Option<usize> {
         self.phases.iter().position(|phase| phase.measured)
+    }
+
+    /// The name of a phase by its index, the setup included.
+    pub fn phase_name(&self, phase: usize) -> Option<&str> {
+        self.phases.get(phase).map(|phase| phase.name.as_str())
     }
 
     /// How many requests the plan holds, where only their number ends it.

@@ -40,21 +40,25 @@ pub struct Workload {
     /// Answers that are counted apart: those that a cache gave, for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
+    /// Responses are event streams: when the first byte came and how events arrived is recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub event_streams: bool,
 }
 
 impl Workload {
     /// One request.
-    pub(crate) fn single(operation: Operation, timeout: Duration) -> Self {
+    pub(crate) fn single(operation: Operation, protocol: Protocol, timeout: Duration) -> Self {
         Workload {
             base: operation.base.clone().unwrap_or_default(),
             operations: vec![operation],
             setup: Vec::new(),
             order: Order::Sequence,
             load: Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None }),
-            protocol: Protocol::Http1,
+            protocol,
             timeout,
             seed: 1,
             mark: None,
+            event_streams: false,
         }
     }
 }

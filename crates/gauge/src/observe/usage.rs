@@ -46,6 +46,16 @@ impl Watcher {
         self.readings.push((self.begun.elapsed().as_secs_f64(), reading));
     }
 
+    /// What system, upstream and generator used between the last two readings.
+    pub fn latest(&self) -> [Option<Sample>; 3] {
+        let last = &self.readings[self.readings.len().saturating_sub(2)..];
+        let part = |of: fn(&Usages) -> Option<Reading>| {
+            let two: Vec<(f64, Reading)> = last.iter().filter_map(|(at, usages)| Some((*at, of(usages)?))).collect();
+            usage(&two, None)?.samples.pop()
+        };
+        [part(|usages| usages.system), part(|usages| usages.upstream), part(|usages| usages.generator)]
+    }
+
     /// What was used from the first to the last reading. `cpus` are the processors of system, upstream and generator.
     pub fn finish(&self, cpus: [Option<u32>; 3], load1: Option<f64>) -> Observed {
         let part = |of: fn(&Usages) -> Option<Reading>, cpus: Option<u32>| {
@@ -65,6 +75,7 @@ impl Watcher {
             upstream: part(|usages| usages.upstream, cpus[1]),
             generator: part(|usages| usages.generator, cpus[2]),
             machine,
+            reached: None,
         }
     }
 }

@@ -13,10 +13,8 @@ use super::{
 use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
 use crate::profile::Profile;
-use crate::results::{Slo, Treatment};
+use crate::results::{DIRECT, Slo, Treatment};
 
-/// The lane without a gateway.
-pub(crate) const DIRECT: &str = "direct";
 /// More rounds than anybody waits for.
 const MOST_ROUNDS: u32 = 1000;
 

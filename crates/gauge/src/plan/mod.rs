@@ -17,13 +17,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::load::external::Tool;
-use crate::load::workload::{Arrivals, Load, Operation, Order};
+use crate::load::workload::{Arrivals, Load, Operation, Order, Protocol};
 use crate::profile::Profile;
 use crate::results::{Slo, Threshold, Treatment};
+use crate::tools::Tool;
 
 pub use check::slug as file_name;
-pub(crate) use check::{DIRECT, slug};
+pub(crate) use check::slug;
 pub use file::{Restart, SshFile as Ssh};
 pub use fill::{Fill, Made, Part};
 pub use variant::Variant;
@@ -166,6 +166,8 @@ pub struct Backend {
     pub restart: Restart,
     /// Run before each turn of a system.
     pub reset: Option<Vec<String>>,
+    /// URLs that say what has reached it; what all of them say is added up. Empty: it does not say.
+    pub counts: Vec<String>,
 }
 
 /// What is done before each trial of a service, such as emptying a table.
@@ -240,6 +242,10 @@ pub struct Workload {
     pub threads: Option<u32>,
     /// What must be seen of every system.
     pub treatment: Option<Treatment>,
+    /// Responses are event streams.
+    pub event_streams: bool,
+    /// What gateways are spoken to in; the upstreams, for the baseline, in HTTP/1.1.
+    pub protocol: Protocol,
 }
 
 impl Workload {

@@ -82,6 +82,10 @@ pub(super) fn backends(check: &mut Check, read: Vec<ProgramFile>, api: &apidoc::
     for mut backend in read {
         let place = backend.command.defined;
         let (restart, reset) = (backend.restart.unwrap_or_default(), backend.reset.take());
+        let counts = std::mem::take(&mut backend.counts).0;
+        if let Some(url) = counts.iter().find(|url| !url.starts_with("http://")) {
+            check.wrong(place, format!("`counts: {url}`; expected http://{{address}}:{{PORT}}/PATH"));
+        }
         if reset.is_some() && restart == Restart::Turn {
             let text =
                 "`reset` is for a backend that runs on: with `restart: turn` (the default) it starts empty anyway";
@@ -94,7 +98,7 @@ pub(super) fn backends(check: &mut Check, read: Vec<ProgramFile>, api: &apidoc::
         if backends.iter().any(|other| slug(&other.program.name) == slug(&program.name)) {
             check.wrong(place, format!("two backends are called `{}`; give one a `name`", program.name));
         }
-        backends.push(Backend { program, restart, reset });
+        backends.push(Backend { program, restart, reset, counts });
     }
     let stands_for = |backend: &Backend| backend.program.ports.values().any(String::is_empty);
     if !services && known.contains("") && !backends.iter().any(stands_for) {
@@ -111,10 +115,10 @@ pub(super) fn services(check: &mut Check, read: Vec<Spanned<ProgramFile>>, api: 
     let known = origins(api);
     let mut systems: Vec<System> = Vec::new();
     for Spanned { value: mut service, defined, .. } in read {
-        if service.restart.is_some() || service.reset.is_some() {
+        if service.restart.is_some() || service.reset.is_some() || !service.counts.0.is_empty() {
             check.wrong(
                 defined,
-                "`restart` and `reset` belong to a backend; a service is always started anew, see `before_each`",
+                "`restart`, `reset` and `counts` belong to a backend; a service is always started anew, see `before_each`",
             );
         }
         let treatment = service.treatment.take().map(treatment);

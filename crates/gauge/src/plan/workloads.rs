@@ -11,11 +11,11 @@ use super::file::{
 };
 use super::fill::{Fill, MOST, Made, Part};
 use super::{PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload};
-use crate::load::external::Tool;
 use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
 use crate::load::{PrepareError, Prepared, payload, plain};
 use crate::profile::Profile;
 use crate::results::Slo;
+use crate::tools::Tool;
 
 /// Load before the measured part when neither the evaluation nor the workload says.
 const WARMUP: Duration = Duration::from_secs(2);
@@ -95,7 +95,16 @@ pub(super) fn workload(
         generator,
         threads: read.threads,
         treatment: read.treatment.map(treatment),
+        event_streams: *profile == Profile::Streams,
+        protocol: profile.protocol(),
     };
+    if workload.protocol != Protocol::Http1 && workload.generator != Sender::Gauge {
+        let tool = workload.generator.name();
+        check.wrong(
+            place,
+            format!("the profile `{}` is loaded by gauge's own generator, not by {tool}", profile.name()),
+        );
+    }
     if super::check::slug(&workload.name).is_empty() {
         check.wrong(read.name.defined, "its name has no letter and no digit; reports and files need one");
     }
@@ -134,10 +143,11 @@ fn prepare(check: &mut Check, workload: &Workload, place: serde_saphyr::Location
             PlannedLoad::Fixed(load) => load.clone(),
             PlannedLoad::Search(search) => search.load(search.from),
         },
-        protocol: Protocol::Http1,
+        protocol: workload.protocol,
         timeout: workload.timeout,
         seed: 0,
         mark: None,
+        event_streams: false,
     };
     match Prepared::new(&request) {
         Ok(_) => {}

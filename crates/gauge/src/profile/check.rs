@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{CLIENT, Profile};
-use crate::demo::probe::SEEN;
-use crate::load::workload::{Operation, Source, Workload};
+use crate::demo::COUNTS;
+use crate::load::workload::{Operation, Protocol, Source, Workload};
 use crate::load::{Answer, Prepared};
-use crate::results::Difference;
+use crate::results::{Difference, Reached};
 
 /// How long a response may take. Longer is a gateway that hangs.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -24,6 +24,8 @@ pub(crate) struct Probe {
     pub(crate) gateway: String,
     /// `http://host:port` of its upstream.
     pub(crate) upstream: SocketAddr,
+    /// What the gateway is spoken to in.
+    pub(crate) protocol: Protocol,
     /// An operation of the load, as the load sends it.
     pub(crate) operation: Operation,
     /// One with a body, if there is one.
@@ -48,6 +50,7 @@ pub(crate) fn check(profile: &Profile, mut probe: Probe) -> Result<Vec<Differenc
         Profile::Jwt(jwt) => probe.jwt(*jwt)?,
         Profile::Streams => probe.streams()?,
         Profile::LargeBodies => probe.large_bodies()?,
+        Profile::Http2(_) => probe.http2()?,
     }
     Ok(probe.differences)
 }
@@ -70,16 +73,19 @@ impl Probe {
             operation.headers.retain(|own, _| !own.eq_ignore_ascii_case(name));
             operation.headers.extend(value.map(|value| ((*name).to_owned(), value.to_owned())));
         }
-        once(operation)
+        once(operation, self.protocol)
     }
 
     /// How many requests have reached the upstream.
     fn seen(&self) -> Result<u64, NotChecked> {
-        let mut operation = Operation::get("seen", SEEN);
+        let mut operation = Operation::get("counts", COUNTS);
         operation.base = Some(format!("http://{}", self.upstream));
-        let answer = once(operation)?.map_err(|error| format!("the upstream of the check: {error}"))?;
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        text.trim().parse().map_err(|_| format!("the upstream of the check said `{text}`"))
+        let answer =
+            once(operation, Protocol::Http1)?.map_err(|error| format!("the upstream of the check: {error}"))?;
+        let counts: Result<Reached, _> = serde_json::from_slice(&answer.body);
+        counts
+            .map(|counts| counts.requests)
+            .map_err(|error| format!("the counts of the upstream of the check: {error}"))
     }
 
     /// Notes what a check found, unless it is as required.
@@ -130,7 +136,7 @@ impl Probe {
 }
 
 /// Sends an operation once. The outer error is ours, the inner one the server's.
-fn once(mut operation: Operation) -> Result<Result<Answer, String>, NotChecked> {
+fn once(mut operation: Operation, protocol: Protocol) -> Result<Result<Answer, String>, NotChecked> {
     let carried = format!("{{{CLIENT}}}");
     if !operation.headers.values().any(|value| value.contains(&carried)) {
         operation.params.remove(CLIENT);
@@ -141,7 +147,7 @@ fn once(mut operation: Operation) -> Result<Result<Answer, String>, NotChecked> 
         }
     }
     operation.capture.clear();
-    let workload = Workload::single(operation, DEADLINE);
+    let workload = Workload::single(operation, protocol, DEADLINE);
     let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
     Ok(prepared.once().pop().ok_or("nothing was sent")?.answer)
 }

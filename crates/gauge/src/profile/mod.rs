@@ -10,7 +10,7 @@ pub mod token;
 
 use serde::Deserialize;
 
-use crate::load::workload::{Operation, Pick, Source, Statuses};
+use crate::load::workload::{Operation, Pick, Protocol, Source, Statuses};
 use crate::results::Treatment;
 pub(crate) use check::{Probe, check};
 pub(crate) use life::Scenario;
@@ -37,15 +37,16 @@ pub enum Profile {
     Streams,
     /// Bodies of many megabytes pass both ways.
     LargeBodies,
+    /// Clients speak HTTP/2 without TLS, with prior knowledge.
+    Http2(Http2),
     /// Nothing more is done: gateways and their upstream are reloaded, killed and slowed.
     Life(Life),
 }
 
 /// Names of profiles that no adapter can configure yet, or the generator cannot load; each with what is missing.
-const NOT_YET: [(&str, &str); 4] = [
+const NOT_YET: [(&str, &str); 3] = [
     ("tls", "adapters configure no certificates for listeners, and the generator speaks plain HTTP"),
-    ("http2", "adapters configure no HTTP/2 listeners"),
-    ("grpc", "adapters configure no HTTP/2 listeners, which gRPC needs"),
+    ("grpc", "adapters configure no HTTP/2 towards upstreams, which gRPC needs"),
     ("websocket", "the generator sends no WebSocket messages"),
 ];
 
@@ -132,7 +133,29 @@ impl Default for RateLimit {
     }
 }
 
+/// `http2`: clients speak HTTP/2 in clear text, with prior knowledge (RFC 9113, section 3.3); requests share connections.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http2 {
+    /// Requests at once on a connection.
+    pub streams: u32,
+}
+
+impl Default for Http2 {
+    fn default() -> Self {
+        Http2 { streams: 16 }
+    }
+}
+
 impl Profile {
+    /// What clients speak with gateways. With upstreams, the baseline too, it is HTTP/1.1.
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self {
+            Profile::Http2(http2) => Protocol::Http2 { streams: http2.streams },
+            _ => Protocol::Http1,
+        }
+    }
+
     /// Its name in evaluations and reports.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -145,6 +168,7 @@ impl Profile {
             Profile::Jwt(_) => "jwt",
             Profile::Streams => "streams",
             Profile::LargeBodies => "large-bodies",
+            Profile::Http2(_) => "http2",
             Profile::Life(_) => "life",
         }
     }
@@ -161,6 +185,7 @@ impl Profile {
             Profile::Jwt(Jwt::default()),
             Profile::Streams,
             Profile::LargeBodies,
+            Profile::Http2(Http2::default()),
             Profile::Life(Life::default()),
         ]
     }
@@ -240,6 +265,7 @@ impl Profile {
                 header = Some(&limit.header);
             }
             Profile::Jwt(jwt) => number("tokens", jwt.tokens),
+            Profile::Http2(http2) => number("streams", http2.streams),
             Profile::Life(life) => {
                 number("rate", life.rate);
                 number("slow_clients", life.slow_clients as u32);

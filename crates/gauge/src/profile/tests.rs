@@ -26,9 +26,8 @@ fn every_profile_is_read_by_its_name() {
 #[test]
 fn what_cannot_be_evaluated_is_refused_with_the_reason() {
     for (text, said) in [
-        ("grpc", "profile `grpc` cannot be evaluated yet: adapters configure no HTTP/2 listeners"),
+        ("grpc", "profile `grpc` cannot be evaluated yet: adapters configure no HTTP/2 towards upstreams"),
         ("tls", "cannot be evaluated yet"),
-        ("http2", "cannot be evaluated yet"),
         ("websocket", "cannot be evaluated yet"),
         ("keyauth", "unknown profile `keyauth`; expected one of pass-through, key-auth"),
         ("{key-auth: {keys: 0}}", "`keys: 0`; expected 1 to 100000"),

@@ -1,7 +1,7 @@
 //! `results.csv`: one line for each trial, with a column for each criterion. What was not measured is empty.
 
 use crate::criterion::{CRITERIA, Criterion, Measured};
-use crate::load::report::Latency;
+use crate::results::report::Latency;
 use crate::results::{Judgement, Results, Trial, TrialJudgement};
 use crate::verdict::cpu_s;
 
@@ -36,6 +36,9 @@ const COLUMNS: &[Column] = &[
     ("answered", |line| text(line.trial.report.as_ref().and_then(|report| report.total.requests.answered))),
     ("errors", |line| text(line.trial.report.as_ref().and_then(|report| report.total.errors.total))),
     ("dropped", |line| text(line.trial.report.as_ref().and_then(|report| report.total.requests.dropped))),
+    ("upstream_requests", |line| {
+        text(line.trial.observed.as_ref().and_then(|observed| Some(observed.reached?.requests)))
+    }),
     ("latency_count", |line| text(line.trial.report.as_ref().and_then(|report| report.total.latency.as_ref()?.count))),
     ("min_ms", |line| line.latency(|latency| latency.min_ms)),
     ("mean_ms", |line| line.latency(|latency| latency.mean_ms)),

@@ -25,7 +25,7 @@ pub use raw::{RawError, read_raw};
 
 /// What a score of 100 is.
 fn unit(reference: &str) -> &'static str {
-    if reference == crate::plan::DIRECT {
+    if reference == crate::results::DIRECT {
         "latency and rate as without a gateway, and as much CPU time for each request as the upstream itself uses"
     } else {
         "its own figures in the same rounds"
@@ -87,6 +87,12 @@ pub fn life_lines(results: &Results) -> Vec<String> {
 /// Whether anything is decided, why not and what would help, or who is first.
 pub fn headline(judgement: &Judgement) -> String {
     view::headline(judgement)
+}
+
+/// `report.html` as text.
+pub fn to_html(results: &Results, judgement: &Judgement) -> String {
+    let (results, judgement) = &in_order(results, judgement);
+    html::page(results, judgement)
 }
 
 /// `results.csv` as text.

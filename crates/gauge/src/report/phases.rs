@@ -29,7 +29,7 @@ pub(super) fn rows(results: &Results, judgement: &Judgement, workload: &str) -> 
     let mut lines = Vec::new();
     for index in 0..phases {
         for (system, phase) in all.iter().filter_map(|row| Some((&row.system, row.phases.get(index)?))) {
-            let latency = |figure: fn(&crate::load::report::Latency) -> Option<f64>| {
+            let latency = |figure: fn(&crate::results::report::Latency) -> Option<f64>| {
                 or_dash(phase.latency.as_ref().and_then(figure), time)
             };
             let cells = vec![

@@ -1,5 +1,7 @@
 //! What several of the reports show alike: figures in words, systems by name.
 
+use ::time::UtcDateTime;
+
 use crate::criterion::{CRITERIA, Criterion};
 use crate::results::{Judgement, Place, Results, Role, Row, Search, System, SystemState, Verdict};
 use crate::stats::Estimate;
@@ -60,7 +62,7 @@ pub(super) fn criteria<'j>(rows: impl Iterator<Item = &'j Row> + Clone) -> Vec<&
 
 /// A criterion's title, with the percentile where it is one.
 pub(super) fn title(criterion: &Criterion, percentile: Option<f64>) -> String {
-    match percentile.filter(|_| criterion.name.ends_with("latency")) {
+    match percentile.filter(|_| criterion.is_percentile()) {
         Some(percentile) => format!("p{} {}", number(percentile), criterion.title),
         None => criterion.title.to_owned(),
     }
@@ -137,17 +139,10 @@ pub(super) fn not_run(system: &System) -> Option<&str> {
 
 /// UTC, `2026-11-22 03:10`.
 pub(super) fn date(unix_ms: u64) -> String {
-    let (days, seconds) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
-    // Days to a date in the proleptic Gregorian calendar (Hinnant, chrono-compatible low-level date algorithms), for days after 1970.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60)
+    let seconds = i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX);
+    let time = UtcDateTime::from_unix_timestamp(seconds).unwrap_or(UtcDateTime::MAX);
+    let (date, hour, minute) = (time.date(), time.hour(), time.minute());
+    format!("{}-{:02}-{:02} {hour:02}:{minute:02} UTC", date.year(), u8::from(date.month()), date.day())
 }
 
 /// The headline: whether anything is decided, and then who is first.

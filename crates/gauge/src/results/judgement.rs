@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::PhaseRow;
-use crate::load::report::Latency;
+use crate::results::report::Latency;
 use crate::stats::{Comparison as Ratio, Estimate};
 
 /// Version of the judgement's JSON. It changes when a field changes its name or meaning; a new field does not change it.
@@ -321,6 +321,8 @@ names! {
     Errors, "errors", Remark;
     /// More requests went wrong than are allowed.
     TooManyErrors, "too-many-errors", Failure;
+    /// Events of event streams did not arrive.
+    EventsLost, "events-lost", Failure;
     /// Errors were not counted.
     ErrorsUnmeasured, "errors-unmeasured", Remark;
     /// Too few samples for a percentile.
@@ -329,6 +331,8 @@ names! {
     LittleCpu, "little-cpu", Remark;
     /// The treatment was not seen in the responses.
     TreatmentNotApplied, "treatment-not-applied", Failure;
+    /// What reached the upstream is not what was sent.
+    UpstreamMismatch, "upstream-mismatch", Failure;
     /// The baseline moved.
     NoisyControl, "noisy-control", Condition;
     /// The host gave processor time to others.

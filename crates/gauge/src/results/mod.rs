@@ -3,7 +3,7 @@
 //!
 //! A campaign has rounds. In each round every system (each gateway, the controls, and the baseline without a gateway, `direct`) runs every workload
 //! once, in an order that changes. A [`Trial`] is one system under one workload in one round, with what the generator measured
-//! ([`crate::load::Report`]) and what was observed of the processes and the machine meanwhile ([`Observed`]).
+//! ([`crate::results::Report`]) and what was observed of the processes and the machine meanwhile ([`Observed`]).
 //!
 //! On disk: `raw/campaign.json` is [`Results`] with `trials` empty, and each trial is a file of its own, `raw/ID.json`, written once and never
 //! changed, so that a killed campaign loses none that ended. `results.json` is all of it in one document, with the judgement; that can be made again
@@ -14,17 +14,21 @@
 mod judgement;
 mod life;
 mod phase;
+pub mod report;
 mod threshold;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::Report;
 pub use judgement::*;
 pub use life::{LifeState, LifeTrial};
 pub use phase::{PhasePlan, PhaseRow, Stretch};
+pub use report::Report;
 pub use threshold::{Metric, Operator, Threshold};
+
+/// The name of the baseline, which has no gateway.
+pub const DIRECT: &str = "direct";
 
 /// Version of the JSON. It changes when a field changes its name or meaning; a new field does not change it. Format 1, which has other names for trials,
 /// controls and conformance, is still read.
@@ -91,7 +95,7 @@ pub struct Results {
 }
 
 fn pass_through() -> String {
-    crate::profile::Profile::PassThrough.name().to_owned()
+    "pass-through".to_owned()
 }
 
 /// A service level objective.
@@ -383,6 +387,18 @@ pub struct Observed {
     pub generator: Option<Usage>,
     /// The machine.
     pub machine: Machine,
+    /// What reached the upstreams meanwhile, as they count it; null where they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Reached>,
+}
+
+/// What reached the upstreams.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reached {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes of their bodies, without framing.
+    pub body_bytes: u64,
 }
 
 /// What processes used, all of a part together.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Planned, Usage, Verdict};
-use crate::load::report::Latency;
+use crate::results::report::Latency;
 
 /// A phase that is measured, as it was planned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

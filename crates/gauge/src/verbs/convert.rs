@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use gauge::gateway::{self, EncodedSlash, Gateway, Model, Options, Place, Program, Settings, Written};
+use gauge::gateway::{self, EncodedSlash, Gateway, Model, Options, Place, Program, Settings, Tls, Written};
 
 use crate::cli::{BAD_INPUT, UNWRITABLE, grouped, print};
 use crate::verbs::describe;
@@ -54,6 +54,18 @@ pub(crate) struct Convert {
     /// DNS server for gateways that cannot resolve the names of upstreams at run time without one (nginx)
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
     resolver: Option<SocketAddr>,
+    /// Write a line on standard output for each request
+    #[arg(long)]
+    access_log: bool,
+    /// Check the targets with GET requests to this path while the gateway runs
+    #[arg(long, value_name = "PATH", value_parser = path)]
+    health: Option<String>,
+    /// Listen with TLS: certificate and chain, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Neither warnings nor notes
     #[arg(short, long)]
     quiet: bool,
@@ -78,6 +90,19 @@ fn upstream(text: &str) -> Result<(String, String), String> {
     Ok((origin.trim_end_matches('/').to_owned(), url.to_owned()))
 }
 
+/// Gateways are started in their own directories.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
+}
+
+fn path(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"'\\{}`;#".contains(&byte);
+    match text.starts_with('/') && text.bytes().all(plain) {
+        true => Ok(text.to_owned()),
+        false => Err("want a path without blanks, quotes and braces, such as /healthz".to_owned()),
+    }
+}
+
 fn listen(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() == 0 => {
@@ -96,7 +121,18 @@ impl Convert {
         };
         let options = Options {
             upstreams: BTreeMap::from_iter(self.upstreams.iter().cloned()),
-            settings: Settings { encoded_slash: self.encoded_slash, resolver: self.resolver, ..Settings::default() },
+            settings: Settings {
+                encoded_slash: self.encoded_slash,
+                resolver: self.resolver,
+                access_log: self.access_log,
+                health: self.health.clone(),
+                tls: self
+                    .tls_cert
+                    .as_ref()
+                    .zip(self.tls_key.as_ref())
+                    .map(|(cert, key)| Tls { cert: absolute(cert), key: absolute(key) }),
+                ..Settings::default()
+            },
         };
         let model = match Model::new(&read.api, &options) {
             Ok(model) => model,
@@ -121,7 +157,7 @@ impl Convert {
             // Ports beside the public one are those that follow it.
             let extra = (1..).map(|n| self.listen.port().wrapping_add(n)).take(gateway.extra_ports().len()).collect();
             let place = Place { listen: self.listen, extra, directory, cpus: self.cpus, memory: None };
-            let written = match gateway.files(&model, &place) {
+            let written = match gateway::written(*gateway, &model, &place) {
                 Ok(written) => written,
                 Err(error) => {
                     eprintln!("gauge: {error}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use gauge::deploy::launch;
+use gauge::launch;
 
 /// A program that was to be started and is not there, as in shells.
 const NOT_FOUND: u8 = 127;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use gauge::import;
 use gauge::judgement::judge;
-use gauge::load::Report;
 use gauge::load::units;
 use gauge::load::workload::Statuses;
 use gauge::results::Planned;
+use gauge::results::Report;
 use gauge::results::Results;
 use gauge::verdict::{self, Context, Verdict};
 use serde::Serialize;

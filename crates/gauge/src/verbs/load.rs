@@ -9,11 +9,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use gauge::load::external::{self, ExternalError, Tool};
 use gauge::load::workload::{
     self, Arrivals, Body, Closed, Grpc, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, Workload,
 };
-use gauge::load::{Generator, Options, PrepareError, Prepared, Report, Url, targets, units};
+use gauge::load::{Generator, Options, PrepareError, Prepared, Url, targets, units};
+use gauge::results::Report;
+use gauge::tools::{self, ExternalError, Tool};
 
 use crate::cli::{BAD_INPUT, INTERRUPTED, SYSTEM, UNAVAILABLE, UNREADABLE, UNWRITABLE, print};
 
@@ -72,6 +73,9 @@ pub(crate) struct Load {
     /// With --h2 or --grpc: streams that share a connection
     #[arg(long, value_name = "NUMBER", default_value_t = 16)]
     streams: u32,
+    /// Responses are event streams: measure the time to their first byte, and count events and how many arrive by themselves
+    #[arg(long, conflicts_with = "tool")]
+    events: bool,
     /// Unary gRPC: package.Service/Method of --proto; the body is its message as JSON, or `@FILE` with a message a line
     #[arg(long, value_name = "METHOD", requires_all = ["proto", "url"], conflicts_with_all = ["method", "tool"])]
     grpc: Option<String>,
@@ -173,8 +177,8 @@ impl Load {
 
     fn run_tool(&self, tool: Tool, workload: &Workload) -> ExitCode {
         let gauge = std::env::current_exe().ok();
-        let options = external::Options { threads: self.threads, script: self.script.clone(), gauge };
-        let outcome = external::folder().and_then(|folder| tool.run(workload, &options, folder.path()));
+        let options = tools::Options { threads: self.threads, script: self.script.clone(), gauge };
+        let outcome = tools::folder().and_then(|folder| tool.run(workload, &options, folder.path()));
         match outcome {
             Ok(report) => self.show(workload, &report),
             Err(error) => {
@@ -320,6 +324,7 @@ impl Load {
             timeout: self.timeout,
             seed: self.seed.unwrap_or(0),
             mark: None,
+            event_streams: self.events,
         }
     }
 }

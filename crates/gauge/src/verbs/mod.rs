@@ -11,3 +11,4 @@ pub(crate) mod load;
 pub(crate) mod recompute;
 pub(crate) mod run;
 pub(crate) mod trend;
+pub(crate) mod ui;

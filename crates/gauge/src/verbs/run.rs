@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use gauge::campaign::events::{self, Events};
 use gauge::campaign::{self, CampaignError, Options};
 use gauge::deploy::{DeployError, registry};
 use gauge::history::{History, Recorder, Target, TargetError};
@@ -46,6 +47,9 @@ pub(crate) struct Run {
     /// Read the evaluation and say what would be run; start nothing
     #[arg(long)]
     check: bool,
+    /// File for events while it runs, a line of JSON each, or `none` [default: events.jsonl in the directory of the results]
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
     #[command(flatten)]
     store: StoreOption,
 }
@@ -83,7 +87,7 @@ impl Run {
             Ok(recorder) => recorder,
             Err(code) => return code,
         };
-        let mut shown = progress::Shown::new(&plan, recorder);
+        let mut shown = progress::Shown::new(&plan, recorder, self.events(&out));
         let outcome = campaign::run(&plan, &out, &options, &mut shown);
         shown.end();
         let unstored = shown.unstored();
@@ -135,6 +139,14 @@ impl Run {
                 eprintln!("gauge: {error}; this run is stored in its files only, and `gauge import` stores them later");
                 Ok(None)
             }
+        }
+    }
+
+    fn events(&self, out: &Path) -> Option<Events> {
+        match &self.events {
+            Some(none) if none.as_os_str() == "none" => None,
+            Some(file) => Some(Events::new(file, self.fresh)),
+            None => Some(Events::new(&out.join(events::FILE), self.fresh)),
         }
     }
 

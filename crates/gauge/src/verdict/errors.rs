@@ -2,8 +2,8 @@
 
 use super::Context;
 use super::words::{number, percent};
-use crate::load::Report;
-use crate::load::report::Measurement;
+use crate::results::Report;
+use crate::results::report::Measurement;
 
 pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
     let total = &report.total;

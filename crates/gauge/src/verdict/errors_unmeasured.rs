@@ -1,7 +1,7 @@
 //! Nobody counted what went wrong: a rate without errors beside it may be one of refusals.
 
 use super::Context;
-use crate::load::Report;
+use crate::results::Report;
 
 pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
     let errors = &report.total.errors;

@@ -2,8 +2,8 @@
 
 use super::Context;
 use super::words::{number, time};
-use crate::load::Report;
-use crate::load::report::Latency;
+use crate::results::Report;
+use crate::results::report::Latency;
 
 /// Samples that a percentile needs: ten beyond it, so that one slow request does not make it.
 pub const NEEDED: [(f64, u64); 5] = [(50.0, 20), (90.0, 100), (95.0, 200), (99.0, 1_000), (99.9, 10_000)];

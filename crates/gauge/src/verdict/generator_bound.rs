@@ -3,7 +3,7 @@
 use super::rate_not_achieved::{DROPPED, REACHED};
 use super::words::{number, percent, time};
 use super::{Context, concurrency, processors_used, requested_rate};
-use crate::load::Report;
+use crate::results::Report;
 use crate::results::{Observed, Usage};
 
 /// The lane without a gateway must carry this many times a gateway's rate. Else generator and upstream, which both lanes share, take most of the time, and two

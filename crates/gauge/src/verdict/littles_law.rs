@@ -3,8 +3,8 @@
 
 use super::words::{number, percent, time};
 use super::{Context, concurrency};
-use crate::load::Report;
-use crate::load::report::LatencyFrom;
+use crate::results::Report;
+use crate::results::report::LatencyFrom;
 
 /// How far apart the two sides may be. Tools print three digits and round the number of requests at both ends; more than a tenth is no rounding.
 const TOLERANCE: f64 = 0.10;

@@ -2,13 +2,15 @@
 
 use super::words::{number, percent, time};
 use super::{Context, cpu_s};
-use crate::criterion::LEAST_CPU_S;
-use crate::load::Report;
+use crate::results::Report;
 
 /// Share of a processor's time that may be stolen: beyond it a p99 is the host's.
 const STOLEN: f64 = 0.01;
 
 /// The host gave processor time to others: of each processor that a part was pinned to, else of all together.
+/// Less CPU time than this in half of the trials is a few ticks and a matter of chance.
+pub const LEAST_CPU_S: f64 = 0.1;
+
 pub(super) fn steal(_report: &Report, context: &Context<'_>) -> Option<String> {
     let machine = &context.observed?.machine;
     let pinned = context.pinned.into_iter().flat_map(|pinned| pinned.values().flatten());

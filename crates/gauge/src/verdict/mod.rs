@@ -5,6 +5,7 @@
 
 mod errors;
 mod errors_unmeasured;
+mod events_lost;
 mod few_samples;
 mod generator_bound;
 mod littles_law;
@@ -14,18 +15,20 @@ mod rate_not_achieved;
 mod treatment_not_applied;
 mod truncated;
 mod upstream_bound;
+mod upstream_mismatch;
 pub(crate) mod words;
 
 use std::collections::BTreeMap;
 
-use crate::load::Report;
-use crate::load::report::Measurement;
+use crate::results::Report;
+use crate::results::report::{Measurement, Operation};
 pub use crate::results::{Effect, Name, Verdict};
 use crate::results::{Observed, Planned, Treatment, Usage};
 
 pub use errors::ALLOWED_ERRORS;
 pub use few_samples::{NEEDED, needed};
 pub use generator_bound::HEADROOM;
+pub use machine::LEAST_CPU_S;
 pub use noisy_control::{Baseline, Moved, moved, noisy_rounds, noisy_together};
 pub(crate) use rate_not_achieved::DROPPED;
 
@@ -36,6 +39,8 @@ pub struct Context<'a> {
     pub planned: Planned,
     /// The lane without a gateway in the same round.
     pub direct: Option<&'a Measurement>,
+    /// The operations of the baseline.
+    pub direct_operations: &'a [Operation],
     /// What was seen of the processes while this ran.
     pub observed: Option<&'a Observed>,
     /// What was seen of the processes while the baseline ran.
@@ -51,7 +56,7 @@ pub struct Context<'a> {
 /// Everything that is wrong with a run, in the order of [`Name::ALL`].
 pub fn look(report: &Report, context: &Context<'_>) -> Vec<Verdict> {
     type Look = fn(&Report, &Context<'_>) -> Option<String>;
-    let all: [(Name, Look); 14] = [
+    let all: [(Name, Look); 16] = [
         (Name::LittlesLaw, littles_law::look),
         (Name::GeneratorLag, generator_bound::late),
         (Name::GeneratorBound, generator_bound::look),
@@ -60,10 +65,12 @@ pub fn look(report: &Report, context: &Context<'_>) -> Vec<Verdict> {
         (Name::Truncated, truncated::look),
         (Name::Errors, errors::look),
         (Name::TooManyErrors, errors::too_many),
+        (Name::EventsLost, events_lost::look),
         (Name::ErrorsUnmeasured, errors_unmeasured::look),
         (Name::FewSamples, few_samples::look),
         (Name::LittleCpu, machine::little_cpu),
         (Name::TreatmentNotApplied, treatment_not_applied::look),
+        (Name::UpstreamMismatch, upstream_mismatch::look),
         (Name::Steal, machine::steal),
         (Name::Throttled, machine::throttled),
     ];

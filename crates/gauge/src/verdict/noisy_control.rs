@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::words::{number, percent, time};
-use crate::load::report::Measurement;
+use crate::results::report::Measurement;
 use crate::stats::median;
 
 /// How far a round may be from the median over the rounds.

@@ -2,7 +2,7 @@
 
 use super::words::{number, percent};
 use super::{Context, requested_rate};
-use crate::load::Report;
+use crate::results::Report;
 
 /// Share of the requested rate that must be answered in time. The requests in flight at the end, and a Poisson pace, take up to 1 % in short runs.
 pub(super) const REACHED: f64 = 0.99;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::load::report::{Errors, Histogram, Latency, LatencyFrom};
-use crate::results::{Machine, Usage};
+use crate::results::report::{Errors, Events, Histogram, Latency, LatencyFrom, Operation};
+use crate::results::{Machine, Reached, Usage};
 
 /// A closed loop that nothing is wrong with: 64 users, 10 s, 1 ms.
 fn sound() -> Report {
@@ -68,6 +68,7 @@ fn observed(system: f64, upstream: f64, generator: f64) -> Observed {
         upstream: used(1, upstream),
         generator: used(1, generator),
         machine: Machine::default(),
+        reached: None,
     }
 }
 
@@ -93,10 +94,12 @@ fn names_are_those_of_the_contract() {
             "not-measured",
             "errors",
             "too-many-errors",
+            "events-lost",
             "errors-unmeasured",
             "few-samples",
             "little-cpu",
             "treatment-not-applied",
+            "upstream-mismatch",
             "noisy-control",
             "steal",
             "throttled",
@@ -515,4 +518,69 @@ fn figures_in_sentences() {
     assert_eq!(time(12_345.0), "12.3 s");
     assert_eq!(time(0.0), "0 ms");
     assert_eq!(size(10.0 * 1024.0 * 1024.0), "10.0 MiB");
+}
+
+/// 10,000 requests with bodies of 100 bytes, of which so many reached the upstream.
+fn reached(requests: u64, body_bytes: u64) -> (Report, Observed) {
+    let mut report = sound_open();
+    report.total.requests.sent = Some(10_000);
+    report.total.bytes.sent_bodies = Some(1_000_000);
+    (report, Observed { reached: Some(Reached { requests, body_bytes }), ..observed(0.5, 0.5, 0.1) })
+}
+
+#[test]
+fn what_reached_the_upstream_is_what_was_sent() {
+    let name = Name::UpstreamMismatch;
+    for (requests, bytes, expected) in [
+        (10_000, 1_000_000, None),
+        // One in a thousand may have been retried, or be missing.
+        (10_020, 1_002_000, None),
+        (9_990, 999_000, None),
+        (9_980, 998_000, Some("20 of 10,000 requests with a response (0.20 %) did not reach the upstream")),
+        (20_000, 2_000_000, Some("20,000 requests reached the upstream, and 10,000 were sent")),
+        (10_000, 999_900, Some("request bodies of 1,000,000 bytes were sent, and 999,900 bytes reached the upstream")),
+        (0, 0, Some("10,000 of 10,000 requests with a response (100 %) did not reach the upstream")),
+    ] {
+        let (report, observed) = reached(requests, bytes);
+        let context = Context { observed: Some(&observed), ..Context::default() };
+        match expected {
+            None => nothing(&report, &context),
+            Some(expected) => assert_eq!(only(&report, &context, name), expected, "{requests}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_gateway_may_answer_by_itself_need_not_reach_the_upstream() {
+    let (mut report, observed) = reached(4_000, 400_000);
+    let context = Context { observed: Some(&observed), ..Context::default() };
+    // A limit.
+    report.total.statuses = Some(BTreeMap::from([(200, 4_000), (429, 6_000)]));
+    nothing(&report, &context);
+    // A cache that is meant to be there; one that doubles requests is wrong nevertheless.
+    report.total.statuses = Some(BTreeMap::from([(200, 10_000)]));
+    only(&report, &context, Name::UpstreamMismatch);
+    let cache = Treatment { name: "cache on".to_owned(), header: None, value: None, at_least: None, at_most: None };
+    nothing(&report, &Context { treatment: Some((&cache, Some(0.6))), ..context });
+    let (report, observed) = reached(20_000, 2_000_000);
+    let twice = Context { observed: Some(&observed), treatment: Some((&cache, Some(0.6))), ..Context::default() };
+    only(&report, &twice, Name::UpstreamMismatch);
+}
+
+#[test]
+fn streams_have_the_events_that_they_have_without_a_gateway() {
+    let with = |events: u64| {
+        let mut report = sound();
+        let answered = report.total.requests.answered.expect("counted");
+        let mut total = report.total.clone();
+        total.events = Some(Events { received: answered * events, arrivals: answered });
+        report.operations = vec![Operation { name: "events".to_owned(), total }];
+        report
+    };
+    let direct = with(5);
+    let context = Context { direct_operations: &direct.operations, ..Context::default() };
+    nothing(&with(5), &context);
+    let evidence = only(&with(4), &context, Name::EventsLost);
+    assert_eq!(evidence, "`events` has 4 events in a stream, 80 % of the 5 without a gateway");
+    nothing(&with(4), &Context::default());
 }

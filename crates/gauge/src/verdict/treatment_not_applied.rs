@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::words::percent;
-use crate::load::Report;
+use crate::results::Report;
 
 pub(super) fn look(_report: &Report, context: &Context<'_>) -> Option<String> {
     let (treatment, seen) = context.treatment?;

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::words::{number, percent};
-use crate::load::Report;
+use crate::results::Report;
 
 /// Share of the planned length or number that must be there: tools end a run up to a few percent early or late.
 const COMPLETE: f64 = 0.95;

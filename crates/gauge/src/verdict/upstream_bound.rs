@@ -3,7 +3,7 @@
 use super::generator_bound::{BUSY, HEADROOM, Limit, headroom, limit};
 use super::words::{number, percent};
 use super::{Context, processors_used, requested_rate};
-use crate::load::Report;
+use crate::results::Report;
 
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     busy(context).or_else(|| no_headroom(report, context))

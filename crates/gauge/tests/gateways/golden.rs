@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gauge::gateway::{self, Gateway, Model, Options, Place, Program, Ready, Settings};
+use gauge::gateway::{self, Gateway, Model, Options, Place, Program, Ready, Settings, Tls};
 use gauge::profile::token::{Algorithm, Jwt};
 use gauge::profile::{KeyAuth, Profile};
 
@@ -19,7 +19,7 @@ fn outcome(gateway: &dyn Gateway, model: &Model) -> BTreeMap<String, String> {
     if let Err(why) = gateway.profile(&model.settings.profile) {
         return BTreeMap::from([("gauge.txt".to_owned(), format!("not supported: {why}\n"))]);
     }
-    let written = match gateway.files(model, &place) {
+    let written = match gateway::written(gateway, model, &place) {
         Ok(written) => written,
         Err(error) => return BTreeMap::from([("gauge.txt".to_owned(), format!("error: {error}\n"))]),
     };
@@ -87,8 +87,16 @@ fn every_gateway_writes_what_its_golden_files_say() {
     let mut different = Vec::new();
     let plain = APIS.map(|(name, file)| (name.to_owned(), file, Profile::PassThrough));
     let profiles = profiles().into_iter().map(|profile| (format!("profile-{}", profile.name()), APIS[0].1, profile));
-    for (name, file, profile) in plain.into_iter().chain(profiles) {
-        let settings = Settings { profile, ..Settings::default() };
+    let text = str::to_owned;
+    let options = Settings {
+        access_log: true,
+        health: Some(text("/healthz")),
+        tls: Some(Tls { cert: text("/etc/gateway/site.pem"), key: text("/etc/gateway/site.key") }),
+        ..Settings::default()
+    };
+    let settings = |profile| Settings { profile, ..Settings::default() };
+    let plain = plain.into_iter().chain(profiles).map(|(name, file, profile)| (name, file, settings(profile)));
+    for (name, file, settings) in plain.chain([(text("options"), APIS[0].1, options)]) {
         let model = model(&api(file), &Options { settings, ..Options::default() });
         for gateway in gateway::all() {
             for (file, text) in outcome(*gateway, &model) {

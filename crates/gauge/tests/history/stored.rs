@@ -107,7 +107,7 @@ fn what_was_not_measured_is_null() {
         if trial.system == "weir" {
             (trial.report, trial.state) = (None, TrialState::Failed("it ended".to_owned()));
         } else if let Some(report) = &mut trial.report {
-            report.total = gauge::load::report::Measurement::default();
+            report.total = gauge::results::report::Measurement::default();
             report.phases.iter_mut().for_each(|phase| phase.total = report.total.clone());
             (report.started_unix_ms, report.generator.protocol) = (None, None);
         }

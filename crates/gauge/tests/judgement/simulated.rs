@@ -1,8 +1,8 @@
 //! Campaigns that are simulated: what is declared when nothing differs, and when something does.
 
 use gauge::judgement::judge;
-use gauge::load::Report;
-use gauge::load::report::Errors;
+use gauge::results::Report;
+use gauge::results::report::Errors;
 use gauge::results::*;
 use gauge::stats::Random;
 
@@ -46,6 +46,7 @@ fn trial(
     report.total.rate.achieved = Some(10_000.0 / factor());
     report.total.errors = Errors::none();
     let observed = Observed {
+        reached: None,
         duration_s: 1.0,
         system: (name != "direct").then(|| usage(factor(), 1e8 * factor())),
         upstream: Some(usage(factor(), 1e8)),

@@ -5,9 +5,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use gauge::load::Report;
-use gauge::load::report::{Cpu, Errors, Histogram, Latency, LatencyFrom, Measurement, Operation};
+use gauge::results::Report;
 use gauge::results::Results;
+use gauge::results::report::{Cpu, Errors, Histogram, Latency, LatencyFrom, Measurement, Operation};
 use gauge::results::*;
 use gauge::stats::Random;
 
@@ -154,6 +154,7 @@ fn run(random: &mut Random, kind: &Kind, workload: &str, round: u32, machine: f6
     let cpu = |us: f64, random: &mut Random| count as f64 * us * 1e-6 * noise * (0.02 * gauss(random)).exp();
     let system = (kind.gateway.is_some()).then(|| usage(cpu(kind.cpu_us, random), kind.rss_mib + 0.2 * random.share()));
     let observed = Observed {
+        reached: None,
         duration_s: duration,
         system,
         upstream: Some(usage(cpu(23.0, random), 14.0 + 0.1 * random.share())),

@@ -19,6 +19,7 @@ backend:
   command: ['{gauge}', demo, --listen, '{address}:{http}']
   ports: {http: 'http://127.0.0.1:8090'}
   ready: 'http://{address}:{http}/healthz'
+  counts: 'http://{address}:{http}/.gauge/counts'
 conformance:
   forwarded: {operation: echo, headers: {x-forwarded-for: /headers/x-forwarded-for}}
   differs: {echo: [/headers]}

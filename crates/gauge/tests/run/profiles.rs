@@ -83,6 +83,85 @@ fn streams_pass_event_by_event() {
 }
 
 #[test]
+fn streams_are_timed_to_their_first_byte_and_their_events_are_counted_under_load() {
+    let text = evaluation("streams", "nginx").replace(
+        "{id: getItem, params: {id: {int: [1, 50]}}}, {id: addItem}, {id: echo}], load: {closed: {users: 4, duration: 300ms}}",
+        "{id: events}], load: {closed: {users: 2, iterations: 20}}",
+    );
+    let campaign = Campaign::new(&text);
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    for trial in campaign.trials() {
+        let total = &trial["report"]["total"];
+        assert_eq!(total["requests"]["answered"], 20, "{total}");
+        // Five events each, and the demonstration waits 20 ms before each.
+        assert_eq!(total["events"]["received"], 100, "{total}");
+        assert!(total["events"]["arrivals"].as_u64() > Some(20), "{total}");
+        assert_eq!(total["first_byte"]["count"], 20, "{total}");
+        let (first, last) = (total["first_byte"]["min_ms"].as_f64(), total["latency"]["min_ms"].as_f64());
+        assert!(first < last, "the first byte comes before the last: {total}");
+    }
+    let table = std::fs::read_to_string(campaign.out.join("results.csv")).expect("a table");
+    assert!(table.lines().next().is_some_and(|head| head.contains("first_byte_ms,separate_events")), "{table}");
+}
+
+#[test]
+fn a_gateway_that_answers_by_itself_is_not_compared_with_one_that_passes_requests_on() {
+    let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
+        proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  proxy_cache_path c keys_zone=c:1m;\n  server {\n    \
+        listen {listen};\n    location / { proxy_pass {upstream 1}; proxy_set_header X-Forwarded-For $remote_addr; proxy_cache c; \
+        proxy_cache_valid 200 10m; proxy_cache_methods GET HEAD; }\n  }\n}\n";
+    let campaign = Campaign::new(&evaluation(
+        "pass-through",
+        "nginx, {name: cheat, gateway: nginx, files: {nginx.conf: own.conf}}",
+    ));
+    campaign.file("own.conf", own);
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let results = campaign.json("results.json");
+    let failed = |system: &str| {
+        let row = results["judgement"]["rows"].as_array().into_iter().flatten().find(|row| row["system"] == system);
+        row.expect("a row")["failed"].as_array().expect("a list").clone()
+    };
+    let cheat = failed("cheat");
+    assert!(cheat[0]["why"].as_str().is_some_and(|why| why.starts_with("upstream-mismatch: ")), "{cheat:?}");
+    assert!(failed("nginx").is_empty() && failed("direct").is_empty(), "{}", finished.text());
+    for trial in campaign.trials().iter().filter(|trial| trial["system"] != "cheat") {
+        assert_eq!(
+            trial["observed"]["reached"]["requests"], trial["report"]["total"]["requests"]["sent"],
+            "{}",
+            trial["id"]
+        );
+        let bodies = &trial["report"]["total"]["bytes"]["sent_bodies"];
+        assert_eq!(&trial["observed"]["reached"]["body_bytes"], bodies, "{}", trial["id"]);
+        assert!(bodies.as_u64() > Some(0), "addItem has a body");
+    }
+}
+
+#[test]
+fn clients_speak_http2_and_upstreams_http1() {
+    let systems = conforms("{http2: {streams: 2}}");
+    let krakend = systems.iter().find(|(name, ..)| name == "krakend").expect("it");
+    assert!(krakend.1["not_supported"].is_string(), "{krakend:?}");
+}
+
+#[test]
+fn the_load_of_the_profile_http2_is_http2() {
+    let campaign = Campaign::new(&evaluation("{http2: {streams: 4}}", "nginx"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    assert!(systems(&campaign).iter().all(|(_, state, _)| *state == "ready"), "{}", finished.text());
+    for trial in campaign.trials() {
+        let report = &trial["report"];
+        let expected = if trial["system"] == "direct" { ("HTTP/1.1", 4) } else { ("HTTP/2", 1) };
+        assert_eq!(report["generator"]["protocol"], expected.0, "{}", trial["id"]);
+        // Four users: one connection of four streams, in the warm-up already.
+        assert!(report["total"]["connections_opened"].as_u64() <= Some(expected.1), "{}", trial["id"]);
+        assert_eq!(report["total"]["errors"]["total"], 0, "{report}");
+    }
+}
+
+#[test]
 fn large_bodies_pass_both_ways() {
     conforms("large-bodies");
 }
@@ -115,6 +194,7 @@ fn a_gateway_that_only_passes_requests_on_is_not_loaded() {
         ("jwt", &["no token: status 200", "algorithm none: status 200", "an expired token: status 200"]),
         ("streams", &["an event stream: 6 events in "]),
         ("large-bodies", &["a request of 24 MiB: status 413"]),
+        ("http2", &["a request over HTTP/2: no response: "]),
     ] {
         let found = passing_on(profile);
         for expected in expected {

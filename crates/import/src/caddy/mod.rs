@@ -20,6 +20,7 @@ use crate::traefik::middlewares::PathEdit;
 use crate::traefik::rule::{Alternative, join};
 use crate::tree::{self, Fields, Node};
 use crate::units;
+use crate::variables;
 
 /// Routes of a file, and subroutes in subroutes.
 const MAX_ROUTES: usize = 5_000;
@@ -321,6 +322,7 @@ impl<'n> Importer<'n> {
                     route.host.clone_from(host);
                     route.methods.clone_from(&part.methods);
                     route.headers.clone_from(&part.headers);
+                    route.query.clone_from(&part.query);
                     route.rank = self.doc.routes.len();
                     let mut done = fill(self, &mut route);
                     let forwards = route.keys.iter().any(|(key, _)| key == "upstream");
@@ -328,7 +330,7 @@ impl<'n> Importer<'n> {
                         let mut edit = PathEdit::new(&route);
                         done = nodes.iter().try_for_each(|node| self.change(&mut route, &mut edit, node, forwards));
                         if forwards {
-                            edit.write(&mut route);
+                            done = done.and_then(|()| edit.write(&mut route));
                         }
                     }
                     if let Err(why) = done {
@@ -556,6 +558,16 @@ impl<'n> Importer<'n> {
                         route.edit_header(side, edit, name, text(value));
                         self.doc.report.exact(&place, what, "`headers` of the route");
                     }
+                    ("set" | "add", [value])
+                        if is_token(name)
+                            && !is_own_field(name)
+                            && is_field_value(value)
+                            && variables::of_caddy(value).is_some() =>
+                    {
+                        let value = variables::of_caddy(value).unwrap_or_default();
+                        route.edit_header(side, edit, name, Value::Template(value));
+                        self.doc.report.exact(&place, what, "`headers` of the route");
+                    }
                     _ => self.doc.report.left_out(
                         &place,
                         what,
@@ -609,7 +621,7 @@ const WHOLE: [(&str, &str); 5] = [
 ];
 
 fn same(a: &Alternative, b: &Alternative) -> bool {
-    a.hosts == b.hosts && a.paths == b.paths && a.methods == b.methods && a.headers == b.headers
+    a.hosts == b.hosts && a.paths == b.paths && a.methods == b.methods && a.headers == b.headers && a.query == b.query
 }
 
 /// Whether a text has a placeholder of Caddy.

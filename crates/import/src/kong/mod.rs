@@ -8,7 +8,8 @@ mod upstreams;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::document::{self, Document, Listen, Route, map, text, texts, word};
+use crate::document::{self, Document, Listen, Route, Wanted, map, text, texts, word};
+use crate::expression;
 use crate::pattern::{self, Path, encode};
 use crate::precedence;
 use crate::report::Place;
@@ -275,6 +276,7 @@ impl<'n> Importer<'n> {
         }
         let plugins = self.plugins_of(node, service.map(AsRef::as_ref));
         let mut open = true;
+        let mut unstripped = None;
         for host in &hosts {
             for (path, regex, written) in &patterns {
                 let mut route = Route::new(&place, label.clone(), path.clone());
@@ -300,7 +302,11 @@ impl<'n> Importer<'n> {
                     }
                     Some(service) => {
                         route.set("upstream", text(&service.name));
-                        if strip {
+                        // Kong takes away what the expression matches; what is behind that stays.
+                        let is_stripped = route.path.expression.is_some() && strip;
+                        if is_stripped && !written.ends_with('$') {
+                            unstripped = Some(written.clone());
+                        } else if strip {
                             self.strip(&mut route, *regex, written);
                         }
                         if let (false, Some(host)) = (preserve, &service.host) {
@@ -311,6 +317,12 @@ impl<'n> Importer<'n> {
                     }
                 }
                 open &= self.apply(&mut route, &plugins, service.is_some());
+                if let Some(written) = unstripped.take() {
+                    route.close();
+                    let how = "strip_path leaves what stands behind the match, which has no equivalent for this expression; the route responds with 501, so that no other takes its requests";
+                    self.doc.report.left_out(&place, format!("path {written} of {label}"), how);
+                    open = false;
+                }
                 self.doc.routes.push(route);
             }
         }
@@ -334,15 +346,12 @@ impl<'n> Importer<'n> {
 
     fn paths(&mut self, written: &str, label: &str, place: &Place) -> Result<Vec<Path>, String> {
         if let Some(expression) = written.strip_prefix('~') {
-            let template = template::read(expression, Anchor::Start, false)?;
-            if let Some(wider) = template.wider {
-                self.doc.report.differs(place, format!("path {written} of {label}"), wider);
-            }
-            if template.paths.iter().any(|path| path.wildcard) && template.paths.len() == 1 {
+            let paths = template::paths(expression, Anchor::Start, false)?;
+            if paths.iter().any(|path| path.wildcard) && paths.len() == 1 {
                 let how = "an expression that ends with .* is stripped whole by strip_path in Kong";
                 self.doc.report.differs(place, format!("path {written} of {label}"), how);
             }
-            return Ok(template.paths);
+            return Ok(paths);
         }
         if !written.ends_with('/') {
             let how = format!(
@@ -377,15 +386,22 @@ impl<'n> Importer<'n> {
         if hosts.is_empty() { None } else { Some(hosts) }
     }
 
-    fn headers(&mut self, fields: &Fields<'n>, label: &str, place: &Place) -> Option<Vec<(String, String)>> {
+    fn headers(&mut self, fields: &Fields<'n>, label: &str, place: &Place) -> Option<Vec<(String, Wanted)>> {
         let mut out = Vec::new();
         for (name, _, values) in fields.get("headers").map(Node::entries).unwrap_or_default() {
-            match values.texts().as_slice() {
-                [value] if document::is_token(name) && document::is_field_value(value) && !value.starts_with("~*") => {
-                    out.push((name.clone(), value.clone()));
+            let wanted = match values.texts().as_slice() {
+                _ if !document::is_token(name) => Err("is not the name of a field".to_owned()),
+                [value] if value.starts_with("~*") => {
+                    expression::searched(&value[2..], false).map(|found| Wanted::Matches(found.text().to_owned()))
                 }
-                _ => {
-                    let how = "a header is matched with one value, exactly: the route was not written";
+                [value] if document::is_field_value(value) => Ok(Wanted::Is(value.clone())),
+                [] => Err("has no value".to_owned()),
+                values => expression::any_of(values).map(|found| Wanted::Matches(found.text().to_owned())),
+            };
+            match wanted {
+                Ok(wanted) => out.push((name.clone(), wanted)),
+                Err(why) => {
+                    let how = format!("{why}: the route was not written");
                     self.doc.report.left_out(place, format!("header {name} of {label}"), how);
                     return None;
                 }

@@ -5,10 +5,11 @@ use super::parse::Directive;
 use super::settings::Settings;
 use super::upstream::Origin;
 use super::values;
-use crate::document::{Map, Route, is_field_value, is_own_field, is_token, map, text, texts, time, word};
+use crate::document::{Map, Route, Value, is_field_value, is_own_field, is_token, map, text, texts, time, word};
 use crate::pattern::{Path, encode};
 use crate::report::Place;
 use crate::template::{self, Anchor};
+use crate::variables;
 
 /// A `rewrite` that exchanges the beginning of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +152,7 @@ impl<'d> Importer<'d> {
             return match (route.path.wildcard, route.path.has_param()) {
                 // The rest of the path follows what the pattern begins with.
                 (true, false) => Ok(format!("{base}{}", route.path)),
-                (false, false) => Ok(format!("{base}{}", route.path)),
+                (false, false) if route.path.is_exact() => Ok(format!("{base}{}", route.path)),
                 _ => Err("`$request_uri` behind a pattern with parameters has no equivalent".to_owned()),
             };
         }
@@ -205,27 +206,11 @@ impl<'d> Importer<'d> {
         settings: &Settings<'d>,
     ) -> Result<(), String> {
         let url = self.substitute(directive.arg(0));
-        let (tls, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
-            (Some(rest), _) => (false, rest),
-            (_, Some(rest)) => (true, rest),
-            _ => return Err("a target that depends on a variable has no equivalent".to_owned()),
+        let split = self.split_of(&url)?;
+        let (origin, uri) = match &split {
+            Some(split) => split.first()?,
+            None => target(&url)?,
         };
-        let (authority, uri) = if let Some(socket) = rest.strip_prefix("unix:") {
-            let (path, uri) = socket.split_once(':').map_or((socket, None), |(path, uri)| (path, Some(uri)));
-            (format!("unix:{path}"), uri.filter(|uri| !uri.is_empty()))
-        } else {
-            let at = rest.find('/').unwrap_or(rest.len());
-            (rest[..at].to_owned(), Some(&rest[at..]).filter(|uri| !uri.is_empty()))
-        };
-        let mut origin = Origin { tls, authority, base: String::new() };
-        let mut uri = uri.map(str::to_owned);
-        if let Some(base) = uri.as_deref().and_then(|uri| uri.strip_suffix("$request_uri")) {
-            origin.base = encode(base.trim_end_matches('/'))?;
-            uri = None;
-        }
-        if let Some(uri) = uri.as_deref().filter(|uri| uri.contains('?')) {
-            return Err(format!("a query in the target's path (`{uri}`) has no equivalent"));
-        }
         if rewrites.is_empty() {
             if let Some(uri) = &uri {
                 self.exchange_prefix(route, part, location, uri, directive)?;
@@ -236,10 +221,14 @@ impl<'d> Importer<'d> {
             }
             self.rewrites(route, part, location, rewrites)?;
         }
-        let made = self.upstream(&origin, settings, &directive.place)?;
-        route.set("upstream", text(made.name));
-        if let Some(backup) = made.backup {
-            route.set("fallback", texts([backup]));
+        if let Some(split) = split {
+            self.write_split(route, &split, settings, directive)?;
+        } else {
+            let made = self.upstream(&origin, settings, &directive.place)?;
+            route.set("upstream", text(made.name));
+            if let Some(backup) = made.backup {
+                route.set("fallback", texts([backup]));
+            }
         }
         self.request_fields(route, &origin, settings);
         Self::timeouts(route, settings);
@@ -363,14 +352,16 @@ impl<'d> Importer<'d> {
                 (_, value) if value == format!("$http_{}", lower.replace('-', "_")) => {
                     self.doc.report.exact(place, shown, "fields of the client pass");
                 }
-                (_, value) if has_variable(value) => {
-                    let how = if lower == "x-real-ip" {
-                        "values from variables have no equivalent; X-Forwarded-For has the client's address"
-                    } else {
-                        "values from variables have no equivalent"
-                    };
-                    self.doc.report.left_out(place, shown, how);
-                }
+                (_, value) if has_variable(value) => match variables::of_nginx(value, self.server_name.as_deref()) {
+                    Some(value) if is_token(name) && is_field_value(&value) => {
+                        route.edit_header("request", "set", name, Value::Template(value));
+                        self.doc.report.exact(place, shown, "`headers.request.set`");
+                    }
+                    _ => {
+                        let how = "the value of one of these variables has no equivalent";
+                        self.doc.report.left_out(place, shown, how);
+                    }
+                },
                 (_, value) if is_token(name) && is_field_value(value) => {
                     route.edit_header("request", "set", name, text(value));
                     self.doc.report.exact(place, shown, "`headers.request.set`");
@@ -447,20 +438,17 @@ impl<'d> Importer<'d> {
         }
         for directive in settings.all("add_header") {
             let (name, value) = (directive.arg(0), directive.arg(1));
-            if has_variable(value)
-                || !is_token(name)
-                || !is_field_value(value)
-                || is_own_field(name)
-                || value.is_empty()
-            {
+            let written = variables::of_nginx(value, self.server_name.as_deref());
+            let written = written.filter(|value| is_token(name) && is_field_value(value) && !value.is_empty());
+            let Some(value) = written.filter(|_| !is_own_field(name)) else {
                 self.doc.report.left_out(
                     &directive.place,
                     directive.shown(),
                     "a field with this name or value has no equivalent",
                 );
                 continue;
-            }
-            route.edit_header("response", "add", name, text(value));
+            };
+            route.edit_header("response", "add", name, Value::Template(value));
             if directive.arg(2) == "always" {
                 let how = "added to every response but the gateway's own errors";
                 self.doc.report.differs(&directive.place, directive.shown(), how);
@@ -527,6 +515,33 @@ fn replace_variable(text: &str, name: &str, value: &str) -> String {
     out + rest
 }
 
+/// Where the URL of a `proxy_pass` goes, and the path in it.
+pub(super) fn target(url: &str) -> Result<(Origin, Option<String>), String> {
+    let (tls, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (_, Some(rest)) => (true, rest),
+        _ => return Err("a target that depends on a variable has no equivalent".to_owned()),
+    };
+    let (authority, uri) = if let Some(socket) = rest.strip_prefix("unix:") {
+        let (path, uri) = socket.split_once(':').map_or((socket, None), |(path, uri)| (path, Some(uri)));
+        (format!("unix:{path}"), uri.filter(|uri| !uri.is_empty()))
+    } else {
+        let at = rest.find('/').unwrap_or(rest.len());
+        (rest[..at].to_owned(), Some(&rest[at..]).filter(|uri| !uri.is_empty()))
+    };
+    let mut origin = Origin { tls, authority, base: String::new() };
+    let mut uri = uri.map(str::to_owned);
+    if let Some(base) = uri.as_deref().and_then(|uri| uri.strip_suffix("$request_uri")) {
+        origin.base = encode(base.trim_end_matches('/'))?;
+        uri = None;
+    }
+    if let Some(uri) = uri.as_deref().filter(|uri| uri.contains('?')) {
+        return Err(format!("a query in the target's path (`{uri}`) has no equivalent"));
+    }
+    Ok((origin, uri))
+}
+
+/// Whether a text has a variable.
 pub(super) fn has_variable(text: &str) -> bool {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

@@ -67,6 +67,7 @@ pub(super) struct Importer<'d> {
     /// Limits and authenticators that were written, by what they say.
     pub(super) limits: HashMap<String, String>,
     pub(super) maps: HashMap<&'d str, &'d Directive>,
+    pub(super) splits: HashMap<&'d str, &'d Directive>,
     /// What `set` gives a fixed value in the block that is read.
     pub(super) variables: HashMap<String, String>,
     /// What was told already.
@@ -89,6 +90,7 @@ impl<'d> Importer<'d> {
             zones: HashMap::new(),
             limits: HashMap::new(),
             maps: HashMap::new(),
+            splits: HashMap::new(),
             variables: HashMap::new(),
             told: HashSet::new(),
             server_name: None,
@@ -151,6 +153,9 @@ impl<'d> Importer<'d> {
                     self.blocks.insert(directive.arg(0), directive);
                 }
                 "limit_req_zone" | "limit_conn_zone" => self.zone(directive),
+                "split_clients" => {
+                    self.splits.insert(directive.arg(1).trim_start_matches('$'), directive);
+                }
                 "map" => {
                     self.maps.insert(directive.arg(1).trim_start_matches('$'), directive);
                     if !matches!(directive.arg(0), "$http_upgrade" | "$request_method") {

@@ -74,6 +74,7 @@ pub(super) fn look_up(name: &str) -> Known {
         | "real_ip_header"
         | "real_ip_recursive"
         | "map"
+        | "split_clients"
         | "if"
         | "root"
         | "alias"

@@ -5,6 +5,7 @@ use super::http::{Importer, Rank};
 use super::parse::Directive;
 use super::settings::Settings;
 use crate::document::{Route, map, text, word};
+use crate::expression;
 use crate::pattern::Path;
 use crate::template::{self, Anchor};
 
@@ -166,17 +167,18 @@ impl<'d> Importer<'d> {
                 }
             }
             "~" | "~*" => {
-                let template = template::read(name, Anchor::None, true)?;
-                if let Some(wider) = template.wider {
-                    self.doc.report.differs(&directive.place, directive.shown(), wider);
-                }
-                if modifier == "~*" && name.chars().any(|c| c.is_ascii_alphabetic()) {
-                    let how = "nginx takes upper and lower case for the same, Weir only the case that is written";
+                let paths = if modifier == "~*" && name.chars().any(|c| c.is_ascii_alphabetic()) {
+                    vec![Path::matching(expression::searched(name, true)?)?]
+                } else {
+                    template::paths(name, Anchor::None, true)?
+                };
+                if paths.iter().any(|path| path.expression.is_some()) {
+                    let how = "the expression is compared with the path as it is forwarded, percent-encoded; nginx compares the decoded one";
                     self.doc.report.differs(&directive.place, directive.shown(), how);
                 }
                 self.regexes += 1;
                 let rank = Rank::Regex(self.regexes);
-                template.paths.into_iter().map(|path| (path, Part::Template, rank)).collect()
+                paths.into_iter().map(|path| (path, Part::Template, rank)).collect()
             }
             other => return Err(format!("`{other}` is not a kind of location")),
         };

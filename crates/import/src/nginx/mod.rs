@@ -11,6 +11,7 @@ mod location;
 mod parse;
 mod policy;
 mod settings;
+mod splits;
 mod upstream;
 mod values;
 

@@ -11,7 +11,7 @@ pub(super) struct Settings<'d> {
 }
 
 /// What belongs to the block in which it stands only.
-const OWN: [&str; 17] = [
+const OWN: [&str; 18] = [
     "server",
     "location",
     "upstream",
@@ -25,6 +25,7 @@ const OWN: [&str; 17] = [
     "types",
     "try_files",
     "map",
+    "split_clients",
     "geo",
     "limit_req_zone",
     "limit_conn_zone",

@@ -50,21 +50,25 @@ impl PathEdit {
                 return Ok(());
             }
             // A prefix that only some paths of the pattern have.
-            if (route.path.wildcard || route.path.has_param()) && prefix.starts_with(self.now.as_str()) {
+            if !route.path.is_exact() && prefix.starts_with(self.now.as_str()) {
                 return Err(format!("only some paths of {} begin with {prefix}", route.path));
             }
         }
         Ok(())
     }
 
-    pub(crate) fn write(self, route: &mut Route) {
+    pub(crate) fn write(self, route: &mut Route) -> Result<(), String> {
         if let Some(whole) = self.whole {
             route.set_in("rewrite", "path", text(whole));
         } else if self.now != self.fixed {
-            let open = route.path.wildcard || route.path.has_param();
+            if route.path.expression.is_some() {
+                return Err("another prefix for paths that an expression matches has no equivalent".to_owned());
+            }
+            let open = !route.path.is_exact();
             let now = if self.now.is_empty() { "/".to_owned() } else { self.now };
             route.set_in("rewrite", if open { "prefix" } else { "path" }, text(now));
         }
+        Ok(())
     }
 }
 

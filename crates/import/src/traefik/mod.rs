@@ -154,6 +154,7 @@ impl<'n> Importer<'n> {
                     route.host.clone_from(host);
                     route.methods.clone_from(&alternative.methods);
                     route.headers.clone_from(&alternative.headers);
+                    route.query.clone_from(&alternative.query);
                     self.ranks.push(priority);
                     route.rank = self.ranks.len() - 1;
                     if let Err(why) = self.fill(&mut route, service, &middlewares) {
@@ -198,11 +199,16 @@ impl<'n> Importer<'n> {
             _ => {}
         }
         let service = self.service(service, chain.attempts)?;
-        route.set("upstream", text(service.name));
+        if service.split.is_empty() {
+            route.set("upstream", text(service.name));
+        } else {
+            let weights = service.split.into_iter().map(|(name, weight)| (name, word(weight))).collect();
+            route.set("split", map([("upstreams", Value::Map(weights))]));
+        }
         if let Some(fallback) = service.fallback {
             route.set("fallback", texts([fallback]));
         }
-        path.write(route);
+        path.write(route)?;
         if let Some(host) = service.host {
             let own = route.keys.iter().any(|(key, value)| {
                 key == "rewrite" && matches!(value, Value::Map(keys) if keys.iter().any(|(key, _)| key == "host"))

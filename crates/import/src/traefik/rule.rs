@@ -1,5 +1,7 @@
 //! Rules of routers.
 
+use crate::document::Wanted;
+use crate::expression::{self, Expression};
 use crate::pattern::{self, Path, Segment};
 use crate::template::{self, Anchor};
 
@@ -13,7 +15,8 @@ pub(crate) struct Alternative {
     pub(crate) hosts: Vec<String>,
     pub(crate) paths: Vec<Path>,
     pub(crate) methods: Vec<String>,
-    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, Wanted)>,
+    pub(crate) query: Vec<(String, Wanted)>,
     /// Where the translation matches more or less, in words.
     pub(crate) notes: Vec<String>,
 }
@@ -193,11 +196,9 @@ fn matcher(name: &str, arguments: &[String]) -> Result<Vec<Alternative>, String>
             Ok(alternative)
         })?),
         "PathRegexp" => each(&|expression| {
-            let template = template::read(expression, Anchor::None, false)
+            let paths = template::paths(expression, Anchor::None, false)
                 .map_err(|why| format!("PathRegexp(`{expression}`): {why}"))?;
-            let notes =
-                template.wider.map(|wider| format!("PathRegexp(`{expression}`): {wider}")).into_iter().collect();
-            Ok(Alternative { paths: template.paths, notes, ..Alternative::default() })
+            Ok(Alternative { paths, ..Alternative::default() })
         }),
         "Method" => Ok(vec![Alternative {
             methods: arguments.iter().map(|method| method.to_ascii_uppercase()).collect(),
@@ -205,12 +206,42 @@ fn matcher(name: &str, arguments: &[String]) -> Result<Vec<Alternative>, String>
         }]),
         "Header" | "Headers" => match arguments {
             [name, value] if crate::document::is_token(name) && crate::document::is_field_value(value) => {
-                Ok(vec![Alternative { headers: vec![(name.clone(), value.clone())], ..Alternative::default() }])
+                let headers = vec![(name.clone(), Wanted::Is(value.clone()))];
+                Ok(vec![Alternative { headers, ..Alternative::default() }])
             }
             _ => Err(format!("{name} needs a name and a value")),
         },
+        "HeaderRegexp" | "HeadersRegexp" => match arguments {
+            [field, written] if crate::document::is_token(field) => {
+                let found = matching(name, expression::searched(written, false))?;
+                Ok(vec![Alternative { headers: vec![(field.clone(), found)], ..Alternative::default() }])
+            }
+            _ => Err(format!("{name} needs a name and an expression")),
+        },
+        "Query" => match arguments {
+            [parameter] => {
+                let query = vec![(parameter.clone(), Wanted::Present(true))];
+                Ok(vec![Alternative { query, ..Alternative::default() }])
+            }
+            [parameter, value] if !parameter.is_empty() && !value.contains(['{', '*']) => {
+                let query = vec![(parameter.clone(), Wanted::Is(value.clone()))];
+                Ok(vec![Alternative { query, ..Alternative::default() }])
+            }
+            _ => Err("Query needs a name and a value".to_owned()),
+        },
+        "QueryRegexp" => match arguments {
+            [parameter, written] if !parameter.is_empty() => {
+                let found = matching(name, expression::searched(written, false))?;
+                Ok(vec![Alternative { query: vec![(parameter.clone(), found)], ..Alternative::default() }])
+            }
+            _ => Err("QueryRegexp needs a name and an expression".to_owned()),
+        },
         other => Err(format!("{other}(...) has no equivalent")),
     }
+}
+
+fn matching(of: &str, expression: Result<Expression, String>) -> Result<Wanted, String> {
+    expression.map(|found| Wanted::Matches(found.text().to_owned())).map_err(|why| format!("{of}: {why}"))
 }
 
 /// `/a/{id}` of version 2 is a template; version 3 has no braces.
@@ -230,7 +261,7 @@ fn templated(path: &str) -> Result<Path, String> {
             _ => return Err(format!("`{segment}` in a path has no equivalent")),
         }
     }
-    Ok(Path { segments, wildcard: false })
+    Ok(Path { segments, wildcard: false, expression: None })
 }
 
 /// Both alternatives at once; none if they exclude each other.
@@ -270,18 +301,29 @@ pub(crate) fn join(a: &Alternative, b: &Alternative) -> Result<Option<Alternativ
             out
         }
     };
-    let mut headers = a.headers.clone();
-    for (name, value) in &b.headers {
-        match headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            Some((_, known)) if known != value => {
+    let headers = both(&a.headers, &b.headers, |one, another| one.eq_ignore_ascii_case(another))?;
+    let query = both(&a.query, &b.query, |one, another| one == another)?;
+    let notes = a.notes.iter().chain(&b.notes).cloned().collect();
+    Ok(Some(Alternative { hosts, paths, methods, headers, query, notes }))
+}
+
+/// The conditions of both, where no two are about one name.
+fn both(
+    a: &[(String, Wanted)],
+    b: &[(String, Wanted)],
+    is_same: impl Fn(&str, &str) -> bool,
+) -> Result<Vec<(String, Wanted)>, String> {
+    let mut all = a.to_vec();
+    for (name, wanted) in b {
+        match all.iter().find(|(known, _)| is_same(known, name)) {
+            Some((_, known)) if known != wanted => {
                 return Err(format!("two values of {name} at once have no equivalent"));
             }
             Some(_) => {}
-            None => headers.push((name.clone(), value.clone())),
+            None => all.push((name.clone(), wanted.clone())),
         }
     }
-    let notes = a.notes.iter().chain(&b.notes).cloned().collect();
-    Ok(Some(Alternative { hosts, paths, methods, headers, notes }))
+    Ok(all)
 }
 
 fn shown(text: &str) -> String {

@@ -3,6 +3,7 @@
 use super::Importer;
 use crate::document::{Entry, Map, Value, map, text, time, word};
 use crate::tree::{Fields, Node};
+use crate::units::common_divisor;
 
 /// Services in services.
 const MAX_DEPTH: usize = 8;
@@ -15,6 +16,8 @@ pub(super) struct Service {
     /// `Host` that the upstream sees; none: the client's.
     pub(super) host: Option<String>,
     pub(super) fallback: Option<String>,
+    /// Upstreams with their weights, in place of the one.
+    pub(super) split: Vec<(String, u64)>,
 }
 
 /// What a load balancer sends requests to, before it is an upstream.
@@ -55,6 +58,9 @@ impl<'n> Importer<'n> {
             let other = failover.get("fallback").and_then(Node::text).ok_or("a failover without a fallback")?;
             let mut main = self.made_once(main, attempts, depth + 1)?;
             let other = self.made_once(other, attempts, depth + 1)?;
+            if !other.split.is_empty() {
+                return Err("a failover to services by weight has no equivalent".to_owned());
+            }
             let place = self.place(failover);
             let how = "`fallback`: used when no target may be, or a retryable failure is left; in Traefik when the health check of all fails";
             self.doc.report.differs(&place, format!("service {name}: failover"), how);
@@ -70,6 +76,9 @@ impl<'n> Importer<'n> {
             );
             let main = mirroring.get("service").and_then(Node::text).ok_or("a mirroring without a service")?.to_owned();
             return self.made_once(&main, attempts, depth + 1);
+        }
+        if let Some(split) = node.get("weighted").and_then(|weighted| self.split(name, weighted, attempts, depth)) {
+            return split;
         }
         let place = self.place(node);
         let Balancer { targets, host, value } = self.balancer(name, node, depth)?;
@@ -104,7 +113,59 @@ impl<'n> Importer<'n> {
             value: upstream,
         });
         self.doc.report.exact(&place, note, format!("upstream {written}"));
-        Ok(Service { name: written, host, fallback: None })
+        Ok(Service { name: written, host, fallback: None, split: Vec::new() })
+    }
+
+    /// Services by weight, each with an upstream of its own. None where one of them is no load balancer.
+    fn split(
+        &mut self,
+        name: &str,
+        weighted: &'n Node,
+        attempts: u64,
+        depth: usize,
+    ) -> Option<Result<Service, String>> {
+        let place = self.place(weighted);
+        let inner = |part: &'n Node| {
+            let name = part.get("name").and_then(Node::text).unwrap_or_default();
+            name.strip_suffix("@file").unwrap_or(name)
+        };
+        let parts: Vec<(&str, u64)> = weighted
+            .get("services")
+            .map(Node::items)
+            .unwrap_or_default()
+            .iter()
+            .map(|part| (inner(part), part.get("weight").and_then(Node::whole).unwrap_or(1).min(10_000)))
+            .filter(|(_, weight)| *weight > 0)
+            .collect();
+        let is_plain = |name: &str| self.services.get(name).is_none_or(|node| node.get("loadBalancer").is_some());
+        if parts.len() < 2 || !parts.iter().all(|(name, _)| is_plain(name)) {
+            return None;
+        }
+        let mut made: Vec<(Service, u64)> = Vec::new();
+        for (part, weight) in parts {
+            let service = match self.made_once(part, attempts, depth + 1) {
+                Ok(service) => service,
+                Err(why) => return Some(Err(why)),
+            };
+            match made.iter_mut().find(|(known, _)| known.name == service.name) {
+                Some((_, known)) => *known += weight,
+                None => made.push((service, weight)),
+            }
+        }
+        for key in ["sticky", "healthCheck"] {
+            if let Some(found) = weighted.get(key) {
+                let place = self.place(found);
+                self.doc.report.left_out(&place, format!("service {name}: {key}"), "has no equivalent");
+            }
+        }
+        let first = made.first()?.0.clone();
+        if made.iter().any(|(service, _)| service.host != first.host) {
+            let how = "the services send different hosts; Weir sends that of the first";
+            self.doc.report.differs(&place, format!("service {name}: weighted"), how);
+        }
+        self.doc.report.exact(&place, format!("service {name}: weighted"), "`split` of its routes");
+        let split = made.into_iter().map(|(service, weight)| (service.name, weight)).collect();
+        Some(Ok(Service { split, ..first }))
     }
 
     fn balancer(&mut self, name: &str, node: &'n Node, depth: usize) -> Result<Balancer, String> {
@@ -213,7 +274,7 @@ impl<'n> Importer<'n> {
                 targets.push((url.clone(), share.clamp(1, 1_000_000_000)));
             }
         }
-        let divisor = targets.iter().map(|(_, weight)| *weight).fold(0, gcd).max(1);
+        let divisor = targets.iter().map(|(_, weight)| *weight).fold(0, common_divisor).max(1);
         targets.iter_mut().for_each(|(_, weight)| *weight /= divisor);
         self.doc.report.exact(
             &place,
@@ -291,14 +352,6 @@ impl<'n> Importer<'n> {
         self.doc.report.exact(&place, format!("{label}: healthCheck"), "`health`");
         value.push(("health".to_owned(), health));
     }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 /// The URL of a target, its host, and whether a path of the URL was dropped.

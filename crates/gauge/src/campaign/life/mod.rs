@@ -15,7 +15,7 @@ use super::start::{self, InFront, Running, Started};
 use super::{Campaign, CampaignError, lane, order};
 use crate::gateway::Signal;
 use crate::load::Prepared;
-use crate::load::workload::{Operation, Workload};
+use crate::load::workload::{Operation, Protocol, Workload};
 use crate::observe::Reading;
 use crate::observe::machine::{self, Ticks};
 use crate::observe::process::{self, Process, Units};
@@ -134,7 +134,7 @@ impl Campaign<'_> {
             // So that requests are in flight when it begins.
             operation.headers.insert("X-Probe-Delay".to_owned(), "100".to_owned());
         }
-        let workload = Workload::single(operation, TIMEOUT);
+        let workload = Workload::single(operation, Protocol::Http1, TIMEOUT);
         let prepared = match Prepared::new(&workload) {
             Ok(prepared) => prepared,
             Err(error) => return void(error.to_string()),
@@ -162,7 +162,7 @@ impl Campaign<'_> {
         };
         let used = self.cpu(running).zip(cpu).map(|(after, before)| (after[0] - before[0]).max(after[1] - before[1]));
         let enough =
-            used.filter(|used| *used >= crate::criterion::LEAST_CPU_S && matches!(scenario, Scenario::Routes(_)));
+            used.filter(|used| *used >= crate::verdict::LEAST_CPU_S && matches!(scenario, Scenario::Routes(_)));
         trial.cpu_us_per_request = enough.map(|used| used * 1e6 / sent.len().max(1) as f64);
         let used = (self.own_cpu(running, upstream) - own).max(0.0);
         let others = others(machine.as_ref(), self.there.machine().0.as_ref(), used, since.elapsed());

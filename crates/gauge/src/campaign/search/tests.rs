@@ -1,5 +1,5 @@
 use super::*;
-use crate::load::report::{Latency, Rate, Requests};
+use crate::results::report::{Latency, Rate, Requests};
 
 /// Searches a server that carries up to `capacity`; how many rates it took, and what was found.
 fn found(capacity: f64, from: f64, to: f64) -> (usize, Option<f64>) {
@@ -96,7 +96,7 @@ fn the_slo_is_met_by_latency_and_errors_of_enough_samples() {
     let good = Measurement {
         requests: Requests { scheduled: Some(5_000), answered: Some(5_000), dropped: Some(0), ..Requests::default() },
         rate: Rate { requested: Some(1_000.0), achieved: Some(999.0) },
-        errors: crate::load::report::Errors::none(),
+        errors: crate::results::report::Errors::none(),
         latency: Some(latency),
         ..Measurement::default()
     };

@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::deploy::launch::Launch;
-use crate::deploy::{DeployError, tail};
+use crate::deploy::DeployError;
+use crate::launch::{Launch, tail};
 use crate::plan;
 
 /// Time to connect, keys and all.

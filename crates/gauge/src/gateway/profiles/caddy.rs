@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Additions, Answer, nothing_more};
+use super::{Additions, Answer, listens, nothing_more};
 use crate::profile::{
     CONSUMER, Headers, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET,
 };
@@ -15,6 +15,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(_) => Err("rate limits are a module that Caddy's own builds do not have"),
         Profile::Cache => Err("caches are a module that Caddy's own builds do not have"),
+        Profile::Http2(_) => listens(" h2c"),
         Profile::Jwt(_) => Err("tokens are checked by a module that Caddy's own builds do not have"),
     }
 }

@@ -9,7 +9,8 @@ use crate::profile::{
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
-        Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
+        // It sees from the first bytes of a connection that they are HTTP/2.
+        Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Http2(_) => nothing_more(),
         Profile::KeyAuth(auth) => Ok(key_auth(auth)),
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),

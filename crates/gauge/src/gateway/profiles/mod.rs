@@ -18,6 +18,11 @@ const NOT_YET: &str = "its adapter does not configure it yet";
 /// What a gateway, or its adapter, says to a profile.
 type Answer = Result<Additions, &'static str>;
 
+/// Its listener takes HTTP/2 too.
+fn listens(listen: &'static str) -> Answer {
+    Ok(Additions { listen, ..Additions::default() })
+}
+
 /// Nothing more than it does anyway.
 fn nothing_more() -> Answer {
     Ok(Additions::default())

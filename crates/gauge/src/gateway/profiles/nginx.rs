@@ -1,6 +1,6 @@
 //! nginx: `global` is in `http`, `route` in each location, `upstream` where requests are passed on.
 
-use super::{Additions, Answer, file, nothing_more};
+use super::{Additions, Answer, file, listens, nothing_more};
 use crate::profile::{
     CONSUMER, Headers, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit, SET,
 };
@@ -12,6 +12,8 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),
         Profile::Cache => Ok(cache()),
+        // On a listener without TLS nginx before 1.25.1 speaks nothing else then.
+        Profile::Http2(_) => listens(" http2"),
         Profile::Jwt(_) => Err("tokens are checked by NGINX Plus (auth_jwt), not by nginx"),
         // Buffers may hold events back; here they did not, with nginx 1.22, but its documents promise it only without them.
         Profile::Streams => Ok(upstream("proxy_buffering off;\n")),

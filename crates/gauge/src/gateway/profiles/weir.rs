@@ -1,6 +1,6 @@
 //! Weir: `global` are sections of the file, `route` are keys of each route.
 
-use super::{Additions, Answer, file, nothing_more};
+use super::{Additions, Answer, file, listens, nothing_more};
 use crate::profile::token::{AUDIENCE, Algorithm, ISSUER, SECRET};
 use crate::profile::{
     CONSUMER, Jwt, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit, SET,
@@ -14,6 +14,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),
         Profile::Cache => Ok(section("caches: {responses: {mode: http}}\ndefaults: {cache: responses}")),
         Profile::Jwt(jwt) => Ok(tokens(jwt)),
+        Profile::Http2(_) => listens(", http2: prior_knowledge"),
     }
 }
 

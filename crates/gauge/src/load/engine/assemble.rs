@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::recorder::{Cell, Failure, PhaseCells, Recorder};
+use super::recorder::{Cell, Failure, PhaseCells, Recorder, SentBytes};
 use crate::load::prepare::{Kind, Prepared};
-use crate::load::report::{
-    Bytes, Cpu, Errors, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report, Requests,
-    SAMPLES, Second,
-};
 use crate::load::workload::Protocol;
 use crate::observe::process::Stat;
+use crate::results::report::{
+    Bytes, Cpu, Errors, Events, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report, Requests,
+    SAMPLES, Second,
+};
 
 /// User and system time of this process in ticks of the kernel.
 pub(super) fn cpu_times() -> (u64, u64) {
@@ -113,6 +113,7 @@ fn assemble_phase(
         }
         let mut measurement = measure(cells, duration_s);
         measurement.marked = measurement.marked.filter(|_| prepared.mark.is_some());
+        measurement.events = measurement.events.filter(|_| prepared.event_streams);
         if closed {
             measurement.corrected = corrected(&measurement, &hidden);
         }
@@ -161,18 +162,23 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
     let mut requests = [0; 7];
     let mut failures = [0; super::recorder::FAILURES];
     let mut statuses = BTreeMap::new();
-    let (mut sent_bytes, mut received_bytes, mut marked) = (0, 0, 0);
+    let (mut sent_bytes, mut received_bytes, mut marked) = (SentBytes::default(), 0, 0);
+    let (mut first_byte, mut events) = (Histogram::default(), Events::default());
     let (mut latency, mut lag, mut generator_lag) = (Histogram::default(), Histogram::default(), Histogram::default());
     let mut samples = Some(Vec::new());
     for cell in cells {
         let counts =
-            [cell.scheduled, cell.sent, cell.answered, cell.late, cell.dropped, cell.dropped_free, cell.unanswered];
+            [cell.scheduled, cell.requests, cell.answered, cell.late, cell.dropped, cell.dropped_free, cell.unanswered];
         requests.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         failures.iter_mut().zip(cell.failures).for_each(|(sum, count)| *sum += count);
         for (status, count) in cell.statuses {
             *statuses.entry(status).or_default() += count;
         }
-        sent_bytes += cell.sent_bytes;
+        sent_bytes.all += cell.sent.all;
+        sent_bytes.bodies += cell.sent.bodies;
+        events.received += cell.events;
+        events.arrivals += cell.arrivals;
+        first_byte.add(&cell.first_byte);
         received_bytes += cell.received_bytes;
         marked += cell.marked;
         latency.add(&cell.latency);
@@ -200,7 +206,11 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
             bad_reply: failure(Failure::BadReply),
             total: Some(failures.iter().sum()),
         },
-        bytes: Bytes { sent: Some(sent_bytes), received: Some(received_bytes) },
+        bytes: Bytes {
+            sent: Some(sent_bytes.all),
+            received: Some(received_bytes),
+            sent_bodies: Some(sent_bytes.bodies),
+        },
         connections_opened: None,
         latency: samples
             .filter(|samples| samples.len() <= SAMPLES)
@@ -210,6 +220,8 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         generator_lag: Latency::of(generator_lag),
         connect: None,
         marked: Some(marked),
+        first_byte: Latency::of(first_byte),
+        events: Some(events),
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 
 use super::clock::{self, Timer};
 use super::pacer::Pacer;
-use super::recorder::Failure;
+use super::recorder::{Failure, Response};
 use super::{Transport, TransportError};
 use connection::{Connection, Progress, Written};
 use heads::Heads;
@@ -174,7 +174,7 @@ impl Http1 {
             let progress = if length == 0 {
                 connection.end_of_stream()
             } else {
-                connection.feed(&self.buffer[..length], operation, pacer.prepared.mark.as_ref(), &mut self.heads)
+                connection.feed(&self.buffer[..length], operation, pacer.prepared, &mut self.heads)
             };
             match progress {
                 Progress::More if length == 0 => return self.fail(pacer, index, Failure::Reset),
@@ -203,7 +203,13 @@ impl Http1 {
     fn finish(&mut self, pacer: &mut Pacer<'_>, index: usize, done: u64, closed: bool) {
         let slot = self.slot_of(index);
         let connection = &mut self.connections[index];
-        let (status, bytes, marked) = (connection.status, connection.received, connection.marked);
+        let response = Response {
+            done,
+            status: connection.status,
+            bytes: connection.received,
+            marked: connection.marked,
+            stream: connection.stream_seen,
+        };
         if !pacer.operation(slot).captures.is_empty() {
             connection.with_answer(|header, body| pacer.capture(slot, header, body));
         }
@@ -212,7 +218,7 @@ impl Http1 {
         } else {
             connection.rest();
         }
-        if pacer.answered(slot, done, status, bytes, marked) {
+        if pacer.answered(slot, &response) {
             self.next.push(slot);
         }
     }

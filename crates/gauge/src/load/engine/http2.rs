@@ -3,9 +3,11 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -18,10 +20,11 @@ use tokio::task::{AbortHandle, LocalSet};
 
 use super::clock::{self, Timer};
 use super::pacer::Pacer;
-use super::recorder::Failure;
-use super::{Transport, TransportError};
+use super::recorder::{Failure, Response, SentBytes};
+use super::stream::Stream;
+use super::{Answer, Transport, TransportError};
 use crate::load::grpc::Method as Grpc;
-use crate::load::prepare::{Body, Operation, Prepared};
+use crate::load::prepare::{Authority, Body, Operation, Prepared};
 use crate::load::template::Escape;
 
 /// Room for bodies: a stream's and a connection's window (RFC 9113 section 5.2). Large, so that the generator is never what holds a server up.
@@ -61,16 +64,14 @@ enum Event {
     /// A connection was opened; it took so long.
     Connected(u64),
     /// The request was handed over at this time and has so many bytes.
-    Sent(u64, u64),
+    Sent(u64, SentBytes),
     Failed(Failure),
     Answered(Box<Answered>),
 }
 
 #[derive(Debug)]
 struct Answered {
-    done: u64,
-    status: u16,
-    bytes: u64,
+    response: Response,
     fields: HeaderMap,
     body: Vec<u8>,
 }
@@ -95,9 +96,10 @@ struct Exchange {
     generation: u32,
     request: Request<()>,
     /// As counted: fields and body.
-    bytes: u64,
+    bytes: SentBytes,
     body: Option<Bytes>,
     keep_body: bool,
+    streams: bool,
     grpc: Option<Arc<Grpc>>,
 }
 
@@ -151,7 +153,7 @@ impl Http2 {
                 }
                 let field = |name: &str| answer.fields.get(name).map(HeaderValue::as_bytes);
                 let marked = pacer.prepared.mark.as_ref().is_some_and(|mark| mark.is_in(field(&mark.header)));
-                if pacer.answered(slot, answer.done, answer.status, answer.bytes, marked) {
+                if pacer.answered(slot, &Response { marked, ..answer.response }) {
                     self.start(pacer, slot);
                 }
             }
@@ -169,7 +171,8 @@ impl Transport for Http2 {
         let (request, text) = make(operation, host, pacer.draw(slot));
         let body = text.map(Bytes::from).or_else(|| self.files[number].clone());
         let head = operation.method_name.len() + request.uri().to_string().len() + field_bytes(request.headers());
-        let bytes = (head + body.as_ref().map_or(0, Bytes::len)) as u64;
+        let bodies = body.as_ref().map_or(0, Bytes::len) as u64;
+        let bytes = SentBytes { all: head as u64 + bodies, bodies };
         let exchange = Exchange {
             slot,
             generation,
@@ -177,6 +180,7 @@ impl Transport for Http2 {
             bytes,
             body,
             keep_body: operation.wants_body,
+            streams: pacer.prepared.event_streams,
             grpc: operation.grpc.clone(),
         };
         let group = (slot / self.streams) as usize;
@@ -256,10 +260,15 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
         let status = response.status().as_u16();
         let (head, mut stream) = response.into_parts();
         let mut bytes = field_bytes(&head.headers) as u64;
-        let mut body = Vec::new();
+        let (mut body, mut seen) = (Vec::new(), exchange.streams.then(Stream::default));
         while let Some(data) = stream.data().await {
             let data = data.map_err(|error| kind(&error))?;
             bytes += data.len() as u64;
+            if let Some(stream) = &mut seen {
+                let before = stream.events;
+                stream.data(&data);
+                stream.read(before);
+            }
             let _ = stream.flow_control().release_capacity(data.len());
             if exchange.keep_body && body.len() < KEEP {
                 body.extend_from_slice(&data);
@@ -272,7 +281,8 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
             Some(method) => method.status(status, &head.headers, trailers.as_ref(), &body).ok_or(Failure::BadReply)?,
             None => status,
         };
-        Ok(Answered { done, status, bytes, fields: head.headers, body })
+        let response = Response { done, status, bytes, marked: false, stream: seen };
+        Ok(Answered { response, fields: head.headers, body })
     };
     tokio::select! {
         answer = receive => answer,
@@ -298,13 +308,7 @@ async fn ready(connection: &Connection, exchange: &Exchange, inbox: &Inbox) -> R
     let begun = clock::now();
     let socket = TcpStream::connect(connection.address).await.map_err(|_| Failure::Connect)?;
     socket.set_nodelay(true).map_err(|_| Failure::Connect)?;
-    let (sender, driver) = h2::client::Builder::new()
-        .initial_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .enable_push(false)
-        .handshake::<_, Bytes>(socket)
-        .await
-        .map_err(|_| Failure::Connect)?;
+    let (sender, driver) = windows().handshake::<_, Bytes>(socket).await.map_err(|_| Failure::Connect)?;
     tokio::task::spawn_local(async move {
         // Its streams hear of the end themselves.
         let _ = driver.await;
@@ -312,6 +316,70 @@ async fn ready(connection: &Connection, exchange: &Exchange, inbox: &Inbox) -> R
     inbox.tell(exchange.slot, exchange.generation, Event::Connected(clock::now().saturating_sub(begun)));
     *place = Some(sender.clone());
     sender.ready().await.map_err(|_| Failure::Connect)
+}
+
+/// One request on a connection of its own, with its response kept.
+pub(crate) fn once(
+    operation: &Operation,
+    authority: &Authority,
+    values: &[Vec<u8>],
+    timeout: Duration,
+) -> io::Result<Answer> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+    let (request, text) = make(operation, &authority.name, values);
+    let body = text.map(Bytes::from).or_else(|| operation.file().map(|file| Bytes::from_owner(Arc::clone(file))));
+    let exchange = async {
+        let socket = TcpStream::connect(authority.address).await?;
+        socket.set_nodelay(true)?;
+        let (sender, driver) = windows().handshake::<_, Bytes>(socket).await.map_err(io::Error::other)?;
+        let receive = async {
+            let mut sender = sender.ready().await.map_err(io::Error::other)?;
+            let (response, mut stream) = sender.send_request(request, body.is_none()).map_err(io::Error::other)?;
+            let sent = Instant::now();
+            let receive = receive(response, sent);
+            tokio::pin!(receive);
+            if let Some(body) = body {
+                // A server may respond without having read all: then the response counts.
+                tokio::select! {
+                    answer = &mut receive => return answer,
+                    _ = send_body(&mut stream, body) => {}
+                }
+            }
+            receive.await
+        };
+        tokio::pin!(receive);
+        tokio::select! {
+            answer = &mut receive => answer,
+            // What came before the connection ended is there to be read.
+            ended = driver => match ended {
+                Ok(()) => receive.await,
+                Err(error) => Err(io::Error::other(error)),
+            },
+        }
+    };
+    runtime.block_on(async { tokio::time::timeout(timeout, exchange).await.map_err(io::Error::from)? })
+}
+
+async fn receive(response: h2::client::ResponseFuture, sent: Instant) -> io::Result<Answer> {
+    let (head, mut stream) = response.await.map_err(io::Error::other)?.into_parts();
+    let field = |(name, value): (&HeaderName, &HeaderValue)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let headers = head.headers.iter().map(field).collect();
+    let (mut body, mut arrived) = (Vec::new(), Vec::new());
+    while let Some(data) = stream.data().await {
+        let data = data.map_err(io::Error::other)?;
+        let _ = stream.flow_control().release_capacity(data.len());
+        body.extend_from_slice(&data);
+        arrived.push((sent.elapsed(), body.len()));
+    }
+    Ok(Answer { status: head.status.as_u16(), headers, body, arrived })
+}
+
+fn windows() -> h2::client::Builder {
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
+    builder
 }
 
 /// Sends a body as the windows allow.

@@ -8,15 +8,17 @@ mod once;
 mod pacer;
 mod recorder;
 mod requester;
+mod stream;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::prepare::Prepared;
-use super::report::Report;
 use super::workload::Protocol;
+use crate::results::Report;
+use crate::results::report::Histogram;
 pub(crate) use once::Lost;
 pub use once::{Answer, Exchange};
 use pacer::Pacer;
@@ -150,6 +152,25 @@ impl Watch {
             errors: sum(|live| &live.errors),
             dropped: sum(|live| &live.dropped),
         }
+    }
+
+    /// Latencies of the last full second in which responses came, of all threads.
+    pub fn latencies(&self) -> Histogram {
+        let seconds = self.0.live.iter().map(|live| live.second.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let seconds: Vec<(u32, Vec<(u64, u64)>)> = seconds.collect();
+        let last = seconds.iter().map(|(at, _)| *at).max();
+        let mut all = Histogram::with_digits(2);
+        for (_, latencies) in seconds.iter().filter(|(at, _)| Some(*at) == last) {
+            latencies.iter().for_each(|(latency, count)| all.record_n(*latency, *count));
+        }
+        all
+    }
+
+    /// The phase that runs, as an index into those of the workload; none before the first.
+    pub fn phase(&self) -> Option<usize> {
+        let now = clock::now();
+        let begun = |start: &AtomicU64| (1..=now).contains(&start.load(Ordering::Acquire));
+        self.0.starts.iter().rposition(begun)
     }
 }
 

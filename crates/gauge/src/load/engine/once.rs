@@ -8,6 +8,7 @@ use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, ResponseHead};
 
 use super::requester::{Requester, Shared, User};
 use crate::load::prepare::{Operation, Prepared};
+use crate::load::workload::Protocol;
 
 /// Most bytes of a body that are kept.
 const KEEP: usize = 64 << 20;
@@ -46,7 +47,7 @@ pub struct Exchange {
 }
 
 impl Prepared {
-    /// Sends the setup, then each operation in the order of the workload, each once over HTTP/1.1 on a connection of its own. Captures work.
+    /// Sends the setup, then each operation in the order of the workload, each once on a connection of its own. Captures work.
     pub fn once(&self) -> Vec<Exchange> {
         let shared = Shared::new(self);
         let mut requester = Requester::new(self, &shared, 0, 1);
@@ -78,6 +79,11 @@ impl Prepared {
     }
 
     fn exchange(&self, operation: &Operation, requester: &mut Requester<'_>, user: &User) -> io::Result<Answer> {
+        if self.protocol != Protocol::Http1 {
+            requester.draw(operation, user);
+            let authority = &self.authorities[operation.authority];
+            return super::http2::once(operation, authority, requester.values(), self.timeout);
+        }
         let mut request = Vec::new();
         requester.write_http1(operation, user, &mut request);
         let deadline = Instant::now() + self.timeout;

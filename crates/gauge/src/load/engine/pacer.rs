@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::Control;
 use super::clock;
-use super::recorder::{Answer, Failure, Recorder, SendTimes};
+use super::recorder::{Failure, Recorder, Response, SendTimes, SentBytes};
 use super::requester::{Requester, User};
 use crate::load::prepare::{Kind, Operation, Prepared};
 use crate::load::schedule::{Schedule, exponential};
@@ -277,10 +277,10 @@ impl<'p> Pacer<'p> {
         &self.prepared.operations[self.slots[index as usize].operation]
     }
 
-    /// Appends the slot's request in HTTP/1.1, with fresh values.
-    pub(crate) fn write_http1(&mut self, index: u32, out: &mut Vec<u8>) {
+    /// Appends the slot's request in HTTP/1.1, with fresh values. How many bytes its body has.
+    pub(crate) fn write_http1(&mut self, index: u32, out: &mut Vec<u8>) -> u64 {
         let operation = self.operation(index);
-        self.requester.write_http1(operation, &self.slots[index as usize].user, out);
+        self.requester.write_http1(operation, &self.slots[index as usize].user, out)
     }
 
     /// Draws the values of the slot's request.
@@ -298,7 +298,7 @@ impl<'p> Pacer<'p> {
 
     /// The slot's request went out, its first byte at `at`.
     #[inline]
-    pub(crate) fn sent(&mut self, index: u32, at: u64, bytes: u64) {
+    pub(crate) fn sent(&mut self, index: u32, at: u64, bytes: SentBytes) {
         let slot = &mut self.slots[index as usize];
         slot.times.sent = at;
         self.recorder.sent(slot.phase, slot.operation, &slot.times, bytes);
@@ -318,15 +318,16 @@ impl<'p> Pacer<'p> {
 
     /// The slot's answer is complete. `true` when the slot has its next request at once.
     #[inline]
-    pub(crate) fn answered(&mut self, index: u32, done: u64, status: u16, bytes: u64, marked: bool) -> bool {
-        let expected = self.operation(index).expect.contains(status);
+    pub(crate) fn answered(&mut self, index: u32, response: &Response) -> bool {
+        let expected = self.operation(index).expect.contains(response.status);
         let slot = &mut self.slots[index as usize];
-        let answer = Answer { due: slot.times.due, done, status, expected, bytes, marked };
+        let done = response.done;
+        let due = slot.times.due;
         let (phase, operation) = (slot.phase, slot.operation);
         slot.state = State::Idle;
         slot.idle_since = done;
         self.busy -= 1;
-        self.recorder.answered(phase, operation, &answer);
+        self.recorder.answered(phase, operation, due, expected, response);
         self.go_on(index, done)
     }
 

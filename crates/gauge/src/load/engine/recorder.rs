@@ -1,8 +1,10 @@
 //! What one thread counts. Threads record apart and are added up at the end: nothing is shared while the load runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::load::report::{Histogram, SAMPLES};
+use super::stream::Stream;
+use crate::results::report::{Histogram, SAMPLES};
 
 /// What went wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(crate) const FAILURES: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) scheduled: u64,
-    pub(crate) sent: u64,
+    pub(crate) requests: u64,
     pub(crate) answered: u64,
     pub(crate) late: u64,
     pub(crate) marked: u64,
@@ -33,9 +35,13 @@ pub(crate) struct Cell {
     pub(crate) failures: [u64; FAILURES],
     /// A handful at most: the first is nearly always the one.
     pub(crate) statuses: Vec<(u16, u64)>,
-    pub(crate) sent_bytes: u64,
+    pub(crate) sent: SentBytes,
     pub(crate) received_bytes: u64,
     pub(crate) latency: Histogram,
+    /// Of event streams: until the first byte of the body, the events, and the reads in which one ended.
+    pub(crate) first_byte: Histogram,
+    pub(crate) events: u64,
+    pub(crate) arrivals: u64,
     /// In the order of the answers; cut off when there are more than [`SAMPLES`].
     pub(crate) samples: Vec<u64>,
     pub(crate) lag: Histogram,
@@ -75,12 +81,14 @@ pub(crate) struct SecondCells {
     pub(crate) latency: Vec<(u64, u64)>,
 }
 
-/// What the progress bar shows.
+/// What the progress bar and the event stream show.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) answered: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) dropped: AtomicU64,
+    /// Number and latencies of the last full second; locked once a second.
+    pub(crate) second: Mutex<(u32, Vec<(u64, u64)>)>,
 }
 
 /// Counts for one thread.
@@ -122,12 +130,13 @@ impl<'p> Recorder<'p> {
     /// A request was sent: when it was due, when it was due with a connection free, when the generator began with it, when its first
     /// byte left, and how many bytes it has.
     #[inline]
-    pub(crate) fn sent(&mut self, phase: usize, operation: usize, times: &SendTimes, bytes: u64) {
+    pub(crate) fn sent(&mut self, phase: usize, operation: usize, times: &SendTimes, bytes: SentBytes) {
         self.reach(times.sent);
         self.second.sent += 1;
         let cell = &mut self.phases[phase].cells[operation];
-        cell.sent += 1;
-        cell.sent_bytes += bytes;
+        cell.requests += 1;
+        cell.sent.all += bytes.all;
+        cell.sent.bodies += bytes.bodies;
         if times.paced {
             cell.lag.record(times.sent.saturating_sub(times.due));
             // Where every connection waited for a response, the server decided when the request could be sent.
@@ -139,9 +148,9 @@ impl<'p> Recorder<'p> {
 
     /// A complete answer came.
     #[inline]
-    pub(crate) fn answered(&mut self, phase: usize, operation: usize, answer: &Answer) {
+    pub(crate) fn answered(&mut self, phase: usize, operation: usize, due: u64, expected: bool, answer: &Response) {
         self.reach(answer.done);
-        let latency = answer.done.saturating_sub(answer.due);
+        let latency = answer.done.saturating_sub(due);
         self.second.answered += 1;
         self.second.succeeded += u64::from(answer.status / 100 == 2);
         self.second.received_bytes += answer.bytes;
@@ -165,7 +174,14 @@ impl<'p> Recorder<'p> {
             Some((_, count)) => *count += 1,
             None => cell.statuses.push((answer.status, 1)),
         }
-        if !answer.expected {
+        if let Some(stream) = &answer.stream {
+            cell.events += stream.events;
+            cell.arrivals += stream.arrivals;
+            if stream.first > 0 {
+                cell.first_byte.record(stream.first.saturating_sub(due));
+            }
+        }
+        if !expected {
             cell.failures[Failure::Status as usize] += 1;
             self.second.errors += 1;
         }
@@ -209,6 +225,9 @@ impl<'p> Recorder<'p> {
         if second.sent + second.answered + second.errors + second.dropped > 0 {
             second.latency = self.second_latency.buckets().collect();
             self.second_latency.clear();
+            let mut live = self.live.second.lock().unwrap_or_else(PoisonError::into_inner);
+            (live.0, live.1) = (second.at, second.latency.clone());
+            drop(live);
             self.seconds.push(second);
         }
     }
@@ -242,17 +261,25 @@ pub(crate) struct SendTimes {
     pub(crate) paced: bool,
 }
 
-/// A complete answer.
+/// Bytes that were sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SentBytes {
+    /// Heads and bodies.
+    pub(crate) all: u64,
+    /// Bodies alone.
+    pub(crate) bodies: u64,
+}
+
+/// A complete response.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer {
-    /// When its request should have been sent.
-    pub(crate) due: u64,
+pub(crate) struct Response {
     /// When its last byte came.
     pub(crate) done: u64,
     pub(crate) status: u16,
-    pub(crate) expected: bool,
     /// Bytes of head and body.
     pub(crate) bytes: u64,
     /// Counted apart.
     pub(crate) marked: bool,
+    /// Of an event stream.
+    pub(crate) stream: Option<Stream>,
 }

@@ -153,11 +153,11 @@ impl<'p> Requester<'p> {
         self.thread + turn * self.threads
     }
 
-    /// Appends the HTTP/1.1 request with fresh values: head, and body unless that is a file.
-    pub(crate) fn write_http1(&mut self, operation: &Operation, user: &User, out: &mut Vec<u8>) {
+    /// Appends the HTTP/1.1 request with fresh values: head, and body unless that is a file. How many bytes the body has.
+    pub(crate) fn write_http1(&mut self, operation: &Operation, user: &User, out: &mut Vec<u8>) -> u64 {
         self.draw(operation, user);
         let host = &self.prepared.authorities[operation.authority].name;
-        operation.write_http1(out, host, &self.values, &mut self.scratch);
+        operation.write_http1(out, host, &self.values, &mut self.scratch)
     }
 
     /// The values of the last [`Requester::draw`].

@@ -27,6 +27,8 @@ pub(crate) struct Operation {
     pub(crate) values: Vec<Value>,
     /// The bytes of the HTTP/1.1 request where they are always the same: the head, and the body unless that is a file.
     pub(crate) fixed: Option<Arc<[u8]>>,
+    /// Bytes of the body of `fixed`.
+    pub(crate) fixed_body: u64,
     pub(crate) expect: Expect,
     pub(crate) captures: Vec<Capture>,
     /// Whether an answer's body must be kept.
@@ -233,6 +235,7 @@ impl Builder {
             body,
             values,
             fixed: None,
+            fixed_body: 0,
             expect: Expect::new(expect),
             wants_body: grpc.is_some() || captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))),
             captures,
@@ -240,7 +243,8 @@ impl Builder {
         };
         if self.protocol == Protocol::Http1 && prepared.values.is_empty() {
             let mut bytes = Vec::new();
-            prepared.write_http1(&mut bytes, &self.authorities[authority].name, &[], &mut Vec::new());
+            prepared.fixed_body =
+                prepared.write_http1(&mut bytes, &self.authorities[authority].name, &[], &mut Vec::new());
             prepared.fixed = Some(bytes.into());
         }
         Ok(prepared)
@@ -269,8 +273,8 @@ impl Builder {
 }
 
 impl Operation {
-    /// Appends the HTTP/1.1 request: head, and body unless that is a file. `scratch` is for the body's text.
-    pub(crate) fn write_http1(&self, out: &mut Vec<u8>, host: &str, values: &[Vec<u8>], scratch: &mut Vec<u8>) {
+    /// Appends the HTTP/1.1 request: head, and body unless that is a file. `scratch` is for the body's text. How many bytes the body has.
+    pub(crate) fn write_http1(&self, out: &mut Vec<u8>, host: &str, values: &[Vec<u8>], scratch: &mut Vec<u8>) -> u64 {
         use crate::load::template::Escape;
         out.extend_from_slice(self.method_name.as_bytes());
         out.push(b' ');
@@ -293,10 +297,12 @@ impl Operation {
                     h1::encode::content_length(out, 0);
                 }
                 out.extend_from_slice(b"\r\n");
+                0
             }
             Body::File(bytes) => {
                 h1::encode::content_length(out, bytes.len() as u64);
                 out.extend_from_slice(b"\r\n");
+                bytes.len() as u64
             }
             Body::Text(text, json) => {
                 scratch.clear();
@@ -304,6 +310,7 @@ impl Operation {
                 h1::encode::content_length(out, scratch.len() as u64);
                 out.extend_from_slice(b"\r\n");
                 out.extend_from_slice(scratch);
+                scratch.len() as u64
             }
         }
     }

@@ -110,6 +110,9 @@ pub(crate) struct ProgramFile {
     /// Of a backend: run before each turn of a system, when it is not started anew.
     #[serde(default)]
     pub(crate) reset: Option<Vec<String>>,
+    /// Of a backend: URLs that say how many requests and bytes of bodies have reached it.
+    #[serde(default)]
+    pub(crate) counts: OneOrMore<String>,
     /// Of a service: what must be seen of it.
     #[serde(default)]
     pub(crate) treatment: Option<TreatmentFile>,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{NotChecked, Probe, once};
 use crate::load::Answer;
-use crate::load::workload::Body;
+use crate::load::workload::{Body, Protocol};
 use crate::profile::token::{claims, unsigned};
 use crate::profile::{
     CONSUMER, Headers, Jwt, KeyAuth, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit, SET, key,
@@ -68,7 +68,11 @@ impl Probe {
         direct.path.clone_from(&plain);
         let target =
             |answer: &Answer| serde_json::from_slice::<Value>(&answer.body).ok().map(|seen| seen["target"].clone());
-        let wanted = once(direct)?.ok().as_ref().and_then(target).ok_or("the upstream of the check said nothing")?;
+        let wanted = once(direct, Protocol::Http1)?
+            .ok()
+            .as_ref()
+            .and_then(target)
+            .ok_or("the upstream of the check said nothing")?;
         let upstreams = format!("{RESPONSE_SET}: upstream | {RESPONSE_REMOVED}: secret");
         let fields =
             [(REQUEST_SET, Some("client")), (REQUEST_REMOVED, Some("secret")), (DO_HEADERS, Some(upstreams.as_str()))];
@@ -264,6 +268,17 @@ impl Probe {
         Ok(())
     }
 
+    /// A request passes, and bodies that are larger than any window.
+    pub(super) fn http2(&mut self) -> Result<(), NotChecked> {
+        if let Some(seen) = self.passes("a request over HTTP/2", &[])? {
+            let found = seen["method"].as_str().unwrap_or_default().to_owned();
+            let wanted = self.operation.method.clone();
+            let result = if found == wanted { Ok(()) } else { Err(found) };
+            self.require("method at the upstream", &wanted, result);
+        }
+        self.large_bodies()
+    }
+
     pub(super) fn large_bodies(&mut self) -> Result<(), NotChecked> {
         let size = LARGE.to_string();
         let found = match self.ask(&[("X-Probe-Bytes", Some(&size))])? {
@@ -275,7 +290,7 @@ impl Probe {
         let Some(mut upload) = self.upload.clone() else { return Ok(()) };
         upload.body = Some(Body::Base64(BASE64_STANDARD.encode(vec![b'x'; LARGE])));
         upload.base = Some(self.gateway.clone());
-        let found = match once(upload)? {
+        let found = match once(upload, self.protocol)? {
             Err(error) => Err(format!("no response: {error}")),
             Ok(answer) => match serde_json::from_slice::<Value>(&answer.body).unwrap_or_default()["bytes"].as_u64() {
                 Some(bytes) if bytes == LARGE as u64 => Ok(()),

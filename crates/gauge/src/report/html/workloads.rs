@@ -6,7 +6,7 @@ use super::charts::{self, Axes, Line, Mark, Series, Strip};
 use super::svg::escape;
 use super::{Page, badges, table, view, with_interval, words};
 use crate::criterion::{Better, Criterion, Measured};
-use crate::load::report::{Histogram, Latency};
+use crate::results::report::{Histogram, Latency};
 use crate::results::{Row, Slo, Trial, TrialJudgement, TrialState, WorkloadPlan};
 use crate::stats::Estimate;
 

@@ -4,7 +4,9 @@ use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use gauge::load::{Generator, Report, RunError, Watch};
+use gauge::campaign::progress::LoadMoment;
+use gauge::load::{Generator, RunError, Watch};
+use gauge::results::Report;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Runs the load. The first SIGINT or SIGTERM ends it early, with a report of what was; the second one ends the program.
@@ -18,6 +20,7 @@ pub(super) fn run(generator: &Generator, quiet: bool, marks: bool) -> Result<Rep
         let planned = generator.prepared().planned();
         scope.spawn(move || {
             let begun = Instant::now();
+            let mut moments = Moments { generator, last: (Duration::ZERO, 0) };
             while is_done.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
                 let counts = watch.counts();
                 let elapsed = begun.elapsed();
@@ -31,6 +34,9 @@ pub(super) fn run(generator: &Generator, quiet: bool, marks: bool) -> Result<Rep
                     (errors, dropped) => format!(", {errors} errors, {dropped} dropped"),
                 };
                 shown.set_message(format!("{} responses, {rate:.0}/s{trouble}", counts.answered));
+                if marks && elapsed >= moments.last.0 + MOMENT {
+                    moments.say(elapsed);
+                }
             }
         });
         if marks {
@@ -53,6 +59,40 @@ pub(super) fn run(generator: &Generator, quiet: bool, marks: bool) -> Result<Rep
         bar.finish_and_clear();
         report
     })
+}
+
+/// How often a campaign is told how the load goes.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Tells a campaign how the load goes.
+struct Moments<'g> {
+    generator: &'g Generator,
+    /// When it was told before, and how many responses there were.
+    last: (Duration, u64),
+}
+
+impl Moments<'_> {
+    fn say(&mut self, elapsed: Duration) {
+        use std::io::Write;
+        let watch = self.generator.watch();
+        let (counts, latencies) = (watch.counts(), watch.latencies());
+        let (before, answered) = std::mem::replace(&mut self.last, (elapsed, counts.answered));
+        let percentile = |share| (!latencies.is_empty()).then(|| latencies.quantile_ns(share) as f64 / 1e6);
+        let moment = LoadMoment {
+            at_s: elapsed.as_secs_f64(),
+            phase: watch.phase().and_then(|phase| self.generator.prepared().phase_name(phase)).map(str::to_owned),
+            answered: counts.answered,
+            errors: counts.errors,
+            dropped: counts.dropped,
+            rate: counts.answered.saturating_sub(answered) as f64 / (elapsed - before).as_secs_f64(),
+            p50_ms: percentile(0.5),
+            p99_ms: percentile(0.99),
+        };
+        // Whoever started this reads it or has gone.
+        if let Ok(json) = serde_json::to_string(&moment) {
+            let _ = writeln!(std::io::stdout().lock(), "{}{json}", LoadMoment::MARK);
+        }
+    }
 }
 
 /// Says at which boundary of the load this is, and waits for a line: meanwhile whoever started this reads what processes have used. One that has gone

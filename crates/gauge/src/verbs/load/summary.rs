@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use gauge::load::report::{Latency, Measurement, Report};
 use gauge::load::workload::{Load, Workload};
+use gauge::results::report::{Latency, Measurement, Report};
 
 /// The report as text; the last line holds "N requests in S".
 pub(super) fn text(workload: &Workload, report: &Report) -> String {
@@ -35,6 +35,13 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
         if let Some(corrected) = total.corrected.as_ref().filter(|corrected| corrected.count > latency.count) {
             line(&mut text, "corrected", &distribution(corrected));
         }
+    }
+    if let Some(first) = &total.first_byte {
+        line(&mut text, "first byte", &distribution(first));
+    }
+    if let Some(events) = total.events {
+        let (received, arrivals) = (events.received, events.arrivals);
+        line(&mut text, "events", &format!("{received} in {arrivals} reads"));
     }
     if let (Some(lag), Some(generator)) = (&total.lag, &total.generator_lag) {
         let ours = if lag.p99_ms == generator.p99_ms {

@@ -3,8 +3,9 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use gauge::campaign::progress::Progress;
-use gauge::history::Recorder;
+use gauge::campaign::events::Events;
+use gauge::campaign::progress::{Moment, Progress};
+use gauge::history::{self, Recorder};
 use gauge::plan::{Plan, compared};
 use gauge::results::{Results, Trial, TrialState};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -34,12 +35,13 @@ pub(super) struct Shown {
     before: usize,
     done: usize,
     recorder: Option<Recorder>,
+    events: Option<Events>,
     /// Why the history does not have it all.
     unstored: Option<String>,
 }
 
 impl Shown {
-    pub(super) fn new(plan: &Plan, recorder: Option<Recorder>) -> Self {
+    pub(super) fn new(plan: &Plan, recorder: Option<Recorder>, events: Option<Events>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(0);
             if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
@@ -50,7 +52,8 @@ impl Shown {
         });
         let compared = compared(&plan.systems).count();
         let what = if plan.systems.iter().any(|system| system.service().is_some()) { "services" } else { "gateways" };
-        let shown = Shown { bar, begun: Instant::now(), turns: 0, before: 0, done: 0, recorder, unstored: None };
+        let shown =
+            Shown { bar, begun: Instant::now(), turns: 0, before: 0, done: 0, recorder, events, unstored: None };
         shown.say(&format!("{}: {compared} {what}, {} rounds", plan.name, plan.repeats));
         shown
     }
@@ -93,6 +96,16 @@ impl Shown {
         }
     }
 
+    /// Writes an event; the first one that cannot be written ends the stream, not the campaign.
+    fn event(&mut self, what: impl FnOnce(&mut Events) -> std::io::Result<()>) {
+        let Some(events) = &mut self.events else { return };
+        if let Err(error) = what(events) {
+            let text = format!("gauge: {}: {error}; no more events are written there", events.file().display());
+            self.events = None;
+            self.say(&text);
+        }
+    }
+
     /// As the turns so far took; nothing before there was one.
     fn left(&self) -> Option<Duration> {
         let now = self.done.checked_sub(self.before).filter(|now| *now > 0)?;
@@ -118,6 +131,7 @@ fn words(time: Duration) -> String {
 
 impl Progress for Shown {
     fn begun(&mut self, results: &Results) {
+        self.event(|events| events.begun(results, &history::id(results)));
         self.record(|recorder| recorder.begin(results));
     }
 
@@ -128,9 +142,11 @@ impl Progress for Shown {
                 Err(error) => self.unstored = Some(error.to_string()),
             }
         }
+        self.event(|events| events.ended(results));
     }
 
     fn planned(&mut self, turns: usize, done: usize) {
+        self.event(|events| events.planned(turns, done));
         (self.turns, self.before, self.done, self.begun) = (turns, done, done, Instant::now());
         if let Some(bar) = &self.bar {
             bar.set_length(turns as u64);
@@ -142,6 +158,7 @@ impl Progress for Shown {
     }
 
     fn building(&mut self, command: &str) {
+        self.event(|events| events.step("building", command));
         match &self.bar {
             Some(bar) => bar.set_message(command.to_owned()),
             None => self.say(command),
@@ -149,18 +166,22 @@ impl Progress for Shown {
     }
 
     fn warning(&mut self, text: &str) {
+        self.event(|events| events.step("warning", text));
         self.say(&format!("gauge: {text}"));
     }
 
     fn checking(&mut self, system: &str) {
+        self.event(|events| events.step("checking", system));
         self.step(format!("checking conformance: {system}"));
     }
 
     fn scenario(&mut self, system: &str, scenario: &str, round: u32) {
+        self.event(|events| events.step("scenario", &format!("round {round}, {system}: {scenario}")));
         self.step(format!("round {round}, {system}: {scenario}"));
     }
 
     fn state(&mut self, run: &Trial) {
+        self.event(|events| events.trial(run));
         self.record(|recorder| recorder.trial(run));
         let place = format!("round {}, {}, {}", run.round, run.system, run.workload);
         match &run.state {
@@ -196,7 +217,12 @@ impl Progress for Shown {
         }
     }
 
+    fn moment(&mut self, moment: &Moment) {
+        self.event(|events| events.moment(moment));
+    }
+
     fn searching(&mut self, run: &str, rate: f64) {
+        self.event(|events| events.step("searching", &format!("{run}: {rate:.0}/s")));
         match &self.bar {
             Some(bar) => bar.set_message(self.with_time(&format!("{run}: {rate:.0}/s"))),
             None => self.say(&format!("{run}: trying {rate:.0}/s")),
@@ -205,6 +231,8 @@ impl Progress for Shown {
 
     fn turn_done(&mut self) {
         self.done += 1;
+        let (turns, done) = (self.turns, self.done);
+        self.event(|events| events.planned(turns, done));
         if let Some(bar) = &self.bar {
             bar.set_position(self.done as u64);
         }

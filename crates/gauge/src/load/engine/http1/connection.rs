@@ -8,8 +8,9 @@ use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, ResponseHead};
 
 use super::heads::Heads;
 use crate::load::engine::clock;
-use crate::load::prepare::Operation;
-use crate::load::workload::Mark;
+use crate::load::engine::recorder::SentBytes;
+use crate::load::engine::stream::Stream;
+use crate::load::prepare::{Operation, Prepared};
 
 /// Most bytes of an answer that are kept for captures.
 const KEEP: usize = 16 * 1024 * 1024;
@@ -25,6 +26,8 @@ pub(super) struct Connection {
     active: bool,
     /// The request's bytes, when they are not always the same.
     own: Vec<u8>,
+    /// Bytes of the body in it, or of its file.
+    own_body: u64,
     /// Bytes written of head and body together.
     written: usize,
     writing: bool,
@@ -38,6 +41,8 @@ pub(super) struct Connection {
     pub(super) marked: bool,
     /// Bytes of the answer so far.
     pub(super) received: u64,
+    /// Where responses are event streams.
+    pub(super) stream_seen: Option<Stream>,
     /// Kept for captures.
     kept_head: Vec<u8>,
     kept_body: Vec<u8>,
@@ -106,7 +111,7 @@ impl Connection {
 
     /// Takes up a request.
     #[inline]
-    pub(super) fn begin(&mut self, operation: &Operation, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn begin(&mut self, operation: &Operation, write: impl FnOnce(&mut Vec<u8>) -> u64) {
         self.active = true;
         self.written = 0;
         self.writing = true;
@@ -116,7 +121,7 @@ impl Connection {
         self.scanner.reset();
         if operation.fixed.is_none() {
             self.own.clear();
-            write(&mut self.own);
+            self.own_body = write(&mut self.own);
         }
         if !operation.captures.is_empty() {
             self.kept_head.clear();
@@ -125,9 +130,12 @@ impl Connection {
     }
 
     /// Bytes of the request, head and body.
-    pub(super) fn request_bytes(&self, operation: &Operation) -> u64 {
-        let head = operation.fixed.as_ref().map_or(self.own.len(), |fixed| fixed.len());
-        (head + operation.file().map_or(0, |file| file.len())) as u64
+    pub(super) fn request_bytes(&self, operation: &Operation) -> SentBytes {
+        let (text, bodies) = match &operation.fixed {
+            Some(fixed) => (fixed.len(), operation.fixed_body),
+            None => (self.own.len(), self.own_body),
+        };
+        SentBytes { all: (text + operation.file().map_or(0, |file| file.len())) as u64, bodies }
     }
 
     /// Writes as much of the request as the socket takes.
@@ -160,7 +168,7 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         operation: &Operation,
-        mark: Option<&Mark>,
+        prepared: &Prepared,
         heads: &mut Heads,
     ) -> Progress {
         self.received += bytes.len() as u64;
@@ -168,11 +176,11 @@ impl Connection {
             return self.feed_body(bytes, operation);
         }
         if self.partial.is_empty() {
-            return self.feed_head(bytes, operation, mark, heads);
+            return self.feed_head(bytes, operation, prepared, heads);
         }
         let mut partial = std::mem::take(&mut self.partial);
         partial.extend_from_slice(bytes);
-        let progress = self.feed_head(&partial, operation, mark, heads);
+        let progress = self.feed_head(&partial, operation, prepared, heads);
         if self.partial.is_empty() {
             partial.clear();
             self.partial = partial;
@@ -181,9 +189,9 @@ impl Connection {
     }
 
     /// `bytes` begin with a head. What must be seen again goes to `partial`.
-    fn feed_head(&mut self, bytes: &[u8], operation: &Operation, mark: Option<&Mark>, heads: &mut Heads) -> Progress {
+    fn feed_head(&mut self, bytes: &[u8], operation: &Operation, prepared: &Prepared, heads: &mut Heads) -> Progress {
         if let Some((head, end)) = heads.again(bytes, operation.method) {
-            return self.take(head, bytes, 0..end, operation, mark);
+            return self.take(head, bytes, 0..end, operation, prepared);
         }
         let limits = Limits::default();
         let mut start = 0;
@@ -205,7 +213,7 @@ impl Connection {
                 start = end;
                 continue;
             }
-            return self.take(head, bytes, start..end, operation, mark);
+            return self.take(head, bytes, start..end, operation, prepared);
         }
     }
 
@@ -216,19 +224,30 @@ impl Connection {
         bytes: &[u8],
         at: Range<usize>,
         operation: &Operation,
-        mark: Option<&Mark>,
+        prepared: &Prepared,
     ) -> Progress {
         self.status = head.status;
         self.keep_alive = head.keep_alive;
+        let mark = prepared.mark.as_ref();
         self.marked = mark.is_some_and(|mark| mark.is_in(head.fields.get(mark.header.as_bytes(), bytes)));
         if !operation.captures.is_empty() {
             self.kept_head.extend_from_slice(&bytes[at.clone()]);
         }
         self.body = Some(BodyDecoder::new(head.body));
+        self.stream_seen = prepared.event_streams.then(Stream::default);
         self.feed_body(&bytes[at.end..], operation)
     }
 
-    fn feed_body(&mut self, mut bytes: &[u8], operation: &Operation) -> Progress {
+    fn feed_body(&mut self, bytes: &[u8], operation: &Operation) -> Progress {
+        let before = self.stream_seen.map_or(0, |stream| stream.events);
+        let progress = self.decode(bytes, operation);
+        if let Some(stream) = &mut self.stream_seen {
+            stream.read(before);
+        }
+        progress
+    }
+
+    fn decode(&mut self, mut bytes: &[u8], operation: &Operation) -> Progress {
         let Some(body) = &mut self.body else { return Progress::Bad };
         loop {
             match body.decode(bytes) {
@@ -238,6 +257,9 @@ impl Connection {
                         && self.kept_body.len() < KEEP
                     {
                         self.kept_body.extend_from_slice(&bytes[range.clone()]);
+                    }
+                    if let (BodyEvent::Data(range), Some(stream)) = (&event, &mut self.stream_seen) {
+                        stream.data(&bytes[range.clone()]);
                     }
                     bytes = &bytes[used..];
                     match event {

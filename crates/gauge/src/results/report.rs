@@ -1,0 +1,376 @@
+//! What one load run measured: the model that the generator writes and that verdicts, scores and reports read. Results of other
+//! generators (wrk, hey, k6, JMeter, ...) are read into it too.
+//!
+//! # The JSON
+//!
+//! [`Report`] is the document; each struct is an object with the field names as they are here. Rules that hold everywhere:
+//!
+//! - What was not measured is `null`, never 0. A tool that does not say how many connections it opened leaves
+//!   `connections_opened` null.
+//! - Times of requests are in milliseconds (`_ms`), times of a run in seconds (`_s`), rates in requests per second, sizes in bytes.
+//! - A latency runs from the moment the request *should* have been sent to the last byte of its answer. In an open loop that moment
+//!   comes from the schedule, so a server that stalls is charged for everybody who would have waited (no coordinated omission). In
+//!   a closed loop it is the end of the user's previous answer plus think time; what that hides is put back in
+//!   [`Measurement::corrected`].
+//! - Percentiles are never averaged: to combine measurements, merge their histograms ([`Measurement::merge`]).
+//! - A percentile is always written beside its sample count; who prints it decides whether the count suffices
+//!   ([`Latency::p99_suffices`] and friends: 1,000 samples for p99, 10,000 for p99.9).
+//!
+//! ```json
+//! {
+//!   "format": 1,
+//!   "generator": {"name": "gauge", "version": "0.1.0", "protocol": "HTTP/1.1", "threads": 2, "latency_from": "due",
+//!                 "cpu": {"user_s": 3.1, "system_s": 6.2}},
+//!   "started_unix_ms": 1790000000000,
+//!   "truncated": null,
+//!   "total": {
+//!     "duration_s": 10.0, "concurrency": 64.0,
+//!     "requests": {"scheduled": 50000, "sent": 50000, "answered": 50000, "answered_late": 3, "dropped": 0, "unanswered": 0},
+//!     "rate": {"requested": 5000.0, "achieved": 4999.7},
+//!     "statuses": {"200": 50000},
+//!     "errors": {"connect": 0, "reset": 0, "timeout": 0, "status": 0, "bad_reply": 0, "total": 0},
+//!     "bytes": {"sent": 2500000, "received": 9000000},
+//!     "connections_opened": 64,
+//!     "latency": {"count": 50000, "min_ms": 0.05, "mean_ms": 0.09, "stdev_ms": 0.02, "max_ms": 1.2, "p50_ms": 0.09, "p75_ms": 0.09,
+//!                 "p90_ms": 0.1, "p95_ms": 0.1, "p99_ms": 0.2, "p999_ms": 0.6, "histogram": "HISTFAAA...", "samples_ns": null},
+//!     "corrected": null, "lag": {...}, "generator_lag": {...}, "connect": {...}
+//!   },
+//!   "operations": [{"name": "getAuction", "total": {...}}],
+//!   "phases": [{"name": "steady", "start_s": 0.0, "measured": true, "total": {...}, "operations": [{"name": "getAuction", "total": {...}}]}],
+//!   "seconds": [{"at_s": 0, "sent": 5000, "answered": 5000, "errors": 0, "dropped": 0, "received_bytes": 900000, "latency": {...}}]
+//! }
+//! ```
+
+mod histogram;
+mod latency;
+mod merge;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use histogram::Histogram;
+pub use latency::{Latency, SAMPLES};
+
+/// Version of the JSON. It changes when a field changes its meaning; a new field does not change it.
+pub const FORMAT: u32 = 1;
+
+/// One run of a load generator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Who made the load.
+    pub generator: Generator,
+    /// When the first phase began, in milliseconds since 1970-01-01 UTC.
+    pub started_unix_ms: Option<u64>,
+    /// Why the run ended before its plan did (`interrupted`, ...); null when it ran to its end. Percentiles of a truncated run are
+    /// of the part that ran.
+    pub truncated: Option<String>,
+    /// All phases that are measured (not warm-up), all operations.
+    pub total: Measurement,
+    /// The same, operation by operation, in the order of the workload. Empty when the tool does not tell them apart.
+    pub operations: Vec<Operation>,
+    /// The phases in order, warm-up included.
+    pub phases: Vec<Phase>,
+    /// One element for each second of the run, all phases and operations together; empty when the tool has no time series.
+    pub seconds: Vec<Second>,
+}
+
+/// Who made the load, how, and what it cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// `gauge`, `wrk`, `hey`, `k6`, `jmeter`, `vegeta`, `oha`, `ab`.
+    pub name: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// `HTTP/1.1`, `HTTP/2` or `gRPC`.
+    pub protocol: Option<String>,
+    /// Threads that send.
+    pub threads: Option<u32>,
+    /// From when its latencies count; null when the tool's output does not say and it could be either.
+    pub latency_from: Option<LatencyFrom>,
+    /// CPU time of the generator's process, from the first request to the last answer.
+    pub cpu: Option<Cpu>,
+}
+
+/// From when a latency counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyFrom {
+    /// From when the request should have been sent: a stall is charged for all who would have waited.
+    Due,
+    /// From when it was sent: at a stated rate, a stall hides the requests that it held up (coordinated omission).
+    Sent,
+}
+
+/// CPU time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// In user mode, seconds.
+    pub user_s: f64,
+    /// In the kernel, seconds.
+    pub system_s: f64,
+}
+
+/// An operation's part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// Its name in the workload.
+    pub name: String,
+    /// What was measured of it.
+    pub total: Measurement,
+}
+
+/// A phase's part. A request belongs to the phase in which it should have been sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its name in the workload.
+    pub name: String,
+    /// When it began, seconds from the start of the run.
+    pub start_s: f64,
+    /// Whether it counts for [`Report::total`]; false for warm-up and for what users do to get ready, such as a login.
+    pub measured: bool,
+    /// All operations.
+    pub total: Measurement,
+    /// Operation by operation.
+    pub operations: Vec<Operation>,
+}
+
+/// What was measured of a set of requests.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// How long requests were due to be sent, seconds: the planned length of the phases, or until the last answer where a number of
+    /// requests was planned, or until the run was cut short.
+    pub duration_s: Option<f64>,
+    /// Users of a closed loop, or connections (HTTP/2: streams) that an open loop could use at once; the mean over the duration where it
+    /// changes. With throughput and mean latency it must satisfy Little's law.
+    pub concurrency: Option<f64>,
+    /// Counts of requests.
+    pub requests: Requests,
+    /// Rates of requests.
+    pub rate: Rate,
+    /// How many answers had which status; null when the tool does not say. Of gRPC: 200 is `OK`, 1 to 16 are its other codes, and 0 is `OK` with a message
+    /// that says `success: false`.
+    pub statuses: Option<BTreeMap<u16, u64>>,
+    /// Requests that went wrong, by kind.
+    pub errors: Errors,
+    /// Bytes on the wire above TCP: heads and bodies.
+    pub bytes: Bytes,
+    /// Connections opened, failed attempts not counted. More than the concurrency means that connections were closed on us.
+    pub connections_opened: Option<u64>,
+    /// From the intended send to the last byte of the answer; complete answers only, whatever their status.
+    pub latency: Option<Latency>,
+    /// Closed loop only: `latency` with what stalls hid put back. While a server answers nobody, users who wait send nothing, so one
+    /// second of silence leaves one slow request per user where an open loop at the same mean rate would have had thousands. For each gap
+    /// between two answers (of the users of one thread) this holds the requests that the mean rate would have had in it, beyond
+    /// those of the users who waited, each waiting until the gap's end. A single slow request among others adds nothing. Null in an open
+    /// loop, which needs no correction.
+    pub corrected: Option<Latency>,
+    /// Actual minus intended send time. It holds waiting for a free connection, which is the server's doing, and
+    /// `generator_lag`, which is ours.
+    pub lag: Option<Latency>,
+    /// Actual minus intended send time of the requests for which a connection was free when they were due: how late the generator
+    /// itself was. A p99 above 1 ms makes a trial invalid.
+    pub generator_lag: Option<Latency>,
+    /// From the start of a connection attempt until it was open.
+    pub connect: Option<Latency>,
+    /// Answers that showed what the workload counts apart (its `mark`); null when it counts nothing apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked: Option<u64>,
+    /// Of event streams: from the intended send to the first byte of the body; null for other responses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<Latency>,
+    /// Of event streams: the events of the complete responses; null for other responses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Events>,
+}
+
+/// Events of event streams.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Events {
+    /// Events that came.
+    pub received: u64,
+    /// Reads of the generator in which at least one event ended: fewer than `received` where events were merged on their way.
+    pub arrivals: u64,
+}
+
+/// Counts of requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Requests {
+    /// Requests that the plan held until it ended; equal to sent + dropped, plus those whose connection could not be made.
+    pub scheduled: Option<u64>,
+    /// Requests of which at least the first byte was sent.
+    pub sent: Option<u64>,
+    /// Complete answers, whatever their status.
+    pub answered: Option<u64>,
+    /// Those of `answered` that came after the end of the phase; they are in the latency and not in the achieved rate.
+    pub answered_late: Option<u64>,
+    /// Requests that were due and never sent, because no connection was free in time.
+    pub dropped: Option<u64>,
+    /// Those of `dropped` for which a connection was free when they were due: the generator's own doing. Null where a tool does not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_free: Option<u64>,
+    /// Requests in flight when the run was cut short. (When it was not, a request without an answer is a timeout.)
+    pub unanswered: Option<u64>,
+}
+
+/// Requests per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// What the plan asked for, the mean over the duration; null in a closed loop.
+    pub requested: Option<f64>,
+    /// Answers within the duration, over the duration.
+    pub achieved: Option<f64>,
+}
+
+/// Requests that went wrong, by kind. A request is counted once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    /// The connection could not be made.
+    pub connect: Option<u64>,
+    /// The connection was closed or reset before the answer was complete.
+    pub reset: Option<u64>,
+    /// No complete answer in time.
+    pub timeout: Option<u64>,
+    /// A complete answer with a status that the operation does not expect.
+    pub status: Option<u64>,
+    /// Bytes that are no valid answer.
+    pub bad_reply: Option<u64>,
+    /// All of them; null only when the tool does not count errors. Some tools give nothing but this.
+    pub total: Option<u64>,
+}
+
+/// Bytes on the wire above TCP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bytes {
+    /// To the server.
+    pub sent: Option<u64>,
+    /// From the server.
+    pub received: Option<u64>,
+    /// To the server, bodies alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bodies: Option<u64>,
+}
+
+/// One second of the run. An answer belongs to the second in which it came, a sent request to that in which it was sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Which: 0 is the first of the run. The last one may be shorter than a second.
+    pub at_s: u32,
+    /// Requests sent.
+    pub sent: Option<u64>,
+    /// Complete answers, whatever their status.
+    pub answered: Option<u64>,
+    /// Of those, the ones with 2xx.
+    #[serde(default)]
+    pub succeeded: Option<u64>,
+    /// Requests that went wrong.
+    pub errors: Option<u64>,
+    /// Requests given up before they were sent.
+    pub dropped: Option<u64>,
+    /// Bytes received.
+    pub received_bytes: Option<u64>,
+    /// Of the answers of this second; with two significant digits, to keep the document small.
+    pub latency: Option<Latency>,
+}
+
+impl Report {
+    /// An empty report of a generator, to be filled by a reader of its results.
+    pub fn of(generator: &str) -> Self {
+        Report {
+            format: FORMAT,
+            generator: Generator { name: generator.to_owned(), ..Generator::default() },
+            started_unix_ms: None,
+            truncated: None,
+            total: Measurement::default(),
+            operations: Vec::new(),
+            phases: Vec::new(),
+            seconds: Vec::new(),
+        }
+    }
+
+    /// Reads a report from JSON.
+    ///
+    /// # Errors
+    /// What is wrong, with line and column; also for a later format.
+    pub fn from_json(text: &str) -> Result<Self, ReadError> {
+        let report: Report = serde_json::from_str(text)?;
+        if report.format > FORMAT {
+            return Err(ReadError::Format(report.format));
+        }
+        Ok(report)
+    }
+
+    /// Writes it as JSON.
+    ///
+    /// # Errors
+    /// None in practice: a report holds nothing that JSON cannot.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+/// Why a report could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Not the JSON of a report.
+    #[error("not a report of gauge: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Written by a later version.
+    #[error("the report has format {0}, and this gauge reads formats up to {FORMAT}: use a later gauge")]
+    Format(u32),
+}
+
+impl Measurement {
+    /// Requests that came to an end, good or bad: answers, and requests that went wrong without one. The base of an error rate.
+    pub fn ended(&self) -> Option<u64> {
+        let without_answer = self.errors.total.map(|total| total - self.errors.status.unwrap_or(0).min(total));
+        match (self.requests.answered, without_answer) {
+            (Some(answered), Some(without_answer)) => Some(answered + without_answer),
+            (Some(answered), None) => Some(answered),
+            (None, _) => None,
+        }
+    }
+
+    /// Share of requests that went wrong, from 0 to 1; null where errors were not counted or nothing ended.
+    pub fn error_rate(&self) -> Option<f64> {
+        match (self.errors.total, self.ended()) {
+            (Some(errors), Some(ended)) if ended > 0 => Some(errors as f64 / ended as f64),
+            _ => None,
+        }
+    }
+
+    /// Share of the answers that showed what is counted apart, from 0 to 1.
+    pub fn marked_share(&self) -> Option<f64> {
+        match (self.marked, self.requests.answered) {
+            (Some(marked), Some(answered)) if answered > 0 => Some(marked as f64 / answered as f64),
+            _ => None,
+        }
+    }
+
+    /// Share of the scheduled requests that were dropped, from 0 to 1.
+    pub fn drop_rate(&self) -> Option<f64> {
+        match (self.requests.dropped, self.requests.scheduled) {
+            (Some(dropped), Some(scheduled)) if scheduled > 0 => Some(dropped as f64 / scheduled as f64),
+            _ => None,
+        }
+    }
+}
+
+impl Errors {
+    /// All kinds counted and none seen.
+    pub fn none() -> Self {
+        Errors {
+            connect: Some(0),
+            reset: Some(0),
+            timeout: Some(0),
+            status: Some(0),
+            bad_reply: Some(0),
+            total: Some(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

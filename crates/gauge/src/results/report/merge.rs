@@ -1,0 +1,153 @@
+//! Several runs, or several generators of one run, as one.
+
+use std::collections::BTreeMap;
+
+use super::{Bytes, Cpu, Errors, Events, Latency, Measurement, Operation, Phase, Rate, Report, Requests, Second};
+
+impl Report {
+    /// Adds another generator of the same run: counts and rates add up, histograms merge, operations and phases are matched by
+    /// name, seconds by number.
+    pub fn merge(&mut self, other: &Report) {
+        let threads = (self.generator.threads, other.generator.threads);
+        self.generator.threads = both(threads.0, threads.1, |a, b| a + b);
+        self.generator.cpu = both(self.generator.cpu, other.generator.cpu, |a, b| Cpu {
+            user_s: a.user_s + b.user_s,
+            system_s: a.system_s + b.system_s,
+        });
+        self.started_unix_ms = both(self.started_unix_ms, other.started_unix_ms, u64::min);
+        if self.truncated.is_none() {
+            self.truncated.clone_from(&other.truncated);
+        }
+        self.total.merge(&other.total);
+        merge_operations(&mut self.operations, &other.operations);
+        for phase in &other.phases {
+            match self.phases.iter_mut().find(|ours| ours.name == phase.name) {
+                Some(ours) => ours.merge(phase),
+                None => self.phases.push(phase.clone()),
+            }
+        }
+        for second in &other.seconds {
+            match self.seconds.binary_search_by_key(&second.at_s, |ours| ours.at_s) {
+                Ok(index) => self.seconds[index].merge(second),
+                Err(index) => self.seconds.insert(index, second.clone()),
+            }
+        }
+    }
+}
+
+impl Phase {
+    fn merge(&mut self, other: &Phase) {
+        self.start_s = self.start_s.min(other.start_s);
+        self.total.merge(&other.total);
+        merge_operations(&mut self.operations, &other.operations);
+    }
+}
+
+fn merge_operations(ours: &mut Vec<Operation>, theirs: &[Operation]) {
+    for operation in theirs {
+        match ours.iter_mut().find(|ours| ours.name == operation.name) {
+            Some(ours) => ours.total.merge(&operation.total),
+            None => ours.push(operation.clone()),
+        }
+    }
+}
+
+impl Measurement {
+    /// Adds what another generator measured at the same time: counts, rates and concurrency add up, the duration is the longer one,
+    /// histograms merge. What one of them does not have, the sum does not have.
+    pub fn merge(&mut self, other: &Measurement) {
+        self.duration_s = both(self.duration_s, other.duration_s, f64::max);
+        self.concurrency = both(self.concurrency, other.concurrency, |a, b| a + b);
+        self.rate = Rate {
+            requested: both(self.rate.requested, other.rate.requested, |a, b| a + b),
+            achieved: both(self.rate.achieved, other.rate.achieved, |a, b| a + b),
+        };
+        self.add_counts(other);
+    }
+
+    /// Adds everything that is the same for measurements made at once and one after the other.
+    pub(crate) fn add_counts(&mut self, other: &Measurement) {
+        let (a, b) = (&self.requests, &other.requests);
+        self.requests = Requests {
+            scheduled: sum(a.scheduled, b.scheduled),
+            sent: sum(a.sent, b.sent),
+            answered: sum(a.answered, b.answered),
+            answered_late: sum(a.answered_late, b.answered_late),
+            dropped: sum(a.dropped, b.dropped),
+            dropped_free: sum(a.dropped_free, b.dropped_free),
+            unanswered: sum(a.unanswered, b.unanswered),
+        };
+        self.statuses = match (self.statuses.take(), &other.statuses) {
+            (Some(mut ours), Some(theirs)) => {
+                add_statuses(&mut ours, theirs);
+                Some(ours)
+            }
+            _ => None,
+        };
+        let (a, b) = (&self.errors, &other.errors);
+        self.errors = Errors {
+            connect: sum(a.connect, b.connect),
+            reset: sum(a.reset, b.reset),
+            timeout: sum(a.timeout, b.timeout),
+            status: sum(a.status, b.status),
+            bad_reply: sum(a.bad_reply, b.bad_reply),
+            total: sum(a.total, b.total),
+        };
+        self.bytes = Bytes {
+            sent: sum(self.bytes.sent, other.bytes.sent),
+            received: sum(self.bytes.received, other.bytes.received),
+            sent_bodies: sum(self.bytes.sent_bodies, other.bytes.sent_bodies),
+        };
+        self.connections_opened = sum(self.connections_opened, other.connections_opened);
+        self.marked = sum(self.marked, other.marked);
+        self.events = both(self.events, other.events, |a, b| Events {
+            received: a.received + b.received,
+            arrivals: a.arrivals + b.arrivals,
+        });
+        for (ours, theirs) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.corrected, &other.corrected),
+            (&mut self.lag, &other.lag),
+            (&mut self.generator_lag, &other.generator_lag),
+            (&mut self.connect, &other.connect),
+            (&mut self.first_byte, &other.first_byte),
+        ] {
+            *ours = merged(ours.take(), theirs.as_ref());
+        }
+    }
+}
+
+impl Second {
+    pub(crate) fn merge(&mut self, other: &Second) {
+        self.sent = sum(self.sent, other.sent);
+        self.answered = sum(self.answered, other.answered);
+        self.succeeded = sum(self.succeeded, other.succeeded);
+        self.errors = sum(self.errors, other.errors);
+        self.dropped = sum(self.dropped, other.dropped);
+        self.received_bytes = sum(self.received_bytes, other.received_bytes);
+        self.latency = merged(self.latency.take(), other.latency.as_ref());
+    }
+}
+
+/// An absent distribution is an empty one here: an operation that one generator never reached.
+fn merged(ours: Option<Latency>, theirs: Option<&Latency>) -> Option<Latency> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => ours.merge(theirs),
+        (Some(ours), None) => Some(ours),
+        (None, theirs) => theirs.cloned(),
+    }
+}
+
+fn add_statuses(ours: &mut BTreeMap<u16, u64>, theirs: &BTreeMap<u16, u64>) {
+    for (status, count) in theirs {
+        *ours.entry(*status).or_default() += count;
+    }
+}
+
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    both(a, b, |a, b| a + b)
+}
+
+fn both<T>(a: Option<T>, b: Option<T>, combine: impl FnOnce(T, T) -> T) -> Option<T> {
+    Some(combine(a?, b?))
+}
