@@ -41,6 +41,7 @@ pub enum BodyDecoder {
 
 impl BodyDecoder {
     /// A decoder for a body of this kind.
+    #[inline]
     pub fn new(kind: BodyKind) -> Self {
         match kind {
             BodyKind::None => BodyDecoder::Length(0),

@@ -35,6 +35,17 @@ fn text(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
+/// A request for a page that the gateway itself wants. All three are text without control bytes; others are left out.
+pub fn get(target: &[u8], host: &[u8], accept: &[u8]) -> Vec<u8> {
+    let mut out = b"GET ".to_vec();
+    out.extend(target.iter().filter(|byte| byte.is_ascii_graphic()));
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    field(&mut out, b"Host", host);
+    field(&mut out, b"Accept", accept);
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
 /// Appends `Content-Length`.
 #[inline]
 pub fn content_length(out: &mut Vec<u8>, length: u64) {

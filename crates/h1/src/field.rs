@@ -1,6 +1,6 @@
 //! Field sections of HTTP/1.
 
-use crate::bytes::{find_control, name_length};
+use crate::bytes::{find_control, name_end};
 use crate::{Field, Fields, Known, Limits, ParseError, Span};
 
 pub(crate) use message::{list_elements, trimmed};
@@ -10,39 +10,38 @@ pub(crate) fn parse(fields: &mut Fields, head: &[u8], mut at: usize, limits: &Li
     fields.clear();
     let most = limits.fields.min(Limits::MAX_FIELDS);
     loop {
-        let line = head.get(at..).unwrap_or_default();
-        let length = name_length(line);
-        if length == 0 {
-            return match line {
-                b"\r\n" => Ok(()),
-                // The head would end before its end.
-                [b'\r', b'\n', ..] => Err(ParseError::Truncated),
-                [b' ' | b'\t', ..] if fields.is_empty() => Err(ParseError::SpaceBeforeFirstField),
-                [b' ' | b'\t', ..] => Err(ParseError::ObsFold),
-                _ => Err(fault(line, ParseError::FieldName)),
-            };
-        }
-        if fields.len() == most {
-            return Err(ParseError::TooManyFields);
-        }
-        let colon = at + length;
-        if head.get(colon) != Some(&b':') {
-            return Err(fault(&line[length..], ParseError::FieldName));
+        let colon = name_end(head, at);
+        if colon == at || fields.len() == most || head.get(colon) != Some(&b':') {
+            return end(fields, head, at, colon, most);
         }
         let end = find_control(head, colon + 1);
         let behind = head.get(end..).unwrap_or_default();
         if !behind.starts_with(b"\r\n") {
             return Err(fault(behind, ParseError::FieldValue));
         }
-        let known = Known::at_start(line, length);
         fields.push(Field {
             name: Span::new(at, colon),
             value: trimmed(head, colon + 1, end),
             line_end: (end + 2) as u32,
-            known,
+            known: Known::at_start(&head[at..], colon - at),
             named_by_connection: false,
         });
         at = end + 2;
+    }
+}
+
+/// What stands at `at`, where no further field can be read: token bytes until `name_end`.
+fn end(fields: &Fields, head: &[u8], at: usize, name_end: usize, most: usize) -> Result<(), ParseError> {
+    let line = head.get(at..).unwrap_or_default();
+    match line {
+        b"\r\n" => Ok(()),
+        _ if name_end > at && fields.len() == most => Err(ParseError::TooManyFields),
+        _ if name_end > at => Err(fault(head.get(name_end..).unwrap_or_default(), ParseError::FieldName)),
+        // The head would end before its end.
+        [b'\r', b'\n', ..] => Err(ParseError::Truncated),
+        [b' ' | b'\t', ..] if fields.is_empty() => Err(ParseError::SpaceBeforeFirstField),
+        [b' ' | b'\t', ..] => Err(ParseError::ObsFold),
+        _ => Err(fault(line, ParseError::FieldName)),
     }
 }
 

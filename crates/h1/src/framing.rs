@@ -48,8 +48,8 @@ impl Framing {
 
     fn connection(&mut self, fields: &mut Fields, buf: &[u8]) -> Result<(), ParseError> {
         // What nearly all connections say, and it names no field.
-        let is_plain = !fields.repeats(Known::Connection)
-            && fields.first(Known::Connection, buf).is_some_and(|value| value.eq_ignore_ascii_case(b"keep-alive"));
+        let is_plain =
+            !fields.repeats(Known::Connection) && fields.first(Known::Connection, buf).is_some_and(is_keep_alive);
         if is_plain {
             self.keep_alive = true;
             return Ok(());
@@ -77,6 +77,16 @@ impl Framing {
         }
         Ok(())
     }
+}
+
+/// Whether a value is `keep-alive`, in any case, by words: nearly every connection says so, with every message.
+#[inline]
+fn is_keep_alive(value: &[u8]) -> bool {
+    const CASE: u8 = 0x20;
+    let Ok([start @ .., a, b]) = <&[u8; 10]>::try_from(value) else { return false };
+    // No other bytes of a value than these letters' capitals become them; the hyphen has this bit set, and its like without it is a control.
+    u64::from_le_bytes(*start) | u64::from_le_bytes([CASE; 8]) == u64::from_le_bytes(*b"keep-ali")
+        && [a | CASE, b | CASE] == *b"ve"
 }
 
 /// `1*DIGIT` that fits 64 bits; a list is refused even when its members agree.

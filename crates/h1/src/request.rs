@@ -5,7 +5,7 @@ use crate::field::{self, fault};
 use crate::framing::Framing;
 use crate::target::Target;
 use crate::{BodyKind, Expect, Fields, Known, Limits, Method, ParseError, Span, TargetForm, Version};
-use message::validate::is_authority;
+use message::validate::is_authority_at;
 
 /// A parsed request head: spans of the buffer it was parsed from. Kept and refilled from request to request.
 #[derive(Debug, Clone)]
@@ -157,7 +157,9 @@ impl RequestHead {
         let host = self.fields.first_span(Known::Host);
         match host {
             None if self.version == Version::Http11 => return Err(ParseError::HostMissing),
-            Some(host) if !is_authority(host.of_buf(buf)) => return Err(ParseError::HostInvalid),
+            Some(host) if !is_authority_at(buf, host.start as usize, host.end as usize) => {
+                return Err(ParseError::HostInvalid);
+            }
             _ => {}
         }
         self.authority = authority.or(host);

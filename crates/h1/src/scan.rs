@@ -18,6 +18,10 @@ pub struct HeadScanner {
     start_line_seen: bool,
     /// Whether the head is a response's.
     response: bool,
+    /// Whether the last scanned byte is a carriage return: the lowest bit.
+    return_before: u64,
+    /// Whether the last two scanned bytes are line feeds: the last in the second bit, the one before it in the lowest.
+    feeds_before: u64,
 }
 
 impl HeadScanner {
@@ -56,14 +60,21 @@ impl HeadScanner {
             self.skip_empty_line(buf)?;
         }
         while let Some(rest) = buf.get(self.scanned..).filter(|rest| !rest.is_empty()) {
-            let found = match rest.first_chunk() {
-                Some(block) => self.scan_block(buf, block, BLOCK, limits)?,
-                None => {
+            let length = rest.len().min(BLOCK);
+            let ends = match (rest.first_chunk(), buf.last_chunk()) {
+                (Some(block), _) => line_ends(block),
+                // What is left is the end of the last block.
+                (None, Some(block)) => {
+                    let (feeds, returns) = line_ends(block);
+                    (feeds >> (BLOCK - length), returns >> (BLOCK - length))
+                }
+                (None, None) => {
                     let mut block = [0; BLOCK];
-                    block[..rest.len()].copy_from_slice(rest);
-                    self.scan_block(buf, &block, rest.len(), limits)?
+                    block[..length].copy_from_slice(rest);
+                    line_ends(&block)
                 }
             };
+            let found = self.scan_block(ends, length, limits)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -78,28 +89,24 @@ impl HeadScanner {
             }
             self.skipped = 2;
             self.scanned = 2;
+            // It is not part of the head.
+            (self.return_before, self.feeds_before) = (0, 0);
         }
         Ok(())
     }
 
-    /// Looks at the first `length` bytes of `block`, which are those of `buf` from `scanned` on.
+    /// Looks at the next `length` bytes, which have line feeds and carriage returns at these places.
     #[inline]
     fn scan_block(
         &mut self,
-        buf: &[u8],
-        block: &[u8; BLOCK],
+        (feeds, returns): (u64, u64),
         length: usize,
         limits: &Limits,
     ) -> Result<Option<usize>, ParseError> {
         let start = self.scanned;
-        let (feeds, returns) = line_ends(block);
-        // What the two bytes before the block were, as bits that move in from the left.
-        let before = |distance: usize, byte: u8| {
-            let is_it = start >= self.skipped + distance && buf.get(start - distance) == Some(&byte);
-            u64::from(is_it)
-        };
-        let after_return = returns << 1 | before(1, b'\r');
-        let two_after_feed = feeds << 2 | before(1, b'\n') << 1 | before(2, b'\n');
+        // What the two bytes before the block were moves in from the left.
+        let after_return = returns << 1 | self.return_before;
+        let two_after_feed = feeds << 2 | self.feeds_before;
         let bare = feeds & !after_return;
         let empty = feeds & after_return & two_after_feed;
         // What lies behind `length` is not known yet.
@@ -129,6 +136,8 @@ impl HeadScanner {
         }
         if stop == BLOCK {
             self.scanned = start + length;
+            self.return_before = returns >> (length - 1);
+            self.feeds_before = if length > 1 { feeds >> (length - 2) } else { feeds << 1 | self.feeds_before >> 1 };
             return Ok(None);
         }
         match (bare >> stop & 1, no_feed >> stop & 1) {

@@ -248,14 +248,22 @@ pub struct Violation {
 
 /// The span of `buf[start..end]` without spaces and tabs around it.
 #[inline]
-pub fn trimmed(buf: &[u8], mut start: usize, mut end: usize) -> Span {
-    while start < end && matches!(buf[start], b' ' | b'\t') {
+pub fn trimmed(buf: &[u8], mut start: usize, end: usize) -> Span {
+    let mut text = &buf[start..end];
+    // As nearly all values are written. Of the bytes of a value only blanks are not above the space.
+    if let [b' ', first, .., last] = text
+        && first.min(last) > &b' '
+    {
+        return Span::new(start + 1, end);
+    }
+    while let [b' ' | b'\t', rest @ ..] = text {
+        text = rest;
         start += 1;
     }
-    while start < end && matches!(buf[end - 1], b' ' | b'\t') {
-        end -= 1;
+    while let [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
     }
-    Span::new(start, end)
+    Span::new(start, start + text.len())
 }
 
 /// Elements of a comma-separated list, without the white space around them; empty ones are left out (RFC 9110 section 5.6.1).

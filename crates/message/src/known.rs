@@ -1,5 +1,7 @@
 //! Field names that a proxy treats in its own way, recognised once.
 
+use crate::validate::same_word;
+
 macro_rules! known {
     ($($name:ident = $text:literal;)*) => {
         /// A field name that the gateway treats in its own way.
@@ -11,18 +13,7 @@ macro_rules! known {
             $(#[doc = concat!("`", $text, "`")] $name,)*
         }
 
-        /// Bytes that CGI and its heirs treat as `-`: all but letters, digits, and `-` itself.
-static ODD: [bool; 256] = {
-    let mut odd = [true; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        odd[byte] = !(byte as u8).is_ascii_alphanumeric() && byte as u8 != b'-';
-        byte += 1;
-    }
-    odd
-};
-
-impl Known {
+        impl Known {
             /// Name in lower case; empty for [`Known::Other`].
             pub fn name(self) -> &'static str {
                 match self { Known::Other => "", $(Known::$name => $text,)* }
@@ -95,67 +86,121 @@ known! {
     SecWebSocketExtensions = "sec-websocket-extensions";
 }
 
+/// Bytes that CGI and its heirs treat as `-`: all but letters, digits, and `-` itself.
+static ODD: [bool; 256] = {
+    let mut odd = [true; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        odd[byte] = !(byte as u8).is_ascii_alphanumeric() && byte as u8 != b'-';
+        byte += 1;
+    }
+    odd
+};
+
 const COUNT: usize = Known::ALL.len();
 /// Longest known name.
 const LONGEST: usize = 30;
 /// Bytes of a name that are compared as one word.
 const WORD: usize = 16;
 
-/// The first [`WORD`] bytes of each name, as [`word`] makes them.
-static WORDS: [u128; COUNT] = {
-    let mut words = [0; COUNT];
-    let mut i = 0;
-    while i < COUNT {
-        let name = Known::ALL[i].1.as_bytes();
-        let mut at = 0;
-        while at < name.len() && at < WORD {
-            // `word` sets this bit in every byte, so it must mean nothing in a name.
-            assert!(name[at] & 0x20 != 0 && !name[at].is_ascii_uppercase());
-            words[i] |= (name[at] as u128) << (at * 8);
-            at += 1;
-        }
-        i += 1;
-    }
-    words
-};
-
-/// Candidates by length of the name and by its last byte modulo 8: few lengths hold more than two names, so recognising a
-/// name costs one table look-up and, mostly, one comparison.
-static BUCKETS: [[u8; 4]; (LONGEST + 1) * 8] = {
-    let mut table = [[u8::MAX; 4]; (LONGEST + 1) * 8];
-    let mut i = 0;
-    while i < COUNT {
-        let name = Known::ALL[i].1.as_bytes();
-        let slot = bucket(name.len(), name[name.len() - 1]);
-        let mut free = 0;
-        while table[slot][free] != u8::MAX {
-            free += 1; // out of bounds, and so a compile error, if a bucket overflows
-        }
-        table[slot][free] = i as u8;
-        i += 1;
-    }
-    table
-};
-
-const fn bucket(length: usize, last: u8) -> usize {
-    length * 8 + (last & 7) as usize
+/// A name to compare with.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Its first [`WORD`] bytes; zeros behind it.
+    word: [u8; WORD],
+    length: u8,
+    known: Known,
 }
 
-/// The first bytes of a name of `length` bytes, which `bytes` begin with, in lower case; zeros behind it. Exact for names made of
+static ENTRIES: [Entry; COUNT] = {
+    let mut entries = [Entry { word: [0; WORD], length: 0, known: Known::Other }; COUNT];
+    let mut i = 0;
+    while i < COUNT {
+        let (known, name) = (Known::ALL[i].0, Known::ALL[i].1.as_bytes());
+        let mut word = [0; WORD];
+        let mut at = 0;
+        while at < name.len() && at < WORD {
+            // The comparison sets this bit in every byte, so it must mean nothing in a name.
+            assert!(name[at] & 0x20 != 0 && !name[at].is_ascii_uppercase());
+            word[at] = name[at];
+            at += 1;
+        }
+        entries[i] = Entry { word, length: name.len() as u8, known };
+        i += 1;
+    }
+    entries
+};
+
+/// Slots of the table of names.
+const SLOTS: usize = 512;
+/// A slot without a name.
+const FREE: u8 = u8::MAX;
+
+/// Index of the one name that a name with the same length, first and last byte can be: recognising a name costs one look-up and at most
+/// one comparison.
+static TABLE: [u8; SLOTS] = table(FACTORS.0, FACTORS.1).0;
+
+/// With these no two names share a slot.
+const FACTORS: (usize, usize) = {
+    let mut factors = (1, 1);
+    while !table(factors.0, factors.1).1 {
+        // Out of factors: a compile error, where a larger table is needed.
+        assert!(factors.0 < 64);
+        factors = if factors.1 < 63 { (factors.0, factors.1 + 2) } else { (factors.0 + 2, 1) };
+    }
+    factors
+};
+
+/// The table that these factors make, and whether it holds all names.
+const fn table(of_first: usize, of_last: usize) -> ([u8; SLOTS], bool) {
+    let mut table = [FREE; SLOTS];
+    let mut i = 0;
+    while i < COUNT {
+        let name = Known::ALL[i].1.as_bytes();
+        let slot = slot((of_first, of_last), name[0], name[name.len() - 1], name.len());
+        if table[slot] != FREE {
+            return (table, false);
+        }
+        table[slot] = i as u8;
+        i += 1;
+    }
+    (table, true)
+}
+
+/// The slot of a name in any case.
+#[inline]
+const fn slot(factors: (usize, usize), first: u8, last: u8, length: usize) -> usize {
+    ((first & 31) as usize * factors.0 + (last & 31) as usize * factors.1 + length) % SLOTS
+}
+
+/// Masks of the first [`WORD`] bytes of a name, by its length.
+static MASKS: [[u8; WORD]; WORD + 1] = {
+    let mut masks = [[0; WORD]; WORD + 1];
+    let mut length = 0;
+    while length <= WORD {
+        let mut at = 0;
+        while at < length {
+            masks[length][at] = u8::MAX;
+            at += 1;
+        }
+        length += 1;
+    }
+    masks
+};
+
+/// Whether the name of `length` bytes that `bytes` begin with has the first bytes of an entry, in any case. Exact for names made of
 /// `tchar`: no other one of those than the letter's capital becomes a letter, digit or hyphen.
 #[inline]
-fn word(bytes: &[u8], length: usize) -> u128 {
-    let block = match bytes.first_chunk() {
-        Some(block) => *block,
+fn begins_like(bytes: &[u8], length: usize, entry: &Entry) -> bool {
+    let mask = &MASKS[length.min(WORD)];
+    match bytes.first_chunk() {
+        Some(block) => same_word(block, mask, &entry.word),
         None => {
             let mut block = [0; WORD];
             block[..bytes.len()].copy_from_slice(bytes);
-            block
+            same_word(&block, mask, &entry.word)
         }
-    };
-    let unused = WORD.saturating_sub(length) as u32 * 8;
-    (u128::from_le_bytes(block) | 0x2020_2020_2020_2020_2020_2020_2020_2020)
-        & u128::MAX.checked_shr(unused).unwrap_or(0)
+    }
 }
 
 impl Known {
@@ -168,23 +213,22 @@ impl Known {
     /// Recognises the name of `length` token bytes that `bytes` begin with.
     #[inline]
     pub fn at_start(bytes: &[u8], length: usize) -> Known {
-        let Some(&last) = bytes.get(length.wrapping_sub(1)) else { return Known::Other };
-        let Some(candidates) = BUCKETS.get(bucket(length, last)) else { return Known::Other };
-        if candidates[0] == u8::MAX {
+        let (Some(&first), Some(&last)) = (bytes.first(), bytes.get(length.wrapping_sub(1))) else {
+            return Known::Other;
+        };
+        let Some(entry) = ENTRIES.get(usize::from(TABLE[slot(FACTORS, first, last, length)])) else {
+            return Known::Other;
+        };
+        if usize::from(entry.length) != length || !begins_like(bytes, length, entry) {
             return Known::Other;
         }
-        let word = word(bytes, length);
-        for &candidate in candidates {
-            let Some(&expected) = WORDS.get(usize::from(candidate)) else { break };
-            if word == expected {
-                let (known, text) = Known::ALL[usize::from(candidate)];
-                let (tail, expected) = (bytes.get(WORD..length), text.as_bytes().get(WORD..));
-                if length <= WORD || tail.zip(expected).is_some_and(|(tail, text)| tail.eq_ignore_ascii_case(text)) {
-                    return known;
-                }
+        if length > WORD {
+            let (tail, expected) = (bytes.get(WORD..length), entry.known.name().as_bytes().get(WORD..));
+            if !tail.zip(expected).is_some_and(|(tail, expected)| tail.eq_ignore_ascii_case(expected)) {
+                return Known::Other;
             }
         }
-        Known::Other
+        entry.known
     }
 
     /// Recognises a name that servers which turn everything but letters and digits into `_` (CGI, RFC 3875 section 4.1.18, and its

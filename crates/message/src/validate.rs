@@ -17,9 +17,8 @@ macro_rules! class {
         table
     }};
 }
-use class;
 
-pub use authority::is_authority;
+pub use authority::{is_authority, is_authority_at};
 
 /// `tchar` (RFC 9110 section 5.6.2).
 static TOKEN: [bool; 256] = class!(
@@ -86,21 +85,38 @@ fn find(bytes: &[u8], mut at: usize, stops: impl Fn(&[u8; 16]) -> u32, is_stop: 
         at += block.len();
         rest = behind;
     }
-    at + rest.iter().position(|&byte| is_stop(byte)).unwrap_or(rest.len())
+    match bytes.last_chunk() {
+        // What is left is the end of the last block.
+        Some(block) => {
+            let mask = stops(block) >> (block.len() - rest.len());
+            at + (mask | 1 << rest.len()).trailing_zeros() as usize
+        }
+        None => at + rest.iter().position(|&byte| is_stop(byte)).unwrap_or(rest.len()),
+    }
 }
 
-/// Length of the field name that `bytes` begin with: as many token bytes as there are before the first other one.
+/// End of the field name that begins at `at`: as many token bytes as there are before the first other one.
 #[inline]
-pub fn name_length(bytes: &[u8]) -> usize {
-    if let Some(block) = bytes.first_chunk() {
-        // Nearly all names are shorter than a block and made of letters, digits and hyphens.
-        let (colons, plain) = blocks::name_bytes(block);
-        let before_colon = colons.wrapping_sub(1) & !colons;
-        if colons != 0 && plain & before_colon == before_colon {
-            return colons.trailing_zeros() as usize;
-        }
+pub fn name_end(bytes: &[u8], at: usize) -> usize {
+    // Nearly all names are made of letters, digits and hyphens.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let end = find(bytes, at, blocks::not_plain, |byte| !is_plain(byte));
+    match bytes.get(end) {
+        Some(&byte) if byte != b':' && is_token_byte(byte) => token_end(bytes, end + 1),
+        _ => end,
     }
-    bytes.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(bytes.len())
+}
+
+#[cold]
+fn token_end(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(rest.len())
+}
+
+/// Whether a block is `word` where `mask` says that bytes count, letters in any case; `word` is in lower case, and zero where none counts.
+#[inline]
+pub(crate) fn same_word(block: &[u8; 16], mask: &[u8; 16], word: &[u8; 16]) -> bool {
+    blocks::same_word(block, mask, word)
 }
 
 /// Where among 64 bytes the line feeds are, and where the carriage returns.

@@ -73,7 +73,9 @@ impl Names {
         for entry in entries {
             let position = table.certificates.len();
             let facts = &entry.certificate.facts;
-            let names = if entry.names.is_empty() { facts.dns_names.clone() } else { entry.names };
+            // A certificate may hold names that no client asks for, such as `*`.
+            let own = facts.dns_names.iter().filter(|name| is_dns_name(name.strip_prefix("*.").unwrap_or(name)));
+            let names = if entry.names.is_empty() { own.cloned().collect() } else { entry.names };
             if names.is_empty() && !entry.is_default {
                 return Err(NameError::Unreachable(facts.subject.clone()));
             }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs::Ticketer;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
 use rustls::ticketer::TicketRotator;
 use rustls::{RootCertStore, ServerConfig};
@@ -85,9 +86,17 @@ pub struct Listener {
     /// By policy.
     configs: Vec<Arc<ServerConfig>>,
     /// By policy; none where no certificate is asked for.
-    client_authorities: Vec<Option<Arc<str>>>,
+    clients: Vec<Option<Clients>>,
     /// Certificates by name.
     pub names: Arc<Names>,
+}
+
+/// How the clients of a policy are verified.
+#[derive(Clone)]
+struct Clients {
+    /// What the caller knows the authorities by.
+    name: Arc<str>,
+    verifier: Arc<dyn ClientCertVerifier>,
 }
 
 impl fmt::Debug for Listener {
@@ -102,16 +111,45 @@ impl Listener {
     /// # Errors
     /// What cannot be used.
     pub fn new(options: &Options, tickets: &Tickets) -> Result<Self, ServerError> {
-        let configs =
-            options.policies.iter().map(|policy| config(options, policy, tickets)).collect::<Result<_, _>>()?;
-        let name = |policy: &Policy| policy.client_auth.as_ref().map(|auth| auth.name.clone());
-        let client_authorities = options.policies.iter().map(name).collect();
-        Ok(Listener { configs, client_authorities, names: options.names.clone() })
+        let clients: Vec<Option<Clients>> = options
+            .policies
+            .iter()
+            .map(|policy| policy.client_auth.as_ref().map(clients).transpose())
+            .collect::<Result<_, _>>()?;
+        let each = options.policies.iter().zip(&clients);
+        let configs = each
+            .map(|(policy, clients)| config(options, policy, clients.as_ref(), tickets))
+            .collect::<Result<_, _>>()?;
+        Ok(Listener { configs, clients, names: options.names.clone() })
     }
 
     /// The authorities that verify the certificates of clients that ask for this name, or for none.
     pub fn client_authorities(&self, name: Option<&str>) -> Option<Arc<str>> {
-        self.client_authorities.get(self.names.policy_for(name)?)?.clone()
+        self.clients_for(name).map(|clients| clients.name.clone())
+    }
+
+    /// Whether a client that showed this chain (none: an empty one) in an earlier handshake for this name, to the authorities of that time, would
+    /// be accepted now.
+    pub fn still_accepts(
+        &self,
+        name: Option<&str>,
+        authorities: Option<&str>,
+        chain: &[CertificateDer<'static>],
+    ) -> bool {
+        match (self.clients_for(name), chain.split_first()) {
+            (None, None) => true,
+            (Some(clients), None) => !clients.verifier.client_auth_mandatory(),
+            // Nobody would look at it any more.
+            (None, Some(_)) => false,
+            (Some(clients), Some((first, rest))) => {
+                authorities == Some(&*clients.name)
+                    && clients.verifier.verify_client_cert(first, rest, UnixTime::now()).is_ok()
+            }
+        }
+    }
+
+    fn clients_for(&self, name: Option<&str>) -> Option<&Clients> {
+        self.clients.get(self.names.policy_for(name)?)?.as_ref()
     }
 
     /// What a client gets that asks for this name, or for none. `None`: there is no certificate for it.
@@ -120,26 +158,33 @@ impl Listener {
     }
 }
 
-fn config(options: &Options, policy: &Policy, tickets: &Tickets) -> Result<Arc<ServerConfig>, ServerError> {
+fn clients(auth: &ClientAuth) -> Result<Clients, ServerError> {
+    let fail = |error: &dyn fmt::Display| ServerError::ClientAuth(error.to_string());
+    let mut roots = RootCertStore::empty();
+    for authority in &auth.authorities {
+        roots.add(authority.clone()).map_err(|error| fail(&error))?;
+    }
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    if !auth.revocations.is_empty() {
+        verifier = verifier.with_crls(auth.revocations.iter().cloned()).allow_unknown_revocation_status();
+    }
+    if !auth.is_required {
+        verifier = verifier.allow_unauthenticated();
+    }
+    Ok(Clients { name: auth.name.clone(), verifier: verifier.build().map_err(|error| fail(&error))? })
+}
+
+fn config(
+    options: &Options,
+    policy: &Policy,
+    clients: Option<&Clients>,
+    tickets: &Tickets,
+) -> Result<Arc<ServerConfig>, ServerError> {
     let builder =
         ServerConfig::builder_with_provider(provider()).with_protocol_versions(policy.min_version.and_newer())?;
-    let builder = match &policy.client_auth {
+    let builder = match clients {
         None => builder.with_no_client_auth(),
-        Some(auth) => {
-            let fail = |error: &dyn fmt::Display| ServerError::ClientAuth(error.to_string());
-            let mut roots = RootCertStore::empty();
-            for authority in &auth.authorities {
-                roots.add(authority.clone()).map_err(|error| fail(&error))?;
-            }
-            let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-            if !auth.revocations.is_empty() {
-                verifier = verifier.with_crls(auth.revocations.iter().cloned()).allow_unknown_revocation_status();
-            }
-            if !auth.is_required {
-                verifier = verifier.allow_unauthenticated();
-            }
-            builder.with_client_cert_verifier(verifier.build().map_err(|error| fail(&error))?)
-        }
+        Some(clients) => builder.with_client_cert_verifier(clients.verifier.clone()),
     };
     let mut config = builder.with_cert_resolver(Arc::new(Resolver(options.names.clone())));
     config.alpn_protocols = ids(&options.alpn);

@@ -73,6 +73,7 @@ fn line() -> Line<'static> {
         violations: b"",
         ai: None,
         tls: None,
+        proxied: None,
     }
 }
 

@@ -31,7 +31,7 @@ fn views(targets: usize, balance: &str, options: &str) -> Views {
 }
 
 fn pick(views: &Views, key: u64, now: Moment) -> Lease {
-    match views.get(UpstreamId(0)).pick(&Request { hash: Some(key), tried: &[] }, now) {
+    match views.get(UpstreamId(0)).pick(&Request { hash: Some(key), ..Request::default() }, now) {
         Pick::Target(lease) => lease,
         other => panic!("{other:?}"),
     }

@@ -141,6 +141,8 @@ reasons! {
     /// Waited in the queue for too long.
     QueueTimeout: Upstream, 503, "queue_timeout", "The upstream is at its limit";
 
+    /// A route leads to a backend that there is not.
+    InvalidBackend: Gateway, 500, "invalid_backend", "The route has no valid backend";
     /// The store of a limit failed and the limit says `closed`.
     LimitStore: Gateway, 503, "limit_store", "The rate limit cannot be checked";
     /// An authorizer with `mode: nginx` responded with a status that is no verdict.
@@ -153,6 +155,8 @@ reasons! {
     TooManyConnections: Gateway, 503, "too_many_connections", "The gateway has too many connections";
     /// No file descriptor, memory or port is left.
     Resources: Gateway, 503, "resources", "The gateway is out of resources";
+    /// The process ended before the exchange did: the drain deadline passed, or a second signal came.
+    Shutdown: Gateway, 503, "shutdown", "The gateway ended before the exchange did";
     /// A defect of the gateway: the request was cut off, the process goes on.
     Panic: Gateway, 500, "panic", "The gateway failed";
 }

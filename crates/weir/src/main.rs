@@ -17,7 +17,12 @@ fn main() -> ExitCode {
 /// Runs the gateway, configured by a file or by the environment alone.
 fn serve(config: Option<PathBuf>, options: Options) -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    match server::serve(config.map_or(Source::Environment, Source::File), options) {
+    serve_source(config.map_or(Source::Environment, Source::File), options)
+}
+
+/// Runs the gateway, configured by `source`.
+fn serve_source(source: Source, options: Options) -> ExitCode {
+    match server::serve(source, options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             match &error {

@@ -8,11 +8,11 @@ use crate::admin::{Cachez, write_cachez};
 use crate::config::{Action, Builtin, Condition, RouteId};
 use crate::error::{Error, Reason};
 use crate::exchange::downstream::Downstream;
-use crate::exchange::{Exchange, Next, ai, cached, contract, proxy, reply};
+use crate::exchange::{Exchange, Next, Recorded, ai, cached, contract, proxy, reply};
 use crate::policy::cors;
 use crate::policy::limit::Stage;
 use crate::route::path::Target;
-use crate::route::rewrite::location as location_of;
+use crate::route::rewrite::{Asked, changed_location, location as location_of};
 use crate::route::{Found, Lookup};
 use crate::server::worker::{Scratch, Worker};
 
@@ -21,10 +21,11 @@ const METHODS: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n
 
 /// Serves the request whose head is in `scratch`, and says what becomes of the connection.
 pub async fn run(worker: &Worker, down: &mut Downstream, scratch: &mut Scratch) -> Next {
-    let mut x = Exchange::begin(worker, down, scratch);
+    let mut x = Recorded::begin(worker, down, scratch);
     if let Err(error) = steps(&mut x).await {
         x.fail(error).await;
     }
+    x.end_mirror();
     x.finish()
 }
 
@@ -76,6 +77,8 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
             return x.refuse(&refusal).await;
         }
         known?;
+        // Behind the limits, which count what the client sent; before all that is for the upstream.
+        x.apply_changes();
     }
     let route = found?;
     x.check_trace(route)?;
@@ -86,6 +89,17 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
     // Behind the limits: a request that is refused here has cost more than most. Boxed, so that routes without a description pay nothing.
     if let Some(rules) = &snapshot.config().routes[route.0].contract {
         Box::pin(contract::check(x, &snapshot, route, rules)).await?;
+    }
+
+    // Behind everything that refuses a request: only what is served is copied, or broken on purpose.
+    let rules = &snapshot.config().routes[route.0];
+    if let Some(mirror) = &rules.mirror {
+        x.begin_mirror(&snapshot, route, mirror);
+    }
+    if let Some(fault) = &rules.fault
+        && Box::pin(x.inject(&snapshot, route, fault)).await?
+    {
+        return Ok(());
     }
 
     match &snapshot.config().routes[route.0].action {
@@ -100,7 +114,14 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
         Action::Redirect(redirect) => {
             let mut location = Vec::new();
             let target = Target { path: &x.scratch.path, query: x.query() };
-            location_of(&mut location, redirect, x.found, target);
+            match &redirect.parts {
+                None => location_of(&mut location, redirect, x.found, target),
+                Some(parts) => {
+                    let authority = x.scratch.request.authority.map(|one| one.of_buf(x.down.buffer.whole()));
+                    let asked = Asked { scheme: x.down.client.scheme(), authority: authority.unwrap_or_default() };
+                    changed_location(&mut location, parts, asked, x.found, target);
+                }
+            }
             let edits = &snapshot.config().routes[route.0].headers.response;
             let fields = [("Location", &*location)];
             x.answer(&reply::Prepared::edited(redirect.status, None, &fields, b"", edits)).await
@@ -130,7 +151,7 @@ fn find_route(x: &mut Exchange<'_>) -> Result<Found, Reason> {
     let buf = x.down.buffer.whole();
     let head = &x.scratch.request;
     let host = head.authority.map_or(&b""[..], |authority| authority.of_buf(buf));
-    let table = &x.snapshot.generation.table;
+    let table = x.snapshot.generation.table_of(&x.down.origin);
     let target = Target { path: &x.scratch.path, query: head.query.map(|query| query.of_buf(buf)) };
     // A preflight asks about a route of another method. If that route has no cross-origin rules, it is an ordinary OPTIONS.
     if let Some(method) = cors::requested_method(head, buf)

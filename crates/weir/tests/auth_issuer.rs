@@ -1,5 +1,6 @@
 //! Tokens of an issuer whose keys are fetched: discovery, rotation, storms of unknown keys, and an issuer that is slow, broken or away.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use aws_lc_rs::rand::SystemRandom;
@@ -31,16 +32,23 @@ enum Mode {
 struct Issuer {
     server: Upstream,
     mode: Arc<Mutex<Mode>>,
+    /// Whether it describes itself as RFC 8414 says, not as OpenID Connect does.
+    is_oauth: Arc<AtomicBool>,
 }
 
 impl Issuer {
     fn start(mode: Mode) -> Self {
         let mode = Arc::new(Mutex::new(mode));
         let base: Arc<OnceLock<String>> = Arc::default();
-        let (own_mode, own_base) = (mode.clone(), base.clone());
+        let is_oauth = Arc::new(AtomicBool::new(false));
+        let (own_mode, own_base, own_oauth) = (mode.clone(), base.clone(), is_oauth.clone());
         let server = Upstream::start(move |conn: &mut Conn, request: &Message| {
             let base = own_base.wait();
-            if request.head.target() == "/.well-known/openid-configuration" {
+            let target = request.head.target();
+            if target == "/.well-known/openid-configuration" && own_oauth.load(Ordering::Relaxed) {
+                return conn.respond(404, &[], "");
+            }
+            if target.starts_with("/.well-known/o") {
                 let described = json!({"issuer": format!("{base}/"), "jwks_uri": format!("{base}/keys")});
                 return conn.respond(200, &[("Content-Type", "application/json")], described.to_string());
             }
@@ -55,7 +63,7 @@ impl Issuer {
             }
         });
         base.set(server.url()).unwrap();
-        Issuer { server, mode }
+        Issuer { server, mode, is_oauth }
     }
 
     fn now(&self, mode: Mode) {
@@ -250,4 +258,25 @@ fn a_flapping_issuer_and_unknown_keys_cost_neither_memory_nor_other_requests() {
     );
     issuer.now(Mode::Serves(vec![good.clone()]));
     assert_eq!(status(&weir, &issuer.token(&good)), 200);
+}
+
+#[test]
+fn an_oauth_server_describes_itself_elsewhere_and_metrics_count_its_fetches() {
+    let (issuer, upstream) = (Issuer::start(Mode::Stalls), Upstream::start(answer::ok("x")));
+    let key = pair("a");
+    issuer.now(Mode::Raw(b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n".to_vec()));
+    issuer.is_oauth.store(true, Ordering::Relaxed);
+    let weir = gateway(&issuer, &upstream, "discover");
+    let metric = |name: &str| {
+        let metrics = weir.admin_get("/metrics");
+        let line = metrics.text().lines().find(|line| line.starts_with(name)).map(str::to_owned);
+        line.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+    };
+    let failed = "jwks_refresh_total{auth=\"staff\",outcome=\"failed\"}";
+    wait::until(DEADLINE, "a fetch that fails", || metric(failed).is_some_and(|count| count >= 1.0));
+    assert_eq!(metric("jwks_age_seconds{"), None, "nothing was fetched");
+    issuer.now(Mode::Serves(vec![key.clone()]));
+    wait::until(DEADLINE, "the keys", || status(&weir, &issuer.token(&key)) == 200);
+    assert_eq!(metric("jwks_refresh_total{auth=\"staff\",outcome=\"ok\"}"), Some(1.0));
+    assert!(metric("jwks_age_seconds{auth=\"staff\"}").is_some_and(|age| age < 60.0));
 }

@@ -8,11 +8,14 @@ use weir::config::schema;
 const DOCUMENT: &str = include_str!("../../../docs/configure.md");
 
 /// Keys of mappings that stand within a value of another key; they are described with that.
-const INLINE: [&str; 12] = [
+const INLINE: [&str; 15] = [
     // One listener without a list has the keys of `listen.*`.
     "listen.bind",
     "listen.http2",
     "upstreams.*.balance.hash",
+    "upstreams.*.balance.cookie",
+    "upstreams.*.balance.cookie.name",
+    "upstreams.*.balance.cookie.secret",
     "upstreams.*.targets.*.url",
     "upstreams.*.targets.*.weight",
     "limits.*.cost.header",
@@ -95,8 +98,16 @@ fn every_key_is_documented_with_its_default() {
     let mut known = BTreeMap::new();
     keys(&root, &root, "", &mut known);
     // Described once, where routes or `windows` have them.
-    let again =
-        ["routes.*.headers.response.", "limits.*.tiers.", "apis.*.headers.", "apis.*.timeouts.", "apis.*.cors."];
+    let again = [
+        "defaults.compress.",
+        "defaults.errors.",
+        "routes.*.headers.response.",
+        "limits.*.tiers.",
+        "apis.*.headers.",
+        "apis.*.timeouts.",
+        "apis.*.cors.",
+        "apis.*.split.",
+    ];
     // One listener without brackets has the keys of one in a list.
     known.retain(|path, _| !path.starts_with("listen.") || path.starts_with("listen.*."));
     known.retain(|path, _| !INLINE.contains(&path.as_str()) && !again.iter().any(|part| path.starts_with(part)));

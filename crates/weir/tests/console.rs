@@ -300,7 +300,7 @@ fn with_a_token_one_logs_in() {
     }
     assert_eq!(viewer.act("reload", json!({})).status(), 401);
     // Programs: probes and scrapers as ever, the rest with the token.
-    for target in ["/", "/metrics", "/healthz", "/readyz"] {
+    for target in ["/", "/metrics", "/healthz", "/readyz", "/livez"] {
         assert_eq!(weir.admin_get(target).status(), 200, "{target}");
     }
     let wrong = format!("Bearer {TOKEN}0");

@@ -12,6 +12,17 @@ fn gateway(top: &str, routes: &str) -> Weir {
     Weir::builder(env!("CARGO_BIN_EXE_weir")).config(gateway_text(top, routes)).start()
 }
 
+/// Two upstreams, the second one with this body, and a cache for both.
+fn cached(body: &'static str, settings: &str) -> (Upstream, Upstream, String) {
+    let (one, two) = (Upstream::start(answer::ok("one")), Upstream::start(answer::ok(body)));
+    let top = format!(
+        "caches: {{c: {{mode: ttl, ttl: 5m{settings}}}}}\nupstreams: {{one: {{targets: [{}]}}, two: {{targets: [{}]}}}}\n",
+        one.url(),
+        two.url()
+    );
+    (one, two, top)
+}
+
 fn reload(weir: &Weir) {
     let addr = weir.admin_addr();
     let mut admin = RawClient::connect(addr);
@@ -86,12 +97,7 @@ fn http2_finds_the_same_routes() {
 
 #[test]
 fn routes_of_one_path_share_no_cached_response() {
-    let (one, two) = (Upstream::start(answer::ok("one")), Upstream::start(answer::ok("two")));
-    let top = format!(
-        "caches: {{c: {{mode: ttl, ttl: 5m, query: []}}}}\nupstreams: {{one: {{targets: [{}]}}, two: {{targets: [{}]}}}}\n",
-        one.url(),
-        two.url()
-    );
+    let (one, two, top) = cached("two", ", query: []");
     let weir = gateway(
         &top,
         "  - {match: {path: '~/a+'}, upstream: one, cache: c}\n  - {match: {path: '~/a+', query: {v: '2'}}, upstream: two, cache: c}\n",
@@ -120,12 +126,7 @@ fn limits_and_names_belong_to_the_route_that_takes_the_request_also_after_a_relo
 /// The names of routes depend on their order, and a cache outlives a reload.
 #[test]
 fn a_cached_response_stays_with_what_its_request_had_to_match_after_a_reload_too() {
-    let (one, two) = (Upstream::start(answer::ok("one")), Upstream::start(answer::ok("two")));
-    let top = format!(
-        "caches: {{c: {{mode: ttl, ttl: 5m}}}}\nupstreams: {{one: {{targets: [{}]}}, two: {{targets: [{}]}}}}\n",
-        one.url(),
-        two.url()
-    );
+    let (one, two, top) = cached("two", "");
     let route = |value: &str, upstream: &str| {
         format!("  - {{match: {{path: /v/*, headers: {{X-V: {value}}}}}, upstream: {upstream}, cache: c}}\n")
     };
@@ -147,12 +148,7 @@ fn a_cached_response_stays_with_what_its_request_had_to_match_after_a_reload_too
 
 #[test]
 fn a_route_of_another_method_or_without_authentication_finds_no_stored_response() {
-    let (one, two) = (Upstream::start(answer::ok("one")), Upstream::start(answer::ok("two, longer")));
-    let top = format!(
-        "caches: {{c: {{mode: ttl, ttl: 5m}}}}\nupstreams: {{one: {{targets: [{}]}}, two: {{targets: [{}]}}}}\n",
-        one.url(),
-        two.url()
-    );
+    let (_one, _two, top) = cached("two, longer", "");
     let route = |method: &str, upstream: &str| {
         format!("  - {{match: {{path: '~/r/.*', methods: [{method}]}}, upstream: {upstream}, cache: c}}\n")
     };

@@ -35,10 +35,12 @@ limits:
 caches: {{pages: {{mode: ttl, store: [memory, redis]}}}}
 auth: {{users: {{jwt: {{issuer: i, audience: a, secret: \"0123456789abcdef0123456789abcdef\"}}}}}}
 apis: {{api: {{spec: api.yaml, upstream: live}}}}
+server: {{faults: true}}
 routes:
   - {{name: cached, match: {{path: /c}}, upstream: live, cache: pages, limits: [shared]}}
   - {{name: tight, match: {{path: /t}}, upstream: live, limits: [tight]}}
   - {{name: broken, match: {{path: /b}}, upstream: dead}}
+  - {{name: copied, match: {{path: /m}}, upstream: live, mirror: {{upstream: dead}}, fault: {{status: 500, share: 0%}}}}
   - {{name: closed, match: {{path: /a}}, upstream: live, auth: users}}
 ",
         live = upstream.url(),

@@ -152,6 +152,71 @@ fn the_access_log_has_a_line_for_each_request_and_follows_rotation() {
     assert_eq!(lines(&rotated, 3).len(), 3);
 }
 
+/// The process ends first, for each of the reasons that it has to.
+#[test]
+fn exchanges_that_are_cut_off_have_a_line() {
+    for (server, signals) in [
+        ("drain: 100ms", &[Signal::TERM][..]),
+        ("drain: 1h", &[Signal::TERM, Signal::TERM]),
+        ("drain: 1h, drain_delay: 1h", &[Signal::TERM, Signal::TERM]),
+    ] {
+        let upstream = Upstream::start(|conn, request| {
+            if request.head.start.contains("/done") {
+                return conn.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+            if request.head.start.contains("/begun") {
+                conn.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n")?;
+            }
+            conn.stall()
+        });
+        let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+        let path = builder.dir().join("access.log");
+        let weir = builder
+            .config(format!(
+                "listen: [{{bind: 127.0.0.1:0, http2: prior_knowledge}}]\nadmin: 127.0.0.1:0\nserver: {{{server}}}\naccess_log: {{path: {}}}\n\
+                 upstreams: {{u: {{targets: [{}]}}}}\ncaches: {{c: {{mode: ttl}}}}\nlimits: {{l: {{algorithm: concurrency, key: global, quota: 10}}}}\nroutes:\n\
+                 - {{match: {{path: /cached/*}}, upstream: u, cache: c}}\n- {{match: {{path: /*}}, upstream: u, limits: [l]}}\n",
+                path.display(),
+                upstream.url()
+            ))
+            .start();
+        let waiting = ["/waits", "/cached/waits"].map(|path| {
+            let mut client = weir.connect();
+            client.request("GET", path, &[], "");
+            client
+        });
+        let begun = ["/begun", "/cached/begun"].map(|path| {
+            let mut client = weir.connect();
+            client.request("GET", path, &[], "");
+            assert_eq!(client.try_read_head("GET").unwrap().0.status(), 200);
+            client
+        });
+        let mut done = weir.connect();
+        assert_eq!(done.get("/done").status(), 200);
+        upstream.wait_for_requests(5);
+        for (index, signal) in signals.iter().enumerate() {
+            // Two signals that are not followed yet are one.
+            if index > 0 {
+                wait::until(DEADLINE, "the first signal to be followed", || weir.admin_get("/readyz").status() == 503);
+            }
+            weir.signal(*signal);
+        }
+        assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
+        drop((waiting, begun));
+        let logged = lines(&path, 5);
+        let of = |path: &str| {
+            logged.iter().find(|line| line["path"] == path).unwrap_or_else(|| panic!("{path}: {logged:?}"))
+        };
+        for (path, status) in [("/waits", 503), ("/cached/waits", 503), ("/begun", 200), ("/cached/begun", 200)] {
+            let line = of(path);
+            let expected = (&status.into(), &"shutdown".into(), &"gateway".into());
+            assert_eq!((&line["status"], &line["reason"], &line["fault"]), expected, "{server}: {line}");
+        }
+        assert!(of("/done").get("reason").is_none());
+        assert_eq!(logged.len(), 5);
+    }
+}
+
 #[test]
 fn what_was_logged_last_is_written_before_the_end() {
     let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());

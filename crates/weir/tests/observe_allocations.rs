@@ -99,6 +99,7 @@ fn requests_after_the_first_allocate_nothing() {
                     violations: b"",
                     ai: None,
                     tls: None,
+                    proxied: None,
                 });
             }
             shard.connection_closed();

@@ -253,3 +253,26 @@ fn drift_between_routes_and_description_is_found() {
         ]
     );
 }
+
+#[test]
+fn upstreams_share_the_requests_of_an_api() {
+    let upstreams = [(); 2].map(|()| Upstream::start(answer::ok("hello")));
+    let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+    let spec = description("3.1.0", "  /a: {get: {operationId: a}}\n");
+    std::fs::write(builder.dir().join("orders.yaml"), spec).unwrap();
+    let yaml = |split: &str| {
+        format!(
+            "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstreams: {{u: {{targets: [{}]}}, v: {{targets: [{}]}}}}\n\
+             apis:\n  orders: {{spec: orders.yaml{split}}}\nroutes: []\n",
+            upstreams[0].url(),
+            upstreams[1].url()
+        )
+    };
+    let weir = builder.config(yaml(", split: {upstreams: {u: 1, v: 1}}")).start();
+    assert!((0..100).all(|_| weir.get("/v1/a").status() == 200));
+    assert!(upstreams.iter().all(|upstream| upstream.request_count() > 0));
+    assert!(
+        refused(&description("3.1.0", "  /a: {get: {operationId: a}}\n"), ", split: {upstreams: {u: 1}}")
+            .contains("not both")
+    );
+}

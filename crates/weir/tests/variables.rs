@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use testkit::{Certificates, Upstream, Weir, answer};
+use testkit::{Certificates, DEADLINE, Upstream, Weir, answer, wait};
 
 fn gateway(upstream: &Upstream, top: &str, route: &str) -> Weir {
     let yaml = format!(
@@ -121,4 +121,77 @@ fn http2_over_tls_has_the_variables_of_the_handshake() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.starts_with("HTTP/2 200") && text.contains("x-sni: localhost\r\n"), "{output:?}");
     assert_eq!(upstream.requests()[0].head.field("x-tls"), Some("TLSv1.3 localhost https"));
+}
+
+/// An authenticator `keys` with a key for each consumer.
+fn keys(directory: &tempfile::TempDir, consumers: &[(&str, &str)]) -> String {
+    let file = directory.path().join("keys.yaml");
+    let lines = consumers.iter().map(|(consumer, key)| {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
+        let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("- {{id: {consumer}, sha256: {digest}, consumer: {consumer}, tier: gold, meta: {{region: north}}}}\n")
+    });
+    std::fs::write(&file, lines.collect::<String>()).unwrap();
+    format!("auth: {{keys: {{api_key: {{store: {{file: {}}}}}}}}}\n", file.display())
+}
+
+const ALICE: &str = "a-key-of-an-earlier-gateway-1";
+const BOB: &str = "a-key-of-an-earlier-gateway-2";
+
+#[test]
+fn upstreams_see_who_sends_a_request_and_nobody_else_says_so() {
+    let upstream = Upstream::start(answer::ok("x"));
+    let directory = tempfile::tempdir().unwrap();
+    let key = "a-key-of-an-earlier-gateway-1";
+    let top = keys(&directory, &[("shop", key)]);
+    let route = "    auth: keys\n    headers: {request: {set: {X-Who: '{consumer}/{tier}/{meta.region}', X-Claim: '{claim.sub}'}}}\n  \
+                 - {match: {path: /open}, auth: none, upstream: u, headers: {request: {set: {X-Who: '{consumer}'}}}}\n";
+    let weir = gateway(&upstream, &top, route);
+    let forged = [("X-API-Key", key), ("X-Who", "root"), ("X-Claim", "root"), ("x_who", "root")];
+    assert_eq!(weir.request("GET", "/a", &forged, "").status(), 200);
+    assert_eq!(weir.request("GET", "/open", &forged, "").status(), 200);
+    let seen = upstream.requests();
+    assert_eq!(seen[0].head.all("x-who"), ["shop/gold/north"]);
+    for (one, name) in [(0, "x-claim"), (0, "x_who"), (1, "x-who"), (1, "x_who")] {
+        assert!(seen[one].head.all(name).is_empty(), "{name}: what is not known is no field");
+    }
+}
+
+#[test]
+fn what_is_fetched_in_the_background_is_for_the_same_consumer() {
+    let upstream = Upstream::start(|conn, request| {
+        let who = request.head.field("x-who").unwrap_or("nobody").to_owned();
+        conn.respond(200, &[("Cache-Control", "public, max-age=0, stale-while-revalidate=100")], &who)
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let top =
+        keys(&directory, &[("alice", ALICE), ("bob", BOB)]) + "caches: {own: {mode: http, partition_by: [consumer]}}\n";
+    let route = "    auth: keys\n    cache: own\n    headers: {request: {set: {X-Who: '{consumer}'}}}\n";
+    let weir = gateway(&upstream, &top, route);
+    for (round, (key, who)) in [(ALICE, "alice"), (BOB, "bob"), (ALICE, "alice"), (BOB, "bob")].into_iter().enumerate()
+    {
+        assert_eq!(weir.request("GET", "/", &[("X-API-Key", key)], "").text(), who);
+        // From the third request on a stored response is there, and is fetched again behind it.
+        wait::until(DEADLINE, "the fetch", || upstream.request_count() > round);
+    }
+    assert!(upstream.requests().iter().all(|seen| seen.head.field("x-who").is_some()), "the fetches say who asks");
+}
+
+#[test]
+fn a_response_that_varies_by_what_the_gateway_writes_is_stored_for_nobody() {
+    let upstream = Upstream::start(|conn, request| {
+        let who = request.head.field("x-who").unwrap_or("nobody").to_owned();
+        conn.respond(200, &[("Cache-Control", "public, max-age=60"), ("Vary", "X-Who")], &who)
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let top = keys(&directory, &[("alice", ALICE), ("bob", BOB)]) + "caches: {all: {mode: http, shared: true}}\n";
+    let route = "    auth: keys\n    cache: all\n    headers: {request: {set: {X-Who: '{consumer}'}}}\n  \
+                 - {match: {path: /lang}, upstream: u, cache: all, headers: {request: {set: {X-Who: '{header.x-lang}'}}}}\n";
+    let weir = gateway(&upstream, &top, route);
+    for (key, who) in [(ALICE, "alice"), (BOB, "bob"), (ALICE, "alice")] {
+        assert_eq!(weir.request("GET", "/", &[("X-API-Key", key)], "").text(), who);
+    }
+    for language in ["en", "de", "en"] {
+        assert_eq!(weir.request("GET", "/lang", &[("X-Lang", language)], "").text(), language);
+    }
 }

@@ -29,13 +29,31 @@ pub(super) fn target_stops(block: &[u8; 16]) -> u32 {
     (!goes_on).to_bitmask()
 }
 
-/// Colons; and letters, digits and hyphens.
+/// Bytes other than letters, digits and hyphens.
 #[inline(always)]
-pub(super) fn name_bytes(block: &[u8; 16]) -> (u32, u32) {
+pub(super) fn not_plain(block: &[u8; 16]) -> u32 {
     let bytes = u8x16::new(*block);
     let letters = between(bytes | u8x16::splat(0x20), b'a', b'z');
     let plain = letters | between(bytes, b'0', b'9') | equal(bytes, b'-');
-    (equal(bytes, b':').to_bitmask(), plain.to_bitmask())
+    (!plain).to_bitmask()
+}
+
+/// Dots; and bytes that do not belong in the name of a host.
+#[inline(always)]
+pub(super) fn host_bytes(block: &[u8; 16]) -> (u32, u32) {
+    let bytes = u8x16::new(*block);
+    let letters = between(bytes | u8x16::splat(0x20), b'a', b'z');
+    let digits = between(bytes, b'0', b'9');
+    let dots = equal(bytes, b'.');
+    let others = equal(bytes, b'-') | equal(bytes, b'_') | equal(bytes, b'~');
+    (dots.to_bitmask(), (!(letters | digits | dots | others)).to_bitmask())
+}
+
+/// Whether `block` with every letter in lower case, and zeros outside of `mask`, is `word`.
+#[inline(always)]
+pub(super) fn same_word(block: &[u8; 16], mask: &[u8; 16], word: &[u8; 16]) -> bool {
+    let lower = (u8x16::new(*block) | u8x16::splat(0x20)) & u8x16::new(*mask);
+    lower.simd_eq(u8x16::new(*word)).to_bitmask() == 0xffff
 }
 
 /// Line feeds; and carriage returns.

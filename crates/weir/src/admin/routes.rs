@@ -27,6 +27,7 @@ GET  /config     the configuration in force, as YAML, secrets blanked
 GET  /limits     rate limits; with ?key=VALUE (and &limit=NAME) what that key has left. DELETE forgets what it was charged
 GET  /healthz    whether this process takes requests, and the health of its targets
 GET  /readyz     200 while load balancers should send requests here, 503 once this process was told to end
+GET  /livez      200 while this process responds
 GET  /cachez     counts of the cache
 POST /cache/purge  take answers out of the caches, by url, prefix, tag or all, as a JSON body says
 POST /reload     read the configuration again; the one in force stays when it is wrong
@@ -48,6 +49,7 @@ pub(super) fn router(control: Arc<dyn Control>, console: Arc<Console>) -> Router
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
+        .route("/livez", get(livez))
         .merge(guarded)
         .with_state(control)
         .merge(console::router(console))
@@ -146,6 +148,11 @@ async fn readyz(State(control): Shared) -> Response {
         true => json(StatusCode::OK, r#"{"ready":true}"#),
         false => json(StatusCode::SERVICE_UNAVAILABLE, r#"{"ready":false}"#),
     }
+}
+
+/// Whether the process responds at all: what restarts it, whatever its upstreams do.
+async fn livez() -> Response {
+    json(StatusCode::OK, r#"{"alive":true}"#)
 }
 
 async fn cachez(State(control): Shared) -> Response {

@@ -173,7 +173,7 @@ fn the_index_names_every_page() {
     let pages =
         index.text().lines().filter_map(|line| line.split_ascii_whitespace().nth(1).filter(|p| p.starts_with('/')));
     let pages: Vec<&str> = pages.collect();
-    assert_eq!(pages.len(), 11);
+    assert_eq!(pages.len(), 12);
     for page in pages {
         let expected = match page {
             "/reload" => 405,
@@ -227,6 +227,7 @@ fn health_is_that_of_the_contract() {
     assert_eq!((admin.get("/readyz").status(), admin.get("/readyz").text()), (200, r#"{"ready":true}"#));
     admin.process.draining.store(true, Relaxed);
     assert_eq!((admin.get("/readyz").status(), admin.get("/readyz").text()), (503, r#"{"ready":false}"#));
+    assert_eq!(admin.get("/livez").status(), 200, "a process that drains is not restarted");
     let health = admin.get("/healthz");
     assert_eq!(health.status(), 503);
     assert!(health.text().starts_with(r#"{"ok":false,"service":"weir","uptime_ms":"#));

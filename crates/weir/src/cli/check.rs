@@ -37,7 +37,7 @@ impl Check {
         match (self.print, self.show_secrets) {
             (false, _) => {
                 let cost = Cost { took: start.elapsed(), kib: resident_kib().saturating_sub(resident) };
-                print(&(summary(self.file, &loaded) + &apis(&loaded.config, &cost)))
+                print(&(summary(self.file, &loaded) + &pools(&loaded.config) + &apis(&loaded.config, &cost)))
             }
             (true, false) => print(&loaded.file.to_yaml_without_secrets()),
             (true, true) => print(&loaded.file.to_yaml()),
@@ -56,6 +56,21 @@ fn summary(file: Option<PathBuf>, loaded: &Loaded) -> String {
         count(config.upstreams.len(), "upstream"),
         count(targets, "target"),
     )
+}
+
+/// Upstreams whose idle connections are not for all clients.
+fn pools(config: &Config) -> String {
+    let mut text = String::new();
+    for upstream in config.upstreams.iter().filter(|upstream| upstream.proxy_protocol.is_some()) {
+        let kept = if upstream.keep_alive.max_idle == 0 {
+            "each request has a connection of its own (`keep_alive: none`)"
+        } else {
+            "idle connections are kept for each client address apart"
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "upstream {}: because of `proxy_protocol`, {kept}", upstream.name);
+    }
+    text
 }
 
 /// What loading took.

@@ -3,6 +3,7 @@
 mod check;
 mod import;
 mod keys;
+mod kubernetes;
 mod openapi;
 mod probe;
 mod routes;
@@ -72,6 +73,8 @@ type ServeFn = fn(Option<PathBuf>, Options) -> ExitCode;
 enum Command {
     /// Run the gateway (the default).
     Serve(Serve),
+    /// Run the gateway as a controller of the Kubernetes Gateway API: it serves what Gateways and their routes say.
+    Kubernetes(kubernetes::Kubernetes),
     /// Check a configuration and say everything that is wrong with it.
     Check(check::Check),
     /// List the routes of a file, or say which of them would take a request, and why.
@@ -104,6 +107,7 @@ impl Cli {
         match self.command {
             None => self.serve.run(serve),
             Some(Command::Serve(args)) => args.run(serve),
+            Some(Command::Kubernetes(kubernetes)) => kubernetes.run(),
             Some(Command::Check(check)) => check.run(),
             Some(Command::Routes(routes)) => routes.run(),
             Some(Command::Openapi(openapi)) => openapi.run(),

@@ -88,14 +88,14 @@ struct Compared<'c> {
     name: &'c str,
     spec: PathBuf,
     base: Option<String>,
-    /// Upstream whose routes are the API's; none: all routes are.
-    upstream: Option<&'c str>,
+    /// Upstreams whose routes are the API's; none: all routes are.
+    upstreams: Option<Vec<&'c str>>,
 }
 
 fn drift(file: &Path, loaded: &Loaded, spec: Option<&Path>) -> ExitCode {
     let folder = file.parent().unwrap_or(Path::new(""));
     let apis: Vec<Compared<'_>> = match spec {
-        Some(spec) => vec![Compared { name: "description", spec: spec.to_owned(), base: None, upstream: None }],
+        Some(spec) => vec![Compared { name: "description", spec: spec.to_owned(), base: None, upstreams: None }],
         None => of_file(&loaded.file.apis, folder),
     };
     if apis.is_empty() {
@@ -123,9 +123,15 @@ fn of_file<'f>(apis: &'f Map<weir::config::raw::Api>, folder: &Path) -> Vec<Comp
             name,
             spec: folder.join(&api.spec.value),
             base: base(&api.base),
-            upstream: Some(&api.upstream),
+            upstreams: Some(upstreams(api)),
         })
         .collect()
+}
+
+fn upstreams(api: &weir::config::raw::Api) -> Vec<&str> {
+    let one = api.upstream.iter().map(|name| name.value.as_str());
+    let split = api.split.iter().flat_map(|split| split.upstreams.iter().map(|(name, _)| name.value.as_str()));
+    one.chain(split).collect()
 }
 
 fn compare(config: &Config, api: &Compared<'_>) -> Result<Vec<String>, Vec<String>> {
@@ -143,7 +149,7 @@ fn compare(config: &Config, api: &Compared<'_>) -> Result<Vec<String>, Vec<Strin
         let takes = |route: &&Route| anonymous(&route.matcher.path) == pattern && has_method(route, operation.method);
         match config.routes.iter().find(takes) {
             None => lines.push(format!("described, not routed: {title}")),
-            Some(route) if route.api.is_none() && api.upstream.is_some() => {
+            Some(route) if route.api.is_none() && api.upstreams.is_some() => {
                 lines.push(format!("described, and taken by the route `{}` of the file: {title}", route.name));
             }
             Some(_) => {}
@@ -177,8 +183,10 @@ fn compare(config: &Config, api: &Compared<'_>) -> Result<Vec<String>, Vec<Strin
 /// Whether a route of the file is one of the API's: it leads to its upstream.
 fn is_meant(config: &Config, route: &Route, api: &Compared<'_>) -> bool {
     let Action::Proxy(proxy) = &route.action else { return false };
-    let leads_there =
-        api.upstream.is_none_or(|name| proxy.first_choices().any(|id| &*config.upstreams[id.0].name == name));
+    let leads_there = api
+        .upstreams
+        .as_ref()
+        .is_none_or(|names| proxy.first_choices().any(|id| names.contains(&&*config.upstreams[id.0].name)));
     route.api.is_none() && leads_there
 }
 

@@ -226,7 +226,13 @@ fn taken(config: &Config, request: &Request, route: &Route, found: Found, target
             }
         }
         Action::Redirect(redirect) => {
-            rewrite::location(&mut out, redirect, found, target);
+            match &redirect.parts {
+                None => rewrite::location(&mut out, redirect, found, target),
+                Some(parts) => {
+                    let asked = rewrite::Asked { scheme: "http", authority: request.host.as_bytes() };
+                    rewrite::changed_location(&mut out, parts, asked, found, target);
+                }
+            }
             text.push_str(&format!("  sends the client to {}\n", String::from_utf8_lossy(&out)));
         }
         Action::Ai(_) | Action::Respond(_) | Action::Builtin(_) => {}

@@ -1,5 +1,6 @@
 //! From a file, or from the environment alone, to a checked configuration.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,28 @@ pub fn load_text(source: &str, text: &str, environment: Environment<'_>) -> Resu
     let loaded = || {
         let file: raw::File = yaml::parse(text, environment)?;
         let config = resolve::resolve(&file, Mode::File, folder, &|path| std::fs::read(path))?;
+        Ok(Loaded { file, config })
+    };
+    loaded().map_err(|problems| Problems::in_file(source, text, problems))
+}
+
+/// Loads what a controller made; `files` are those that it names and that are not on the disk.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load_managed(
+    source: &str,
+    text: &str,
+    environment: Environment<'_>,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<Loaded, Problems> {
+    let read = |path: &Path| match path.to_str().and_then(|path| files.get(path)) {
+        Some(bytes) => Ok(bytes.clone()),
+        None => std::fs::read(path),
+    };
+    let loaded = || {
+        let file: raw::File = yaml::parse(text, environment)?;
+        let config = resolve::resolve(&file, Mode::Managed, Path::new(""), &read)?;
         Ok(Loaded { file, config })
     };
     loaded().map_err(|problems| Problems::in_file(source, text, problems))

@@ -70,6 +70,14 @@ impl Problems {
         Problems { source: "environment".to_owned(), text: String::new(), list }
     }
 
+    /// The lines of a file that have problems, with what is wrong.
+    pub fn lines(&self) -> impl Iterator<Item = (usize, String)> + '_ {
+        self.list().iter().filter_map(|problem| match problem.origin {
+            Origin::File { line, .. } => Some((line as usize, problem.message.clone())),
+            Origin::Variable(_) | Origin::Nowhere => None,
+        })
+    }
+
     /// Each problem, in the order of the file.
     pub fn list(&self) -> &[Problem] {
         &self.list

@@ -73,6 +73,7 @@ impl Exchange<'_> {
             Err(Stop::Error(refusal, error)) => (refusal, error),
             Err(Stop::Gone) => return Err(Reason::ClientGone.into()),
         };
+        self.changed = None;
         self.log.auth = Some(refusal.name());
         self.log.auth_detail = refusal.detail();
         if refusal.is_failed_login() {
@@ -153,6 +154,7 @@ impl Exchange<'_> {
         }
         let key = question.key;
         let request = Subrequest {
+            service: &snapshot.config().auth[id.0].name,
             choices,
             action: &spec.action,
             head: question.head,
@@ -192,7 +194,7 @@ impl Exchange<'_> {
         match verdict {
             Ok(Verdict::Allowed(passed)) => {
                 auth.count_one(id, None);
-                if let (Some(key), Some(cache)) = (key, &spec.cache) {
+                if let (Some(key), Some(cache), true) = (key, &spec.cache, passed.may_be_remembered()) {
                     verdicts.insert(key, passed.clone(), began_ns.saturating_add(nanos(cache.ttl)), now_ns);
                 }
                 Ok(self.pass(passed))
@@ -230,6 +232,9 @@ impl Exchange<'_> {
 
     fn pass(&mut self, passed: Passed) -> Arc<Identity> {
         self.scratch.identity_lines.extend_from_slice(&passed.lines);
+        if let Some(changes) = passed.changes {
+            self.changed.get_or_insert_default().changes.merge(*changes);
+        }
         passed.identity
     }
 

@@ -13,6 +13,7 @@
 //! Here is what leads to an answer; `cached/receive.rs` has what a reply means, `cached/serve.rs` writes answers, `cached/body.rs` reads a POST ahead.
 
 mod body;
+mod coded;
 mod receive;
 mod serve;
 
@@ -102,7 +103,7 @@ pub async fn run(
     let request = &x.scratch.request;
     let incoming = Incoming {
         method: request.method,
-        query: request.query.map(|query| query.of_buf(buf)),
+        query: super::changed::query(x.changed.as_deref(), request, buf),
         has_content: request.body != BodyKind::None,
         is_upgrade: request.upgrade && !action.upgrade.is_empty(),
         lines: LiveLines::new(&request.fields, buf),
@@ -126,7 +127,8 @@ pub async fn run(
             return forward(x, snapshot, route, action, why.fwd(), None).await;
         }
     };
-    let head = (&x.scratch.request, x.down.buffer.whole());
+    let (request, buf) = (&x.scratch.request, x.down.buffer.whole());
+    let head = (request, buf, super::changed::query(x.changed.as_deref(), request, buf));
     let (trusted, scheme) = (x.down.client.peer_is_trusted, x.down.client.scheme());
     cache.write_key(&mut x.scratch.key, &asked, head, &x.scratch.path, (trusted, scheme), (digest.as_ref(), consumer));
     match next_step(x, cache, &asked) {

@@ -10,12 +10,20 @@ use crate::policy::limit::{self, Asked, Refusal, Stage, Verdict};
 use crate::server::snapshot::Snapshot;
 
 impl Exchange<'_> {
-    /// Refuses a request for a host that the connection's handshake was not made for (RFC 9110 section 15.5.20).
+    /// Refuses a request for a host that the connection's handshake was not made for (RFC 9110 section 15.5.20), and of a client whose handshake
+    /// would fail by now.
     ///
     /// # Errors
     /// 421.
-    pub fn check_host(&self) -> Result<(), Error> {
+    pub fn check_host(&mut self) -> Result<(), Error> {
         let Some(tls) = &self.down.client.tls else { return Ok(()) };
+        if !tls.is_still_accepted(&self.down.origin) {
+            self.close = true;
+            return Err(Error::new(
+                Reason::Misdirected,
+                "the certificate of this client, or the lack of one, is not accepted any more; connect again",
+            ));
+        }
         match self.scratch.request.authority.map(|authority| authority.of_buf(self.down.buffer.whole())) {
             Some(authority) if !tls.may_carry(authority) => Err(Error::new(
                 Reason::Misdirected,

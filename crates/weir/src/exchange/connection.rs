@@ -12,6 +12,7 @@ use super::Next;
 use super::buffer::Buffer;
 use super::downstream::{Downstream, Waited};
 use super::identity::Client;
+use super::life::Life;
 use super::pump::Pump;
 use super::reply::{self, Framing, Members};
 use super::request_id::new_request_id;
@@ -34,13 +35,16 @@ const ROOM: usize = 4 * 1024;
 /// Serves one client connection to its end.
 pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: Arc<Origin>) {
     let deadline = worker.deadlines.add();
-    let mut down = Downstream { stream, buffer: Buffer::default(), out: Outgoing::default(), deadline, client, origin };
+    let bounds = worker.snapshot.borrow().config().server.connection;
+    let life = Life::new(bounds, clock::turn_ns(), || worker.random());
+    let (buffer, out) = (Buffer::default(), Outgoing::default());
+    let mut down = Downstream { stream, buffer, out, deadline, client, origin, life };
     // What the handshake agreed on, or in clear text the preface.
     if let Some(tls) = &down.client.tls {
         if tls.session.alpn == Some(Alpn::Http2) {
             return http2::serve(worker, down).await;
         }
-    } else if down.origin.takes_prior_knowledge() {
+    } else if down.origin.settings().takes_prior_knowledge {
         match read_preface(&worker, &mut down).await {
             Preface::Http2 => return http2::serve(worker, down).await,
             Preface::Http1 => {}
@@ -83,7 +87,9 @@ pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: A
 /// Serves the one request that `stream` holds: a stream of an HTTP/2 connection.
 pub async fn serve_one(worker: Rc<Worker>, stream: Stream, client: Client, origin: Arc<Origin>) {
     let deadline = worker.deadlines.add();
-    let mut down = Downstream { stream, buffer: Buffer::default(), out: Outgoing::default(), deadline, client, origin };
+    let (buffer, out) = (Buffer::default(), Outgoing::default());
+    // The connection decides how many streams there are, and for how long.
+    let mut down = Downstream { stream, buffer, out, deadline, client, origin, life: Life::ENDLESS };
     let mut scanner = HeadScanner::new();
     // What becomes of the stream is the connection's business: it knows whether the response is complete.
     let _ = match read_head(&worker, &mut down, &mut scanner, true).await {
@@ -287,6 +293,7 @@ fn record_refusal(
             violations: b"",
             ai: None,
             tls: client.tls.as_deref().map(|tls| &tls.session),
+            proxied: client.proxied.as_deref(),
         });
     }
 }

@@ -43,7 +43,7 @@ fn check_head(x: &Exchange<'_>, rules: &RouteContract) -> (Violations, Option<Bo
     let request = &x.scratch.request;
     rules.contract.check_head(&Head {
         path: &x.scratch.path,
-        query: request.query.map(|query| query.of_buf(buf)),
+        query: x.query(),
         fields: &|each| {
             for field in request.fields.iter() {
                 each(field.name.of_buf(buf), field.value.of_buf(buf));

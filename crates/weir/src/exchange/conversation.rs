@@ -288,7 +288,9 @@ impl<'a> Conversation<'a> {
                 PumpError::Write(_) => self.request_broken = true,
                 PumpError::Parse(error) => return Err(Error::new(Reason::BadRequest, error.text())),
                 PumpError::TooLarge => return Err(Reason::BodyTooLarge.into()),
-                PumpError::Truncated | PumpError::Read(_) => return Err(Reason::ClientGone.into()),
+                PumpError::Truncated | PumpError::Read(_) | PumpError::Coding => {
+                    return Err(Reason::ClientGone.into());
+                }
             },
         }
         Ok(())
@@ -407,5 +409,6 @@ fn body_error(error: PumpError) -> Error {
         PumpError::Truncated => Error::new(Reason::BodyTruncated, "closed before the end of the body"),
         PumpError::Read(_) | PumpError::TooLarge => Error::new(Reason::BodyTruncated, "connection failed"),
         PumpError::Write(_) => Reason::ClientGone.into(),
+        PumpError::Coding => Error::new(Reason::Resources, "no memory to compress the response"),
     }
 }

@@ -5,9 +5,11 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use h1::{BodyKind, encode};
 
+use super::coded::{Coder, CodingFailed, TURN};
 use super::downstream::Downstream;
 use super::stream::{COPIED, Outgoing};
 use crate::policy::cache::fill::{Piece, Reader};
+use crate::server::worker::Worker;
 
 /// No more is put together before it is written.
 const GATHERED: usize = 16 * 1024;
@@ -33,14 +35,40 @@ pub struct Delivery {
     owes_line_end: bool,
     ended: bool,
     /// Body bytes so far.
-    pub bytes: u64,
+    bytes: u64,
+    /// What the client gets is coded by it.
+    coder: Option<Box<Coder>>,
+    /// What is to be coded next, and that nothing comes behind it.
+    uncoded: Bytes,
+    is_last: bool,
 }
 
 impl Delivery {
     /// A body that goes out framed like this, or none; the head is in the client's `out` already.
-    pub fn new(reader: Reader, framing: BodyKind, has_body: bool) -> Self {
-        let chunks = framing == BodyKind::Chunked;
-        Delivery { reader, chunks, piece: Bytes::new(), owes_line_end: false, ended: !has_body, bytes: 0 }
+    pub fn new(reader: Reader, framing: BodyKind, has_body: bool, coder: Option<Box<Coder>>) -> Self {
+        Delivery {
+            reader,
+            chunks: framing == BodyKind::Chunked,
+            piece: Bytes::new(),
+            owes_line_end: false,
+            ended: !has_body,
+            bytes: 0,
+            coder,
+            uncoded: Bytes::new(),
+            is_last: false,
+        }
+    }
+
+    /// Body bytes that the client got.
+    pub fn sent_bytes(&self) -> u64 {
+        self.coder.as_ref().map_or(self.bytes, |coder| coder.bytes)
+    }
+
+    /// Counts what was coded.
+    pub fn count(&self, worker: &Worker) {
+        if let Some(coder) = &self.coder {
+            worker.metrics.compressed(coder.coding(), self.bytes, coder.bytes);
+        }
     }
 
     /// Whether it waits for the client.
@@ -65,14 +93,28 @@ impl Delivery {
         progress: &mut bool,
     ) -> Poll<Result<(), Stopped>> {
         loop {
-            let broken = self.gather(cx, is_leader, &mut down.out.bytes);
+            let broken = match self.coder {
+                None => self.gather(cx, is_leader, &mut down.out.bytes),
+                Some(_) => match self.gather_coded(cx, is_leader, &mut down.out.bytes) {
+                    Ok(broken) => broken,
+                    Err(CodingFailed) => Some(Stopped::Broken),
+                },
+            };
             if !self.piece.is_empty() || !down.out.is_empty() {
                 let before = (down.out.written(), down.stream.sent_later());
                 let poll = down.out.poll_write(cx, &mut down.stream, &self.piece);
                 *progress |= poll.is_ready() || down.out.written() > before.0 || down.stream.sent_later() > before.1;
                 ready!(poll).map_err(|_| Stopped::Gone)?;
                 self.piece.clear();
+                if self.yields() {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 continue;
+            }
+            if self.yields() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             return match broken {
                 _ if self.ended => Poll::Ready(Ok(())),
@@ -112,6 +154,63 @@ impl Delivery {
             }
         }
         None
+    }
+
+    /// Whether others go first: as much was coded as one event-loop iteration allows.
+    fn yields(&mut self) -> bool {
+        match &mut self.coder {
+            Some(coder) if coder.left == 0 && !self.ended => {
+                coder.left = TURN;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Codes what is here, as much as one event-loop iteration allows.
+    #[cold]
+    fn gather_coded(
+        &mut self,
+        cx: &Context<'_>,
+        is_leader: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Stopped>, CodingFailed> {
+        let Some(coder) = &mut self.coder else { return Ok(None) };
+        while !self.ended && out.len() < GATHERED {
+            if coder.left == 0 {
+                return Ok(None);
+            }
+            if !self.uncoded.is_empty() {
+                let piece = self.uncoded.split_to(self.uncoded.len().min(coder.left));
+                self.bytes += piece.len() as u64;
+                coder.push(&piece)?;
+            } else if self.is_last {
+                coder.finish()?;
+                self.ended = true;
+            } else {
+                match self.reader.poll_piece((!is_leader).then_some(cx)) {
+                    // What was taken so far must not wait for more.
+                    Poll::Pending => {
+                        coder.left = TURN;
+                        coder.flush()?;
+                        coder.put_out(self.chunks, out);
+                        return Ok(None);
+                    }
+                    Poll::Ready(Piece::Broken) => return Ok(Some(Stopped::Broken)),
+                    Poll::Ready(Piece::Bytes(bytes)) => self.uncoded = bytes,
+                    Poll::Ready(Piece::Rest(entry, at)) => {
+                        self.uncoded = entry.rest(at);
+                        self.is_last = true;
+                    }
+                    Poll::Ready(Piece::End) => self.is_last = true,
+                }
+            }
+            coder.put_out(self.chunks, out);
+            if self.ended && self.chunks {
+                encode::last_chunk(out);
+            }
+        }
+        Ok(None)
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {

@@ -15,6 +15,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::buffer::{Buffer, Buffers};
 use super::identity::Client;
+use super::life::Life;
 use super::stream::{COPIED, Outgoing, Stream, poll_read};
 use crate::server::deadline::Deadline;
 use crate::server::listeners::Origin;
@@ -33,6 +34,8 @@ pub struct Downstream {
     pub client: Client,
     /// The listener that it came by.
     pub origin: Arc<Origin>,
+    /// What is left of its use.
+    pub life: Life,
 }
 
 /// What came of waiting for bytes.

@@ -1,5 +1,6 @@
 //! Responses that the gateway makes in place of the route: refusals and errors.
 
+use super::pages::Page;
 use super::reply::{self, Members};
 use super::{Answer, Exchange, ai, grpc};
 use crate::error::{Error, Reason};
@@ -24,6 +25,17 @@ impl Exchange<'_> {
             return self.send_answer().await;
         }
         let api = self.ingress_api();
+        let status = refusal.status();
+        if api.is_none() && !refusal.has_own_body() && self.varies_by_accept(status) {
+            h1::encode::field(&mut self.scratch.answer_lines, b"Vary", b"Accept");
+            if let Some(page) = self.page_of(status).await? {
+                let mut lines = std::mem::take(&mut self.scratch.answer_lines);
+                refusal.begin(&mut lines);
+                self.write_page(status, &page, &lines);
+                self.scratch.answer_lines = lines;
+                return self.send_answer().await;
+            }
+        }
         let Scratch { answer_lines, body, request_id, .. } = &mut *self.scratch;
         if let Some(api) = api {
             self.log.status =
@@ -58,6 +70,16 @@ impl Exchange<'_> {
         }
     }
 
+    /// The page for an error of the gateway, where the request has pages.
+    async fn page_of(&mut self, status: u16) -> Result<Option<Page>, Error> {
+        let config = self.snapshot.config();
+        let has_pages = match self.route {
+            Some(route) => config.routes[route.0].errors.is_some(),
+            None => config.gateway_errors.is_some(),
+        };
+        if has_pages { Box::pin(self.page(status, false, u64::MAX)).await } else { Ok(None) }
+    }
+
     /// Sends an error in the form that the client's protocol has for one.
     async fn send_error(&mut self, error: Error) {
         // The rest of a broken body cannot be told from a next request.
@@ -66,7 +88,16 @@ impl Exchange<'_> {
         } else {
             self.skip_body();
         }
+        let has_own_form = self.is_grpc() || self.ingress_api().is_some();
+        let page = if has_own_form { Ok(None) } else { self.page_of(error.reason.status()).await };
+        let Ok(page) = page else {
+            self.aborts = true;
+            return;
+        };
         let mut fields = Vec::new();
+        if !has_own_form && self.varies_by_accept(error.reason.status()) {
+            h1::encode::field(&mut fields, b"Vary", b"Accept");
+        }
         if let Some(allow) = &self.allow {
             h1::encode::field(&mut fields, b"Allow", allow);
         }
@@ -82,6 +113,11 @@ impl Exchange<'_> {
         } else if let Some(api) = self.ingress_api() {
             let (out, id) = (&mut self.down.out.bytes, &self.scratch.request_id);
             self.log.status = ai::write_problem(out, api, error, id, fields, self.retry_after, framing);
+        } else if let Some(page) = page {
+            if let Some(seconds) = self.retry_after.or(error.reason.is_temporary().then_some(1)) {
+                h1::encode::field(&mut fields, b"Retry-After", seconds.max(1).to_string().as_bytes());
+            }
+            self.write_page(error.reason.status(), &page, &fields);
         } else {
             let members = Members { request_id: &self.scratch.request_id, errors: &self.violations };
             reply::problem(&mut self.down.out.bytes, error, members, &fields, self.retry_after, framing);

@@ -60,7 +60,7 @@ impl ToUpstream<'_> {
         out.extend_from_slice(b"\r\n");
 
         let own_id = !self.request_id.0.eq_ignore_ascii_case(Known::XRequestId.name());
-        let has_edits = *edits != Edits::default();
+        let has_edits = !edits.is_empty();
         let has_auth = !self.auth.0.is_empty() || !self.auth.1.is_empty();
         let mut has_forwarded_for = false;
         let mut keeps_proto = false;
@@ -94,7 +94,9 @@ impl ToUpstream<'_> {
             keep && !(has_edits && is_edited(edits, field.name.of_buf(buf)))
         });
 
-        out.extend_from_slice(self.conditions.unwrap_or_default());
+        if let Some(conditions) = self.conditions {
+            out.extend_from_slice(conditions);
+        }
         out.extend_from_slice(b"X-Forwarded-For: ");
         if has_forwarded_for && client.peer_is_trusted {
             for value in head.fields.values(Known::XForwardedFor, buf).filter(|value| !value.is_empty()) {
@@ -104,21 +106,23 @@ impl ToUpstream<'_> {
         }
         out.extend_from_slice(client.peer_text());
         if !keeps_proto {
-            out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-            out.extend_from_slice(client.scheme().as_bytes());
+            // A copy of known length is a few instructions; one of any length is a call.
+            match client.tls {
+                None => out.extend_from_slice(b"\r\nX-Forwarded-Proto: http"),
+                Some(_) => out.extend_from_slice(b"\r\nX-Forwarded-Proto: https"),
+            }
         }
         if !keeps_host && let Some(authority) = head.authority {
             out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
             out.extend_from_slice(authority.of_buf(buf));
         }
         out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(self.request_id.0.as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(self.request_id.1);
-        out.extend_from_slice(b"\r\n");
-
-        out.extend_from_slice(self.trace);
-        out.extend_from_slice(self.identity);
+        write_request_id(out, self.request_id);
+        for lines in [self.trace, self.identity] {
+            if !lines.is_empty() {
+                out.extend_from_slice(lines);
+            }
+        }
         if has_edits {
             write_edits(out, edits);
             out.extend_from_slice(self.variables);
@@ -150,6 +154,18 @@ impl ToUpstream<'_> {
     }
 }
 
+/// Appends the line of an id, which is one that was checked or made here.
+#[inline]
+pub fn write_request_id(out: &mut Vec<u8>, (name, id): (&str, &[u8])) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    match id.first_chunk::<32>() {
+        Some(made) if id.len() == made.len() => out.extend_from_slice(made),
+        _ => out.extend_from_slice(id),
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
 /// What the client's response is made of.
 pub struct ToClient<'a> {
     /// Buffer that the head was parsed from.
@@ -164,6 +180,8 @@ pub struct ToClient<'a> {
     pub version: Version,
     /// Whether this is the connection's last answer.
     pub close: bool,
+    /// Whether the body is compressed here, so that its length is not the upstream's.
+    pub is_coded: bool,
 }
 
 impl ToClient<'_> {
@@ -172,15 +190,23 @@ impl ToClient<'_> {
         match (self.head.body, self.version) {
             (BodyKind::Chunked | BodyKind::UntilClose, Version::Http11) => BodyKind::Chunked,
             (BodyKind::Chunked | BodyKind::UntilClose, Version::Http10) => BodyKind::UntilClose,
+            (BodyKind::Length(_), Version::Http11) if self.is_coded => BodyKind::Chunked,
+            (BodyKind::Length(_), Version::Http10) if self.is_coded => BodyKind::UntilClose,
             (kind, _) => kind,
         }
     }
 
     /// Appends the head without its final empty line, so that policies can add fields; [`end`](Self::end) closes it.
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_without(out, |_| false);
+    }
+
+    /// The same without some fields.
+    #[inline]
+    pub fn write_without(&self, out: &mut Vec<u8>, mut drops: impl FnMut(&Field) -> bool) {
         let ToClient { buf, head, edits, own_field, .. } = *self;
         encode::status_line(out, head.status, head.reason.of_buf(buf));
-        let has_edits = *edits != Edits::default();
+        let has_edits = !edits.is_empty();
         let mut has_date = false;
         copy_lines(out, buf, head.fields.iter(), |field| {
             if field.is_hop_by_hop() {
@@ -191,7 +217,7 @@ impl ToClient<'_> {
                 Known::Date => has_date = true,
                 _ => {}
             }
-            if is_own(own_field, field, buf) {
+            if is_own(own_field, field, buf) || drops(field) {
                 return false;
             }
             !(has_edits && is_edited(edits, field.name.of_buf(buf)))
@@ -214,6 +240,7 @@ impl ToClient<'_> {
             // RFC 9110 section 8.6: never in 1xx and 204; for HEAD and 304 it says what GET would have had.
             BodyKind::None => match (self.head.status, self.head.content_length) {
                 (100..=199 | 204, _) | (_, None) => {}
+                _ if self.is_coded => {}
                 (_, Some(length)) => encode::content_length(out, length),
             },
         }

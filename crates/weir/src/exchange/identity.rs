@@ -1,13 +1,17 @@
 //! Who asks: the peer, or the first untrusted hop behind trusted ones.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
 use h1::{Fields, Known};
 use ipnet::IpNet;
+use proxy_protocol::{Addresses, Header, Origin, Received, Version};
 
 use super::client_tls::ClientTls;
+
+const UNSPECIFIED_V4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const UNSPECIFIED_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// A client of the gateway. The part about the peer lasts as long as its connection, the rest for one request.
 #[derive(Debug, Clone)]
@@ -18,6 +22,10 @@ pub struct Client {
     pub peer_is_trusted: bool,
     /// TLS of its connection; none in clear text.
     pub tls: Option<Rc<ClientTls>>,
+    /// The PROXY header that its connection began with.
+    pub proxied: Option<Rc<Received>>,
+    /// Both ends of a connection without a PROXY header, where some upstream is told of them.
+    pub ends: Option<Rc<Addresses>>,
     /// Address that limits and logs use.
     pub address: IpAddr,
     /// `peer` as text, rendered once.
@@ -34,7 +42,61 @@ impl Client {
         // The longest address has 45 characters.
         let _ = write!(rest, "{peer}");
         let text_length = (46 - rest.len()) as u8;
-        Client { peer, peer_is_trusted: contains(trusted, peer), address: peer, tls: None, text, text_length }
+        Client {
+            peer,
+            peer_is_trusted: contains(trusted, peer),
+            address: peer,
+            tls: None,
+            proxied: None,
+            ends: None,
+            text,
+            text_length,
+        }
+    }
+
+    /// The client of a connection that a trusted proxy forwards, as its header tells.
+    pub fn of_header(received: Received, trusted: &[IpNet]) -> Self {
+        let mut client = match received.origin {
+            Origin::Client(addresses) => Self::of_peer(addresses.source.ip(), trusted),
+            Origin::Proxy => Self::of_peer(received.proxy, trusted),
+            // The address is the proxy's. What it forwards comes from anyone.
+            Origin::Unknown => Self::of_peer(received.proxy, &[]),
+        };
+        client.proxied = Some(Rc::new(received));
+        client
+    }
+
+    /// Appends the PROXY header that names this client to an upstream; returns the address that it names.
+    pub fn write_header(&self, version: Version, out: &mut Vec<u8>) -> Option<IpAddr> {
+        let received = self.proxied.as_deref().and_then(|received| match received.origin {
+            Origin::Client(addresses) => Some(addresses),
+            Origin::Unknown | Origin::Proxy => None,
+        });
+        let ends = received.or(self.ends.as_deref().copied());
+        // Behind a proxy that speaks HTTP the client's port is not known, and some clients have no address at all.
+        let is_known = !self.is_unknown() && !self.address.is_unspecified();
+        let port =
+            ends.filter(|ends| ends.source.ip().to_canonical() == self.address).map_or(0, |ends| ends.source.port());
+        let nowhere = || SocketAddr::new(if self.address.is_ipv4() { UNSPECIFIED_V4 } else { UNSPECIFIED_V6 }, 0);
+        let destination = ends.map_or_else(nowhere, |ends| ends.destination);
+        let destination = SocketAddr::new(destination.ip().to_canonical(), destination.port());
+        let origin = match is_known {
+            true => Origin::Client(Addresses { source: SocketAddr::new(self.address, port), destination }),
+            false => Origin::Unknown,
+        };
+        let header = Header { version, origin, authority: None, alpn: None, unique_id: None };
+        proxy_protocol::write(out, &header);
+        is_known.then_some(self.address)
+    }
+
+    /// Whether the connection is one of a trusted proxy, or of a client that it does not name.
+    pub fn is_behind(&self, trusted: &[IpNet]) -> bool {
+        contains(trusted, self.peer)
+    }
+
+    /// Whether the address is that of a proxy which did not know its client's.
+    fn is_unknown(&self) -> bool {
+        self.proxied.as_ref().is_some_and(|received| received.origin == Origin::Unknown)
     }
 
     /// Scheme of the URLs that this connection's requests are for.
@@ -54,7 +116,7 @@ impl Client {
     #[inline]
     pub fn identify(&mut self, fields: &Fields, buf: &[u8], trusted: &[IpNet]) {
         self.address = self.peer;
-        self.peer_is_trusted = contains(trusted, self.peer);
+        self.peer_is_trusted = contains(trusted, self.peer) && !self.is_unknown();
         if self.peer_is_trusted {
             self.walk(fields, buf, trusted);
         }

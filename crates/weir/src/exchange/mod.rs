@@ -1,25 +1,32 @@
 //! One HTTP/1.1 exchange: both sides, their bodies and their timeouts. The life of a connection is told in `LIFECYCLE.md` beside
 //! this file.
 
+mod affinity;
 pub mod ahead;
 pub mod ai;
 mod authenticate;
 pub mod buffer;
 pub mod cached;
+mod changed;
 mod checks;
 pub mod client_tls;
+pub mod coded;
 pub mod connection;
 pub mod contract;
 pub mod conversation;
 pub mod delivery;
 pub mod downstream;
 mod failure;
+mod fault;
 pub mod forged;
 pub mod forward;
 pub mod grpc;
 mod https;
 pub mod identity;
 pub mod intake;
+pub mod life;
+mod mirror;
+mod pages;
 pub mod proxy;
 pub mod pump;
 mod record;
@@ -28,7 +35,8 @@ pub mod reply;
 mod request_id;
 pub mod stall;
 pub mod stream;
-mod subrequest;
+pub mod subrequest;
+pub mod tcp;
 mod trailers;
 pub mod tunnel;
 mod variables;
@@ -51,10 +59,13 @@ use crate::server::snapshot::Snapshot;
 use crate::server::wakeups::Waiting;
 use crate::server::worker::{Scratch, Worker};
 use cached::CacheSide;
+use changed::Changed;
 use downstream::Downstream;
 use forged::strip_forged_headers;
+use pages::Replaced;
 use pump::Pump;
 use record::Journal;
+pub use record::Recorded;
 use reply::{Framing, Prepared};
 use stall::Stalls;
 
@@ -109,6 +120,10 @@ pub struct Exchange<'w> {
     challenges: Vec<u8>,
     /// The response of an authorizer that does not let the request pass.
     denied: Option<Box<Denied>>,
+    /// What authorizers change of the request and its response.
+    changed: Option<Box<Changed>>,
+    /// What remains of an upstream's error that a page takes the place of.
+    replaced: Option<Box<Replaced>>,
     /// When a refused request may come again, in seconds.
     retry_after: Option<u64>,
     /// What is wrong with the request by the description of its route, as JSON.
@@ -147,7 +162,8 @@ impl<'w> Exchange<'w> {
     #[inline(always)]
     pub fn begin(worker: &'w Worker, down: &'w mut Downstream, scratch: &'w mut Scratch) -> Self {
         let snapshot = worker.snapshot.borrow().clone();
-        let close = !scratch.request.keep_alive || worker.draining.get() || down.origin.is_closed();
+        let is_last = down.life.take(clock::turn_ns());
+        let close = !scratch.request.keep_alive || worker.draining.get() || down.origin.is_closed() || is_last;
         let kind = scratch.request.body;
         scratch.request_id.clear();
         scratch.logged_target.clear();
@@ -165,6 +181,8 @@ impl<'w> Exchange<'w> {
             identity: None,
             challenges: Vec::new(),
             denied: None,
+            changed: None,
+            replaced: None,
             retry_after: None,
             violations: Vec::new(),
             is_preflight: false,
@@ -235,7 +253,7 @@ impl<'w> Exchange<'w> {
         let is_trusted = self.down.client.peer_is_trusted;
         let fields = &mut self.scratch.request.fields;
         let identity = &self.snapshot.auth.shared().forged;
-        let conditions = self.snapshot.generation.table.conditional_fields();
+        let conditions = self.snapshot.generation.table_of(&self.down.origin).conditional_fields();
         strip_forged_headers(
             fields,
             buf,
@@ -269,8 +287,8 @@ impl<'w> Exchange<'w> {
         self.scratch.answer_lines.clear();
         if self.snapshot.config().server.returns_request_id {
             self.ensure_request_id();
-            let name = self.snapshot.config().request_id.as_bytes();
-            h1::encode::field(&mut self.scratch.answer_lines, name, &self.scratch.request_id);
+            let Scratch { answer_lines, request_id, .. } = &mut *self.scratch;
+            forward::write_request_id(answer_lines, (&self.snapshot.config().request_id, request_id));
         }
     }
 
@@ -292,9 +310,9 @@ impl<'w> Exchange<'w> {
         found.route
     }
 
-    /// Query of the request as it came, without `?`.
+    /// Query of the request, without `?`.
     pub fn query(&self) -> Option<&[u8]> {
-        self.scratch.request.query.map(|query| query.of_buf(self.down.buffer.whole()))
+        changed::query(self.changed.as_deref(), &self.scratch.request, self.down.buffer.whole())
     }
 
     /// Whether the client waits to be asked for its body (RFC 9110 section 10.1.1). One that has begun to send it does not.
@@ -339,6 +357,9 @@ impl<'w> Exchange<'w> {
     fn begin_answer(&mut self) {
         self.answer = Answer::Begun;
         self.waits = None;
+        if self.changed.is_some() {
+            self.change_response();
+        }
     }
 
     /// Closes the connection behind a response whose body has no framing of its own. Until it is complete, any end of the connection is a reset,

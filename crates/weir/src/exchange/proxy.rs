@@ -7,19 +7,24 @@ use std::time::Duration;
 
 use h1::{BodyKind, HeadScanner, Known, RequestHead, ResponseHead, Version, encode};
 
+use super::affinity;
 use super::cached::{self, Received};
+use super::coded::Coder;
 use super::conversation::{Conversation, Timing, UpstreamSide};
-use super::forward::{ToClient, ToUpstream, write_interim_head, write_upgrade_head};
+use super::forward::{ToClient, ToUpstream, is_edited, write_interim_head, write_upgrade_head};
+use super::mirror::MOST_RESPONSE;
 use super::pump::Pump;
 use super::stall::Stall;
-use super::stream::Outgoing;
+use super::stream::{Outgoing, Stream};
 use super::trailers::{Towards, TrailerRules};
-use super::way::Way;
-use super::{Answer, Exchange, grpc, tunnel};
-use crate::config::{Balance, HashKey, HeaderEdits, Proxy, RouteId, Split, UpstreamId};
+use super::way::{Reached, Way};
+use super::{Answer, Exchange, changed, grpc, tunnel};
+use crate::config::{Balance, Compression, Edits, HashKey, HeaderEdits, Proxy, Rewrite, RouteId, Split, UpstreamId};
 use crate::error::{Error, Fault, Reason};
 use crate::observe::UpstreamMetrics;
 use crate::policy::auth::RouteEdits;
+use crate::policy::cache::rules::LiveLines;
+use crate::policy::compress;
 use crate::route::path::Target;
 use crate::route::rewrite::upstream_target;
 use crate::route::split::{self, Sender};
@@ -192,7 +197,13 @@ pub(super) async fn run_leg(
             accepts_trailers,
         };
         match try_upstream(x, &plan).await {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                let due = plan.total_due;
+                return match x.replaced.take() {
+                    None => Ok(()),
+                    Some(replaced) => Box::pin(x.send_page_for(*replaced, due)).await,
+                };
+            }
             Err((error, may_fall_back)) => {
                 if error.reason.fault() == Fault::Upstream {
                     plan.metrics.error(error.reason);
@@ -224,11 +235,16 @@ fn pick_member(x: &Exchange<'_>, split: &Split) -> usize {
 /// upstream may be tried.
 async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Error, bool)> {
     let hash = if plan.choice.is_hashed { Some(hash_of(x, plan.snapshot, plan.choice.upstream)) } else { None };
+    let wanted = plan.choice.cookie.as_deref().and_then(|cookie| affinity::wanted(x, cookie));
     x.scratch.tried.clear();
     let mut attempts = 0;
     loop {
-        let mut lease = match plan.view.pick(&Request { hash, tried: &x.scratch.tried }, moment()) {
+        let mut lease = match plan.view.pick(&Request { hash, wanted, tried: &x.scratch.tried }, moment()) {
             Pick::Target(lease) => lease,
+            // Only a controller makes upstreams without targets: for backends that it cannot find.
+            Pick::Unavailable if plan.snapshot.config().upstreams[plan.choice.upstream.0].targets.is_empty() => {
+                return Err((Reason::InvalidBackend.into(), false));
+            }
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
             Pick::Busy => {
                 x.stalls.change(Stall::Gateway);
@@ -314,7 +330,7 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
     loop {
         let way = Way { metrics: plan.metrics, timeout: plan.choice.timeouts.connect, total_due: plan.total_due };
         let found = way.stream_to(x, lease, may_reuse).await;
-        let (stream, is_reused) = found.map_err(|error| Failed::of(x, error, false, false))?;
+        let Reached { stream, life, carries, is_reused } = found.map_err(|error| Failed::of(x, error, false, false))?;
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
         let result = converse(x, plan, lease, &mut up, number).await;
@@ -326,7 +342,7 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
             // Rule 16 of the safety rules: whole request sent, whole reply read, both sides willing, nothing left over.
             Ok(reusable) => {
                 if reusable && is_clean && !x.worker.draining.get() && stream.http2_upstream().is_none() {
-                    x.worker.pool.put(target, stream, lease.spec().keep_alive, clock::turn_ns());
+                    x.worker.pool.put(target, stream, life, carries, lease.spec().keep_alive, clock::turn_ns());
                 }
                 return Ok(());
             }
@@ -442,13 +458,26 @@ async fn converse(
         Received::Unwanted => return Err(Failed::new(Reason::ClientGone.into(), true, true)),
     };
 
+    if status >= 400 && keeping.is_none() && plan.route.is_some() && x.replace_error(status, up.buffer.whole()) {
+        note_upstream_time(x, sent_at, clock::now_ns());
+        succeed(lease, status);
+        let is_empty = x.scratch.response.body == BodyKind::None;
+        return Ok(is_empty && request_sent && x.scratch.response.keep_alive);
+    }
+
     // The head says how long the connection lives, so what it depends on is decided now.
     x.close |= !x.body.has_read_all();
-    let framing = if keeping.is_none() { write_response_head(x, plan, up, lease) } else { BodyKind::None };
+    let (framing, coder) = match keeping {
+        None => write_response_head(x, plan, up, lease),
+        Some(_) => (BodyKind::None, None),
+    };
     let head_bytes = if keeping.is_none() { x.down.out.bytes.len() as u64 } else { 0 };
     x.begin_answer();
     let head = &x.scratch.response;
-    let mut response = Pump::new(head.body, framing, None);
+    // Nobody reads the response of a copy; one without end must not keep the worker busy.
+    let most = (plan.route.is_none() && matches!(x.down.stream, Stream::Subrequest)).then_some(MOST_RESPONSE);
+    let mut response = Pump::new(head.body, framing, most);
+    response.code(coder);
     if plan.accepts_trailers && framing == BodyKind::Chunked {
         response.forward_trailers(plan.trailer_rules(x, Towards::Client));
         x.may_end_with_trailers = true;
@@ -463,7 +492,14 @@ async fn converse(
     let request_sent = talk.request_sent;
     let done_ns = clock::now_ns();
     x.log.ended_ns = done_ns;
-    x.log.response_bytes += head_bytes + response.bytes;
+    x.log.response_bytes += head_bytes + response.sent_bytes();
+    if let Some(coder) = response.coder() {
+        x.worker.metrics.compressed(coder.coding(), response.bytes, response.sent_bytes());
+    }
+    if most.is_some_and(|most| response.bytes > most) {
+        succeed(lease, status);
+        return Ok(false);
+    }
     result.map_err(|error| Failed::of(x, error, true, true))?;
 
     match keeping {
@@ -551,12 +587,15 @@ fn write_request_head(
     let buf = x.down.buffer.whole();
     let head = &x.scratch.request;
     let target = lease.target();
-    let query = head.query.map(|query| query.of_buf(buf));
+    let query = changed::query(x.changed.as_deref(), head, buf);
     let conditions = x.cache.lead.as_mut().and_then(|lead| lead.conditions());
     let trace = x.scratch.trace.lines();
-    x.scratch.target.clear();
-    let forwarded = Target { path: &x.scratch.path, query };
-    upstream_target(&mut x.scratch.target, target.base_path(), &plan.action.rewrite, x.found, forwarded);
+    let is_as_routed = query.is_none() && plan.action.rewrite == Rewrite::None && target.base_path().is_empty();
+    if !is_as_routed {
+        x.scratch.target.clear();
+        let forwarded = Target { path: &x.scratch.path, query };
+        upstream_target(&mut x.scratch.target, target.base_path(), &plan.action.rewrite, x.found, forwarded);
+    }
     let host = match (&plan.action.host, head.authority, target.authority()) {
         (Some(host), _, _) => host.as_bytes(),
         (None, Some(authority), _) => authority.of_buf(buf),
@@ -567,7 +606,7 @@ fn write_request_head(
     ToUpstream {
         buf,
         head,
-        target: &x.scratch.target,
+        target: if is_as_routed { &x.scratch.path } else { &x.scratch.target },
         host,
         client: &x.down.client,
         request_id: (&plan.snapshot.config().request_id, &x.scratch.request_id),
@@ -585,8 +624,19 @@ fn write_request_head(
     .write(&mut up.out.bytes);
 }
 
-/// Writes the reply's head for the client; returns how the body goes out.
-fn write_response_head(x: &mut Exchange<'_>, plan: &Plan<'_>, up: &UpstreamSide, lease: &Lease) -> BodyKind {
+/// Writes the reply's head for the client; returns how the body goes out, and what codes it.
+fn write_response_head(
+    x: &mut Exchange<'_>,
+    plan: &Plan<'_>,
+    up: &UpstreamSide,
+    lease: &Lease,
+) -> (BodyKind, Option<Box<Coder>>) {
+    let compression = plan.route.and_then(|route| plan.snapshot.config().routes[route.0].compress.as_deref());
+    let (coding, coder) = match compression {
+        None => (compress::Plan::Plain, None),
+        Some(rules) => plan_coding(x, rules, up),
+    };
+    let cookie = plan.choice.cookie.as_deref().and_then(|cookie| affinity::set_cookie(x, cookie, lease));
     let version = x.scratch.request.version;
     let mut head = ToClient {
         buf: up.buffer.whole(),
@@ -595,23 +645,59 @@ fn write_response_head(x: &mut Exchange<'_>, plan: &Plan<'_>, up: &UpstreamSide,
         own_field: plan.own_field(),
         version,
         close: false,
+        is_coded: coding.is_coded(),
     };
     let framing = head.framing();
     x.close |= framing == BodyKind::UntilClose;
     head.close = x.close;
     let out = &mut x.down.out.bytes;
-    head.write(out);
+    if coding == compress::Plan::Plain {
+        head.write(out);
+    } else {
+        head.write_without(out, |field| coding.drops(field.known, field.name.of_buf(head.buf)));
+        let edits = &plan.edits.response;
+        let is_edited = |name: &[u8]| *edits != Edits::default() && is_edited(edits, name);
+        coding.write(out, LiveLines::new(&x.scratch.response.fields, head.buf), is_edited);
+    }
     if x.log.fell_back {
         encode::field(out, b"X-Fallback", lease.spec().name.as_bytes());
     }
     x.log.status = x.scratch.response.status;
     out.extend_from_slice(&x.scratch.answer_lines);
+    // Another client would get a page for it.
+    if x.log.status >= 400 && plan.route.is_some() && x.replaces_error(x.log.status) {
+        encode::field(&mut x.down.out.bytes, b"Vary", b"Accept");
+    }
+    let out = &mut x.down.out.bytes;
+    if let Some(cookie) = &cookie {
+        encode::field(out, b"Set-Cookie", cookie);
+    }
     if let Some(route) = plan.route {
         cached::tell(out, x.cache.told, plan.snapshot, route);
     }
     head.end(out);
     x.frame_by_close(framing);
-    framing
+    (framing, coder)
+}
+
+/// Decides whether the response is compressed.
+#[cold]
+fn plan_coding(x: &Exchange<'_>, rules: &Compression, up: &UpstreamSide) -> (compress::Plan, Option<Box<Coder>>) {
+    let (request, response) = (&x.scratch.request, &x.scratch.response);
+    let plan = compress::Plan::new(rules, (request, x.down.buffer.whole()), (response, up.buffer.whole()));
+    let compress::Plan::Coded(coding) = plan else { return (plan, None) };
+    let length = match response.body {
+        BodyKind::None => return (plan, None),
+        BodyKind::Length(length) => Some(length),
+        BodyKind::Chunked | BodyKind::UntilClose => None,
+    };
+    match x.worker.coding_memory.encoder(rules, coding, length) {
+        Some(encoder) => (plan, Some(Box::new(Coder::new(encoder)))),
+        None => {
+            x.worker.metrics.not_compressed();
+            (compress::Plan::Varies, None)
+        }
+    }
 }
 
 /// The upstream agreed to another protocol: from here on the connection is a tunnel, and never again HTTP.

@@ -10,6 +10,8 @@ use h1::{BodyDecoder, BodyEvent, BodyKind, ParseError, encode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::buffer::{Buffer, Buffers, LARGE};
+use super::coded::{Coder, CodingFailed, TURN};
+use super::mirror::Copy;
 use super::stream::{COPIED, Outgoing, poll_read};
 use super::trailers::TrailerRules;
 
@@ -26,6 +28,14 @@ pub enum PumpError {
     Write(io::Error),
     /// More than the limit.
     TooLarge,
+    /// It could not be coded.
+    Coding,
+}
+
+impl From<CodingFailed> for PumpError {
+    fn from(_: CodingFailed) -> Self {
+        PumpError::Coding
+    }
 }
 
 /// Brings one body from a source to a sink, a buffer at a time: what was read is written before more is read, so memory stays flat
@@ -55,10 +65,15 @@ pub struct Pump {
     has_read: bool,
     /// By which trailers pass; without, they are dropped.
     trailers: Option<TrailerRules>,
+    /// What the sink gets is coded by it.
+    coder: Option<Box<Coder>>,
+    /// What passes is copied there too.
+    copy: Option<Box<Copy>>,
 }
 
 impl Pump {
     /// A pump for a body that comes framed as `source` and goes out framed as `sink`.
+    #[inline]
     pub fn new(source: BodyKind, sink: BodyKind, limit: Option<u64>) -> Self {
         Pump {
             source,
@@ -71,6 +86,8 @@ impl Pump {
             is_sized: source == BodyKind::None,
             has_read: false,
             trailers: None,
+            coder: None,
+            copy: None,
         }
     }
 
@@ -80,6 +97,37 @@ impl Pump {
             self.decoder.keep_trailers();
             self.trailers = Some(rules);
         }
+    }
+
+    /// The sink gets a coded body. To be said before the first byte is decoded.
+    pub(super) fn code(&mut self, coder: Option<Box<Coder>>) {
+        self.coder = coder;
+    }
+
+    /// From now on what passes is copied there too. To be said before the first byte is decoded.
+    pub(super) fn copy_to(&mut self, copy: Box<Copy>) {
+        self.copy = Some(copy);
+    }
+
+    /// Whether what passes is copied.
+    #[inline]
+    pub(super) fn has_copy(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    /// The copy of what has passed.
+    pub(super) fn take_copy(&mut self) -> Option<Box<Copy>> {
+        self.copy.take()
+    }
+
+    /// What codes the body, if anything does.
+    pub(super) fn coder(&self) -> Option<&Coder> {
+        self.coder.as_deref()
+    }
+
+    /// Body bytes that the sink gets, without framing.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.coder.as_ref().map_or(self.bytes, |coder| coder.bytes)
     }
 
     /// Whether the whole body was read and decoded; part of it may still wait to be written.
@@ -110,8 +158,17 @@ impl Pump {
             return false;
         }
         buffer.seek(start);
+        // Without a body there is nothing to go back over, and most requests have none.
+        if self.source == BodyKind::None {
+            return true;
+        }
         let trailers = self.trailers.take();
+        let copy = self.copy.take();
         *self = Pump::new(self.source, self.source, limit);
+        self.copy = copy;
+        if let Some(copy) = &mut self.copy {
+            copy.restart();
+        }
         if let Some(rules) = trailers {
             self.forward_trailers(rules);
         }
@@ -149,6 +206,9 @@ impl Pump {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn take(&mut self, buffer: &mut Buffer, out: &mut Outgoing) -> Result<(), PumpError> {
+        if self.coder.is_some() {
+            return self.take_coded(buffer, out);
+        }
         while self.forwarded == 0 && !self.ended {
             let (consumed, event) = self.decoder.decode(buffer.filled()).map_err(PumpError::Parse)?;
             match event {
@@ -167,6 +227,9 @@ impl Pump {
                         buffer.consume(consumed);
                         return Err(PumpError::TooLarge);
                     }
+                    if let Some(copy) = &mut self.copy {
+                        copy.push(&buffer.filled()[range.clone()]);
+                    }
                     if self.chunks {
                         encode::chunk(&mut out.bytes, &buffer.filled()[range]);
                         buffer.consume(consumed);
@@ -183,6 +246,54 @@ impl Pump {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// The same for a body that is coded: as much as one event-loop iteration allows.
+    #[cold]
+    fn take_coded(&mut self, buffer: &mut Buffer, out: &mut Outgoing) -> Result<(), PumpError> {
+        let Some(coder) = &mut self.coder else { return Ok(()) };
+        let mut ends = false;
+        while !self.ended && !ends && coder.left > 0 && !buffer.is_empty() {
+            let piece = &buffer.filled()[..buffer.filled().len().min(coder.left)];
+            let (consumed, event) = self.decoder.decode(piece).map_err(PumpError::Parse)?;
+            if let BodyEvent::Data(range) = &event {
+                self.bytes += range.len() as u64;
+                coder.push(&piece[range.clone()])?;
+            }
+            ends = matches!(event, BodyEvent::End) || self.decoder.is_done();
+            buffer.consume(consumed);
+        }
+        if ends {
+            coder.finish()?;
+        }
+        coder.put_out(self.chunks, &mut out.bytes);
+        if ends {
+            self.end(out);
+        }
+        Ok(())
+    }
+
+    /// The source pauses: what was taken so far must not wait for more. False if there is nothing to put out.
+    fn flush_coded(&mut self, out: &mut Outgoing) -> Result<bool, PumpError> {
+        let Some(coder) = &mut self.coder else { return Ok(false) };
+        coder.left = TURN;
+        if !coder.holds_back() {
+            return Ok(false);
+        }
+        coder.flush()?;
+        coder.put_out(self.chunks, &mut out.bytes);
+        Ok(!out.is_empty())
+    }
+
+    /// The end of the source's connection is the end of the body.
+    fn close(&mut self, out: &mut Outgoing) -> Result<(), PumpError> {
+        self.decoder.close().map_err(|_| PumpError::Truncated)?;
+        if let Some(coder) = &mut self.coder {
+            coder.finish()?;
+            coder.put_out(self.chunks, &mut out.bytes);
+        }
+        self.end(out);
         Ok(())
     }
 
@@ -232,17 +343,25 @@ impl Pump {
             if self.ended {
                 return Poll::Ready(Ok(()));
             }
+            if let Some(coder) = &mut self.coder
+                && coder.left == 0
+            {
+                // Others first: coding is the one part of an exchange that takes long.
+                coder.left = TURN;
+                *progress = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             buffer.rewind(keep);
             self.size(buffers, buffer);
             // Even a read that brings nothing yet comes after the rewind.
             self.has_read = true;
-            match ready!(poll_read(cx, source, buffer)) {
-                Ok(0) => {
-                    self.decoder.close().map_err(|_| PumpError::Truncated)?;
-                    self.end(out);
-                }
-                Ok(_) => {}
-                Err(error) => return Poll::Ready(Err(PumpError::Read(error))),
+            match poll_read(cx, source, buffer) {
+                Poll::Pending if self.flush_coded(out)? => continue,
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) => self.close(out)?,
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Read(error))),
             }
             *progress = true;
         }

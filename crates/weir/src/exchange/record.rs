@@ -1,14 +1,17 @@
 //! The record of an exchange, and where it goes at the end: metrics, a span, a line of the access log.
 
+use std::ops::{Deref, DerefMut};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use h1::{Known, Method};
 
-use super::{Exchange, ai};
-use crate::error::Error;
+use super::downstream::Downstream;
+use super::{Answer, Exchange, Next, ai};
+use crate::error::{Error, Reason};
 use crate::observe::traces::Finished;
 use crate::observe::{Line, Record};
 use crate::server::clock;
+use crate::server::worker::{Scratch, Worker};
 
 /// What metrics and the log need to know.
 #[derive(Default)]
@@ -37,7 +40,63 @@ pub(super) struct Journal {
     pub(super) auth_detail: Option<&'static str>,
 }
 
+/// An exchange with a client: it is recorded also where it is cut off, which is where its future is dropped.
+pub struct Recorded<'w> {
+    exchange: Exchange<'w>,
+    is_over: bool,
+}
+
+impl<'w> Recorded<'w> {
+    /// An exchange for the request whose head is in `scratch`.
+    #[inline(always)]
+    pub fn begin(worker: &'w Worker, down: &'w mut Downstream, scratch: &'w mut Scratch) -> Self {
+        Recorded { exchange: Exchange::begin(worker, down, scratch), is_over: false }
+    }
+
+    /// Records the exchange and says what becomes of the connection.
+    pub fn finish(&mut self) -> Next {
+        self.is_over = true;
+        self.exchange.finish()
+    }
+}
+
+impl<'w> Deref for Recorded<'w> {
+    type Target = Exchange<'w>;
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.exchange
+    }
+}
+
+impl DerefMut for Recorded<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.exchange
+    }
+}
+
+impl Drop for Recorded<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_over && self.exchange.worker.shared.is_cut_off() {
+            self.exchange.record_cut_off();
+        }
+    }
+}
+
 impl Exchange<'_> {
+    /// Records an exchange that the end of the process cuts off. Of a body that was on its way to the client the bytes are not known.
+    #[cold]
+    fn record_cut_off(&mut self) {
+        let reason = Reason::Shutdown;
+        self.log.error = Some(reason.into());
+        if self.answer == Answer::None {
+            self.log.status = reason.status();
+        }
+        self.worker.metrics.not_served(reason);
+        self.record();
+    }
+
     /// Counts the exchange, and writes its span and its line of the log.
     pub(super) fn record(&mut self) {
         let ended_ns = if self.log.ended_ns == 0 { clock::now_ns() } else { self.log.ended_ns };
@@ -111,6 +170,7 @@ impl Exchange<'_> {
                 violations: &self.violations,
                 ai: self.ai.as_deref().map(|ai| (ai, ai_end)),
                 tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
+                proxied: self.down.client.proxied.as_deref(),
             });
         }
     }

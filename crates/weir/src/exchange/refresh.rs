@@ -4,11 +4,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use auth::Identity;
 use tokio::task::spawn_local;
 
 use super::buffer::Buffer;
+use super::changed::Changed;
 use super::downstream::Downstream;
 use super::identity::Client;
+use super::life::Life;
 use super::stream::{Outgoing, Stream};
 use super::{Exchange, proxy};
 use crate::config::{Action, RouteId};
@@ -28,8 +31,12 @@ struct Refetch {
     client: Client,
     /// The request's head, as it came.
     head: Vec<u8>,
+    /// Who sent it: variables and splits go by it.
+    identity: Option<Arc<Identity>>,
     /// What the upstream is told of the sender: the response is for the same consumer.
     identity_lines: Vec<u8>,
+    /// What authorizers changed of it.
+    changed: Option<Box<Changed>>,
     lead: Box<Lead>,
 }
 
@@ -57,14 +64,16 @@ pub(super) fn begin(
         found: x.found,
         client: x.down.client.clone(),
         head: x.down.buffer.whole()[request.method_name.range().start..request.end].to_vec(),
+        identity: x.identity.clone(),
         identity_lines: x.scratch.identity_lines.clone(),
+        changed: x.changed.clone(),
         lead,
     };
     spawn_local(run(worker, refetch));
 }
 
 async fn run(worker: Rc<Worker>, refetch: Refetch) {
-    let Refetch { snapshot, route, found, client, head, identity_lines, lead } = refetch;
+    let Refetch { snapshot, route, found, client, head, identity, identity_lines, changed, lead } = refetch;
     let Action::Proxy(action) = &snapshot.config().routes[route.0].action else { return };
     let mut scratch = worker.lend_scratch();
     // It was parsed once; a head that is not parsed again alike is not sent.
@@ -78,11 +87,15 @@ async fn run(worker: Rc<Worker>, refetch: Refetch) {
             deadline,
             client,
             origin: Arc::default(),
+            life: Life::ENDLESS,
         };
         let mut x = Exchange::begin(&worker, &mut down, &mut scratch);
         x.identify_client();
         x.leave_trace();
+        x.identity = identity;
         x.scratch.identity_lines.extend_from_slice(&identity_lines);
+        x.changed = changed;
+        x.apply_changes();
         if x.normalise_path().is_ok() {
             x.snapshot = snapshot.clone();
             x.route = Some(route);

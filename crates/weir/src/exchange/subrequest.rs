@@ -1,6 +1,7 @@
 //! A request that the gateway makes by itself, on its way to a client: an exchange of its own with an upstream, by the ordinary way with its
 //! pool, deadlines, retries, health and TLS. Its client has no socket and keeps the response.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use super::Exchange;
 use super::buffer::Buffer;
 use super::downstream::Downstream;
 use super::identity::Client;
+use super::life::Life;
 use super::proxy::{self, Leg};
 use super::stream::{Collected, Outgoing, Stream};
 use crate::config::{HeaderEdits, Proxy};
@@ -19,13 +21,48 @@ use crate::server::listeners::Origin;
 use crate::server::snapshot::{Choice, Snapshot};
 use crate::server::worker::Worker;
 
-/// Requests of this kind that one worker makes at a time.
+/// Requests of this kind that one worker has in flight to one service.
 const MOST: usize = 256;
 /// The parts of such a request come from one that was accepted, and it has some more.
 const LIMITS: Limits = Limits { start_line: 1 << 20, head: 4 << 20, fields: Limits::MAX_FIELDS };
 
+/// How many requests are in flight to each service, by its name. A service that is slow holds its own share, not that of the others; a reload
+/// begins no new count.
+#[derive(Debug, Default)]
+pub struct InFlight(RefCell<Vec<(Arc<str>, usize)>>);
+
+impl InFlight {
+    /// Counts one request, as long as the result lives. None if there are too many.
+    fn enter(&self, service: &Arc<str>) -> Option<Place<'_>> {
+        let mut services = self.0.borrow_mut();
+        match services.iter_mut().find(|(name, _)| name == service) {
+            Some((_, count)) if *count >= MOST => return None,
+            Some((_, count)) => *count += 1,
+            None => services.push((service.clone(), 1)),
+        }
+        Some(Place(self, service.clone()))
+    }
+}
+
+/// One request in flight.
+struct Place<'w>(&'w InFlight, Arc<str>);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut services = self.0.0.borrow_mut();
+        if let Some(at) = services.iter().position(|(name, _)| *name == self.1) {
+            services[at].1 -= 1;
+            if services[at].1 == 0 {
+                services.swap_remove(at);
+            }
+        }
+    }
+}
+
 /// What is sent.
 pub(super) struct Subrequest<'a> {
+    /// Name of the service.
+    pub(super) service: &'a Arc<str>,
     /// Where to.
     pub(super) choices: &'a [Choice],
     pub(super) action: &'a Proxy,
@@ -64,26 +101,14 @@ impl Reply {
     }
 }
 
-/// Counts one request as long as it lives.
-struct Place<'w>(&'w Worker);
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.subrequests.set(self.0.subrequests.get() - 1);
-    }
-}
-
 /// Sends a request and collects the response.
 ///
 /// # Errors
 /// Why there is no response.
 pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subrequest<'_>) -> Result<Reply, Error> {
-    if worker.subrequests.get() >= MOST {
-        return Err(Error::new(Reason::Resources, "too many requests wait for an authorizer"));
-    }
-    worker.subrequests.set(worker.subrequests.get() + 1);
-    let _place = Place(worker);
-    let Subrequest { choices, action, mut head, body, lines, client, origin, body_bytes } = request;
+    let too_many = || Error::new(Reason::Resources, "too many requests wait for the authorizer");
+    let _place = worker.subrequests.enter(request.service).ok_or_else(too_many)?;
+    let Subrequest { choices, action, mut head, body, lines, client, origin, body_bytes, .. } = request;
     let head_length = head.len();
     head.extend_from_slice(&body);
     let mut scratch = worker.lend_scratch();
@@ -104,6 +129,7 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
         deadline: worker.deadlines.add(),
         client,
         origin,
+        life: Life::ENDLESS,
     };
     let result = {
         let mut x = Exchange::begin(worker, &mut down, &mut scratch);
@@ -147,4 +173,22 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
     }
     let is_whole = !collected.is_full && kept.len() <= body_bytes;
     Ok(Reply { head, body: kept, trailers: decoder.trailers().to_vec(), bytes: collected.bytes, is_whole })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_slow_leaves_the_others_their_share() {
+        let in_flight = InFlight::default();
+        let (slow, other): (Arc<str>, Arc<str>) = ("slow".into(), "other".into());
+        let held: Vec<_> = (0..MOST).map(|_| in_flight.enter(&slow).expect("room")).collect();
+        assert!(in_flight.enter(&slow).is_none());
+        let one = in_flight.enter(&other).expect("room for another service");
+        drop(held);
+        assert!(in_flight.enter(&slow).is_some());
+        drop(one);
+        assert!(in_flight.0.borrow().is_empty(), "no count of idle services");
+    }
 }

@@ -84,7 +84,7 @@ impl TrailerRules {
             Towards::Client => &config.routes[route.0].headers.response,
         };
         let is_own = Known::is_alias(name, config.request_id.as_bytes());
-        let is_edited_here = |edits: &Edits| *edits != Edits::default() && is_edited(edits, name);
+        let is_edited_here = |edits: &Edits| !edits.is_empty() && is_edited(edits, name);
         if is_own || self.route.is_some_and(|route| is_edited_here(edits(route))) {
             return false;
         }

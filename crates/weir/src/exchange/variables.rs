@@ -49,6 +49,7 @@ fn write(x: &Exchange<'_>, templates: &[Template], out: &mut Vec<u8>) {
 fn write_value(x: &Exchange<'_>, variable: &Variable, out: &mut Vec<u8>) {
     let buf = x.down.buffer.whole();
     let head = &x.scratch.request;
+    let identity = x.identity.as_deref();
     let session = x.down.client.tls.as_deref().map(|tls| &tls.session);
     let value = match variable {
         Variable::ClientIp => {
@@ -64,6 +65,14 @@ fn write_value(x: &Exchange<'_>, variable: &Variable, out: &mut Vec<u8>) {
                 out.extend_from_slice(if index == 0 { b"" } else { b", " });
                 out.extend_from_slice(field.value.of_buf(buf));
             }
+            return;
+        }
+        Variable::Consumer => identity.and_then(|who| who.consumer.as_deref()).map(str::as_bytes),
+        Variable::Tier => identity.and_then(|who| who.tier.as_deref()).map(str::as_bytes),
+        Variable::Meta(name) => identity.and_then(|who| who.meta.get(&**name)).map(|value| value.as_bytes()),
+        Variable::Claim(path) => {
+            let text = identity.and_then(|who| who.claim_text(path)).unwrap_or_default();
+            out.extend_from_slice(text.as_bytes());
             return;
         }
         Variable::Host => head.authority.map(|authority| authority.of_buf(buf)),

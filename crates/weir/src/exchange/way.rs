@@ -3,10 +3,12 @@
 use std::task::Poll;
 use std::time::Duration;
 
+use proxy_protocol::Version;
 use tls::Alpn;
 
 use super::Exchange;
 use super::conversation::total_timeout;
+use super::life::Life;
 use super::proxy::poll_client_gone;
 use super::stall::Stall;
 use super::stream::Stream;
@@ -15,8 +17,9 @@ use crate::error::{Error, Reason};
 use crate::observe::UpstreamMetrics;
 use crate::server::clock;
 use crate::server::deadline::nanos;
-use crate::upstream::connect::{self, ConnectError};
+use crate::upstream::connect::{self, ConnectError, Dial};
 use crate::upstream::http2::{self, Opened};
+use crate::upstream::pool::Carries;
 use crate::upstream::{Address, Lease};
 
 /// How a connection to a target is come by.
@@ -28,9 +31,25 @@ pub(super) struct Way<'m> {
     pub(super) total_due: u64,
 }
 
+/// A connection to a target, or a stream of one.
+pub(super) struct Reached {
+    pub(super) stream: Stream,
+    /// What is left of the use of a connection of HTTP/1.1; of HTTP/2 its task knows.
+    pub(super) life: Life,
+    /// Whose requests it may carry.
+    pub(super) carries: Carries,
+    /// Whether the connection was used before.
+    pub(super) is_reused: bool,
+}
+
+impl Reached {
+    fn stream_of_http2(stream: Stream, is_reused: bool) -> Self {
+        Reached { stream, life: Life::ENDLESS, carries: Carries::All, is_reused }
+    }
+}
+
 impl Way<'_> {
-    /// A connection to the target of `lease`, or a stream of one, and whether the connection was used before. `may_reuse`: an idle
-    /// connection will do.
+    /// A connection to the target of `lease`, or a stream of one. `may_reuse`: an idle connection will do.
     ///
     /// # Errors
     /// Why there is none.
@@ -39,36 +58,67 @@ impl Way<'_> {
         x: &mut Exchange<'_>,
         lease: &Lease,
         may_reuse: bool,
-    ) -> Result<(Stream, bool), Error> {
+    ) -> Result<Reached, Error> {
         let target = lease.target().id();
         let protocol = lease.spec().protocol;
         let is_tls = matches!(lease.target().address(), Address::Tls(..));
         if http2::is_possible(protocol, is_tls) {
             if let Some(stream) = x.worker.sessions.open(target) {
                 self.metrics.connection_reused();
-                return Ok((Stream::Http2Upstream(stream), true));
+                return Ok(Reached::stream_of_http2(Stream::Http2Upstream(stream), true));
             }
             if protocol == UpstreamProtocol::Http2 {
                 // Boxed: rare, and every request would carry room for it.
                 return Box::pin(self.http2_stream_to(x, lease)).await;
             }
         }
+        if let Some(version) = lease.spec().proxy_protocol {
+            // Boxed, as above.
+            return Box::pin(self.stream_of_client(x, lease, version, may_reuse)).await;
+        }
         if may_reuse
-            && let Some(stream) = x.worker.pool.take(target, clock::turn_ns(), || self.metrics.connection_discarded())
+            && let Some((stream, mut life)) =
+                x.worker.pool.take(target, clock::turn_ns(), || self.metrics.connection_discarded())
         {
             self.metrics.connection_reused();
-            return Ok((stream, true));
+            life.take(clock::turn_ns());
+            return Ok(Reached { stream, life, carries: Carries::All, is_reused: true });
         }
-        let stream = connect_to(x, lease, self.timeout, self.total_due).await?;
+        let stream = connect_to(x, lease, self.timeout, self.total_due, &[]).await?;
         self.metrics.connection_opened();
         if protocol == UpstreamProtocol::Auto && speaks_http2(&stream) {
-            return Ok((add_session(x, lease, stream), false));
+            return Ok(Reached::stream_of_http2(add_session(x, lease, stream), false));
         }
-        Ok((stream, false))
+        Ok(Reached { stream, life: new_life(x, lease), carries: Carries::All, is_reused: false })
+    }
+
+    /// The same where connections begin with a PROXY header: one that names the request's client.
+    async fn stream_of_client(
+        &self,
+        x: &mut Exchange<'_>,
+        lease: &Lease,
+        version: Version,
+        may_reuse: bool,
+    ) -> Result<Reached, Error> {
+        let mut header = Vec::new();
+        let client = x.down.client.write_header(version, &mut header);
+        let carries = Carries::Only(client);
+        let discarded = || self.metrics.connection_discarded();
+        if may_reuse
+            && let Some((stream, mut life)) =
+                x.worker.pool.take_named(lease.target().id(), client, clock::turn_ns(), discarded)
+        {
+            self.metrics.connection_reused();
+            life.take(clock::turn_ns());
+            return Ok(Reached { stream, life, carries, is_reused: true });
+        }
+        let stream = connect_to(x, lease, self.timeout, self.total_due, &header).await?;
+        self.metrics.connection_opened();
+        Ok(Reached { stream, life: new_life(x, lease), carries, is_reused: false })
     }
 
     /// Waits for a stream, or makes a connection.
-    async fn http2_stream_to(&self, x: &mut Exchange<'_>, lease: &Lease) -> Result<(Stream, bool), Error> {
+    async fn http2_stream_to(&self, x: &mut Exchange<'_>, lease: &Lease) -> Result<Reached, Error> {
         let worker = x.worker;
         let target = lease.target().id();
         let most = lease.spec().http2.max_connections;
@@ -98,17 +148,25 @@ impl Way<'_> {
         let _permit = match opened {
             Opened::Stream(stream) => {
                 self.metrics.connection_reused();
-                return Ok((Stream::Http2Upstream(stream), true));
+                return Ok(Reached::stream_of_http2(Stream::Http2Upstream(stream), true));
             }
             Opened::Connect(permit) => permit,
         };
-        let stream = connect_to(x, lease, self.timeout, self.total_due).await?;
+        let stream = connect_to(x, lease, self.timeout, self.total_due, &[]).await?;
         self.metrics.connection_opened();
         if matches!(stream, Stream::Tls(_)) && !speaks_http2(&stream) {
             return Err(Error::new(Reason::UpstreamTls, "the target does not offer HTTP/2 (ALPN h2)"));
         }
-        Ok((add_session(x, lease, stream), false))
+        Ok(Reached::stream_of_http2(add_session(x, lease, stream), false))
     }
+}
+
+/// What is left of the use of a new connection behind its first request.
+fn new_life(x: &Exchange<'_>, lease: &Lease) -> Life {
+    let now = clock::turn_ns();
+    let mut life = Life::new(lease.spec().keep_alive.used_for, now, || x.worker.random());
+    life.take(now);
+    life
 }
 
 /// Whether a handshake agreed on HTTP/2.
@@ -137,12 +195,14 @@ async fn connect_to(
     lease: &Lease,
     timeout: Option<Duration>,
     total_due: u64,
+    header: &[u8],
 ) -> Result<Stream, Error> {
     let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
     x.down.deadline.set_at(due.min(total_due));
     x.stalls.change(Stall::UpstreamConnects);
     let worker = x.worker;
-    let mut connecting = std::pin::pin!(connect::connect(lease.target().address(), &worker.tls_configs));
+    let dial = Dial { tls: &worker.tls_configs, tcp: lease.spec().tcp, header };
+    let mut connecting = std::pin::pin!(connect::connect(lease.target().address(), &dial));
     let result = std::future::poll_fn(|cx| {
         if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
             return Poll::Ready(Ok(result));

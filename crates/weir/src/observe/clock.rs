@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use time::UtcDateTime;
+
 /// Milliseconds since the Unix epoch; 0 for a clock that is set before it.
 pub fn unix_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
@@ -29,10 +31,10 @@ impl Rfc3339 {
         let second = unix_ms / 1000;
         if second != self.second {
             self.second = second;
-            let (year, month, day) = civil(second / 86_400);
-            digits(&mut self.text[0..4], year);
-            digits(&mut self.text[5..7], month);
-            digits(&mut self.text[8..10], day);
+            let date = UtcDateTime::from_unix_timestamp(second as i64).unwrap_or(UtcDateTime::UNIX_EPOCH).date();
+            digits(&mut self.text[0..4], date.year().unsigned_abs().into());
+            digits(&mut self.text[5..7], u8::from(date.month()).into());
+            digits(&mut self.text[8..10], date.day().into());
             digits(&mut self.text[11..13], second / 3600 % 24);
             digits(&mut self.text[14..16], second / 60 % 60);
             digits(&mut self.text[17..19], second % 60);
@@ -48,19 +50,6 @@ fn digits(out: &mut [u8], mut n: u64) {
         *byte = b'0' + (n % 10) as u8;
         n /= 10;
     }
-}
-
-/// Year, month and day of a day since the Unix epoch, in the proleptic Gregorian calendar: years are counted from
-/// March, so that the leap day is the last of its year, in cycles of 400 years.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468; // from 0000-03-01
-    let (cycle, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153; // 0 is March
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (cycle * 400 + year + next_year, month, day_of_month)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ pub mod traces;
 
 pub use access_log::{AccessLog, Line, Writer};
 pub use metrics::{
-    AuthMetrics, CacheMetrics, CacheTotals, ContractMetrics, HandshakeResult, LimitMetrics, Metrics, Record,
-    RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,
+    AuthMetrics, CacheMetrics, CacheTotals, ContractMetrics, FaultMetrics, HandshakeResult, HeaderResult, LimitMetrics,
+    Metrics, MirrorMetrics, Record, RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,
 };
 pub use push::{Push, collect_exports};
 pub use traces::{Recorder, Trace, Traces};

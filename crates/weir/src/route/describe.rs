@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::config::raw::secrets::shown;
-use crate::config::{Action, Builtin, Condition, Config, Redirect, Route, RouteContract, Split, UpstreamId};
+use crate::config::{Action, Builtin, Condition, Config, Redirect, Rewrite, Route, RouteContract, Split, UpstreamId};
 
 /// What a route matches and where it leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -95,7 +95,17 @@ fn destination(config: &Config, action: &Action) -> String {
             let names: Vec<&str> = ai.models.iter().map(|id| &*config.models[id.0].name).collect();
             format!("models {}", names.join(", "))
         }
-        Action::Redirect(Redirect { to, append_rest, status }) => {
+        Action::Redirect(Redirect { status, parts: Some(parts), .. }) => {
+            let scheme = parts.scheme.as_deref().map_or_else(String::new, |scheme| format!("{scheme}://"));
+            let port = parts.port.map_or_else(String::new, |port| format!(":{port}"));
+            let host = parts.host.as_deref().unwrap_or("{host}");
+            let path = match &parts.path {
+                Rewrite::None => "{path}",
+                Rewrite::Path(path) | Rewrite::Prefix(path) => path,
+            };
+            format!("{status} {scheme}{host}{port}{path}")
+        }
+        Action::Redirect(Redirect { to, append_rest, status, parts: None }) => {
             format!("{status} {to}{}", if *append_rest { "*" } else { "" })
         }
         Action::Respond(respond) => format!("answer {}", respond.status),

@@ -1,8 +1,9 @@
 //! What an upstream is asked for, and where a redirect leads.
 
 use super::Found;
+use super::host;
 use super::path::Target;
-use crate::config::{Redirect, Rewrite};
+use crate::config::{Redirect, RedirectParts, Rewrite};
 
 /// Writes the request target for an upstream (origin form, RFC 9112 §3.2.1) behind what is in `out`: the base path of the chosen target,
 /// the path after the route's rewrite, and the query as it came.
@@ -28,6 +29,37 @@ pub fn upstream_target(out: &mut Vec<u8>, base_path: &str, rewrite: &Rewrite, fo
         out.push(b'?');
         out.extend_from_slice(query);
     }
+}
+
+/// What a redirect knows of its request.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Scheme of the connection.
+    pub scheme: &'a str,
+    /// Value of `Host`, or the authority that stands for it.
+    pub authority: &'a [u8],
+}
+
+/// Writes the `Location` of a redirect that changes parts of the request's URL; nothing when the request has no host that it could lead to.
+pub fn changed_location(out: &mut Vec<u8>, parts: &RedirectParts, asked: Asked<'_>, found: Found, target: Target<'_>) {
+    let mut memory = [0; host::MAX_BYTES];
+    let own = host::normalise(asked.authority, &mut memory);
+    let Some(host) = parts.host.as_deref().map(str::as_bytes).or(own) else { return };
+    let scheme = parts.scheme.as_deref().unwrap_or(asked.scheme);
+    let port = parts.port.or_else(|| if parts.scheme.is_some() { None } else { port_of(asked.authority) });
+    out.extend_from_slice(scheme.as_bytes());
+    out.extend_from_slice(b"://");
+    out.extend_from_slice(host);
+    if let Some(port) = port.filter(|port| (scheme, *port) != ("http", 80) && (scheme, *port) != ("https", 443)) {
+        out.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    upstream_target(out, "", &parts.path, found, target);
+}
+
+/// The port of an authority.
+fn port_of(authority: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(authority).ok()?;
+    text.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'))?.1.parse().ok()
 }
 
 /// Writes the `Location` of a redirect (RFC 9110 §10.2.2) behind what is in `out`. The query follows, unless the redirect has its own.

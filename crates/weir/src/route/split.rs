@@ -43,7 +43,7 @@ fn point_of(address: IpAddr) -> u64 {
 }
 
 /// The value of a cookie in a `Cookie` field (RFC 6265 section 4.2.1), unless it is empty.
-fn cookie<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub fn cookie<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     line.split(|&byte| byte == b';').find_map(|pair| {
         let pair = pair.trim_ascii();
         let at = memchr::memchr(b'=', pair)?;

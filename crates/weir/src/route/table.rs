@@ -34,6 +34,8 @@ pub struct Table {
     conditional_fields: Box<[Arc<str>]>,
     /// What regular expressions search.
     searched: Searched,
+    /// A route that takes another method leaves nothing: the request is not found.
+    hides_methods: bool,
 }
 
 /// What the regular expressions of a configuration search.
@@ -55,7 +57,7 @@ struct Paths {
 }
 
 /// A route at its place in the table.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Candidate {
     route: RouteId,
     methods: MethodSet,
@@ -64,6 +66,8 @@ struct Candidate {
     query: Box<[(Arc<str>, Condition)]>,
     cors: bool,
     fixed_len: usize,
+    /// Routes of one place are tried in the order of the configuration, whatever they match besides.
+    is_ordered: bool,
 }
 
 /// The route that takes a request.
@@ -92,11 +96,22 @@ pub enum Lookup<'t> {
 impl Table {
     /// Arranges routes; the index of each is its [`RouteId`].
     pub fn new(routes: &[Route]) -> Self {
+        Table::of(routes, |_| true, false)
+    }
+
+    /// The routes of one listener: those that name it, and those that name none. In a managed configuration the routes of one place are in order
+    /// already, and one of another method is as good as none.
+    pub fn of_listener(routes: &[Route], name: Option<&str>, is_managed: bool) -> Self {
+        let has = |route: &Route| route.matcher.listener.is_none() || route.matcher.listener.as_deref() == name;
+        Table::of(routes, has, is_managed)
+    }
+
+    fn of(routes: &[Route], has: impl Fn(&Route) -> bool, is_managed: bool) -> Self {
         let methods = Methods::of(routes.iter().flat_map(|route| &route.matcher.methods));
         let mut exact_hosts: HashMap<&str, PathsBuilder> = HashMap::new();
         let mut suffix_hosts: HashMap<&str, PathsBuilder> = HashMap::new();
         let mut any_host = PathsBuilder::default();
-        for (index, route) in routes.iter().enumerate() {
+        for (index, route) in routes.iter().enumerate().filter(|(_, route)| has(route)) {
             let candidate = Candidate {
                 route: RouteId(index),
                 methods: methods.set(&route.matcher.methods),
@@ -104,6 +119,7 @@ impl Table {
                 query: route.matcher.query.as_slice().into(),
                 cors: route.cors.is_some(),
                 fixed_len: fixed_len(&route.matcher.path),
+                is_ordered: is_managed,
             };
             let paths = match &route.matcher.host {
                 HostPattern::Any => &mut any_host,
@@ -129,6 +145,7 @@ impl Table {
             any_host: any_host.build(),
             conditional_fields: names(conditions()),
             searched,
+            hides_methods: is_managed,
         }
     }
 
@@ -172,7 +189,7 @@ impl Table {
                 return false;
             }
             let takes = candidate.methods.holds(method);
-            if !takes {
+            if !takes && !self.hides_methods {
                 allow.add(candidate.methods);
             }
             takes
@@ -265,7 +282,8 @@ impl Candidate {
 
     /// More header and query matches first, then the order of the file.
     fn order(&self) -> (std::cmp::Reverse<usize>, RouteId) {
-        (std::cmp::Reverse(self.headers.len() + self.query.len()), self.route)
+        let conditions = if self.is_ordered { 0 } else { self.headers.len() + self.query.len() };
+        (std::cmp::Reverse(conditions), self.route)
     }
 }
 
@@ -288,6 +306,11 @@ impl PathsBuilder {
                 Some((_, candidates)) => candidates.push(candidate),
                 None => self.regexes.push((pattern.clone(), vec![candidate])),
             },
+            PathPattern::Below(path) => {
+                let segments: Vec<Segment> =
+                    path.split('/').skip(1).map(|segment| Segment::Literal(segment.into())).collect();
+                self.patterns.insert_below(segments.iter(), candidate);
+            }
             PathPattern::Prefix(prefix) => {
                 // `/a/` holds the segment `a`, `/` none.
                 let segments: Vec<Segment> = prefix
@@ -321,7 +344,7 @@ fn names<'c>(conditions: impl Iterator<Item = &'c (Arc<str>, Condition)>) -> Box
 /// See [`Found::fixed_len`].
 fn fixed_len(path: &PathPattern) -> usize {
     match path {
-        PathPattern::Exact(path) => path.len(),
+        PathPattern::Exact(path) | PathPattern::Below(path) => path.len(),
         PathPattern::Prefix(prefix) => prefix.len() - 1,
         PathPattern::Matches(_) => 0,
         PathPattern::Template { segments, .. } => segments

@@ -17,6 +17,8 @@ struct Node<C> {
     ends: Vec<C>,
     /// Wildcards that begin here.
     wildcards: Vec<C>,
+    /// Those of them that match the path that ends here too.
+    below: Vec<C>,
 }
 
 /// Literal segments with the nodes behind them.
@@ -61,6 +63,7 @@ struct Growing<C> {
     parameter: Option<usize>,
     ends: Vec<C>,
     wildcards: Vec<C>,
+    below: Vec<C>,
 }
 
 impl<C> Default for Builder<C> {
@@ -78,12 +81,28 @@ impl<C> Builder<C> {
             parameter: None,
             ends: Vec::new(),
             wildcards: Vec::new(),
+            below: Vec::new(),
         });
         self.nodes.len() - 1
     }
 
     /// Puts a value behind the segments of a pattern, beside those that are there.
     pub(super) fn insert<'s>(&mut self, segments: impl Iterator<Item = &'s Segment>, wildcard: bool, value: C) {
+        let node = self.node(segments);
+        if wildcard { node.wildcards.push(value) } else { node.ends.push(value) }
+    }
+
+    /// The same for a pattern that matches the path of its segments and everything below it.
+    pub(super) fn insert_below<'s>(&mut self, segments: impl Iterator<Item = &'s Segment>, value: C)
+    where
+        C: Clone,
+    {
+        let node = self.node(segments);
+        node.below.push(value.clone());
+        node.wildcards.push(value);
+    }
+
+    fn node<'s>(&mut self, segments: impl Iterator<Item = &'s Segment>) -> &mut Growing<C> {
         let mut at = 0;
         for segment in segments {
             let known = match segment {
@@ -97,8 +116,7 @@ impl<C> Builder<C> {
             }
             at = next;
         }
-        let node = &mut self.nodes[at];
-        if wildcard { node.wildcards.push(value) } else { node.ends.push(value) }
+        &mut self.nodes[at]
     }
 
     /// The tree, with the values of each place in order.
@@ -106,11 +124,13 @@ impl<C> Builder<C> {
         let freeze = |mut node: Growing<C>| {
             node.ends.sort_by_key(&order);
             node.wildcards.sort_by_key(&order);
+            node.below.sort_by_key(&order);
             Node {
                 literals: Literals::new(node.literals),
                 parameter: node.parameter,
                 ends: node.ends,
                 wildcards: node.wildcards,
+                below: node.below,
             }
         };
         Trie { nodes: self.nodes.into_iter().map(freeze).collect() }
@@ -160,8 +180,16 @@ impl<'t, C, A: FnMut(&C) -> bool> Search<'t, '_, C, A> {
     fn visit(&mut self, node: usize, at: Option<usize>, depth: usize) -> Option<Hit<'t, C>> {
         let node = &self.trie.nodes[node];
         let Some(at) = at else {
-            let value = node.ends.iter().find(|value| (self.accept)(value))?;
-            return Some(Hit { value, rest_at: self.path.len() });
+            if let Some(value) = node.ends.iter().find(|value| (self.accept)(value)) {
+                return Some(Hit { value, rest_at: self.path.len() });
+            }
+            if !self.no_wildcards
+                && self.wildcard.as_ref().is_none_or(|(best, _)| depth > *best)
+                && let Some(value) = node.below.iter().find(|value| (self.accept)(value))
+            {
+                self.wildcard = Some((depth, Hit { value, rest_at: self.path.len() }));
+            }
+            return None;
         };
         // Of two with the same number of segments the first that is visited has its literal further to the left.
         if !self.no_wildcards

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+use time::UtcDateTime;
 
 /// The start of the process, on both faces of the one monotonic clock.
 static START: OnceLock<(Instant, u64)> = OnceLock::new();
@@ -160,38 +161,27 @@ pub fn write_date(unix_seconds: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&line);
 }
 
+/// The last second of the year 9999: years have four digits.
+const LAST_SECOND: u64 = 253_402_300_799;
+
 /// Renders a `Date` line for seconds since 1970.
 fn render_date(unix_seconds: u64, line: &mut [u8; DATE_LINE]) {
-    let days = unix_seconds / 86_400;
-    let (year, month, day) = civil_from_days(days);
-    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(days % 7) as usize];
-    let month_name = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][month - 1];
-    let second = unix_seconds % 86_400;
+    let unix_seconds = unix_seconds.min(LAST_SECOND);
+    let date = UtcDateTime::from_unix_timestamp(unix_seconds as i64).unwrap_or(UtcDateTime::UNIX_EPOCH);
+    let weekday =
+        ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"][usize::from(date.weekday().number_days_from_sunday())];
+    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (year, second) = (date.year().unsigned_abs(), unix_seconds % 86_400);
     line.copy_from_slice(b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
     let two = |number: u64| [b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8];
     line[6..9].copy_from_slice(weekday.as_bytes());
-    line[11..13].copy_from_slice(&two(day));
-    line[14..17].copy_from_slice(month_name.as_bytes());
-    line[18..20].copy_from_slice(&two(year / 100));
-    line[20..22].copy_from_slice(&two(year % 100));
+    line[11..13].copy_from_slice(&two(date.day().into()));
+    line[14..17].copy_from_slice(month[usize::from(u8::from(date.month())) - 1].as_bytes());
+    line[18..20].copy_from_slice(&two(u64::from(year) / 100));
+    line[20..22].copy_from_slice(&two(u64::from(year)));
     line[23..25].copy_from_slice(&two(second / 3600));
     line[26..28].copy_from_slice(&two(second / 60 % 60));
     line[29..31].copy_from_slice(&two(second % 60));
-}
-
-/// Year, month (1 to 12) and day of a day since 1970, in the proleptic Gregorian calendar.
-fn civil_from_days(days: u64) -> (u64, usize, u64) {
-    // Counted from 0000-03-01, so that a leap day is the last day of its year.
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month as usize, day)
 }
 
 #[cfg(test)]

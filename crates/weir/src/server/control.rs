@@ -25,6 +25,9 @@ use crate::upstream::supervise;
 /// How often the configuration file is looked at.
 const WATCH: Duration = Duration::from_secs(1);
 
+/// How long workers have to give up what is in flight, and to write its lines of the log.
+const CUT_OFF: Duration = Duration::from_secs(1);
+
 /// How often limits are looked through for idle keys.
 const SWEEP: Duration = Duration::from_secs(5);
 
@@ -126,12 +129,21 @@ impl ControlThread {
             tokio::spawn(admin::serve(listener, self.controller.clone(), until(stopped)));
         }
 
+        if let Some(drive) = self.controller.managed().and_then(|managed| managed.begin()) {
+            // Until the first objects are in force there is nothing to serve.
+            self.shared.refuse_readiness();
+            tokio::spawn(drive(self.controller.clone()));
+        }
+
         let ending = self.serve(&mut workers).await;
         match ending {
             Ending::Signal => {
                 self.shared.refuse_readiness();
                 if self.wait_before_drain().await {
                     self.drain(&mut workers).await;
+                } else {
+                    self.stop_accepting();
+                    self.cut_off(&mut workers).await;
                 }
             }
             Ending::HandedOver => {
@@ -272,11 +284,19 @@ impl ControlThread {
                 None => std::future::pending().await,
             }
         };
-        // Workers that outlive the deadline are left behind: their requests have had their time.
         tokio::select! {
-            () = workers.all_ended() => {}
+            () = workers.all_ended() => return,
             () = deadline => tracing::warn!(connections = self.shared.connections(), "drain deadline passed"),
             () = self.signals.end.recv() => tracing::warn!("second signal: ending at once"),
+        }
+        self.cut_off(workers).await;
+    }
+
+    /// Gives up what is in flight: it has had its time. A worker that does not end is left behind.
+    async fn cut_off(&self, workers: &mut Workers) {
+        self.shared.cut_off();
+        if tokio::time::timeout(CUT_OFF, workers.all_ended()).await.is_err() {
+            tracing::warn!("a worker does not end: lines of the access log may be missing");
         }
     }
 }

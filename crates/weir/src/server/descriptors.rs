@@ -10,11 +10,18 @@ const RESERVE: usize = 100;
 /// For each worker: its event loop, its connections to Redis, an idle upstream connection or two.
 const RESERVE_PER_WORKER: usize = 16;
 
-/// Raises the soft limit to the hard one; returns the limit in force.
-pub fn raise_limit() -> usize {
+/// The soft limit in force, after it was raised to the hard one if it is to be.
+pub fn limit(raises: bool) -> usize {
     let limit = getrlimit(Resource::Nofile);
+    if !raises {
+        return number(limit);
+    }
     let raised = Rlimit { current: limit.maximum, ..limit };
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
+    number(limit)
+}
+
+fn number(limit: Rlimit) -> usize {
     limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -73,19 +74,19 @@ enum Ended {
 pub async fn accept(
     worker: &Worker,
     stream: TcpStream,
-    listener: &Listener,
+    (listener, generation): (&Listener, u64),
+    client: IpAddr,
 ) -> Option<(TlsStream<TcpStream>, ClientTls)> {
     let longest = worker.snapshot.borrow().config().server.head_timeout.map_or(LONGEST, |time| time.min(LONGEST));
     let deadline = worker.deadlines.add();
     deadline.set(Some(longest));
-    let peer = stream.peer_addr().ok();
     // Boxed, because a handshake's state is large and every connection would carry room for it.
     match Box::pin(run(&worker.handshakes, stream, listener, &deadline)).await {
         Ok(stream) => {
             let session = stream.session();
             let is_tls13 = session.version == "TLSv1.3";
             worker.metrics.tls_handshake(HandshakeResult::Done { is_resumed: session.is_resumed, is_tls13 });
-            Some((stream, ClientTls::new(session, listener)))
+            Some((stream, ClientTls::new(session, listener, generation)))
         }
         Err(ended) => {
             let (reason, text, line, result) = match &ended {
@@ -107,7 +108,7 @@ pub async fn accept(
             worker.metrics.tls_handshake(result);
             if let Some(suppressed) = line.pass() {
                 let error = if let Ended::Failed(error) = &ended { error.to_string() } else { String::new() };
-                tracing::info!(reason, peer = ?peer, error, suppressed, "TLS handshake failed: {text}");
+                tracing::info!(reason, peer = %client, error, suppressed, "TLS handshake failed: {text}");
             }
             None
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -11,18 +11,33 @@ use tls::Names;
 use tls::server::{self, Tickets};
 
 use super::listen::{self, Group};
-use crate::config::{self, ListenerTls, Serves};
+use crate::config::{self, ListenerTls, Serves, TcpOptions};
 
 /// What connections know of the listener that they came by.
 #[derive(Debug, Default)]
 pub struct Origin {
+    /// Name of the listener; empty without one.
+    name: ArcSwap<String>,
     is_closed: AtomicBool,
-    takes_prior_knowledge: AtomicBool,
+    settings: ArcSwap<Settings>,
     /// Whether every request is redirected.
     redirects: AtomicBool,
     accepts: ArcSwap<Accepts>,
+    /// Another number after each change of `accepts`.
+    generation: AtomicU64,
     /// Where requests are redirected to, if they are.
     hosts: ArcSwap<HttpsHosts>,
+}
+
+/// What a listener does with the connections that it accepts, but for TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether a connection in clear text may begin with the preface of HTTP/2.
+    pub takes_prior_knowledge: bool,
+    /// PROXY header that a connection begins with.
+    pub proxy_protocol: Option<proxy_protocol::Accepts>,
+    /// Options of TCP connections.
+    pub tcp: TcpOptions,
 }
 
 /// How a listener's connections begin.
@@ -47,18 +62,43 @@ impl HttpsHosts {
 }
 
 impl Origin {
-    fn follow(&self, configured: &config::Listen) {
-        self.takes_prior_knowledge.store(configured.takes_prior_knowledge, Ordering::Relaxed);
+    /// Follows the configuration; whether that changes anything.
+    fn follow(&self, configured: &config::Listen) -> bool {
+        let settings = Settings {
+            takes_prior_knowledge: configured.takes_prior_knowledge,
+            proxy_protocol: configured.proxy_protocol,
+            tcp: configured.tcp,
+        };
+        let has_changed = **self.settings.load() != settings;
+        if has_changed {
+            self.settings.store(Arc::new(settings));
+        }
+        let name = configured.name.as_deref().unwrap_or_default();
+        if **self.name.load() != *name {
+            self.name.store(Arc::new(name.to_owned()));
+        }
+        has_changed
     }
 
-    /// Whether a connection in clear text may begin with the preface of HTTP/2.
-    pub fn takes_prior_knowledge(&self) -> bool {
-        self.takes_prior_knowledge.load(Ordering::Relaxed)
+    /// Name of the listener; empty without one.
+    pub fn name(&self) -> Arc<String> {
+        self.name.load_full()
+    }
+
+    /// How connections are treated that are accepted now.
+    pub fn settings(&self) -> Settings {
+        **self.settings.load()
     }
 
     /// Whether the listener was removed: its connections end with their next response.
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// A number that changes behind [`accepts`](Self::accepts): who reads it first never takes an old policy for a new one.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// How connections begin that are accepted now.
@@ -219,7 +259,8 @@ impl Listeners {
         Ok(change)
     }
 
-    /// Puts in force what the configuration says of each listener. Connections that are there keep what they began with.
+    /// Puts in force what the configuration says of each listener. Connections that are there keep what they began with, as long as their
+    /// clients would still be accepted.
     /// Returns the addresses of those that changed.
     fn configure(&mut self, wanted: &[config::Listen]) -> Vec<SocketAddr> {
         let mut changed = Vec::new();
@@ -229,7 +270,9 @@ impl Listeners {
             // One entry for each: several may ask for any free port of one address.
             let Some(position) = free.iter().position(|wanted| listener.is(wanted.bind)) else { continue };
             let wanted = free.remove(position);
-            listener.origin.follow(wanted);
+            if listener.origin.follow(wanted) {
+                changed.push(listener.group.address);
+            }
             let serves = &wanted.serves;
             if listener.serves == *serves {
                 // Also where it redirects: the hosts may be others.
@@ -257,9 +300,12 @@ impl Listeners {
                 }
             };
             listener.serves = serves.clone();
-            changed.push(listener.group.address);
+            if changed.last() != Some(&listener.group.address) {
+                changed.push(listener.group.address);
+            }
             listener.origin.redirects.store(false, Ordering::Relaxed);
             listener.origin.accepts.store(Arc::new(accepts));
+            listener.origin.generation.fetch_add(1, Ordering::Release);
         }
         let of =
             |listener: &Listener| listener.tls().map(|tls| (tls.options.names.clone(), listener.group.address.port()));

@@ -49,7 +49,7 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
     let config = &loaded.config;
     let count = config.workers.map_or_else(available_cores, std::num::NonZeroUsize::get);
 
-    let descriptors = descriptors::raise_limit();
+    let descriptors = descriptors::limit(config.server.raises_files);
     let (sockets, old) = open_sockets(config, count)?;
     // Twice: the control thread keeps duplicates.
     let listeners = 2 * sockets.groups.iter().map(|group| group.sockets.len()).sum::<usize>();
@@ -59,7 +59,7 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
             max_connections = config.server.max_connections,
             descriptors,
             connections = descriptor_bound,
-            "the limit on open files allows fewer client connections than `max_connections`; raise `ulimit -Hn`"
+            "the limit on open files allows fewer client connections than `max_connections`; raise `ulimit -Hn`, with `files: keep` also `ulimit -Sn`"
         );
     }
     let metrics = Metrics::new();
@@ -96,7 +96,8 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
         collect_exports(shared.traces(), shared.push(), out)?;
         generation.ai.counters.collect(out, generation.ai.held_bytes())?;
         collect_caches(&shared.caches(), out)?;
-        collect_certificates(generation.config.listen.iter().filter_map(|listener| listener.names()), out)
+        collect_certificates(generation.config.listen.iter().filter_map(|listener| listener.names()), out)?;
+        generation.auth.collect_issuers(out)
     }));
     let Sockets { groups, admin, control } = sockets;
     let configured = &shared.generation().config.listen.clone();

@@ -1,5 +1,7 @@
 //! A new configuration for a running process: read, checked, compared, put in force whole; or not at all.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,13 +11,14 @@ use super::ServeError;
 use super::fingerprint::Fingerprint;
 use super::history::History;
 use super::listeners::{Change, Listeners};
+use super::managed::{Made, Managed};
 use super::process::announce;
 use super::self_signed::SelfSigned;
 use super::shared::{Message, Shared, lock};
 use super::snapshot::Generation;
 use super::state;
 use crate::admin::{Cachez, Control, Load, ProcessState, ReloadError, Reloaded};
-use crate::config::{self, Budget, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded};
+use crate::config::{self, Budget, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded, Mode};
 use crate::observe::Metrics;
 use crate::policy::ai::AiState;
 use crate::policy::auth::Authenticators;
@@ -39,6 +42,8 @@ pub enum Source {
     File(PathBuf),
     /// The environment, which does not change while a process lives.
     Environment,
+    /// A controller that makes it from objects.
+    Managed(Managed),
 }
 
 impl Source {
@@ -58,6 +63,7 @@ impl Source {
         match self {
             Source::File(path) => config::load_file(path, &config::process_environment),
             Source::Environment => config::load_environment(&config::process_environment).map_err(LoadError::Invalid),
+            Source::Managed(managed) => managed.load(),
         }
     }
 }
@@ -167,8 +173,44 @@ impl Controller {
     pub fn watched(&self) -> Option<&Path> {
         match &self.source {
             Source::File(path) => Some(path),
-            Source::Environment => None,
+            Source::Environment | Source::Managed(_) => None,
         }
+    }
+
+    /// The controller that makes the configuration, if one does.
+    pub fn managed(&self) -> Option<&Managed> {
+        match &self.source {
+            Source::Managed(managed) => Some(managed),
+            Source::File(_) | Source::Environment => None,
+        }
+    }
+
+    /// Changes endpoints that a controller finds.
+    pub fn set_endpoints(&self, endpoints: BTreeMap<String, Vec<SocketAddr>>) {
+        self.shared.generation().upstreams.set_endpoints(endpoints);
+    }
+
+    /// Puts what a controller made in force, with its endpoints.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing has changed then.
+    pub async fn manage(&self, made: Made, endpoints: BTreeMap<String, Vec<SocketAddr>>) -> Result<(), LoadError> {
+        let Some(managed) = self.managed() else { return Ok(()) };
+        let before = managed.replace(made);
+        // Before anything changes, for a message that says what is wrong with which route.
+        if let Err(error) = managed.load() {
+            managed.replace(before);
+            return Err(error);
+        }
+        self.set_endpoints(endpoints);
+        if let Err(error) = self.reload("objects of the cluster changed").await {
+            managed.replace(before);
+            let error = std::io::Error::other(error.to_string());
+            return Err(LoadError::Unreadable { path: "the configuration made from objects".into(), error });
+        }
+        self.shared.generation().upstreams.forget_endpoints();
+        self.shared.allow_readiness();
+        Ok(())
     }
 
     /// Reads the configuration again and puts it in force. The last good one stays on error.
@@ -279,7 +321,8 @@ pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
     let limits = Limits::new(&config, before.map(|before| &*before.limits));
     Generation {
         auth: Arc::new(Authenticators::new(&config, before.map(|before| &*before.auth))),
-        table: Table::new(&config.routes),
+        table: Table::of_listener(&config.routes, None, config.mode == Mode::Managed),
+        listener_tables: listener_tables(&config),
         upstreams: Arc::new(upstreams),
         ai: Arc::new(ai),
         limits: Arc::new(limits),
@@ -287,6 +330,13 @@ pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
         caches,
         config: Arc::new(config),
     }
+}
+
+/// The routes of each listener that routes name, by name.
+fn listener_tables(config: &Config) -> Vec<(Arc<str>, Table)> {
+    let names: BTreeSet<&Arc<str>> = config.routes.iter().filter_map(|route| route.matcher.listener.as_ref()).collect();
+    let table = |name: &Arc<str>| Table::of_listener(&config.routes, Some(name), config.mode == Mode::Managed);
+    names.into_iter().map(|name| (name.clone(), table(name))).collect()
 }
 
 /// What differs, a line for each; what only a restart can change says so.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use proxy_protocol::Addresses;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -16,14 +17,17 @@ use super::clock;
 use super::handshake;
 use super::listen;
 use super::listeners::{Accepts, Origin, Socket};
+use super::proxied;
 use super::shared::{Message, Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use super::wakeups;
 use super::worker::Worker;
+use crate::config::Config;
 use crate::error::Reason;
 use crate::exchange::connection;
 use crate::exchange::identity::{Client, subscriber};
 use crate::exchange::stream::Stream;
+use crate::exchange::tcp;
 use crate::policy::cache::remote;
 
 /// After an accept that failed for want of a descriptor, so long nothing is accepted.
@@ -61,7 +65,7 @@ pub fn run(
         Err(error) => return drop(ready.send(Err(error))),
     };
     clock::turn();
-    runtime.block_on(async move {
+    let worker = runtime.block_on(async move {
         // Only to see that it can be done. A socket that does not listen yet must not stay registered: it reports the end of the stream, which
         // tokio never forgets.
         let register = |socket: Socket| -> std::io::Result<Socket> {
@@ -69,7 +73,10 @@ pub fn run(
         };
         let listeners = match listeners.into_iter().map(register).collect::<Result<Vec<_>, _>>() {
             Ok(listeners) => listeners,
-            Err(error) => return drop(ready.send(Err(error))),
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return None;
+            }
         };
         let metrics = shared.metrics().shard(index);
         let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None);
@@ -82,7 +89,13 @@ pub fn run(
         follow(&worker, mailbox, &mut accepting).await;
         drop(accepting);
         drain(&worker).await;
+        Some(worker)
     });
+    // Exchanges that are cut off end here, and have lines for the log.
+    drop(runtime);
+    if let Some(worker) = worker {
+        flush(&worker);
+    }
 }
 
 /// The listeners of a worker, and the tasks that accept from them.
@@ -166,14 +179,7 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                 Some(Message::MakeRoom) => {
                     worker.deadlines.fire_idlest(CLOSED_FOR_ROOM);
                 }
-                Some(Message::FlushLog) => {
-                    if let Some(traces) = &mut *worker.traces.borrow_mut() {
-                        traces.flush();
-                    }
-                    if let Some(log) = &mut *worker.log.borrow_mut() {
-                        log.flush();
-                    }
-                }
+                Some(Message::FlushLog) => flush(worker),
                 Some(Message::Drain) | None => {
                     // Another worker may have handed a connection over while this message was on its way. From here on it is told that
                     // nobody listens, and serves its connections itself.
@@ -212,20 +218,24 @@ fn follow_purges(worker: &Rc<Worker>) {
     }
 }
 
-/// Lets what is under way end; the process sets the time limit.
+/// Lets what is under way end, or until it is given up; the process sets the time limit.
 async fn drain(worker: &Rc<Worker>) {
     worker.draining.set(true);
     worker.pool.clear();
     worker.http2.wake_all();
     let mut waited = Duration::ZERO;
     let step = Duration::from_millis(10);
-    while worker.open.get() > 0 {
+    while worker.open.get() > 0 && !worker.shared.is_cut_off() {
         tokio::time::sleep(step).await;
         waited += step;
         if waited >= IDLE_GRACE {
             worker.deadlines.fire_idle();
         }
     }
+}
+
+/// Hands over what is buffered of traces and the log.
+fn flush(worker: &Worker) {
     if let Some(traces) = &mut *worker.traces.borrow_mut() {
         traces.flush();
     }
@@ -356,24 +366,45 @@ fn hand_over(to: &WorkerHandle, stream: TcpStream, peer: SocketAddr, origin: &Ar
 fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: Arc<Origin>) {
     let snapshot = worker.snapshot.borrow().clone();
     let mut client = Client::of_peer(peer.ip(), &snapshot.config().trusted_proxies);
+    if snapshot.sends_proxy_headers
+        && let Ok(destination) = stream.local_addr()
+    {
+        client.ends = Some(Rc::new(Addresses { source: peer, destination }));
+    }
     let mut open = Open::new(worker.clone());
-    // A trusted proxy has the connections of all its clients.
-    let most = snapshot.config().server.max_connections_per_client.filter(|_| !client.peer_is_trusted);
-    if most.is_some_and(|most| !open.count_client(subscriber(client.peer), most)) {
-        worker.metrics.not_served(Reason::TooManyConnections);
+    let settings = origin.settings();
+    tcp::set_options(&stream, settings.tcp);
+    let header = settings.proxy_protocol;
+    // Whose connection it is decides a PROXY header, where there is one.
+    if header.is_none() && !open.admit(&client, snapshot.config()) {
         return;
     }
+    // Before the policy: a change in between is seen by the first request.
+    let generation = origin.generation();
     let accepts = origin.accepts();
     spawn_local(async move {
+        if let Some(header) = header {
+            // Boxed, because other connections would carry room for it.
+            match Box::pin(proxied::accept(&open.worker, &stream, &client, header)).await {
+                Some(proxied) => client = proxied,
+                None => return,
+            }
+            let snapshot = open.worker.snapshot.borrow().clone();
+            if !open.admit(&client, snapshot.config()) {
+                return;
+            }
+        }
         let stream = match &*accepts {
             Accepts::Http => Stream::Tcp(stream),
-            Accepts::Https(listener) => match handshake::accept(&open.worker, stream, listener).await {
-                Some((stream, tls)) => {
-                    client.tls = Some(Rc::new(tls));
-                    Stream::Tls(Box::new(stream))
+            Accepts::Https(listener) => {
+                match handshake::accept(&open.worker, stream, (listener, generation), client.peer).await {
+                    Some((stream, tls)) => {
+                        client.tls = Some(Rc::new(tls));
+                        Stream::Tls(Box::new(stream))
+                    }
+                    None => return,
                 }
-                None => return,
-            },
+            }
         };
         drop(accepts);
         let mut serving = std::pin::pin!(connection::serve(open.worker.clone(), stream, client, origin));
@@ -399,9 +430,17 @@ impl Open {
         Open { worker, counted: None }
     }
 
-    fn count_client(&mut self, client: IpAddr, most: usize) -> bool {
-        let admitted = self.worker.shared.admit_client(client, most);
-        self.counted = admitted.then_some(client);
+    /// Counts the connection for its client, if that one may have one more.
+    fn admit(&mut self, client: &Client, config: &Config) -> bool {
+        // A trusted proxy has the connections of all its clients.
+        let is_proxy = || client.is_behind(&config.trusted_proxies);
+        let Some(most) = config.server.max_connections_per_client.filter(|_| !is_proxy()) else { return true };
+        let address = subscriber(client.peer);
+        let admitted = self.worker.shared.admit_client(address, most);
+        self.counted = admitted.then_some(address);
+        if !admitted {
+            self.worker.metrics.not_served(Reason::TooManyConnections);
+        }
         admitted
     }
 }

@@ -56,10 +56,14 @@ pub struct Shared {
     per_client: Mutex<HashMap<IpAddr, usize>>,
     /// Whether load balancers should send requests here.
     ready: AtomicBool,
+    /// Whether what is in flight is given up.
+    cut_off: AtomicBool,
     metrics: Metrics,
     access_log: Option<AccessLog>,
     traces: Option<Traces>,
     push: Option<Push>,
+    /// Copies of requests in flight.
+    pub mirrors: Arc<AtomicUsize>,
 }
 
 impl Shared {
@@ -79,10 +83,12 @@ impl Shared {
             descriptor_bound,
             per_client: Mutex::default(),
             ready: AtomicBool::new(true),
+            cut_off: AtomicBool::new(false),
             metrics,
             access_log,
             traces,
             push,
+            mirrors: Arc::default(),
         })
     }
 
@@ -102,9 +108,24 @@ impl Shared {
         self.tell_all(|| Message::Drain);
     }
 
+    /// Makes workers that drain give up what is still in flight.
+    pub fn cut_off(&self) {
+        self.cut_off.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what is in flight is given up.
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_off.load(Ordering::Relaxed)
+    }
+
     /// Lets health endpoints say that this process will end. Not after a take-over: its address goes on being served.
     pub fn refuse_readiness(&self) {
         self.ready.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets health endpoints say that this process serves.
+    pub fn allow_readiness(&self) {
+        self.ready.store(true, Ordering::Relaxed);
     }
 
     /// Whether load balancers should send requests here.

@@ -8,7 +8,7 @@ use crate::config::{
     Action, AuthMethod, Balance, CacheStore, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
 };
 use crate::exchange::reply::Prepared;
-use crate::observe::{ContractMetrics, RouteMetrics, Shard, UpstreamMetrics};
+use crate::observe::{ContractMetrics, FaultMetrics, MirrorMetrics, RouteMetrics, Shard, UpstreamMetrics};
 use crate::policy::ai::AiState;
 use crate::policy::auth::{Authenticators, RouteEdits, WorkerAuth};
 use crate::policy::cache::remote::Remote;
@@ -16,14 +16,17 @@ use crate::policy::cache::{Cache, RouteCache};
 use crate::policy::limit::{self, Limits, RouteLimits, WorkerLimits};
 use crate::redis::{Client, Purpose, Redis};
 use crate::route::Table;
+use crate::server::listeners::Origin;
 use crate::upstream::{Upstreams, Views};
 
 /// What is made once from a configuration, for all workers.
 pub struct Generation {
     /// The configuration.
     pub config: Arc<Config>,
-    /// Its routes.
+    /// Its routes: those of listeners without a name, or whose name no route has.
     pub table: Table,
+    /// Routes of the listeners that routes name.
+    pub listener_tables: Vec<(Arc<str>, Table)>,
     /// State of its upstreams.
     pub upstreams: Arc<Upstreams>,
     /// Its caches; by [`CacheId`](crate::config::CacheId).
@@ -36,6 +39,20 @@ pub struct Generation {
     pub limits: Arc<Limits>,
     /// The Redis that limits and caches may use.
     pub redis: Option<Arc<Redis>>,
+}
+
+impl Generation {
+    /// The routes for what comes by a listener.
+    #[inline]
+    pub fn table_of(&self, origin: &Origin) -> &Table {
+        if self.listener_tables.is_empty() { &self.table } else { self.named_table(&origin.name()) }
+    }
+
+    #[cold]
+    fn named_table(&self, name: &str) -> &Table {
+        let found = self.listener_tables.binary_search_by(|(known, _)| (**known).cmp(name));
+        found.map_or(&self.table, |at| &self.listener_tables[at].1)
+    }
 }
 
 /// One worker's view of a [`Generation`].
@@ -60,6 +77,8 @@ pub struct Snapshot {
     pub unmatched_limits: RouteLimits,
     /// Limits on heads, for the codec.
     pub head_limits: h1::Limits,
+    /// Whether some upstream is told of its clients by PROXY headers.
+    pub sends_proxy_headers: bool,
     /// The way to Redis that the caches use.
     pub cache_client: Option<Rc<Client>>,
     /// Levels in Redis; by [`CacheId`](crate::config::CacheId).
@@ -83,6 +102,10 @@ pub struct RouteState {
     pub prepared: Option<Prepared>,
     /// Counts of requests that break the route's description.
     pub contract: Option<ContractMetrics>,
+    /// Counts of copies of its requests.
+    pub mirror: Option<MirrorMetrics>,
+    /// Counts of faults that it injects.
+    pub faults: Option<FaultMetrics>,
     /// The way to the cache of a route that forwards.
     pub cache: Option<Rc<RouteCache>>,
 }
@@ -95,6 +118,8 @@ pub struct Choice {
     pub timeouts: Timeouts,
     /// Whether the balance needs a hash.
     pub is_hashed: bool,
+    /// The cookie that names a client's target.
+    pub cookie: Option<Arc<str>>,
 }
 
 impl Snapshot {
@@ -143,6 +168,7 @@ impl Snapshot {
             limits,
             unmatched_limits,
             head_limits,
+            sends_proxy_headers: config.upstreams.iter().any(|upstream| upstream.proxy_protocol.is_some()),
             cache_client,
             remotes,
             generation,
@@ -223,7 +249,9 @@ impl RouteState {
         let auth_edits = RouteEdits::new(&route.auth, &config.auth);
         let contract = route.contract.as_ref().map(|rules| shard.contract(&rules.api, &rules.operation));
         let metrics = shard.route(&route.name, &names);
-        RouteState { metrics, limits, auth_edits, choices, members, prepared, contract, cache }
+        let mirror = route.mirror.as_ref().map(|_| shard.mirror(&route.name));
+        let faults = route.fault.map(|_| shard.fault(&route.name));
+        RouteState { metrics, limits, auth_edits, choices, members, prepared, contract, mirror, faults, cache }
     }
 
     /// How long a request may take: with several upstreams that share them, as long as the most patient one lets it.
@@ -238,12 +266,17 @@ fn choices(config: &Config, proxy: &Proxy) -> Vec<Choice> {
     proxy.first_choices().chain(fallback).map(|id| choice(config, id, proxy.timeouts)).collect()
 }
 
-fn choice(config: &Config, id: UpstreamId, timeouts: TimeoutOverrides) -> Choice {
+/// One upstream, with the deadlines of a route over its own.
+pub fn choice(config: &Config, id: UpstreamId, timeouts: TimeoutOverrides) -> Choice {
     let upstream = &config.upstreams[id.0];
     Choice {
         upstream: id,
         timeouts: merge(upstream.timeouts, timeouts),
         is_hashed: matches!(upstream.balance, Balance::Hash(_)),
+        cookie: match &upstream.balance {
+            Balance::Cookie(affinity) => Some(affinity.cookie.clone()),
+            _ => None,
+        },
     }
 }
 

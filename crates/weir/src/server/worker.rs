@@ -8,12 +8,15 @@ use h1::{RequestHead, ResponseHead};
 
 use super::deadline::Deadlines;
 use super::handshake::Handshakes;
+use super::proxied::HeaderLines;
 use super::seldom::Seldom;
 use super::shared::{Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use crate::exchange::buffer::Buffers;
+use crate::exchange::subrequest::InFlight;
 use crate::observe::{Recorder, Shard, Trace, Writer};
 use crate::policy::cache::lookup::KeyScratch;
+use crate::policy::compress;
 use crate::policy::limit::Work;
 use crate::streams::registry::Registry;
 use crate::upstream::TargetId;
@@ -57,8 +60,12 @@ pub struct Worker {
     pub http2: Registry,
     /// Connections that are being served here.
     pub open: Cell<usize>,
+    /// What is held to compress responses.
+    pub coding_memory: compress::Memory,
     /// Requests of the gateway's own that are in flight.
-    pub subrequests: Cell<usize>,
+    pub subrequests: InFlight,
+    /// Lines about connections that were closed for their PROXY header.
+    pub header_lines: HeaderLines,
     /// Lines about descriptors, memory or ports that are used up.
     pub shortages: Seldom,
     /// State of the generator of request ids.
@@ -128,7 +135,9 @@ impl Worker {
             draining: Cell::new(false),
             http2: Registry::default(),
             open: Cell::new(0),
-            subrequests: Cell::new(0),
+            coding_memory: compress::Memory::default(),
+            subrequests: InFlight::default(),
+            header_lines: HeaderLines::default(),
             shortages: Seldom::default(),
             random: Cell::new(seed),
         })

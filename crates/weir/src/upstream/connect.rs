@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use tls::{ClientConfig, Failure};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::target::{Address, TlsIdentity};
+use crate::config::TcpOptions;
 use crate::exchange::stream::Stream;
+use crate::exchange::tcp::set_options;
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -45,24 +48,38 @@ impl TlsConfigs {
     }
 }
 
+/// How connections are made.
+pub struct Dial<'a> {
+    /// Configurations of TLS.
+    pub tls: &'a TlsConfigs,
+    /// Options of TCP connections.
+    pub tcp: TcpOptions,
+    /// A PROXY header, which goes out before anything else; empty without one.
+    pub header: &'a [u8],
+}
+
 /// Connects to a target, handshake included.
 ///
 /// # Errors
 /// Why there is no connection.
-pub async fn connect(address: &Address, configs: &TlsConfigs) -> Result<Stream, ConnectError> {
+pub async fn connect(address: &Address, dial: &Dial<'_>) -> Result<Stream, ConnectError> {
     match address {
-        Address::Tcp(address) => Ok(Stream::Tcp(tcp(*address).await?)),
-        Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
+        Address::Tcp(address) => Ok(Stream::Tcp(tcp(*address, dial).await?)),
+        Address::Unix(path) => {
+            let mut stream = UnixStream::connect(path).await?;
+            stream.write_all(dial.header).await?;
+            Ok(Stream::Unix(stream))
+        }
         // Boxed, because a handshake's state is large and every request would carry room for it.
-        Address::Tls(address, identity) => Box::pin(over_tls(*address, identity, configs)).await,
+        Address::Tls(address, identity) => Box::pin(over_tls(*address, identity, dial)).await,
     }
 }
 
-async fn over_tls(address: SocketAddr, identity: &TlsIdentity, configs: &TlsConfigs) -> Result<Stream, ConnectError> {
-    let config = configs.of(identity)?;
+async fn over_tls(address: SocketAddr, identity: &TlsIdentity, dial: &Dial<'_>) -> Result<Stream, ConnectError> {
+    let config = dial.tls.of(identity)?;
     let name = tls::client::server_name(&identity.name)
         .map_err(|why| ConnectError::Tls(Failure::Name, io::Error::other(why)))?;
-    let stream = tls::connect(tcp(address).await?, config, name).await;
+    let stream = tls::connect(tcp(address, dial).await?, config, name).await;
     stream.map(|stream| Stream::Tls(Box::new(stream))).map_err(|error| ConnectError::Tls(Failure::of_io(&error), error))
 }
 
@@ -73,9 +90,13 @@ pub fn is_local_shortage(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| SHORTAGES.contains(&errno))
 }
 
-async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
+async fn tcp(address: SocketAddr, dial: &Dial<'_>) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    set_options(&stream, dial.tcp);
+    if !dial.header.is_empty() {
+        stream.write_all(dial.header).await?;
+    }
     Ok(stream)
 }
 

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
+use proxy_protocol::{Header, Origin};
 use tls::Alpn;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use super::connect::{ConnectError, TlsConfigs, connect, is_local_shortage};
+use super::connect::{ConnectError, Dial, TlsConfigs, connect, is_local_shortage};
 use super::http2::probe::{self, Answer, Question};
 use super::rng::Rng;
 use super::target::{Address, Health, Probe};
@@ -131,7 +132,14 @@ enum Trouble {
 }
 
 async fn ask(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Result<u16, Trouble> {
-    let stream = connect(&target.address, configs).await.map_err(connect_trouble)?;
+    let mut header = Vec::new();
+    if let Some(version) = spec.proxy_protocol {
+        // The connection is the gateway's own.
+        let local = Header { version, origin: Origin::Proxy, authority: None, alpn: None, unique_id: None };
+        proxy_protocol::write(&mut header, &local);
+    }
+    let dial = Dial { tls: configs, tcp: config::TcpOptions::default(), header: &header };
+    let stream = connect(&target.address, &dial).await.map_err(connect_trouble)?;
     let is_tls = matches!(target.address, Address::Tls(..));
     let speaks_http2 = match (spec.protocol, &stream) {
         (UpstreamProtocol::Http1, _) => false,

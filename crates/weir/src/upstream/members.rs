@@ -1,9 +1,11 @@
 //! From a specification and what is known about names to a set of targets.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use super::affinity;
 use super::balance::hash_seed;
 use super::breaker::Breaker;
 use super::set::TargetSet;
@@ -52,12 +54,12 @@ impl Members {
         let same_breaker = before.spec.breaker == spec.breaker;
         // Targets that are there from the start have nothing to recover from.
         let since = if before.targets.is_empty() { Moment::START } else { common.clock.now() };
-        let mut left: Vec<&Target> = before.targets.iter().collect();
+        let mut left = Left::of(&before.targets);
         self.retired.retain(|(_, state)| state.strong_count() > 0);
         let mut targets = Vec::new();
         for (target, addresses) in spec.targets.iter().zip(&self.resolved) {
             for address in addresses {
-                let kept = left.iter().position(|old| old.address == *address).map(|position| left.remove(position));
+                let kept = left.take(address);
                 let state = kept
                     .map(|old| old.state.clone())
                     .or_else(|| take_retired(&mut self.retired, address))
@@ -72,6 +74,7 @@ impl Members {
                 }
                 targets.push(Target {
                     hash_seed: hash_seed(address, &target.base_path),
+                    token: affinity::token(&spec, address, &target.base_path),
                     address: address.clone(),
                     authority: target.authority.clone(),
                     base_path: target.base_path.clone(),
@@ -81,11 +84,12 @@ impl Members {
                 });
             }
         }
-        if targets.is_empty() && !before.targets.is_empty() {
+        let is_found = |target: &config::Target| matches!(target.address, TargetAddress::Endpoints(_));
+        if targets.is_empty() && !before.targets.is_empty() && !spec.targets.iter().all(is_found) {
             targets = before.targets.iter().map(|target| keep(target, &spec, same_breaker)).collect();
-            left.clear();
+            left = Left::of(&[]);
         }
-        let gone = left.iter().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
+        let gone = left.rest().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
         self.retired.extend(gone);
         let set = TargetSet {
             has_even_weights: targets.windows(2).all(|pair| pair[0].weight == pair[1].weight),
@@ -104,11 +108,40 @@ impl Members {
     }
 }
 
+/// Targets of before that have no successor yet, by their addresses: there may be ten thousand.
+struct Left<'t> {
+    targets: &'t [Target],
+    /// Positions, the first one last.
+    by_address: HashMap<&'t Address, Vec<usize>>,
+}
+
+impl<'t> Left<'t> {
+    fn of(targets: &'t [Target]) -> Self {
+        let mut by_address: HashMap<&Address, Vec<usize>> = HashMap::with_capacity(targets.len());
+        for (position, target) in targets.iter().enumerate().rev() {
+            by_address.entry(&target.address).or_default().push(position);
+        }
+        Left { targets, by_address }
+    }
+
+    fn take(&mut self, address: &Address) -> Option<&'t Target> {
+        let position = self.by_address.get_mut(address)?.pop()?;
+        Some(&self.targets[position])
+    }
+
+    /// In the order in which they were.
+    fn rest(self) -> impl Iterator<Item = &'t Target> {
+        let mut positions: Vec<usize> = self.by_address.into_values().flatten().collect();
+        positions.sort_unstable();
+        positions.into_iter().map(|position| &self.targets[position])
+    }
+}
+
 /// Host name of a target.
 pub(super) fn host(target: &config::Target) -> Option<Arc<str>> {
     match &target.address {
         TargetAddress::Name { host, .. } => Some(host.clone()),
-        TargetAddress::Ip(_) | TargetAddress::Unix(_) | TargetAddress::Demo(_) => None,
+        TargetAddress::Ip(_) | TargetAddress::Unix(_) | TargetAddress::Demo(_) | TargetAddress::Endpoints(_) => None,
     }
 }
 
@@ -122,7 +155,7 @@ fn keep(target: &Target, spec: &config::Upstream, same_breaker: bool) -> Target 
     if spec.health.is_none() {
         target.state.set_health(Health::Unknown);
     }
-    Target { breaker, ..target.clone() }
+    Target { breaker, token: affinity::token(spec, &target.address, &target.base_path), ..target.clone() }
 }
 
 impl Common {
@@ -130,6 +163,7 @@ impl Common {
     fn known_addresses(&self, spec: &config::Upstream) -> Vec<Vec<Address>> {
         let names = lock(&self.names);
         let demo = lock(&self.demo);
+        let endpoints = lock(&self.endpoints);
         let tcp = |target: &config::Target, address: SocketAddr| match (&target.tls_name, &spec.tls) {
             (Some(name), Some(policy)) => {
                 Address::Tls(address, TlsIdentity { name: name.clone(), policy: policy.clone() })
@@ -142,6 +176,9 @@ impl Common {
             TargetAddress::Demo(service) => {
                 demo.iter().filter(|(of, _)| of == service).map(|(_, address)| Address::Tcp(*address)).collect()
             }
+            TargetAddress::Endpoints(name) => endpoints
+                .get(name)
+                .map_or_else(Vec::new, |known| known.iter().map(|address| tcp(target, *address)).collect()),
             TargetAddress::Name { host, port } => {
                 let addresses = names.get(host).map_or(&[][..], |name| &name.addresses);
                 addresses.iter().map(|ip| tcp(target, (*ip, *port).into())).collect()

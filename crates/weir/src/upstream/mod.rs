@@ -14,6 +14,7 @@
 //!
 //! A pick in the ordinary case takes no lock, allocates nothing and makes no system call. Time comes in as a [`Moment`].
 
+mod affinity;
 mod balance;
 mod breaker;
 pub mod client;
@@ -44,6 +45,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 
+pub use affinity::Token;
 pub use balance::hash_key;
 pub use breaker::BreakerState;
 pub use control::{Resolved, supervise};
@@ -79,6 +81,8 @@ struct Common {
     demo: Mutex<Vec<(DemoService, SocketAddr)>>,
     /// What is known about host names.
     names: Mutex<BTreeMap<Arc<str>, Name>>,
+    /// Endpoints that others find, by name.
+    endpoints: Mutex<BTreeMap<Arc<str>, Vec<SocketAddr>>>,
     /// Woken when the targets of some upstream have changed; [`supervise`] waits for it.
     changed: tokio::sync::Notify,
 }
@@ -100,6 +104,7 @@ impl Upstreams {
             ids: AtomicU64::new(0),
             demo: Mutex::default(),
             names: Mutex::default(),
+            endpoints: Mutex::default(),
             changed: tokio::sync::Notify::new(),
         };
         Upstreams::build(config, Arc::new(common), &[])
@@ -152,6 +157,49 @@ impl Upstreams {
         known.push((service, address));
         drop(known);
         self.refresh();
+    }
+
+    /// Takes in the endpoints of these names, each in order and once. They hold for the next configuration too; upstreams of this one that have
+    /// such targets follow at once.
+    pub fn set_endpoints(&self, found: impl IntoIterator<Item = (String, Vec<SocketAddr>)>) {
+        let mut changed = BTreeSet::new();
+        let mut known = lock(&self.common.endpoints);
+        for (name, addresses) in found {
+            if known.get(name.as_str()) != Some(&addresses) {
+                let name: Arc<str> = name.into();
+                known.insert(name.clone(), addresses);
+                changed.insert(name);
+            }
+        }
+        drop(known);
+        if changed.is_empty() {
+            return;
+        }
+        for upstream in &self.list {
+            let has = |target: &config::Target| match &target.address {
+                config::TargetAddress::Endpoints(name) => changed.contains(name),
+                _ => false,
+            };
+            let follows = lock(&upstream.members).spec.targets.iter().any(has);
+            if follows {
+                upstream.refresh();
+            }
+        }
+    }
+
+    /// Forgets endpoints of other names than those of this configuration.
+    pub fn forget_endpoints(&self) {
+        let targets = |upstream: &Arc<Upstream>| lock(&upstream.members).spec.targets.clone();
+        let used: BTreeSet<Arc<str>> = self
+            .list
+            .iter()
+            .flat_map(targets)
+            .filter_map(|target| match target.address {
+                config::TargetAddress::Endpoints(name) => Some(name),
+                _ => None,
+            })
+            .collect();
+        lock(&self.common.endpoints).retain(|name, _| used.contains(name));
     }
 
     /// Takes in the answer for a host name. A failure keeps the addresses that are known.

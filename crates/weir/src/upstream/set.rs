@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::Upstream;
+use super::affinity::Token;
 use super::eject::Ejector;
 use super::lease::Lease;
 use super::queue::Queue;
@@ -78,6 +79,19 @@ impl TargetSet {
 
     pub(super) fn has_room(&self, target: &Target) -> bool {
         self.max_in_flight.is_none_or(|max| target.state.in_flight() < max)
+    }
+
+    /// Takes a place at the target that a cookie names, if it may be used.
+    pub(super) fn enter_wanted(self: &Arc<Self>, wanted: &Token, tried: &[TargetId], now: Moment) -> Option<Lease> {
+        let is_usable = |target: &Target| {
+            target.token.as_ref() == Some(wanted)
+                && target.alive(now)
+                && !target.state.ejected(now)
+                && self.has_room(target)
+                && !tried.contains(&target.id())
+        };
+        let index = self.targets.iter().position(is_usable)?;
+        self.enter(index, now)
     }
 
     /// Takes a place at a target for one request. `None`: its last place, or its breaker's one probe, went to somebody else.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use super::affinity::Token;
 use super::breaker::Breaker;
 use super::ewma::PeakEwma;
 use super::outcome::FailureKind;
@@ -101,6 +102,8 @@ pub struct Target {
     pub(super) weight: u32,
     /// Identity in a consistent hash: follows from the address alone, so that replicas of the gateway agree.
     pub(super) hash_seed: u64,
+    /// What names it in a cookie of affinity.
+    pub(super) token: Option<Token>,
     /// Part of the set, not of the state: its size is configured.
     pub(super) breaker: Option<Arc<Breaker>>,
     pub(super) state: Arc<TargetState>,
@@ -125,6 +128,11 @@ impl Target {
     /// Put before every forwarded path; without a trailing slash, usually empty.
     pub fn base_path(&self) -> &Arc<str> {
         &self.base_path
+    }
+
+    /// What names it in a cookie, if targets of its upstream are named.
+    pub fn token(&self) -> Option<&Token> {
+        self.token.as_ref()
     }
 
     /// Healthy as far as active checks know, and not held back by its breaker. Ejection is asked for apart, since it may be overruled.

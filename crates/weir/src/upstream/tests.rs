@@ -9,7 +9,7 @@ use crate::config::{
     AccessLog, Balance, Breaker as BreakerSpec, Eject, Health as HealthSpec, Mode, Retry, RetryOn, Server, Timeouts,
     UpstreamKeepAlive,
 };
-use crate::config::{DemoService, Http2, TargetAddress};
+use crate::config::{ConnectionUse, DemoService, Http2, TargetAddress, TcpOptions};
 
 pub(super) fn ip(number: u8) -> TargetAddress {
     TargetAddress::Ip(socket(number))
@@ -45,7 +45,13 @@ pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
         breaker: None,
         timeouts: Timeouts::default(),
         retry: Retry { extra_attempts: 1, budget: 0.2, on: RetryOn::default() },
-        keep_alive: UpstreamKeepAlive { idle: Duration::from_secs(60), max_idle: 1024 },
+        keep_alive: UpstreamKeepAlive {
+            idle: Duration::from_secs(60),
+            max_idle: 1024,
+            used_for: ConnectionUse::default(),
+        },
+        proxy_protocol: None,
+        tcp: TcpOptions::default(),
         max_in_flight: None,
         queue: None,
     }
@@ -84,6 +90,8 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
             keep_alive: None,
             drain: None,
             drain_delay: Duration::ZERO,
+            connection: ConnectionUse::default(),
+            raises_files: true,
             http2: Http2::default(),
             path: crate::route::path::Policy::default(),
             is_content_length_strict: false,
@@ -97,6 +105,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
         caches: Vec::new(),
         gateway_limits: Vec::new(),
         apis: Vec::new(),
+        gateway_errors: None,
         routes: Vec::new(),
     }
 }
@@ -345,6 +354,7 @@ fn without_checks_nothing_stays_unhealthy_after_a_reload() {
     let mut checked = spec(Balance::RoundRobin, &[1]);
     checked.health = Some(HealthSpec {
         protocol: config::UpstreamProtocol::Http1,
+        proxy_protocol: None,
         grpc: None,
         path: "/".into(),
         interval: Duration::from_secs(1),

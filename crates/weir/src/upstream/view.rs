@@ -22,6 +22,8 @@ use crate::config::{self, UpstreamId};
 pub struct Request<'a> {
     /// Key of a consistent hash, see [`super::hash_key`]; only `balance: hash` looks at it.
     pub hash: Option<u64>,
+    /// What names the target that served the client before, see [`Target::token`](super::Target::token).
+    pub wanted: Option<super::Token>,
     /// Targets that earlier attempts of this request went to: avoided while there is another. Empty on the first attempt, which feeds the retry budget.
     pub tried: &'a [TargetId],
 }
@@ -120,6 +122,11 @@ impl View {
         }
         if set.shared.queue.is_waited_for() {
             return Pick::Busy;
+        }
+        if let Some(wanted) = request.wanted
+            && let Some(lease) = set.enter_wanted(&wanted, request.tried, now)
+        {
+            return Pick::Target(lease);
         }
         let ramp = if set.ramping(now) { set.spec.slow_start } else { None };
         local.refused.clear();

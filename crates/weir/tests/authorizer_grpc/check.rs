@@ -8,7 +8,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use prost::Message;
 use testkit::{DEADLINE, wait};
@@ -127,6 +126,20 @@ pub(crate) struct OkHttpResponse {
     pub(crate) headers: Vec<HeaderValueOption>,
     #[prost(string, repeated, tag = "5")]
     pub(crate) headers_to_remove: Vec<String>,
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) response_headers_to_add: Vec<HeaderValueOption>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) query_parameters_to_set: Vec<QueryParameter>,
+    #[prost(string, repeated, tag = "8")]
+    pub(crate) query_parameters_to_remove: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct QueryParameter {
+    #[prost(string, tag = "1")]
+    pub(crate) key: String,
+    #[prost(string, tag = "2")]
+    pub(crate) value: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -235,14 +248,10 @@ impl Service<Request<CheckRequest>> for Server {
             state.calls.fetch_add(1, Ordering::SeqCst);
             let judge = state.judge.lock().unwrap().clone();
             let mut guard = Guard(state, true);
-            if judge.is_none() {
-                tokio::time::sleep(Duration::from_secs(120)).await;
-            }
+            // A service that never responds.
+            let Some(judge) = judge else { return std::future::pending().await };
             guard.1 = false;
-            judge.map_or_else(
-                || Err(Status::new(Code::Unavailable, "too late")),
-                |judge| judge(&http).map(Response::new),
-            )
+            judge(&http).map(Response::new)
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Envoy's `ext_authz` over gRPC, against a server of another project: verdicts, fields, trouble, and a server that comes and goes.
 
+mod changes;
 mod check;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -72,7 +73,9 @@ fn judge(request: &check::HttpRequest) -> Result<CheckResponse, Status> {
                 field("WWW-Authenticate", "Cookie realm=\"sso\""),
                 field("Set-Cookie", "a=1"),
                 field("Content-Type", "text/html"),
-                field("X-Internal", "secret"),
+                field("X-Told", "to the client"),
+                field("Content-Length", "3"),
+                field("Connection", "x-told"),
             ],
             "<p>who are you?</p>",
         ),
@@ -130,7 +133,8 @@ fn verdicts_are_those_of_the_form_over_http() {
             assert_eq!(reply.head.all("set-cookie"), ["a=1"]);
             assert_eq!(reply.field("www-authenticate"), Some("Cookie realm=\"sso\""));
             assert_eq!(reply.field("content-type"), Some("text/html"));
-            assert!(reply.field("x-internal").is_none() && reply.field("grpc-status").is_none());
+            assert_eq!(reply.field("x-told"), Some("to the client"), "every field of a denial is for the client");
+            assert!(reply.field("grpc-status").is_none() && reply.head.all("content-length").len() <= 1);
             let text = if method == "HEAD" || expected == 304 { "" } else { "<p>who are you?</p>" };
             assert_eq!(reply.text(), text, "{status} {method}");
         }
@@ -186,12 +190,10 @@ fn what_is_no_verdict_lets_nobody_pass_or_everybody() {
         assert_eq!(told, "the authorizer's message has a field that HTTP does not allow");
     }
     assert_eq!(rig.failure(denied(403, vec![], &"x".repeat(100_000))), "the authorizer's response is too large");
-    let mut removes = ok(vec![]);
-    removes.ok_response.as_mut().unwrap().headers_to_remove = vec!["Authorization".to_owned()];
-    assert_eq!(
-        rig.failure(removes.clone()),
-        "the authorizer wants to remove a part of the request, which is not supported"
-    );
+    let mut impossible = ok(vec![]);
+    impossible.ok_response.as_mut().unwrap().response_headers_to_add = vec![field("Content-Length", "3")];
+    let told = "the authorizer wants to write a response field that HTTP does not allow";
+    assert_eq!(rig.failure(impossible.clone()), told);
     assert_eq!(rig.upstream.request_count(), 0);
 
     // What the service allows without the words for it is allowed.
@@ -206,8 +208,8 @@ fn what_is_no_verdict_lets_nobody_pass_or_everybody() {
     assert_eq!(open.status(&[("Remote-User", "root")]), 200);
     assert!(open.upstream.requests().pop().unwrap().head.all("remote-user").is_empty());
     assert_eq!(open.metric("failed_open"), 1);
-    open.authorizer.respond(move |_| Ok(removes.clone()));
-    assert_eq!(open.status(&[]), 503, "an upstream that must not see a credential does not");
+    open.authorizer.respond(move |_| Ok(impossible.clone()));
+    assert_eq!(open.status(&[]), 503, "all that the service wants is done, or nothing");
 }
 
 /// A no is one in whatever form it comes, and whatever part of it cannot be sent: `on_failure: allow` is for services that say nothing.

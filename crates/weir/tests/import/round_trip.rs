@@ -18,6 +18,8 @@ fn routes(loaded: &Loaded) -> BTreeSet<String> {
         let Action::Proxy(proxy) = &route.action else { continue };
         // Locations of nginx and rules of Traefik are compared after decoding: an escape and its character are one to them.
         let path = route.matcher.path.to_string().replace("%2B", "+");
+        // A parameter that is a part of its segment: an expression says so, a template has the whole segment.
+        let path = path.trim_start_matches('~').replace("(?<p1_0>[^#?/]+)", "{}").replace("[^/]+", "{}");
         let shape: Vec<&str> =
             path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment }).collect();
         let upstream = &loaded.config.upstreams[proxy.upstream.0];

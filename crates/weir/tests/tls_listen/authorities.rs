@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType, DnValue,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType,
+    date_time_ymd,
 };
 use tempfile::TempDir;
 use tls::Certificate;
@@ -29,6 +30,29 @@ impl Authority {
 
     pub(crate) fn file(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
+    }
+
+    /// Writes the list of revoked certificates, and returns its file.
+    pub(crate) fn revoke(&self, serials: &[u64]) -> PathBuf {
+        let revoked = |serial: &u64| RevokedCertParams {
+            serial_number: (*serial).into(),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(2120, 1, 1),
+            crl_number: 1u64.into(),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let file = self.dir.path().join("crl.pem");
+        // At once: a list of which a part is there is none.
+        std::fs::write(file.with_extension("new"), list.signed_by(&self.issuer).unwrap().pem().unwrap()).unwrap();
+        std::fs::rename(file.with_extension("new"), &file).unwrap();
+        file
     }
 
     pub(crate) fn issue(&self, params: &CertificateParams) -> Certificate {

@@ -5,6 +5,7 @@ mod client;
 mod hosts;
 mod life;
 mod mtls;
+mod revoked;
 mod rough;
 
 use std::path::Path;

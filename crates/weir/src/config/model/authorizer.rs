@@ -18,6 +18,8 @@ pub struct Authorizer {
     pub send: Vec<Arc<str>>,
     /// Fields of its response that go to the route's upstream.
     pub copy: Vec<Arc<str>>,
+    /// Fields of its response that go to the client of a request that passes.
+    pub copy_to_response: Vec<Arc<str>>,
     /// Field of its response that names the consumer.
     pub consumer: Option<Arc<str>>,
     /// Field of its response that names the tier.

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Longest text of a pattern.
 const MAX_TEXT: usize = 1024;
@@ -42,6 +43,13 @@ impl Pattern {
         &self.text
     }
 
+    /// Whether a text that begins with `byte` may match; false only where none can.
+    pub fn may_begin_with(&self, byte: u8) -> bool {
+        let parsed = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(&self.text);
+        // It was compiled by the same rules, so it can be read.
+        parsed.map_or(true, |hir| begins(&hir, byte).may)
+    }
+
     /// Whether all of `text` matches.
     pub fn matches(&self, text: &[u8]) -> bool {
         self.regex.is_match(text)
@@ -63,6 +71,55 @@ fn compile(text: &str) -> Result<Regex, String> {
             format!("not a regular expression: {}", reason.trim_start_matches("error: "))
         }
     })
+}
+
+/// How what an expression matches may begin.
+#[derive(Clone, Copy)]
+struct Begins {
+    /// With the byte that is looked for.
+    may: bool,
+    /// It may be empty, so that what follows decides.
+    may_be_empty: bool,
+}
+
+fn begins(hir: &Hir, byte: u8) -> Begins {
+    match hir.kind() {
+        // The bytes that an assertion requires around it are not looked at.
+        HirKind::Empty | HirKind::Look(_) => Begins { may: false, may_be_empty: true },
+        HirKind::Literal(literal) => Begins { may: literal.0.first() == Some(&byte), may_be_empty: false },
+        HirKind::Class(Class::Bytes(class)) => {
+            let may = class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&byte));
+            Begins { may, may_be_empty: false }
+        }
+        HirKind::Class(Class::Unicode(class)) => {
+            let may = class.ranges().iter().any(|range| (range.start()..=range.end()).contains(&char::from(byte)));
+            Begins { may, may_be_empty: false }
+        }
+        HirKind::Repetition(repetition) => {
+            let repeated = begins(&repetition.sub, byte);
+            Begins {
+                may: repeated.may && repetition.max != Some(0),
+                may_be_empty: repeated.may_be_empty || repetition.min == 0,
+            }
+        }
+        HirKind::Capture(capture) => begins(&capture.sub, byte),
+        HirKind::Concat(parts) => {
+            let mut all = Begins { may: false, may_be_empty: true };
+            for part in parts {
+                let part = begins(part, byte);
+                all.may |= part.may;
+                if !part.may_be_empty {
+                    all.may_be_empty = false;
+                    break;
+                }
+            }
+            all
+        }
+        HirKind::Alternation(parts) => parts.iter().map(|part| begins(part, byte)).fold(
+            Begins { may: false, may_be_empty: false },
+            |one, other| Begins { may: one.may || other.may, may_be_empty: one.may_be_empty || other.may_be_empty },
+        ),
+    }
 }
 
 impl fmt::Debug for Pattern {

@@ -3,13 +3,21 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::TcpOptions;
+
 /// A public listener.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listen {
+    /// Name that routes refer to.
+    pub name: Option<Arc<str>>,
     /// Address; port 0 takes a free port.
     pub bind: SocketAddr,
     /// Whether a connection in clear text may begin with the preface of HTTP/2.
     pub takes_prior_knowledge: bool,
+    /// PROXY header that its connections begin with.
+    pub proxy_protocol: Option<proxy_protocol::Accepts>,
+    /// Options of its TCP connections.
+    pub tcp: TcpOptions,
     /// What it does with connections.
     pub serves: Serves,
 }
@@ -65,6 +73,13 @@ impl PartialEq for ListenerTls {
 impl From<SocketAddr> for Listen {
     /// A listener in clear text.
     fn from(bind: SocketAddr) -> Self {
-        Listen { bind, takes_prior_knowledge: false, serves: Serves::Http }
+        Listen {
+            name: None,
+            bind,
+            takes_prior_knowledge: false,
+            proxy_protocol: None,
+            tcp: TcpOptions::default(),
+            serves: Serves::Http,
+        }
     }
 }

@@ -11,8 +11,10 @@ mod auth;
 mod authorizer;
 mod budget;
 mod cache;
+mod compress;
 mod condition;
 mod console;
+mod errors;
 mod limit;
 mod listen;
 mod route;
@@ -37,8 +39,10 @@ pub use auth::*;
 pub use authorizer::*;
 pub use budget::*;
 pub use cache::*;
+pub use compress::*;
 pub use condition::*;
 pub use console::*;
+pub use errors::*;
 pub use limit::*;
 pub use listen::*;
 pub use route::*;
@@ -100,6 +104,8 @@ pub struct Config {
     pub ai: Ai,
     /// Limits that also count requests which match no route (404, 405): those of `defaults`.
     pub gateway_limits: Vec<LimitId>,
+    /// Pages for errors of requests that match no route.
+    pub gateway_errors: Option<Arc<ErrorPages>>,
     /// Routes in the order of the file, then those of APIs; indexed by [`RouteId`].
     pub routes: Vec<Route>,
     /// APIs whose descriptions made routes.
@@ -145,6 +151,8 @@ pub enum Mode {
     File,
     /// Environment variables only: `/healthz`, `/cachez` and `/gates` exist and are exempt from limits and cache.
     Environment,
+    /// A controller, which makes the configuration from objects: there may be no listener and no route, and routes are in order of precedence.
+    Managed,
 }
 
 /// Index of an upstream in [`Config::upstreams`].
@@ -203,6 +211,10 @@ pub struct Server {
     pub drain: Option<Duration>,
     /// How long the process goes on serving after SIGTERM, while its health endpoints say 503.
     pub drain_delay: Duration,
+    /// How long a client connection is used.
+    pub connection: ConnectionUse,
+    /// Whether the soft limit on open files is raised to the hard one.
+    pub raises_files: bool,
     /// Limits of connections over HTTP/2.
     pub http2: Http2,
     /// What becomes of paths that servers read in two ways.
@@ -215,6 +227,24 @@ pub struct Server {
     pub coalesce: bool,
     /// Failed logins that one client address may have: a token bucket.
     pub auth_failures: Option<LimitAlgorithm>,
+}
+
+/// How long a connection is used; each has up to 10 % less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectionUse {
+    /// Requests of one connection.
+    pub max_requests: Option<u32>,
+    /// Age at which it gets no further request.
+    pub max_age: Option<Duration>,
+}
+
+/// Options of TCP connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpOptions {
+    /// Time without a byte after which the peer is probed, and between two probes.
+    pub keepalive: Option<Duration>,
+    /// How long sent bytes may stay unacknowledged.
+    pub user_timeout: Option<Duration>,
 }
 
 /// Limits of client connections over HTTP/2.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    BudgetId, CacheId, Condition, LimitId, Pattern, RouteAi, RouteAllow, RouteAuth, Split, Template, UpstreamId,
+    BudgetId, CacheId, Compression, Condition, ErrorPages, InjectedFault, LimitId, Mirror, Pattern, RouteAi,
+    RouteAllow, RouteAuth, Split, Template, UpstreamId,
 };
 
 /// One route: what it matches and what happens then.
@@ -27,6 +28,14 @@ pub struct Route {
     pub budgets: Vec<BudgetId>,
     /// Cache.
     pub cache: Option<CacheId>,
+    /// How responses are compressed.
+    pub compress: Option<Arc<Compression>>,
+    /// Pages for errors.
+    pub errors: Option<Arc<ErrorPages>>,
+    /// Copies of requests.
+    pub mirror: Option<Arc<Mirror>>,
+    /// A fault that is injected.
+    pub fault: Option<InjectedFault>,
     /// Bytes of a request body (413 above).
     pub body_bytes: Option<u64>,
     /// Edits of both heads.
@@ -55,6 +64,8 @@ pub struct RouteContract {
 /// What a route matches; every part must.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matcher {
+    /// Name of the listener that requests have to come by; `None`: any.
+    pub listener: Option<Arc<str>>,
     /// Host, lower case, without port.
     pub host: HostPattern,
     /// Normalised path.
@@ -101,6 +112,8 @@ pub enum PathPattern {
     },
     /// `/a/*`: holds `/a/`; matches that and everything below it.
     Prefix(Arc<str>),
+    /// `/a/**`: holds `/a`; matches that and everything below `/a/`. Empty for `/**`.
+    Below(Arc<str>),
     /// `~/v[0-9]+/.*`: the whole path matches.
     Matches(Pattern),
 }
@@ -140,6 +153,7 @@ impl fmt::Display for PathPattern {
                 f.write_str(if *wildcard { "/*" } else { "" })
             }
             PathPattern::Prefix(prefix) => write!(f, "{prefix}*"),
+            PathPattern::Below(path) => write!(f, "{path}/**"),
             PathPattern::Matches(pattern) => write!(f, "~{}", pattern.text()),
         }
     }
@@ -228,6 +242,21 @@ pub struct Redirect {
     pub append_rest: bool,
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
+    /// Parts of the request's own URL that change, in place of `to`.
+    pub parts: Option<Arc<RedirectParts>>,
+}
+
+/// Parts of a request's URL that a redirect changes; the query stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedirectParts {
+    /// `http` or `https`; `None`: that of the connection.
+    pub scheme: Option<Arc<str>>,
+    /// Host; `None`: that of the request.
+    pub host: Option<Arc<str>>,
+    /// Port; `None`: that of the scheme where one is given, else that of the request.
+    pub port: Option<u16>,
+    /// Change of path.
+    pub path: Rewrite,
 }
 
 /// A fixed answer.
@@ -270,6 +299,14 @@ pub struct Edits {
     pub remove: Vec<Arc<str>>,
     /// Fields whose values have variables; the names of those that replace are in `remove`.
     pub templates: Vec<Template>,
+}
+
+impl Edits {
+    /// Whether nothing is changed.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.add.is_empty() && self.remove.is_empty() && self.templates.is_empty()
+    }
 }
 
 /// Cross-origin rules (Fetch standard).

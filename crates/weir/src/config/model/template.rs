@@ -47,10 +47,26 @@ pub enum Variable {
     TlsVersion,
     /// A request field; name in lower case.
     Header(Arc<str>),
+    /// Who sends the request.
+    Consumer,
+    /// The consumer's tier.
+    Tier,
+    /// A claim, by its path.
+    Claim(Arc<str>),
+    /// A name of the key's `meta`.
+    Meta(Arc<str>),
 }
 
-const NAMES: [(&str, Variable); 11] = [
+impl Variable {
+    /// Whether it is known only once the sender is.
+    pub fn is_of_identity(&self) -> bool {
+        matches!(self, Variable::Consumer | Variable::Tier | Variable::Claim(_) | Variable::Meta(_))
+    }
+}
+
+const NAMES: [(&str, Variable); 13] = [
     ("client_ip", Variable::ClientIp),
+    ("consumer", Variable::Consumer),
     ("host", Variable::Host),
     ("method", Variable::Method),
     ("path", Variable::Path),
@@ -58,6 +74,7 @@ const NAMES: [(&str, Variable); 11] = [
     ("request_id", Variable::RequestId),
     ("route", Variable::Route),
     ("scheme", Variable::Scheme),
+    ("tier", Variable::Tier),
     ("tls.cipher", Variable::TlsCipher),
     ("tls.sni", Variable::TlsSni),
     ("tls.version", Variable::TlsVersion),
@@ -106,11 +123,17 @@ fn variable(name: &str) -> Result<Variable, String> {
     if let Some(header) = name.strip_prefix("header.").filter(|header| !header.is_empty()) {
         return Ok(Variable::Header(header.to_ascii_lowercase().into()));
     }
+    if let Some(path) = name.strip_prefix("claim.").filter(|path| !path.is_empty()) {
+        return Ok(Variable::Claim(path.into()));
+    }
+    if let Some(meta) = name.strip_prefix("meta.").filter(|meta| !meta.is_empty()) {
+        return Ok(Variable::Meta(meta.into()));
+    }
     let known = NAMES.iter().find(|(known, _)| *known == name).map(|(_, variable)| variable.clone());
     known.ok_or_else(|| {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
         format!(
-            "there is no variable `{{{name}}}`; there are {} and header.NAME; `{{{{{name}}}` is the text",
+            "there is no variable `{{{name}}}`; there are {}, header.NAME, claim.PATH and meta.NAME; `{{{{{name}}}` is the text",
             names.join(", ")
         )
     })
@@ -132,6 +155,8 @@ mod tests {
                 vec![text("a "), Part::Variable(Variable::Host), Part::Variable(Variable::Path), text(" b")],
             ),
             ("{header.X-Tier}", vec![Part::Variable(Variable::Header("x-tier".into()))]),
+            ("{claim.realm.tenant}", vec![Part::Variable(Variable::Claim("realm.tenant".into()))]),
+            ("{meta.Region}", vec![Part::Variable(Variable::Meta("Region".into()))]),
             (r#"{"group":{"a":1}}"#, vec![text(r#"{"group":{"a":1}}"#)]),
             ("{{host}", vec![text("{host}")]),
             ("{ host}{", vec![text("{ host}{")]),

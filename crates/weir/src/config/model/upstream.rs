@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{ConnectionUse, TcpOptions};
+
 /// A named group of targets that can serve the same requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
@@ -35,6 +37,10 @@ pub struct Upstream {
     pub retry: Retry,
     /// Idle connections.
     pub keep_alive: UpstreamKeepAlive,
+    /// PROXY header that connections begin with. Idle ones are then kept for one client address each.
+    pub proxy_protocol: Option<proxy_protocol::Version>,
+    /// Options of TCP connections.
+    pub tcp: TcpOptions,
     /// Requests in flight per target over the whole process.
     pub max_in_flight: Option<NonZeroU32>,
     /// Where requests wait when every target is at `max_in_flight`.
@@ -125,6 +131,8 @@ pub enum TargetAddress {
     Unix(PathBuf),
     /// A demo upstream inside this process; its address is known once it listens.
     Demo(DemoService),
+    /// Endpoints that somebody else finds and keeps up to date, under this name.
+    Endpoints(Arc<str>),
 }
 
 /// The services that this program can play itself, so that it does something at once.
@@ -163,6 +171,24 @@ pub enum Balance {
     Ewma,
     /// Consistent hash with bounded load.
     Hash(HashKey),
+    /// The target that a cookie names, else as with `LeastRequest`.
+    Cookie(Affinity),
+}
+
+/// A cookie that names the target which served a client before.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Affinity {
+    /// Name of the cookie.
+    pub cookie: Arc<str>,
+    /// Key of the values.
+    pub secret: Option<Arc<str>>,
+}
+
+impl std::fmt::Debug for Affinity {
+    /// Leaves the secret out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Affinity").field("cookie", &self.cookie).finish_non_exhaustive()
+    }
 }
 
 /// What a consistent hash is taken of.
@@ -181,6 +207,8 @@ pub enum HashKey {
 pub struct Health {
     /// What targets are spoken to in.
     pub protocol: UpstreamProtocol,
+    /// PROXY header that a probe begins with.
+    pub proxy_protocol: Option<proxy_protocol::Version>,
     /// Path that is asked with GET.
     pub path: Arc<str>,
     /// Service whose health is queried by gRPC, in place of a GET; empty: the server as a whole.
@@ -271,6 +299,8 @@ pub struct UpstreamKeepAlive {
     pub idle: Duration,
     /// How many are kept per target and worker.
     pub max_idle: usize,
+    /// How long one is used.
+    pub used_for: ConnectionUse,
 }
 
 /// Bounded waiting room in front of an upstream.

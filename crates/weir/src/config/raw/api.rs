@@ -6,16 +6,21 @@ use serde::{Deserialize, Serialize};
 use super::pattern::Host;
 use super::route::{Cors, HeaderEdits, RouteTimeouts};
 use super::shape::{At, Map, OrNone};
+use super::split::Split;
 use super::units::Size;
 
 /// An API whose routes are the operations of its description.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a mapping with `spec` and `upstream`")]
+#[serde(deny_unknown_fields, expecting = "a mapping with `spec`, and `upstream` or `split`")]
 pub struct Api {
     /// File of the description: OpenAPI 3.0, OpenAPI 3.1 or Swagger 2.0. A relative path starts at the folder of this file.
     pub spec: At<String>,
     /// Upstream that requests go to.
-    pub upstream: At<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<At<String>>,
+    /// Upstreams that share the requests by weight, in place of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<At<Split>>,
     /// Path under which the API is published: `from_spec` is that of the description's first server.
     #[serde(default = "from_spec")]
     pub base: At<String>,

@@ -31,6 +31,9 @@ pub struct ForwardAuth {
     /// Fields of its response that go to the route's upstream; a client's own are removed on every route.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copy: Vec<At<FieldName>>,
+    /// Fields of its response that the client of a request that passes gets, such as `Set-Cookie`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub copy_to_response: Vec<At<FieldName>>,
     /// Field of its response that names the consumer.
     pub consumer: OrNone<At<FieldName>>,
     /// Field of its response that names the tier.
@@ -61,6 +64,9 @@ pub struct ExtAuthz {
     /// Fields of its response that go to the route's upstream; a client's own are removed on every route.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copy: Vec<At<FieldName>>,
+    /// Fields of its response that the client of a request that passes gets, such as `Set-Cookie`; over gRPC the service says so itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub copy_to_response: Vec<At<FieldName>>,
     /// Field of its response that names the consumer.
     pub consumer: OrNone<At<FieldName>>,
     /// Field of its response that names the tier.

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::TlsVersion;
+use super::server::Tcp;
 use super::shape::{At, OrNone};
 use super::text::Address;
 use super::units::Time;
@@ -22,6 +23,27 @@ pub struct Listen {
     pub tls: Option<At<ListenerTls>>,
     /// Where its requests are sent instead of being served.
     pub redirect: Option<At<RedirectTo>>,
+    /// PROXY header that its connections begin with.
+    pub proxy_protocol: At<ReceivedProxyProtocol>,
+    /// Options of its TCP connections.
+    pub tcp: Tcp,
+    /// Name that routes refer to with `match.listener`.
+    pub name: Option<At<String>>,
+}
+
+/// PROXY header that connections begin with; from `trusted_proxies` only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceivedProxyProtocol {
+    /// None.
+    #[default]
+    None,
+    /// Version 1, a line of text.
+    V1,
+    /// Version 2, binary.
+    V2,
+    /// Version 1 or 2.
+    Any,
 }
 
 /// How HTTP/2 begins on connections in clear text.
@@ -37,7 +59,15 @@ pub enum ClearTextHttp2 {
 
 impl From<Address> for Listen {
     fn from(bind: Address) -> Self {
-        Listen { bind: bind.into(), http2: ClearTextHttp2::None, tls: None, redirect: None }
+        Listen {
+            bind: bind.into(),
+            http2: ClearTextHttp2::None,
+            tls: None,
+            redirect: None,
+            proxy_protocol: At::default(),
+            tcp: Tcp::default(),
+            name: None,
+        }
     }
 }
 
@@ -56,6 +86,15 @@ struct ListenMapping {
     /// `https`: every request gets a 308 to the same URL at the listener with `tls` that has its host; other hosts get 421.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     redirect: Option<At<RedirectTo>>,
+    /// PROXY header that every connection begins with, from a load balancer of `trusted_proxies` only: it says who the client is.
+    #[serde(default)]
+    proxy_protocol: At<ReceivedProxyProtocol>,
+    /// Options of its TCP connections.
+    #[serde(default)]
+    tcp: Tcp,
+    /// Name that routes refer to with `match.listener`, to serve what comes by this listener only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<At<String>>,
 }
 
 impl Serialize for Listen {
@@ -63,8 +102,8 @@ impl Serialize for Listen {
         if *self == Listen::from(self.bind.value) {
             return self.bind.serialize(serializer);
         }
-        let Listen { bind, http2, tls, redirect } = self.clone();
-        ListenMapping { bind, http2, tls, redirect }.serialize(serializer)
+        let Listen { bind, http2, tls, redirect, proxy_protocol, tcp, name } = self.clone();
+        ListenMapping { bind, http2, tls, redirect, proxy_protocol, tcp, name }.serialize(serializer)
     }
 }
 
@@ -72,7 +111,9 @@ impl<'de> Deserialize<'de> for Listen {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         Ok(match word_or::<_, Address, ListenMapping>(d, "an address or a mapping with `bind`")? {
             WordOr::Word(bind) => bind.into(),
-            WordOr::More(ListenMapping { bind, http2, tls, redirect }) => Listen { bind, http2, tls, redirect },
+            WordOr::More(ListenMapping { bind, http2, tls, redirect, proxy_protocol, tcp, name }) => {
+                Listen { bind, http2, tls, redirect, proxy_protocol, tcp, name }
+            }
         })
     }
 }

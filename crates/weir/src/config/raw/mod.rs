@@ -10,10 +10,13 @@ mod auth;
 mod authorizer;
 mod budget;
 mod cache;
+mod compress;
 mod condition;
 mod console;
+mod errors;
 mod limit;
 mod listen;
+mod mirror;
 mod mtls;
 pub(crate) mod pattern;
 mod route;
@@ -37,10 +40,13 @@ pub use auth::*;
 pub use authorizer::*;
 pub use budget::*;
 pub use cache::*;
+pub use compress::*;
 pub use condition::*;
 pub use console::*;
+pub use errors::*;
 pub use limit::*;
 pub use listen::*;
+pub use mirror::*;
 pub use mtls::*;
 pub use pattern::{Host, Path};
 pub use route::*;
@@ -178,7 +184,7 @@ impl Default for UntrustedHeaders {
 
 /// What every route starts from; a route that says something else replaces it, `limits: []` and `cache: none` clear it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping of `auth`, `limits` and `cache`")]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `auth`, `limits`, `cache`, `compress` and `errors`")]
 pub struct Defaults {
     /// Authenticators of every route, and of requests that match none: those get 401 before 404.
     #[serde(skip_serializing_if = "OrNone::is_none")]
@@ -187,4 +193,10 @@ pub struct Defaults {
     pub limits: Vec<At<String>>,
     /// Cache of every route that forwards.
     pub cache: OrNone<At<String>>,
+    /// Compression of the responses of every route that forwards, but for routes with `auth` unless `also` has `auth`.
+    #[serde(skip_serializing_if = "OrNone::is_none")]
+    pub compress: OrNone<At<Compress>>,
+    /// Pages for errors of every route, and of requests that match none.
+    #[serde(skip_serializing_if = "OrNone::is_none")]
+    pub errors: OrNone<ErrorPages>,
 }

@@ -61,7 +61,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// `/a`, `/a/{id}`, `/a/*`, `~REGEX`.
+/// `/a`, `/a/{id}`, `/a/*`, `/a/**`, `~REGEX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(pub PathPattern);
 
@@ -69,14 +69,21 @@ text_type!(
     Path,
     "Path",
     r"^(/[^?#\s]*|~.+)$",
-    "a path: `/a` exactly, `/a/{id}` with one segment for `{id}`, `/a/*` for `/a/` and everything below it, `~REGEX` for a regular expression"
+    "a path: `/a` exactly, `/a/{id}` with one segment for `{id}`, `/a/*` for `/a/` and everything below it, `/a/**` for `/a` as well, `~REGEX` for a regular expression"
 );
 
 impl FromStr for Path {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(pattern) = text.strip_prefix('~') {
-            return Pattern::new(pattern).map(|pattern| Path(PathPattern::Matches(pattern)));
+            let pattern = Pattern::new(pattern)?;
+            if !pattern.may_begin_with(b'/') {
+                return Err(format!(
+                    "`{text}` could never match: the expression has to match the whole path, which begins with `/`; \
+                     write `~/...`, or `~/.*...` for paths that hold it anywhere"
+                ));
+            }
+            return Ok(Path(PathPattern::Matches(pattern)));
         }
         if !text.starts_with('/') {
             return Err(format!("a path begins with `/`; `{text}` does not"));
@@ -85,6 +92,14 @@ impl FromStr for Path {
             return Err(format!("`{text}`: routes match the query with `query: {{NAME: VALUE}}`"));
         }
         let encoded = encode(text);
+        if let Some(fixed) = encoded.strip_suffix("/**") {
+            if fixed.contains(['*', '{']) {
+                return Err(format!("`{text}`: before `/**` a path has no `*` and no parameter"));
+            }
+            let segments: Vec<Segment> = fixed.split('/').skip(1).map(|one| Segment::Literal(one.into())).collect();
+            check_normal(&segments, segments.is_empty(), text)?;
+            return Ok(Path(PathPattern::Below(fixed.into())));
+        }
         let (fixed, wildcard) = match encoded.strip_suffix("/*") {
             Some(fixed) => (fixed, true),
             None => (encoded.as_str(), false),

@@ -56,6 +56,18 @@ pub struct Route {
     /// Cache, in place of that of `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<At<OrNone<At<String>>>>,
+    /// Compression of responses, in place of that of `defaults`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compress: Option<At<OrNone<At<super::Compress>>>>,
+    /// Pages for errors, in place of those of `defaults`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<At<OrNone<super::ErrorPages>>>,
+    /// Copies of requests to another upstream.
+    #[serde(default, skip_serializing_if = "OrNone::is_none")]
+    pub mirror: OrNone<At<super::Mirror>>,
+    /// A fault that is injected on purpose; needs `server.faults`.
+    #[serde(default, skip_serializing_if = "OrNone::is_none")]
+    pub fault: OrNone<At<super::InjectedFault>>,
     /// Size of a request body, in place of `server.body`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<OrNone<Size>>,
@@ -81,7 +93,14 @@ impl Route {
     pub fn at(path: Path) -> Self {
         Route {
             name: None,
-            matcher: Match { host: None, path, methods: Vec::new(), headers: Map::default(), query: Map::default() },
+            matcher: Match {
+                listener: None,
+                host: None,
+                path,
+                methods: Vec::new(),
+                headers: Map::default(),
+                query: Map::default(),
+            },
             rewrite: None,
             upstream: None,
             split: None,
@@ -93,6 +112,10 @@ impl Route {
             allow: None,
             limits: None,
             cache: None,
+            compress: None,
+            errors: None,
+            mirror: OrNone::None,
+            fault: OrNone::None,
             body: None,
             timeouts: None,
             upgrade: Vec::new(),
@@ -107,6 +130,9 @@ impl Route {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping with `path`")]
 pub struct Match {
+    /// Name of the listener that requests have to come by; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<At<String>>,
     /// Host; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
@@ -138,12 +164,28 @@ pub struct Rewrite {
     pub host: Option<At<String>>,
 }
 
-/// A redirect.
+/// A redirect: to a path or URL (`to`), or to the URL of the request with other parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a mapping with `to`")]
+#[serde(deny_unknown_fields, expecting = "a mapping with `to`, or with parts of the URL")]
 pub struct Redirect {
     /// Path or URL; a `*` at its end stands for what the pattern's `*` matched. The query is kept unless this has one.
-    pub to: At<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<At<String>>,
+    /// Another scheme: `http` or `https`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<At<String>>,
+    /// Another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<At<String>>,
+    /// Another port; absent: that of `scheme` where it is given, else that of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// Another path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<At<String>>,
+    /// Replaces the fixed part that the pattern matched: what stands before its first parameter or `*`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<At<String>>,
     /// 301, 302, 303, 307 or 308; 307 and 308 keep method and body, 301 and 308 may be remembered.
     #[serde(default = "permanent")]
     pub status: At<u16>,

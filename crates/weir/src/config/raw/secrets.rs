@@ -5,6 +5,7 @@ use super::condition::Condition;
 use super::route::HeaderEdits;
 use super::shape::{Map, OrNone};
 use super::text::FieldValue;
+use super::upstream::{Affinity, Balance};
 use crate::observe::redact;
 
 /// Stands for what is not shown.
@@ -57,6 +58,11 @@ impl File {
         if let OrNone::Some(metrics) = &mut file.telemetry.metrics {
             metrics.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
             metrics.value.endpoint.value = without_tokens(&metrics.value.endpoint.value);
+        }
+        for (_, upstream) in &mut file.upstreams.0 {
+            if let Balance::Cookie(Affinity { secret: Some(secret), .. }) = &mut upstream.balance {
+                secret.value = BLANK.to_owned();
+            }
         }
         for (_, provider) in &mut file.providers.0 {
             for key in &mut provider.keys {

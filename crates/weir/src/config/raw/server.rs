@@ -103,6 +103,10 @@ pub struct Server {
     pub drain: OrNone<Time>,
     /// How long a process that was told to end goes on serving, while its health endpoints say 503, before it drains.
     pub drain_delay: OrNone<Time>,
+    /// How long a client connection is used.
+    pub connection: Connection,
+    /// How the limit on open files is treated at start.
+    pub files: Files,
     /// Limits of connections over HTTP/2.
     pub http2: Http2,
     /// What becomes of paths that servers read in different ways.
@@ -114,8 +118,41 @@ pub struct Server {
     /// Failed logins from one client address, such as `30/min`; above it requests to routes with `auth` get 429 before their credentials are
     /// looked at.
     pub auth_failures: OrNone<At<Rate>>,
+    /// Whether routes may have `fault`.
+    pub faults: bool,
     /// Whether a worker under load lets events gather for a moment and handles them together.
     pub coalesce: bool,
+}
+
+/// How long a client connection is used. Each connection has up to 10 % less, drawn at random, so that those of one moment do not end in one moment.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+pub struct Connection {
+    /// Requests of one connection; with the last response the client is told to open another.
+    pub max_requests: OrNone<At<u32>>,
+    /// Age at which a connection ends with its next response.
+    pub max_age: OrNone<At<Time>>,
+}
+
+/// How the soft limit on open files is treated at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Files {
+    /// It is raised to the hard limit.
+    #[default]
+    Raise,
+    /// It stays.
+    Keep,
+}
+
+/// Options of TCP connections.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+pub struct Tcp {
+    /// Time without a byte after which the kernel probes whether the peer is still there, and between two probes.
+    pub keepalive: OrNone<At<Time>>,
+    /// How long sent bytes may stay unacknowledged before the kernel closes the connection.
+    pub user_timeout: OrNone<At<Time>>,
 }
 
 /// Limits of client connections over HTTP/2.
@@ -220,11 +257,14 @@ impl Default for Server {
             keep_alive: seconds(75),
             drain: seconds(30),
             drain_delay: OrNone::None,
+            connection: Connection::default(),
+            files: Files::default(),
             http2: Http2::default(),
             path: PathPolicy::default(),
             strict_content_length: false,
             return_request_id: true,
             auth_failures: OrNone::None,
+            faults: false,
             coalesce: true,
         }
     }

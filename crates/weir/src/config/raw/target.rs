@@ -60,6 +60,9 @@ impl FromStr for TargetUrl {
                 format!("there is no `{text}`; built in are {}", names.join(", "))
             });
         }
+        if let Some(name) = text.strip_prefix("endpoints:") {
+            return Ok(Self::without_host(text.to_owned(), TargetAddress::Endpoints(name.into())));
+        }
         let (tls, rest) = if let Some(rest) = text.strip_prefix("http://") {
             (false, rest)
         } else if let Some(rest) = text.strip_prefix("https://") {

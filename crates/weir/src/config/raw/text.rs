@@ -223,6 +223,29 @@ impl fmt::Debug for FieldValue {
     }
 }
 
+/// Name of a cookie (RFC 6265 section 4.1.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CookieName(pub String);
+
+text_type!(CookieName, "CookieName", r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$", "the name of a cookie, such as `target`");
+
+impl FromStr for CookieName {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if is_token(text) && text.len() <= 64 {
+            Ok(CookieName(text.to_owned()))
+        } else {
+            Err(format!("`{text}` is not the name of a cookie"))
+        }
+    }
+}
+
+impl fmt::Display for CookieName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A method (RFC 9110 §9.1); they are told apart by case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method(pub String);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::server::Tcp;
 use super::shape::{At, OrNone};
 use super::target::{HashKeyText, TargetUrl};
-use super::text::StatusRange;
+use super::text::{CookieName, StatusRange};
 use super::units::{Share, Size, Time};
 use super::word::{WordOr, word_or};
 
@@ -51,6 +52,12 @@ pub struct Upstream {
     /// Idle connections that are kept for the next request.
     #[serde(default = "on::<KeepAlive>")]
     pub keep_alive: OrNone<KeepAlive>,
+    /// PROXY header that every connection to a target begins with; it names the client.
+    #[serde(default)]
+    pub proxy_protocol: At<SentProxyProtocol>,
+    /// Options of TCP connections to targets.
+    #[serde(default)]
+    pub tcp: Tcp,
     /// Requests in flight to one target, over the whole process.
     #[serde(default)]
     pub max_in_flight: OrNone<NonZeroU32>,
@@ -80,6 +87,8 @@ impl Default for Upstream {
             timeouts: Timeouts::default(),
             retry: on(),
             keep_alive: on(),
+            proxy_protocol: At::default(),
+            tcp: Tcp::default(),
             max_in_flight: OrNone::None,
             queue: OrNone::None,
         }
@@ -248,6 +257,19 @@ impl Default for UpstreamHttp2 {
     }
 }
 
+/// PROXY header that connections to targets begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SentProxyProtocol {
+    /// None.
+    #[default]
+    None,
+    /// Version 1, a line of text.
+    V1,
+    /// Version 2, binary, with a checksum.
+    V2,
+}
+
 /// How a target is picked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -261,6 +283,58 @@ pub enum Balance {
     Ewma,
     /// The same target for the same value, with bounded load.
     Hash(HashKeyText),
+    /// The target that served a client before, by a cookie that the gateway sets; else as `least_request`.
+    Cookie(Affinity),
+}
+
+/// A cookie that names the target which served a client before: its name, or a mapping with a secret.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Affinity {
+    /// Name of the cookie.
+    pub name: CookieName,
+    /// Key of the values; at least 16 bytes, the same in all gateways.
+    pub secret: Option<At<String>>,
+}
+
+/// A cookie with a secret.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a mapping with `name`")]
+struct AffinityMapping {
+    /// Name of the cookie.
+    name: CookieName,
+    /// Key of the values, at least 16 bytes, the same in all gateways. Without it whoever knows the address of a target can compute its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret: Option<At<String>>,
+}
+
+impl Serialize for Affinity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Affinity { name, secret } = self.clone();
+        if secret.is_none() {
+            return name.serialize(serializer);
+        }
+        AffinityMapping { name, secret }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Affinity {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(match word_or::<_, CookieName, AffinityMapping>(d, "the name of a cookie or a mapping with `name`")? {
+            WordOr::Word(name) => Affinity { name, secret: None },
+            WordOr::More(AffinityMapping { name, secret }) => Affinity { name, secret },
+        })
+    }
+}
+
+impl JsonSchema for Affinity {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Affinity".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let name = generator.subschema_for::<CookieName>();
+        let mapping = generator.subschema_for::<AffinityMapping>();
+        json_schema!({"description": "A cookie that names the target which served a client before.", "anyOf": [name, mapping]})
+    }
 }
 
 /// Active health checks.
@@ -432,11 +506,20 @@ pub struct KeepAlive {
     pub idle: Time,
     /// How many are kept for each target by each worker.
     pub max_idle: usize,
+    /// Requests of one connection; up to 10 % fewer, drawn for each.
+    pub max_requests: OrNone<At<u32>>,
+    /// Age at which a connection gets no further request; up to 10 % less, drawn for each.
+    pub max_age: OrNone<At<Time>>,
 }
 
 impl Default for KeepAlive {
     fn default() -> Self {
-        KeepAlive { idle: Time(Duration::from_secs(60)), max_idle: 1024 }
+        KeepAlive {
+            idle: Time(Duration::from_secs(60)),
+            max_idle: 1024,
+            max_requests: OrNone::None,
+            max_age: OrNone::None,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::config::{Condition, HostPattern, Matcher, PathPattern, Segment};
 /// What two routes share when only their methods can tell them apart.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Place {
+    listener: Option<Arc<str>>,
     host: HostPattern,
     /// With the names of parameters left out: they match the same.
     path: PathPattern,
@@ -39,7 +40,7 @@ impl Place {
             },
             path => path.clone(),
         };
-        Place { host: matcher.host.clone(), path, headers, query }
+        Place { listener: matcher.listener.clone(), host: matcher.host.clone(), path, headers, query }
     }
 }
 

@@ -35,7 +35,17 @@ impl Resolver<'_> {
 
     fn api(&mut self, name: &At<String>, raw: &raw::Api) -> Vec<Described> {
         self.check_name(name);
-        self.upstream_id(&raw.upstream);
+        match (&raw.upstream, &raw.split) {
+            (Some(upstream), None) => {
+                self.upstream_id(upstream);
+            }
+            (None, Some(_)) => {}
+            (Some(_), Some(split)) => self.problem(split.origin, "an API has `upstream` or `split`, not both"),
+            (None, None) => {
+                self.problem(name.origin, format!("`{}` needs `upstream` or `split`", name.value));
+                return Vec::new();
+            }
+        }
         for (_, authenticator) in raw.auth.iter() {
             self.position(&self.file.auth, authenticator, "authenticator");
         }
@@ -164,7 +174,8 @@ impl Resolver<'_> {
         let mut route = raw::Route::at(raw::Path(pattern));
         route.matcher.host = raw.host.clone();
         route.matcher.methods = vec![raw::text::Method(operation.method.to_owned())];
-        route.upstream = Some(raw.upstream.clone());
+        route.upstream.clone_from(&raw.upstream);
+        route.split = raw.split.clone().filter(|_| raw.upstream.is_none());
         route.fallback = raw.fallback.clone();
         route.rewrite = upstream_base.map(|upstream_base| rewrite(upstream_base, &operation.path, raw.spec.origin));
         route.auth = auth;

@@ -22,6 +22,7 @@ struct Common<'a> {
     upstream: Option<&'a At<String>>,
     send: Option<&'a [At<FieldName>]>,
     copy: &'a [At<FieldName>],
+    copy_to_response: &'a [At<FieldName>],
     consumer: Option<&'a At<FieldName>>,
     tier: Option<&'a At<FieldName>>,
     timeout: Duration,
@@ -35,6 +36,7 @@ impl Resolver<'_> {
             upstream: raw.upstream.as_ref(),
             send: raw.send.as_deref(),
             copy: &raw.copy,
+            copy_to_response: &raw.copy_to_response,
             consumer: raw.consumer.as_option(),
             tier: raw.tier.as_option(),
             timeout: raw.timeout.0.0,
@@ -64,6 +66,7 @@ impl Resolver<'_> {
             upstream: raw.upstream.as_ref(),
             send: raw.send.as_deref(),
             copy: &raw.copy,
+            copy_to_response: &raw.copy_to_response,
             consumer: raw.consumer.as_option(),
             tier: raw.tier.as_option(),
             timeout: raw.timeout.0.0,
@@ -73,6 +76,12 @@ impl Resolver<'_> {
             let mut authorizer = self.authorizer(name, raw.origin, &common, AuthorizerForm::EnvoyGrpc)?;
             if raw.url.is_some() && &*authorizer.path != "/" {
                 self.problem(raw.origin, "a `grpc://` URL has no path: that of the method is Envoy's");
+            }
+            if let Some(name) = raw.copy_to_response.first() {
+                self.problem(
+                    name.origin,
+                    "`copy_to_response` is for HTTP: over gRPC the service says what the client gets",
+                );
             }
             authorizer.path = crate::policy::auth::CHECK_PATH.into();
             return Some(authorizer);
@@ -143,6 +152,13 @@ impl Resolver<'_> {
                 self.problem(name.origin, message);
             }
         }
+        for name in raw.copy_to_response {
+            self.check(name.origin, may_edit(&name.0));
+            if name.0.eq_ignore_ascii_case("content-encoding") {
+                let message = "`Content-Encoding` belongs to the body, and the body is not copied";
+                self.problem(name.origin, message);
+            }
+        }
         let total = Some(Some(raw.timeout));
         let name_of = |name: Option<&At<FieldName>>| name.map(|name| name.0.as_str().into());
         Some(Authorizer {
@@ -160,6 +176,7 @@ impl Resolver<'_> {
             path,
             send,
             copy: raw.copy.iter().map(|name| name.0.as_str().into()).collect(),
+            copy_to_response: raw.copy_to_response.iter().map(|name| name.0.as_str().into()).collect(),
             consumer: name_of(raw.consumer),
             tier: name_of(raw.tier),
             fails_open: raw.on_failure == OnAuthorizerFailure::Allow,

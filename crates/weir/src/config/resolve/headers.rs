@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use h1::Known;
+
 use super::Resolver;
+use crate::config::problem::Origin;
 use crate::config::raw;
 use crate::config::raw::shape::{At, Map};
 use crate::config::raw::text::{FieldName, FieldValue};
 use crate::config::{Edits, HeaderEdits, Part, Template, parts};
 
 /// Fields that say where a message ends or what becomes of its connection: the gateway writes them from what it knows.
-const FRAMING: [&str; 9] = [
+const FRAMING: [&str; 10] = [
     "connection",
     "content-length",
     "keep-alive",
@@ -19,6 +22,7 @@ const FRAMING: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
     "expect",
+    "http2-settings",
 ];
 
 /// Request fields that the gateway writes from what it knows of the client.
@@ -26,19 +30,30 @@ const FORWARDING: [&str; 3] = ["x-forwarded-for", "x-forwarded-host", "x-forward
 
 /// Whether a field may be set, added or removed on any message.
 pub(super) fn may_edit(name: &str) -> Result<(), String> {
-    let lower = name.to_ascii_lowercase();
-    if FRAMING.contains(&lower.as_str()) {
+    // Some servers take `Content_Length` for `Content-Length`.
+    let is_one_of = |names: &[&str]| names.iter().any(|known| Known::is_alias(name.as_bytes(), known.as_bytes()));
+    if is_one_of(&FRAMING) {
         return Err(format!(
             "`{name}` belongs to the connection; the gateway writes it itself, so that both sides agree where a message ends"
         ));
     }
-    match lower.as_str() {
-        "host" => Err("`Host` is changed with `rewrite: {host: NAME}`".to_owned()),
-        name if FORWARDING.contains(&name) => {
-            Err(format!("`{name}` is written by the gateway; `trusted_proxies` says whose value is kept"))
-        }
-        _ => Ok(()),
+    if name.eq_ignore_ascii_case("host") {
+        return Err("`Host` is changed with `rewrite: {host: NAME}`".to_owned());
     }
+    if is_one_of(&FORWARDING) {
+        let name = name.to_ascii_lowercase();
+        return Err(format!("`{name}` is written by the gateway; `trusted_proxies` says whose value is kept"));
+    }
+    Ok(())
+}
+
+/// Whether a route may set or add a field.
+fn may_set(name: &str) -> Result<(), String> {
+    may_edit(name)?;
+    if Known::is_alias(name.as_bytes(), b"x-weir-mirror") {
+        return Err(format!("`{name}` is written by `mirror`, which marks its copies with it"));
+    }
+    Ok(())
 }
 
 impl Resolver<'_> {
@@ -61,7 +76,17 @@ impl Resolver<'_> {
                 self.problem(origin, message);
             }
         }
-        HeaderEdits { request: self.edits(&raw.request), response: self.edits(&raw.response) }
+        let edits = HeaderEdits { request: self.edits(&raw.request), response: self.edits(&raw.response) };
+        for template in &edits.response.templates {
+            let is_of_identity = |part: &Part| matches!(part, Part::Variable(variable) if variable.is_of_identity());
+            if template.parts.iter().any(is_of_identity) {
+                let known = raw.response.set.iter().chain(raw.response.add.iter());
+                let origin = known.map(|(name, _)| name).find(|name| name.eq_ignore_ascii_case(&template.name));
+                let message = format!("`{}` of a response cannot say who sent the request", template.name);
+                self.problem(origin.map_or(Origin::Nowhere, |name| name.origin), message);
+            }
+        }
+        edits
     }
 
     fn edits(&mut self, raw: &raw::Edits) -> Edits {
@@ -88,7 +113,7 @@ impl Resolver<'_> {
     /// The fields with fixed values; those with variables go to `templates`.
     fn fields(&mut self, raw: &Map<FieldValue>, templates: &mut Vec<Template>) -> Vec<(Arc<str>, Arc<str>)> {
         for (index, (name, _)) in raw.iter().enumerate() {
-            self.check(name.origin, name.parse::<FieldName>().and_then(|name| may_edit(&name.0)));
+            self.check(name.origin, name.parse::<FieldName>().and_then(|name| may_set(&name.0)));
             if raw.iter().take(index).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
                 let message = format!("`{}` occurs twice; names ignore case", name.value);
                 self.problem(name.origin, message);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use proxy_protocol::Accepts;
 use tls::names::{Entry, Names};
 use tls::server::{self, MAX_ROTATE, Policy};
 use tls::{Alpn, CertificateError};
@@ -19,7 +20,7 @@ const MOST_TICKETS: usize = 8;
 impl Resolver<'_> {
     pub(super) fn listen(&mut self) -> Vec<Listen> {
         let file = self.file;
-        if file.listen.is_empty() {
+        if file.listen.is_empty() && !self.is_managed() {
             let message = "`listen` is an empty list; name at least one address, such as `127.0.0.1:8080`";
             self.problem(file.listen.origin, message);
         }
@@ -29,6 +30,12 @@ impl Resolver<'_> {
             if listener.bind.0.port() != 0 && !seen.insert(listener.bind.0) {
                 let message = format!("`{}` is listened on twice", listener.bind.0);
                 self.problem(listener.origin, message);
+            }
+        }
+        let mut names = HashSet::new();
+        for name in file.listen.iter().filter_map(|listener| listener.name.as_ref()) {
+            if !names.insert(name.as_str()) {
+                self.problem(name.origin, format!("another listener is named `{}` too", name.value));
             }
         }
         let has_tls = file.listen.iter().any(|listener| listener.tls.is_some());
@@ -55,9 +62,31 @@ impl Resolver<'_> {
                     "`http2: prior_knowledge` is for clear text; over TLS the handshake decides",
                 );
             }
-            Listen { bind: listener.bind.0, takes_prior_knowledge: asks && listener.tls.is_none(), serves }
+            Listen {
+                name: listener.name.as_ref().map(|name| name.as_str().into()),
+                bind: listener.bind.0,
+                takes_prior_knowledge: asks && listener.tls.is_none(),
+                proxy_protocol: self.received_proxy_protocol(listener),
+                tcp: self.tcp(&listener.tcp),
+                serves,
+            }
         };
         file.listen.iter().map(&mut resolve).collect()
+    }
+
+    fn received_proxy_protocol(&mut self, listener: &raw::Listen) -> Option<Accepts> {
+        let accepts = match listener.proxy_protocol.value {
+            raw::ReceivedProxyProtocol::None => return None,
+            raw::ReceivedProxyProtocol::V1 => Accepts::V1,
+            raw::ReceivedProxyProtocol::V2 => Accepts::V2,
+            raw::ReceivedProxyProtocol::Any => Accepts::Any,
+        };
+        if self.file.trusted_proxies.is_empty() {
+            let message = "`proxy_protocol` takes headers from `trusted_proxies` only, and that list is empty: every connection would be \
+                           closed; name the addresses of the load balancer there";
+            self.problem(listener.proxy_protocol.origin, message);
+        }
+        Some(accepts)
     }
 
     fn listener_tls(&mut self, tls: &At<raw::ListenerTls>) -> Option<ListenerTls> {

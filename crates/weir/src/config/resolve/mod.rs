@@ -9,10 +9,13 @@ pub(super) mod api;
 mod auth;
 mod authorizer;
 mod budget;
+mod compress;
+mod errors;
 mod headers;
 mod identity;
 mod limit;
 mod listen;
+mod mirror;
 mod mtls;
 mod policy;
 mod route;
@@ -45,6 +48,7 @@ pub(super) fn resolve(
     read_file: ReadFile<'_>,
 ) -> Result<Config, Vec<Problem>> {
     let mut resolver = Resolver {
+        mode,
         file,
         folder,
         read_file,
@@ -66,6 +70,7 @@ pub(super) fn resolve(
 }
 
 struct Resolver<'f> {
+    mode: Mode,
     file: &'f raw::File,
     folder: &'f Path,
     read_file: ReadFile<'f>,
@@ -125,9 +130,14 @@ impl Resolver<'_> {
             models,
             ai: self.ai(),
             gateway_limits: self.limit_ids(&file.defaults.limits),
+            gateway_errors: self.default_errors(),
             routes: self.routes(),
             apis: std::mem::take(&mut self.apis),
         }
+    }
+
+    fn is_managed(&self) -> bool {
+        self.mode == Mode::Managed
     }
 
     fn problem(&mut self, origin: Origin, message: impl Into<String>) {

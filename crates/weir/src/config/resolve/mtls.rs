@@ -45,6 +45,10 @@ impl Resolver<'_> {
                 );
                 self.problem(raw.origin, message);
             }
+            (Some(accepted), _) if accepted.is_empty() => {
+                let message = "`ca` is empty, so no certificate would count: name at least one file, or leave it out";
+                self.problem(raw.origin, message);
+            }
             (Some(accepted), _) => {
                 for ca in accepted.iter().filter(|ca| !known.iter().any(|known| **known == *ca.value)) {
                     let message =

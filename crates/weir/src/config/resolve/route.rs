@@ -10,8 +10,9 @@ use crate::config::raw;
 use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::target::{check_path, parse_authority};
 use crate::config::{
-    Action, Builtin, CacheId, Condition, Cors, HeaderEdits, HostPattern, LimitId, Matcher, PathPattern, Proxy,
-    Redirect, Respond, Rewrite, Route, RouteAuth, Split, TimeoutOverrides, UpstreamId,
+    Action, Builtin, CacheId, Compression, Condition, Cors, ErrorPages, HeaderEdits, HostPattern, LimitId, Matcher,
+    PathPattern, Proxy, Redirect, RedirectParts, Respond, Rewrite, Route, RouteAuth, Split, TimeoutOverrides,
+    UpstreamId,
 };
 use crate::route::MAX_METHODS;
 
@@ -38,10 +39,18 @@ pub(super) struct Planned<'r> {
     pub(super) described: Option<&'r Described>,
 }
 
+/// What a route has where it says nothing.
+struct RouteDefaults {
+    limits: Vec<LimitId>,
+    cache: Option<CacheId>,
+    compression: Option<Arc<Compression>>,
+    errors: Option<Arc<ErrorPages>>,
+}
+
 impl Resolver<'_> {
     pub(super) fn routes(&mut self) -> Vec<Route> {
         let file = self.file;
-        if file.routes.is_empty() && file.apis.is_empty() {
+        if file.routes.is_empty() && file.apis.is_empty() && !self.is_managed() {
             self.problem(file.routes.origin, "`routes` is empty; at least one is needed");
         }
         let described = self.described();
@@ -53,7 +62,9 @@ impl Resolver<'_> {
         let mut kept = stays.clone();
         planned.retain(|_| stays.next().unwrap_or(true));
         matchers.retain(|_| kept.next().unwrap_or(true));
-        self.tell_apart(&mut matchers, &planned);
+        if !self.is_managed() {
+            self.tell_apart(&mut matchers, &planned);
+        }
         self.count_methods(&matchers, &planned);
         let names = self.route_names(&matchers, &planned);
         let default_limits = file.defaults.limits.iter();
@@ -61,18 +72,18 @@ impl Resolver<'_> {
         let default_limits = default_limits.filter_map(|name| file.limits.position(name));
         let default_limits: Vec<LimitId> = default_limits.flat_map(|position| self.limit_span(position)).collect();
         let default_cache = self.cache_id(&file.defaults.cache);
+        let default_compression = self.default_compression();
+        let defaults = RouteDefaults {
+            limits: default_limits,
+            cache: default_cache,
+            compression: default_compression,
+            errors: self.default_errors(),
+        };
         let parts = planned.iter().zip(matchers).zip(names);
-        parts.map(|((route, matcher), name)| self.route(route, matcher, name, &default_limits, default_cache)).collect()
+        parts.map(|((route, matcher), name)| self.route(route, matcher, name, &defaults)).collect()
     }
 
-    fn route(
-        &mut self,
-        planned: &Planned<'_>,
-        matcher: Matcher,
-        name: Arc<str>,
-        default_limits: &[LimitId],
-        default_cache: Option<CacheId>,
-    ) -> Route {
+    fn route(&mut self, planned: &Planned<'_>, matcher: Matcher, name: Arc<str>, defaults: &RouteDefaults) -> Route {
         let raw = planned.raw;
         let action = self.action(raw, &matcher);
         if let (Some(raw), PathPattern::Matches(_)) =
@@ -83,7 +94,7 @@ impl Resolver<'_> {
         }
         let forwards = matches!(action, Action::Proxy(_));
         let cache = match &raw.cache {
-            None if forwards => default_cache,
+            None if forwards => defaults.cache,
             None => None,
             Some(cache) => {
                 if matches!(action, Action::Ai(_)) && cache.as_option().is_some() {
@@ -115,6 +126,14 @@ impl Resolver<'_> {
             self.problem(origin, message);
         }
         let allow = self.allow(raw.allow.as_ref(), &auth);
+        let compress = self.compression(raw, &auth, forwards, defaults.compression.as_ref());
+        let errors = self.route_errors(raw, defaults.errors.as_ref());
+        let headers = self.route_headers(raw);
+        let mirror = match &raw.mirror {
+            OrNone::None => None,
+            OrNone::Some(mirror) => self.mirror(mirror, &action, &headers, &name),
+        };
+        let fault = raw.fault.as_option().map(|fault| self.fault(fault));
         let budgets = self.route_budgets(raw.limits.as_deref(), &action);
         Route {
             name,
@@ -122,18 +141,22 @@ impl Resolver<'_> {
             auth,
             allow,
             limits: match &raw.limits {
-                None => default_limits.to_vec(),
+                None => defaults.limits.clone(),
                 Some(limits) => self.limit_ids(limits),
             },
             budgets,
             cache,
+            compress,
+            errors,
+            mirror,
+            fault,
             body_bytes: match &raw.body {
                 // As much as the providers take.
                 None if raw.ai.is_some() => Some(AI_BODY),
                 None => self.file.server.body.as_option().map(|size| size.0),
                 Some(body) => body.as_option().map(|size| size.0),
             },
-            headers: self.route_headers(raw),
+            headers,
             cors: raw.cors.as_option().map(|cors| self.cors(cors, &matcher)),
             api: planned.described.map(|described| described.api.clone()),
             contract: planned.described.and_then(|described| described.contract.clone()),
@@ -162,7 +185,14 @@ impl Resolver<'_> {
             }
             headers.push((lower.into(), wanted(condition)));
         }
+        let listener = raw.listener.as_ref().map(|name| {
+            if !self.file.listen.iter().any(|listener| listener.name.as_ref() == Some(name)) {
+                self.problem(name.origin, format!("no listener has the name `{}`", name.value));
+            }
+            name.as_str().into()
+        });
         Matcher {
+            listener,
             host: raw.host.as_ref().map_or(HostPattern::Any, |host| host.0.clone()),
             path: raw.path.0.clone(),
             methods,
@@ -311,31 +341,84 @@ impl Resolver<'_> {
     }
 
     fn redirect(&mut self, raw: &At<raw::Redirect>, matcher: &Matcher) -> Redirect {
-        let (to, append_rest) = match raw.to.strip_suffix('*') {
-            Some(to) => (to, true),
-            None => (raw.to.as_str(), false),
-        };
-        let wildcard = match &matcher.path {
-            PathPattern::Prefix(_) => true,
-            PathPattern::Template { wildcard, .. } => *wildcard,
-            PathPattern::Exact(_) | PathPattern::Matches(_) => false,
-        };
-        if append_rest && !wildcard {
-            let message = "`to` has a `*`, but the path of the route has none";
-            self.problem(raw.to.origin, message);
-        }
-        if append_rest && to.contains('?') {
-            self.problem(raw.to.origin, "the `*` of `to` is the end of its path; a query cannot stand before it");
-        }
-        if append_rest && !to.ends_with('/') {
-            self.problem(raw.to.origin, "the `*` of `to` follows a slash, as in `/new/*`");
-        }
-        self.check(raw.to.origin, check_location(to));
         if !REDIRECT_STATUSES.contains(&raw.status) {
             let message = "a redirect has the status 301, 302, 303, 307 or 308";
             self.problem(raw.status.origin, message);
         }
-        Redirect { to: to.into(), append_rest, status: raw.status.value }
+        let parts = self.redirect_parts(raw, matcher);
+        let status = raw.status.value;
+        let Some(given) = &raw.to else {
+            if parts.is_none() {
+                self.problem(
+                    raw.origin,
+                    "`redirect` needs `to`, or one of `scheme`, `host`, `port`, `path` and `prefix`",
+                );
+            }
+            return Redirect { to: "".into(), append_rest: false, status, parts };
+        };
+        if parts.is_some() {
+            self.problem(given.origin, "a redirect goes `to` a place, or changes parts of the URL, not both");
+        }
+        let (to, append_rest) = match given.strip_suffix('*') {
+            Some(to) => (to, true),
+            None => (given.as_str(), false),
+        };
+        let wildcard = match &matcher.path {
+            PathPattern::Prefix(_) => true,
+            PathPattern::Template { wildcard, .. } => *wildcard,
+            PathPattern::Exact(_) | PathPattern::Below(_) | PathPattern::Matches(_) => false,
+        };
+        if append_rest && !wildcard {
+            let message = "`to` has a `*`, but the path of the route has none";
+            self.problem(given.origin, message);
+        }
+        if append_rest && to.contains('?') {
+            self.problem(given.origin, "the `*` of `to` is the end of its path; a query cannot stand before it");
+        }
+        if append_rest && !to.ends_with('/') {
+            self.problem(given.origin, "the `*` of `to` follows a slash, as in `/new/*`");
+        }
+        self.check(given.origin, check_location(to));
+        Redirect { to: to.into(), append_rest, status, parts: None }
+    }
+
+    /// What a redirect changes of the request's URL, if it says anything of that.
+    fn redirect_parts(&mut self, raw: &At<raw::Redirect>, matcher: &Matcher) -> Option<Arc<RedirectParts>> {
+        if let Some(scheme) = raw.scheme.as_ref().filter(|scheme| !matches!(scheme.as_str(), "http" | "https")) {
+            self.problem(scheme.origin, "a scheme is `http` or `https`");
+        }
+        if let Some(host) = &raw.host {
+            match parse_authority(host, 0) {
+                Ok((_, name)) if name == host.to_ascii_lowercase() && !name.contains(':') => {}
+                Ok(_) => self.problem(host.origin, "a host stands without its port; write `port` beside it"),
+                Err(message) => self.problem(host.origin, message),
+            }
+        }
+        if let (Some(prefix), PathPattern::Matches(_)) = (&raw.prefix, &matcher.path) {
+            let message = "`prefix` replaces the fixed part of a path, and a regular expression has none";
+            self.problem(prefix.origin, message);
+        }
+        let path = match (&raw.path, &raw.prefix) {
+            (None, None) => Rewrite::None,
+            (Some(path), None) => {
+                self.check(path.origin, check_path(path));
+                Rewrite::Path(path.as_str().into())
+            }
+            (None, Some(prefix)) => {
+                self.check(prefix.origin, check_path(prefix));
+                Rewrite::Prefix(prefix.strip_suffix('/').unwrap_or(prefix).into())
+            }
+            (Some(_), Some(prefix)) => {
+                self.problem(prefix.origin, "a redirect replaces the whole `path` or its `prefix`, not both");
+                Rewrite::None
+            }
+        };
+        let (scheme, host) = (&raw.scheme, &raw.host);
+        let says = scheme.is_some() || host.is_some() || raw.port.is_some() || path != Rewrite::None;
+        let text = |at: &At<String>| at.as_str().into();
+        let parts =
+            RedirectParts { scheme: scheme.as_ref().map(text), host: host.as_ref().map(text), port: raw.port, path };
+        says.then(|| Arc::new(parts))
     }
 
     fn respond(&mut self, raw: &At<raw::Respond>) -> Action {

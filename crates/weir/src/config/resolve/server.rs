@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Resolver, headers, time};
-use crate::config::raw::shape::At;
-use crate::config::raw::units::Size;
-use crate::config::raw::{Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash};
-use crate::config::{AccessLog, AccessLogTarget, Console, Http2, Redis, Server, UntrustedHeaders};
+use crate::config::raw::shape::{At, OrNone};
+use crate::config::raw::units::{Size, Time};
+use crate::config::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash};
+use crate::config::{
+    AccessLog, AccessLogTarget, ConnectionUse, Console, Http2, Redis, Server, TcpOptions, UntrustedHeaders,
+};
 use crate::policy::spoofable;
 use crate::redis::Address;
 use crate::route::path::{self, Treatment};
@@ -23,6 +26,12 @@ const FIELDS: std::ops::RangeInclusive<usize> = 1..=h1::Limits::MAX_FIELDS;
 pub(super) const STREAMS: std::ops::RangeInclusive<u32> = 1..=10_000;
 /// Bytes of a window of HTTP/2: a frame, and what RFC 9113 section 6.9.1 allows.
 const WINDOW: std::ops::RangeInclusive<u64> = 65_535..=(1 << 31) - 1;
+/// Shortest age of a connection: shorter ones would cost more than they distribute.
+const SHORTEST_AGE: Duration = Duration::from_secs(1);
+/// What the kernel takes for `TCP_KEEPIDLE`, in seconds.
+const KEEPALIVE_SECONDS: std::ops::RangeInclusive<u64> = 1..=32_767;
+/// `TCP_USER_TIMEOUT` has milliseconds in 31 bits; a day is more than anyone waits.
+const USER_TIMEOUT_SECONDS: std::ops::RangeInclusive<u64> = 1..=86_400;
 /// Bytes of the console's token: too many to guess.
 const TOKEN_BYTES: usize = 16;
 /// `sun_path` holds 108 bytes, the last of them NUL.
@@ -162,6 +171,8 @@ impl Resolver<'_> {
             keep_alive: time(&server.keep_alive),
             drain: time(&server.drain),
             drain_delay: time(&server.drain_delay).unwrap_or_default(),
+            connection: self.connection_use(&server.connection.max_requests, &server.connection.max_age),
+            raises_files: server.files == raw::Files::Raise,
             http2: self.http2(),
             path: path_policy(&server.path),
             is_content_length_strict: server.strict_content_length,
@@ -187,6 +198,40 @@ impl Resolver<'_> {
             max_requests: max_requests.map(|number| number.value),
             stream_window: self.window(&http2.stream_window, "stream_window"),
             connection_window: self.window(&http2.connection_window, "connection_window"),
+        }
+    }
+
+    /// How long connections are used.
+    pub(super) fn connection_use(
+        &mut self,
+        max_requests: &OrNone<At<u32>>,
+        max_age: &OrNone<At<Time>>,
+    ) -> ConnectionUse {
+        if let Some(zero) = max_requests.as_option().filter(|number| number.value == 0) {
+            self.problem(zero.origin, "0 requests would serve nobody; `none` sets no bound");
+        }
+        if let Some(short) = max_age.as_option().filter(|age| age.0 < SHORTEST_AGE) {
+            self.problem(short.origin, "`max_age` is at least `1s`; `none` sets no bound");
+        }
+        ConnectionUse {
+            max_requests: max_requests.as_option().map(|number| number.value),
+            max_age: max_age.as_option().map(|age| age.0),
+        }
+    }
+
+    /// Options of TCP connections.
+    pub(super) fn tcp(&mut self, tcp: &raw::Tcp) -> TcpOptions {
+        let mut option = |time: &OrNone<At<Time>>, key: &str, range: std::ops::RangeInclusive<u64>| {
+            let time = time.as_option()?;
+            if !range.contains(&time.0.as_secs()) {
+                let message = format!("`{key}` is from `{}s` to `{}s`", range.start(), range.end());
+                self.problem(time.origin, message);
+            }
+            Some(time.0)
+        };
+        TcpOptions {
+            keepalive: option(&tcp.keepalive, "keepalive", KEEPALIVE_SECONDS),
+            user_timeout: option(&tcp.user_timeout, "user_timeout", USER_TIMEOUT_SECONDS),
         }
     }
 

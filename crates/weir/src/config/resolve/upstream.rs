@@ -1,12 +1,14 @@
 //! Upstreams.
 
+use proxy_protocol::Version;
+
 use super::server::STREAMS;
 use super::{Resolver, time};
 use crate::config::raw;
 use crate::config::raw::shape::At;
 use crate::config::{
-    Balance, Breaker, Eject, Health, Queue, Retry, RetryOn, Target, TargetAddress, Timeouts, TlsPolicy, Upstream,
-    UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
+    Affinity, Balance, Breaker, ConnectionUse, Eject, Health, Queue, Retry, RetryOn, Target, TargetAddress, Timeouts,
+    TlsPolicy, Upstream, UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
 };
 use crate::route::path;
 
@@ -25,9 +27,14 @@ impl Resolver<'_> {
     }
 
     pub(super) fn upstream_named(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
-        if raw.targets.is_empty() {
+        if raw.targets.is_empty() && !self.is_managed() {
             let message = format!("the upstream `{}` needs at least one target", name.value);
             self.problem(raw.targets.origin, message);
+        }
+        for target in raw.targets.iter() {
+            if matches!(target.url.address, TargetAddress::Endpoints(_)) && !self.is_managed() {
+                self.problem(target.origin, "`endpoints:` targets are those of a controller; write a URL");
+            }
         }
         for (index, target) in raw.targets.iter().enumerate() {
             if raw.targets[..index].iter().any(|earlier| earlier.url == target.url) {
@@ -56,8 +63,9 @@ impl Resolver<'_> {
                 raw::Balance::LeastRequest => Balance::LeastRequest,
                 raw::Balance::Ewma => Balance::Ewma,
                 raw::Balance::Hash(key) => Balance::Hash(key.0.clone()),
+                raw::Balance::Cookie(affinity) => Balance::Cookie(self.affinity(affinity)),
             },
-            health: raw.health.as_option().map(|health| self.health(health, protocol)),
+            health: raw.health.as_option().map(|health| self.health(health, protocol, raw)),
             eject: raw.eject.as_option().map(|eject| Eject {
                 after: eject.after.get(),
                 period: eject.period.0,
@@ -79,13 +87,42 @@ impl Resolver<'_> {
             },
             retry: self.retry(name, raw.retry.as_option()),
             keep_alive: match raw.keep_alive.as_option() {
-                Some(keep) => UpstreamKeepAlive { idle: keep.idle.0, max_idle: keep.max_idle },
+                Some(keep) => UpstreamKeepAlive {
+                    idle: keep.idle.0,
+                    max_idle: keep.max_idle,
+                    used_for: self.connection_use(&keep.max_requests, &keep.max_age),
+                },
                 // Nothing is kept, so for how long does not matter.
-                None => UpstreamKeepAlive { idle: std::time::Duration::ZERO, max_idle: 0 },
+                None => UpstreamKeepAlive {
+                    idle: std::time::Duration::ZERO,
+                    max_idle: 0,
+                    used_for: ConnectionUse::default(),
+                },
             },
+            proxy_protocol: self.sent_proxy_protocol(raw),
+            tcp: self.tcp(&raw.tcp),
             max_in_flight: raw.max_in_flight.as_option().copied(),
             queue: raw.queue.as_option().map(|queue| self.queue(queue)),
         }
+    }
+
+    fn affinity(&mut self, affinity: &raw::Affinity) -> Affinity {
+        if let Some(short) = affinity.secret.as_ref().filter(|secret| secret.len() < 16) {
+            self.problem(short.origin, "`secret` has at least 16 bytes; `openssl rand -base64 32` makes one");
+        }
+        Affinity {
+            cookie: affinity.name.0.as_str().into(),
+            secret: affinity.secret.as_ref().map(|secret| secret.as_str().into()),
+        }
+    }
+
+    fn sent_proxy_protocol(&mut self, upstream: &raw::Upstream) -> Option<Version> {
+        let version = sent_version(upstream.proxy_protocol.value)?;
+        if upstream.protocol != raw::UpstreamProtocol::Http1 {
+            let message = "`proxy_protocol` needs `protocol: http1`: over HTTP/2 clients share a connection, and its header names one of them";
+            self.problem(upstream.proxy_protocol.origin, message);
+        }
+        Some(version)
     }
 
     fn upstream_http2(&mut self, upstream: &raw::Upstream) -> UpstreamHttp2 {
@@ -109,7 +146,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn health(&mut self, health: &At<raw::Health>, protocol: UpstreamProtocol) -> Health {
+    fn health(&mut self, health: &At<raw::Health>, protocol: UpstreamProtocol, upstream: &raw::Upstream) -> Health {
         if let Some(grpc) = health.grpc.as_ref().filter(|_| protocol != UpstreamProtocol::Http2) {
             self.problem(grpc.origin, "`grpc` needs `protocol: http2` of the upstream");
         }
@@ -121,6 +158,7 @@ impl Resolver<'_> {
         }
         Health {
             protocol,
+            proxy_protocol: sent_version(upstream.proxy_protocol.value),
             grpc: health.grpc.as_ref().map(|service| service.as_str().into()),
             path: path.as_str().into(),
             interval: health.interval.0,
@@ -162,11 +200,19 @@ impl Resolver<'_> {
     }
 }
 
+fn sent_version(sent: raw::SentProxyProtocol) -> Option<Version> {
+    match sent {
+        raw::SentProxyProtocol::None => None,
+        raw::SentProxyProtocol::V1 => Some(Version::V1),
+        raw::SentProxyProtocol::V2 => Some(Version::V2),
+    }
+}
+
 fn resolve_target(target: &raw::Target, tls: Option<&TlsPolicy>) -> Target {
     let own_name = || match &target.url.address {
         TargetAddress::Ip(address) => address.ip().to_string().into(),
         TargetAddress::Name { host, .. } => host.clone(),
-        TargetAddress::Unix(_) | TargetAddress::Demo(_) => "localhost".into(),
+        TargetAddress::Unix(_) | TargetAddress::Demo(_) | TargetAddress::Endpoints(_) => "localhost".into(),
     };
     let tls = tls.filter(|_| target.url.tls);
     Target {

@@ -77,7 +77,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
     pub(super) fn new(worker: Rc<Worker>, down: Downstream, make: M) -> Self {
         let snapshot = worker.snapshot.borrow().clone();
         let server = &snapshot.config().server;
-        let config = codec_config(server);
+        let config = codec_config(server, down.life.left());
         let ready = Ready::new(config.max_concurrent_streams as usize);
         down.deadline.set_idle(true);
         worker.metrics.http2_connection_opened();
@@ -368,7 +368,8 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         if self.phase != Phase::Open {
             return;
         }
-        let is_last = self.worker.draining.get() || self.down.origin.is_closed();
+        let is_last =
+            self.worker.draining.get() || self.down.origin.is_closed() || clock::turn_ns() >= self.down.life.until_ns();
         if is_last {
             self.codec.drain();
         }
@@ -504,7 +505,9 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             _ => NEVER,
         };
         let drain_due = if self.phase == Phase::Open && self.codec.is_draining() { self.drain_due } else { NEVER };
-        let due = of_codec.min(drain_due).min(self.stall_due);
+        let is_open = self.phase == Phase::Open && !self.codec.is_draining();
+        let life_due = if is_open { self.down.life.until_ns() } else { NEVER };
+        let due = of_codec.min(drain_due).min(self.stall_due).min(life_due);
         if due != self.due {
             self.due = due;
             self.down.deadline.set_at(due);

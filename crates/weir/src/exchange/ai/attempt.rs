@@ -15,7 +15,7 @@ use super::super::conversation::{Conversation, Timing, UpstreamSide};
 use super::super::proxy::{hash_of, kind_of, moment, wait};
 use super::super::stall::Stall;
 use super::super::stream::{Outgoing, poll_read};
-use super::super::way::Way;
+use super::super::way::{Reached, Way};
 use super::response::{Response, client_lines};
 use super::{Call, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
@@ -172,7 +172,7 @@ async fn pick(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> Result<
     let is_hashed = matches!(snapshot.config().upstreams[upstream.0].balance, crate::config::Balance::Hash(_));
     let hash = is_hashed.then(|| hash_of(x, snapshot, upstream));
     loop {
-        match view.pick(&Request { hash, tried: &x.scratch.tried }, moment()) {
+        match view.pick(&Request { hash, wanted: None, tried: &x.scratch.tried }, moment()) {
             Pick::Target(lease) => return Ok(lease),
             Pick::Unavailable if !x.scratch.tried.is_empty() => x.scratch.tried.clear(),
             Pick::Unavailable => return Err(Failed::of(Reason::Unavailable.into())),
@@ -196,7 +196,8 @@ async fn on_connection(
     let timeout = call.snapshot.config().upstreams[turn.provider.upstream.0].timeouts.connect;
     loop {
         let way = Way { metrics, timeout, total_due: call.total_due };
-        let (stream, is_reused) = way.stream_to(x, lease, may_reuse).await.map_err(Failed::of)?;
+        let Reached { stream, life, carries, is_reused } =
+            way.stream_to(x, lease, may_reuse).await.map_err(Failed::of)?;
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
         let result = converse(x, call, turn, lease, &mut up).await;
@@ -209,7 +210,7 @@ async fn on_connection(
         match result {
             Ok(reusable) => {
                 if reusable && is_clean && !x.worker.draining.get() && stream.http2_upstream().is_none() {
-                    x.worker.pool.put(target, stream, lease.spec().keep_alive, clock::turn_ns());
+                    x.worker.pool.put(target, stream, life, carries, lease.spec().keep_alive, clock::turn_ns());
                 }
                 return Ok(());
             }

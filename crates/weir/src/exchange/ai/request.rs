@@ -6,12 +6,12 @@ use std::task::Poll;
 use h1::{BodyKind, Known, encode};
 use llm::api::Family;
 
-use super::super::Exchange;
 use super::super::forward::{copy_lines, is_edited, write_edits};
 use super::super::proxy::send_continue;
 use super::super::pump::{Pump, PumpError};
 use super::super::stall::Stall;
 use super::super::stream::Outgoing;
+use super::super::{Exchange, changed};
 use super::Call;
 use super::attempt::Turn;
 use super::problem::Stop;
@@ -83,7 +83,9 @@ pub(super) async fn read(x: &mut Exchange<'_>, held: &mut Held) -> Result<Vec<u8
             Poll::Ready(Err(error)) => Poll::Ready(Err(match error {
                 PumpError::Parse(error) => Error::new(Reason::BadRequest, error.text()),
                 PumpError::TooLarge => Reason::BodyTooLarge.into(),
-                PumpError::Truncated | PumpError::Read(_) | PumpError::Write(_) => Reason::ClientGone.into(),
+                PumpError::Truncated | PumpError::Read(_) | PumpError::Write(_) | PumpError::Coding => {
+                    Reason::ClientGone.into()
+                }
             })),
             Poll::Pending if x.down.deadline.poll_passed(cx) => Poll::Ready(Err(Reason::BodyTimeout.into())),
             Poll::Pending => Poll::Pending,
@@ -122,7 +124,7 @@ pub(super) fn write_head(
     out.extend_from_slice(base_path.as_bytes());
     out.extend_from_slice(provider.base.as_bytes());
     out.extend_from_slice(operation(turn.api).as_bytes());
-    write_query(out, head.query.map(|query| query.of_buf(buf)).filter(|_| turn.api == call.api));
+    write_query(out, changed::query(x.changed.as_deref(), head, buf).filter(|_| turn.api == call.api));
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     out.extend_from_slice(host.as_bytes());
     out.extend_from_slice(b"\r\n");

@@ -9,10 +9,10 @@ use super::Serve;
 use super::count_stand_in;
 use super::serve::begin_delivery;
 use crate::config::RouteId;
-use crate::exchange::Exchange;
 use crate::exchange::buffer::Buffer;
 use crate::exchange::delivery::Delivery;
 use crate::exchange::intake::Intake;
+use crate::exchange::{Exchange, changed};
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head, has_tags};
 use crate::policy::cache::lead::{Lead, NotShared};
@@ -276,7 +276,9 @@ fn invalidate(x: &Exchange<'_>, cache: &RouteCache, status: u16, reply: LiveLine
     let request = &x.scratch.request;
     if rules::invalidate::is_invalidating(&cache.policy, request.method) {
         let trusted = x.down.client.peer_is_trusted;
-        let url = url((request, x.down.buffer.whole()), &x.scratch.path, (trusted, x.down.client.scheme()));
+        let buf = x.down.buffer.whole();
+        let query = changed::query(x.changed.as_deref(), request, buf);
+        let url = url((request, buf, query), &x.scratch.path, (trusted, x.down.client.scheme()));
         let now_ms = clock::unix_ms();
         rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| change(cache, url, now_ms));
     }

@@ -7,6 +7,7 @@ use h1::{BodyKind, Method, Version, encode};
 
 use crate::config::{CacheHeaders, RouteId};
 use crate::error::{Error, Reason};
+use crate::exchange::cached::coded;
 use crate::exchange::delivery::{Delivery, Stopped};
 use crate::exchange::forward::write_connection;
 use crate::exchange::{Answer, Exchange};
@@ -16,6 +17,7 @@ use crate::policy::cache::fill::Reader;
 use crate::policy::cache::rules::delivery::{Delivery as Choice, choose};
 use crate::policy::cache::rules::status::{self, Outcome};
 use crate::policy::cache::rules::{Asked, Class, LiveLines, Terms, head};
+use crate::policy::compress::Plan;
 use crate::server::clock;
 use crate::server::snapshot::Snapshot;
 
@@ -39,11 +41,23 @@ pub(super) async fn serve(
         Class::Get | Class::Post => Some(entry.body().len() as u64),
     };
     let choice = choose(asked, lines, terms, entry.head.fields(), length.unwrap_or(0));
-    let announced = length.and_then(|length| choice.content_length(terms, length));
+    let (coding, coded) = match &cache.compression {
+        None => (Plan::Plain, None),
+        Some(rules) => {
+            let plan = coded::plan(x, rules, &entry.head, choice, length);
+            coded::body(x, cache, rules, entry, plan).await
+        }
+    };
+    let announced = match (coding, &coded) {
+        (Plan::Coded(_), Some(coded)) => Some(coded.len() as u64),
+        (Plan::Coded(_), None) => None,
+        _ => length.and_then(|length| choice.content_length(terms, length)),
+    };
     let framing = announced.map_or(BodyKind::None, BodyKind::Length);
-    write_head(x, cache, &entry.head, terms, choice, (framing, length.unwrap_or(0)), outcome);
+    write_head(x, cache, &entry.head, terms, (choice, coding), (framing, length.unwrap_or(0)), outcome);
     let body = match choice {
         _ if x.scratch.request.method == Method::Head => &[],
+        Choice::Whole if coded.is_some() => coded.as_deref().unwrap_or_default(),
         Choice::Whole => entry.body(),
         Choice::Part { first, last } => {
             let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(entry.body().len());
@@ -73,7 +87,12 @@ pub(super) fn begin_delivery(
     // A request for a part neither leads nor follows: its own fields were passed on.
     let whole = Asked { has_range: false, ..*asked };
     let choice = choose(&whole, lines, &head.terms, head.fields(), head.length.unwrap_or(0));
-    let framing = match (choice, head.length, x.scratch.request.version) {
+    let (coding, coder) = match &cache.compression {
+        None => (Plan::Plain, None),
+        Some(rules) => coded::streamed(x, rules, head, choice),
+    };
+    let known = head.length.filter(|_| !coding.is_coded());
+    let framing = match (choice, known, x.scratch.request.version) {
         (Choice::Whole, Some(_), _) if head.terms.status == 204 => BodyKind::None,
         (Choice::Whole, Some(length), _) => BodyKind::Length(length),
         (Choice::Whole, None, _) if head.class == Class::Head => BodyKind::None,
@@ -82,11 +101,11 @@ pub(super) fn begin_delivery(
         _ => BodyKind::None,
     };
     x.frame_by_close(framing);
-    write_head(x, cache, head, &head.terms, choice, (framing, head.length.unwrap_or(0)), outcome);
+    write_head(x, cache, head, &head.terms, (choice, coding), (framing, head.length.unwrap_or(0)), outcome);
     x.begin_answer();
     x.log.response_bytes += x.down.out.bytes.len() as u64;
     let has_body = choice == Choice::Whole && x.scratch.request.method != Method::Head;
-    Delivery::new(reader, framing, has_body)
+    Delivery::new(reader, framing, has_body, coder.filter(|_| has_body))
 }
 
 fn write_head(
@@ -94,14 +113,20 @@ fn write_head(
     cache: &RouteCache,
     head: &Head,
     terms: &Terms,
-    choice: Choice,
+    (choice, coding): (Choice, Plan),
     (framing, length): (BodyKind, u64),
     outcome: Outcome,
 ) {
     let status = choice.status(terms);
     let out = &mut x.down.out.bytes;
     encode::status_line(out, status, encode::reason(status).as_bytes());
-    head::write_fields(head.lines(), choice, length, out);
+    if coding == Plan::Plain {
+        head::write_fields(head.lines(), choice, length, out);
+    } else {
+        let mut lines = Vec::new();
+        head::write_fields(head.lines(), choice, length, &mut lines);
+        coding.write_stored(out, &lines);
+    }
     status::write(cache.policy.headers, outcome, Some(terms), clock::unix_ms(), NAME, out);
     out.extend_from_slice(&x.scratch.answer_lines);
     match framing {
@@ -144,7 +169,8 @@ pub(super) async fn deliver(x: &mut Exchange<'_>, mut delivery: Delivery) -> Res
         Poll::Pending
     })
     .await;
-    x.log.response_bytes += delivery.bytes;
+    delivery.count(x.worker);
+    x.log.response_bytes += delivery.sent_bytes();
     match result {
         Ok(()) => {
             x.answer = Answer::Complete;

@@ -52,6 +52,7 @@ fn a_client_that_took_a_byte_before_the_deadline_has_another() {
         deadline,
         client,
         origin: Arc::default(),
+        life: Life::ENDLESS,
     };
     let body = vec![b'b'; 64 << 20];
     let mut cx = Context::from_waker(Waker::noop());

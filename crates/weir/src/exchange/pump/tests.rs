@@ -161,3 +161,36 @@ fn any_byte_that_the_sink_takes_is_progress() {
         }
     }
 }
+
+/// Coding takes time that other exchanges of the worker wait for.
+#[test]
+fn one_turn_codes_a_bounded_piece_and_the_next_one_goes_on() {
+    let buffers = Buffers::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut buffer = buffer_of(&body_of(BodyKind::Chunked, 100_000));
+    let mut pump = Pump::new(BodyKind::Chunked, BodyKind::Chunked, None);
+    let rules = crate::config::Compression {
+        codings: vec![::compress::Coding::Gzip],
+        levels: [3, 5, 5],
+        min_bytes: 0,
+        types: ::compress::MediaTypes::default(),
+        with_set_cookie: false,
+    };
+    let encoder = crate::policy::compress::Memory::default().encoder(&rules, ::compress::Coding::Gzip, None).unwrap();
+    pump.code(Some(Box::new(Coder::new(encoder))));
+    let (mut out, mut sink) = (Outgoing::default(), Takes { room: usize::MAX, fails: false });
+    let mut turns = Vec::new();
+    loop {
+        let before = pump.bytes;
+        let mut progress = false;
+        let poll = pump.poll(&mut cx, &buffers, (&mut Silent, &mut buffer, 0), (&mut sink, &mut out), &mut progress);
+        turns.push(pump.bytes - before);
+        assert!(progress && !pump.waits_for_sink(&out));
+        if poll.is_ready() {
+            break;
+        }
+    }
+    let turn = TURN as u64;
+    assert_eq!(turns, [turn, turn, turn, 100_000 - 3 * turn]);
+    assert!(pump.sent_bytes() < 100_000 && pump.has_read_all());
+}

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::net::IpAddr;
 
+use proxy_protocol::Received;
+
 use super::json;
 use crate::error::Error;
 use crate::exchange::ai;
@@ -87,6 +89,8 @@ pub struct Line<'a> {
     pub ai: Option<(&'a ai::Record, &'static str)>,
     /// What the client's connection negotiated; none in clear text.
     pub tls: Option<&'a tls::Session>,
+    /// The PROXY header that the client's connection began with.
+    pub proxied: Option<&'a Received>,
 }
 
 impl Line<'_> {
@@ -159,6 +163,14 @@ impl Line<'_> {
                 }
                 out.push(b'"');
             }
+        }
+        if let Some(received) = self.proxied {
+            key(out, "proxy");
+            write!(out, "\"{}\"", received.proxy).expect("a Vec takes what is written");
+            text(out, "proxy_protocol", Some(received.version.name().as_bytes()), NAME);
+            text(out, "proxy_authority", received.authority.as_deref(), NAME);
+            text(out, "proxy_alpn", received.alpn.as_deref(), NAME);
+            text(out, "proxy_unique_id", received.unique_id.as_deref(), FIELD);
         }
         if let Some(error) = self.error {
             text(out, "reason", Some(error.reason.label().as_bytes()), NAME);

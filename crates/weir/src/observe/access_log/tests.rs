@@ -46,6 +46,7 @@ fn line() -> Line<'static> {
         violations: b"",
         ai: None,
         tls: None,
+        proxied: None,
     }
 }
 
@@ -218,6 +219,7 @@ fn the_longest_line_fits() {
         violations: &violations,
         ai: None,
         tls: Some(&session),
+        proxied: None,
     });
 }
 

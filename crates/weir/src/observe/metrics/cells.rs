@@ -199,6 +199,31 @@ pub(super) struct Http2Cells {
     pub(super) abuse: [Counter; http2::BudgetKind::COUNT],
 }
 
+/// What one worker counts of responses that it compresses, by [`compress::Coding::index`].
+#[derive(Debug, Default)]
+pub(super) struct CompressCells {
+    pub(super) responses: [Counter; 3],
+    pub(super) bytes_in: [Counter; 3],
+    pub(super) bytes_out: [Counter; 3],
+    /// Responses that went out as they were, because too much memory was held.
+    pub(super) skipped: Counter,
+}
+
+/// What one worker counts of copies of a route's requests.
+#[derive(Debug, Default)]
+pub(super) struct MirrorCells {
+    pub(super) sent: Counter,
+    pub(super) failed: Counter,
+    pub(super) skipped: Counter,
+}
+
+/// What one worker counts of faults that a route injects.
+#[derive(Debug, Default)]
+pub(super) struct FaultCells {
+    pub(super) delayed: Counter,
+    pub(super) refused: Counter,
+}
+
 /// What one worker counts for itself.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -211,7 +236,10 @@ pub(super) struct WorkerCells {
     pub(super) deadlines_fired_early: Counter,
     pub(super) not_served: Reasons,
     pub(super) http2: Http2Cells,
+    pub(super) compress: CompressCells,
     /// By [`super::HandshakeResult::position`].
     pub(super) handshakes: [Counter; super::HandshakeResult::COUNT],
+    /// By [`super::HeaderResult::position`].
+    pub(super) headers: [Counter; super::HeaderResult::COUNT],
     pub(super) overhead: Histogram,
 }

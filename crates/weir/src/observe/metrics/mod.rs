@@ -13,6 +13,7 @@ mod caches;
 mod cells;
 mod exposition;
 mod handshakes;
+mod headers;
 mod histogram;
 mod names;
 mod process;
@@ -28,10 +29,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 pub use caches::{CacheSnapshot, collect_caches};
 use cells::{
-    AuthCells, CacheCells, ContractCells, LimitCells, RedisCells, RouteCells, Statuses, UpstreamCells, WorkerCells,
+    AuthCells, CacheCells, ContractCells, FaultCells, LimitCells, MirrorCells, RedisCells, RouteCells, Statuses,
+    UpstreamCells, WorkerCells,
 };
 pub use exposition::{Exposition, Format, Samples, Source, Value};
 pub use handshakes::{HandshakeResult, collect_certificates};
+pub use headers::HeaderResult;
 use names::Names;
 pub use targets::collect_upstreams;
 pub use totals::{Counts, Durations, Traffic};
@@ -57,6 +60,9 @@ struct Process {
     auth: Names<AuthCells>,
     /// By name of the API and of the operation, with [`BETWEEN`] between.
     contracts: Names<ContractCells>,
+    /// By name of the route.
+    mirrors: Names<MirrorCells>,
+    faults: Names<FaultCells>,
     limits: Names<LimitCells>,
     caches: Names<CacheCells>,
     redis: Names<RedisCells>,
@@ -94,6 +100,8 @@ impl Metrics {
             upstreams: Names::default(),
             auth: Names::default(),
             contracts: Names::default(),
+            mirrors: Names::default(),
+            faults: Names::default(),
             limits: Names::default(),
             caches: Names::default(),
             redis: Names::default(),
@@ -213,10 +221,28 @@ impl Shard {
         self.cells.handshakes[result.position()].add(1);
     }
 
+    /// A PROXY header was read, or a connection to a listener that expects one closed.
+    pub fn proxy_header(&self, result: HeaderResult) {
+        self.cells.headers[result.position()].add(1);
+    }
+
     /// Counts deadlines that fired too early; for the thread of this worker.
     pub fn early_deadline_counter(&self) -> impl Fn() + 'static {
         let cells = self.cells.clone();
         move || cells.deadlines_fired_early.add(1)
+    }
+
+    /// A response was compressed: so many bytes became so many.
+    pub fn compressed(&self, coding: compress::Coding, bytes_in: u64, bytes_out: u64) {
+        let (cells, index) = (&self.cells.compress, coding.index());
+        cells.responses[index].add(1);
+        cells.bytes_in[index].add(bytes_in);
+        cells.bytes_out[index].add(bytes_out);
+    }
+
+    /// A response was not compressed, because too much memory was held for others.
+    pub fn not_compressed(&self) {
+        self.cells.compress.skipped.add(1);
     }
 
     /// A client began to speak HTTP/2.
@@ -294,6 +320,16 @@ impl Shard {
     pub fn contract(&self, api: &str, operation: &str) -> ContractMetrics {
         let name = format!("{api}{BETWEEN}{operation}");
         ContractMetrics { cells: self.process.contracts.get(&name, self.worker), one_thread: PhantomData }
+    }
+
+    /// Handle of the copies of a route's requests.
+    pub fn mirror(&self, route: &str) -> MirrorMetrics {
+        MirrorMetrics { cells: self.process.mirrors.get(route, self.worker), one_thread: PhantomData }
+    }
+
+    /// Handle of the faults that a route injects.
+    pub fn fault(&self, route: &str) -> FaultMetrics {
+        FaultMetrics { cells: self.process.faults.get(route, self.worker), one_thread: PhantomData }
     }
 
     /// Handle of a rate limit.
@@ -461,6 +497,47 @@ impl ContractMetrics {
         if let Some(index) = openapi::RULES.iter().position(|one| *one == rule) {
             self.cells.violations[index].add(1);
         }
+    }
+}
+
+/// Counts of the copies of a route's requests in one worker.
+pub struct MirrorMetrics {
+    cells: Arc<MirrorCells>,
+    one_thread: OneThread,
+}
+
+impl MirrorMetrics {
+    /// A copy was sent, and a response came.
+    pub fn sent(&self) {
+        self.cells.sent.add(1);
+    }
+
+    /// No complete response came.
+    pub fn failed(&self) {
+        self.cells.failed.add(1);
+    }
+
+    /// A request was not copied: too many were in flight, or its body was too large or not read to its end.
+    pub fn skipped(&self) {
+        self.cells.skipped.add(1);
+    }
+}
+
+/// Counts of the faults that a route injects in one worker.
+pub struct FaultMetrics {
+    cells: Arc<FaultCells>,
+    one_thread: OneThread,
+}
+
+impl FaultMetrics {
+    /// A request was held back.
+    pub fn delayed(&self) {
+        self.cells.delayed.add(1);
+    }
+
+    /// A response was replaced.
+    pub fn refused(&self) {
+        self.cells.refused.add(1);
     }
 }
 

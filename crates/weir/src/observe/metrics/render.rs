@@ -157,6 +157,7 @@ fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
 fn policies(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     auth(p, out)?;
     contracts(p, out)?;
+    copies_and_faults(p, out)?;
     limits(p, out)?;
     let caches = p.caches.snapshot(Instant::now());
     let each = |cell: fn(&CacheCells) -> &Counter| {
@@ -235,6 +236,38 @@ fn auth(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     })
 }
 
+fn copies_and_faults(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
+    let copies = p.mirrors.snapshot(Instant::now());
+    if !copies.is_empty() {
+        out.counter(
+            "mirrored_requests",
+            "Requests that were to be copied to another upstream, by what became of the copy",
+            |s| {
+                copies.iter().try_for_each(|(route, cells)| {
+                    let counts = [
+                        ("sent", sum(cells, |c| &c.sent)),
+                        ("failed", sum(cells, |c| &c.failed)),
+                        ("skipped", sum(cells, |c| &c.skipped)),
+                    ];
+                    counts
+                        .into_iter()
+                        .try_for_each(|(outcome, count)| s.add(&[("route", route), ("outcome", outcome)], count))
+                })
+            },
+        )?;
+    }
+    let faults = p.faults.snapshot(Instant::now());
+    if faults.is_empty() {
+        return Ok(());
+    }
+    out.counter("injected_faults", "Faults that were injected into requests, by kind", |s| {
+        faults.iter().try_for_each(|(route, cells)| {
+            let counts = [("delay", sum(cells, |c| &c.delayed)), ("status", sum(cells, |c| &c.refused))];
+            counts.into_iter().try_for_each(|(kind, count)| s.add(&[("route", route), ("kind", kind)], count))
+        })
+    })
+}
+
 fn contracts(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     let all = p.contracts.snapshot(Instant::now());
     if all.is_empty() {
@@ -297,6 +330,7 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         }
     };
     super::handshakes::handshakes(workers.iter().map(|cells| &**cells), out)?;
+    super::headers::headers(workers.iter().map(|cells| &**cells), out)?;
     out.counter("worker_requests", "Requests finished, by worker", each(|c| &c.requests))?;
     out.counter(
         "client_connections_accepted",
@@ -363,6 +397,7 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         "Streams to targets that ended before their response did: reset, refused, or lost with their connection",
         each(|c| &c.http2.upstream_streams_lost),
     )?;
+    compression(&workers, out)?;
     out.counter("request_errors", "Requests that ended with an error of the gateway, by fault and reason", |s| {
         for reason in Reason::ALL {
             let n = workers.iter().map(|c| c.not_served.get(*reason)).sum::<u64>();
@@ -378,6 +413,30 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     out.counter("weir_panics", "Panics caught: each is a defect, please report it", |s| {
         s.add(&[], sum(&workers, |c| &c.panics))
     })
+}
+
+/// Only what happened: most gateways compress nothing.
+fn compression(workers: &[Arc<super::WorkerCells>], out: &mut Exposition<'_>) -> fmt::Result {
+    let each = |cells: fn(&super::WorkerCells, usize) -> u64| {
+        move |s: &mut super::Samples<'_>| {
+            compress::Coding::ALL.iter().try_for_each(|coding| {
+                let count: u64 = workers.iter().map(|worker| cells(worker, coding.index())).sum();
+                if count == 0 { Ok(()) } else { s.add(&[("coding", coding.name())], count) }
+            })
+        }
+    };
+    out.counter(
+        "compressed_responses",
+        "Responses that were compressed, by content coding",
+        each(|c, i| c.compress.responses[i].get()),
+    )?;
+    out.counter("compressed_bytes_in", "Body bytes before compression", each(|c, i| c.compress.bytes_in[i].get()))?;
+    out.counter("compressed_bytes_out", "Body bytes after compression", each(|c, i| c.compress.bytes_out[i].get()))?;
+    out.counter(
+        "compression_skipped",
+        "Responses that were sent as they were, because the memory for compression was used up",
+        |s| s.add(&[], sum(workers, |c| &c.compress.skipped)),
+    )
 }
 
 fn process(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@ use auth::Identity;
 use h1::{Fields, Known, Method, RequestHead, encode};
 use sha2::{Digest as _, Sha256};
 
+use super::changes::{Action, Changes, ResponseField};
 use super::ext_authz;
 use crate::config::{Authorizer, AuthorizerForm, VerdictKey};
 
@@ -176,7 +177,7 @@ pub enum Verdict {
     Denied(Denied),
     /// The response is no verdict, and why.
     None(&'static str),
-    /// The request may pass with changes that the gateway does not make: it does not pass without them.
+    /// The request may pass with a change that cannot be made: it does not pass without it.
     Unsupported(&'static str),
 }
 
@@ -187,11 +188,13 @@ pub struct Passed {
     pub lines: Arc<[u8]>,
     /// Who sends it.
     pub identity: Arc<Identity>,
+    /// What is changed beside that; seldom anything.
+    pub changes: Option<Box<Changes>>,
 }
 
 impl Passed {
     /// What a service said, by the values of its fields.
-    pub(super) fn new<'v>(authorizer: &Authorizer, values: &dyn Fn(&str) -> Vec<&'v [u8]>) -> Self {
+    pub(super) fn new<'v>(authorizer: &Authorizer, changes: Changes, values: &dyn Fn(&str) -> Vec<&'v [u8]>) -> Self {
         let mut lines = Vec::new();
         for name in &authorizer.copy {
             values(name).into_iter().for_each(|value| encode::field(&mut lines, name.as_bytes(), value));
@@ -203,7 +206,13 @@ impl Passed {
         };
         let identity =
             Identity { consumer: text(&authorizer.consumer), tier: text(&authorizer.tier), ..Identity::default() };
-        Passed { lines: lines.into(), identity: Arc::new(identity) }
+        let changes = (!changes.is_empty()).then(|| Box::new(changes));
+        Passed { lines: lines.into(), identity: Arc::new(identity), changes }
+    }
+
+    /// Whether the same may be said of a request that comes later. A field of the response is for one client, once.
+    pub fn may_be_remembered(&self) -> bool {
+        self.changes.as_ref().is_none_or(|changes| changes.response.is_empty())
     }
 }
 
@@ -220,8 +229,11 @@ pub struct Denied {
     pub body: Vec<u8>,
 }
 
+/// Envoy's name for the field that lists request fields which the upstream does not get.
+const REMOVES: &str = "x-envoy-auth-headers-to-remove";
+
 /// What of a denial goes to the client.
-pub(super) const TOLD: [&str; 3] = ["Location", "WWW-Authenticate", "Set-Cookie"];
+const TOLD: [&str; 3] = ["Location", "WWW-Authenticate", "Set-Cookie"];
 
 impl Response<'_> {
     /// What it means.
@@ -236,7 +248,9 @@ impl Response<'_> {
             AuthorizerForm::Envoy | AuthorizerForm::EnvoyGrpc => self.status < 500,
         };
         match (passes, is_verdict) {
-            (true, _) => Verdict::Allowed(Passed::new(authorizer, &|name| self.values(name).collect())),
+            (true, _) => {
+                Verdict::Allowed(Passed::new(authorizer, self.changes(authorizer), &|name| self.values(name).collect()))
+            }
             (false, true) => Verdict::Denied(self.denied()),
             (false, false) => Verdict::None("the authorizer responded with an unexpected status"),
         }
@@ -245,6 +259,23 @@ impl Response<'_> {
     fn values<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s [u8]> {
         let own = move |field: &&h1::Field| field.name.of_buf(self.buf).eq_ignore_ascii_case(name.as_bytes());
         self.fields.iter().filter(own).map(|field| field.value.of_buf(self.buf))
+    }
+
+    /// What it changes of a request that passes, and of its response.
+    fn changes(&self, authorizer: &Authorizer) -> Changes {
+        let mut changes = Changes::default();
+        for name in &authorizer.copy_to_response {
+            let fields = self.values(name).filter_map(|value| ResponseField::new(name, value, Action::Append));
+            changes.response.extend(fields);
+        }
+        if authorizer.form == AuthorizerForm::Envoy {
+            let lists = self.values(REMOVES).map(String::from_utf8_lossy);
+            for list in lists {
+                let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+                changes.removes.extend(names.map(str::to_owned));
+            }
+        }
+        changes
     }
 
     fn denied(&self) -> Denied {

@@ -6,7 +6,7 @@ use auth::Identity;
 use h1::{Field, Known, encode};
 
 use super::certificates;
-use crate::config::{AuthMethod, Authenticator, CredentialPlace, IdentitySource, RouteAuth};
+use crate::config::{AuthMethod, Authenticator, CredentialPlace, IdentitySource, RouteAuth, Template};
 
 /// Names of the fields that any authenticator of the configuration writes. A client's own are removed on every route, from trusted
 /// peers too, in every spelling that a server might take for them: an upstream believes these fields because the gateway wrote them.
@@ -27,6 +27,14 @@ impl ForgedNames {
         }
         names.sort();
         names.dedup();
+        ForgedNames(names.into())
+    }
+
+    /// These and the names of fields that a route makes of variables.
+    #[must_use]
+    pub fn with(self, written: &[Template]) -> Self {
+        let names: Vec<Arc<str>> =
+            self.0.into_iter().chain(written.iter().map(|template| template.name.clone())).collect();
         ForgedNames(names.into())
     }
 

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 
-use h1::encode;
+use h1::{Known, encode};
 use message::validate;
 use prost::Message;
 
-use super::authorizer::{Denied, Passed, Subject, TOLD, Verdict, uri_of};
+use super::authorizer::{Denied, Passed, Subject, Verdict, uri_of};
+use super::changes::{Action, Changes, ResponseField};
 use crate::config::Authorizer;
 
 /// The method.
@@ -115,7 +116,7 @@ struct OkHttpResponse {
     #[prost(message, repeated, tag = "6")]
     response_headers_to_add: Vec<HeaderValueOption>,
     #[prost(message, repeated, tag = "7")]
-    query_parameters_to_set: Vec<Ignored>,
+    query_parameters_to_set: Vec<QueryParameter>,
     #[prost(string, repeated, tag = "8")]
     query_parameters_to_remove: Vec<String>,
 }
@@ -146,9 +147,13 @@ struct BoolValue {
     value: bool,
 }
 
-/// Counted, not read.
 #[derive(Clone, PartialEq, Message)]
-struct Ignored {}
+struct QueryParameter {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
 
 const ADD_IF_ABSENT: i32 = 1;
 const OVERWRITE_IF_EXISTS_OR_ADD: i32 = 2;
@@ -242,18 +247,37 @@ fn message(body: &[u8]) -> Option<&[u8]> {
 }
 
 fn passed(authorizer: &Authorizer, ok: &OkHttpResponse) -> Verdict {
-    // All that the service wants is done, or the request does not pass: it may be a credential that the upstream must not see.
-    if !ok.headers_to_remove.is_empty() || !ok.query_parameters_to_remove.is_empty() {
-        return Verdict::Unsupported("the authorizer wants to remove a part of the request, which is not supported");
-    }
-    if !ok.query_parameters_to_set.is_empty() || !ok.response_headers_to_add.is_empty() {
-        return Verdict::Unsupported(
-            "the authorizer wants to change the query or the response, which is not supported",
-        );
-    }
     let Some(fields) = fields(&ok.headers) else { return Verdict::None(BAD_FIELD) };
+    let Some(response) = ok.response_headers_to_add.iter().map(response_field).collect() else {
+        // All that the service wants is done, or the request does not pass.
+        return Verdict::Unsupported("the authorizer wants to write a response field that HTTP does not allow");
+    };
+    let set = |parameter: &QueryParameter| (parameter.key.clone(), parameter.value.clone());
+    let changes = Changes {
+        removes: ok.headers_to_remove.clone(),
+        sets_query: ok.query_parameters_to_set.iter().map(set).collect(),
+        removes_query: ok.query_parameters_to_remove.clone(),
+        response,
+    };
     let values = |name: &str| values(&fields, name).collect();
-    Verdict::Allowed(Passed::new(authorizer, &values))
+    Verdict::Allowed(Passed::new(authorizer, changes, &values))
+}
+
+/// A field of the response. Here the default is to append, other than in requests.
+fn response_field(option: &HeaderValueOption) -> Option<ResponseField> {
+    let header = option.header.as_ref()?;
+    let action = match (&option.append, option.append_action) {
+        (Some(BoolValue { value: true }), _) => Action::Append,
+        (Some(BoolValue { value: false }), _) | (None, OVERWRITE_IF_EXISTS_OR_ADD) => Action::Set,
+        (None, ADD_IF_ABSENT) => Action::AddIfAbsent,
+        (None, OVERWRITE_IF_EXISTS) => Action::OverwriteIfPresent,
+        (None, _) => Action::Append,
+    };
+    ResponseField::new(&header.key, &value_of(header), action)
+}
+
+fn value_of(header: &HeaderValue) -> Vec<u8> {
+    if header.value.is_empty() { header.raw_value.clone() } else { header.value.clone().into_bytes() }
 }
 
 const BAD_FIELD: &str = "the authorizer's message has a field that HTTP does not allow";
@@ -262,8 +286,12 @@ fn denial(denied: DeniedHttpResponse) -> Verdict {
     // A no stays one if it cannot be sent as it is: clients may have a part in the text of its fields.
     let Some(fields) = fields(&denied.headers) else { return bare_denial(denied.status) };
     let mut lines = Vec::new();
-    for name in TOLD {
-        values(&fields, name).for_each(|value| encode::field(&mut lines, name.as_bytes(), value));
+    for (name, value) in &fields {
+        let known = Known::of(name.as_bytes());
+        let is_own = matches!(known, Known::ContentLength | Known::ContentType | Known::Date);
+        if !known.is_hop_by_hop() && !is_own {
+            encode::field(&mut lines, name.as_bytes(), value);
+        }
     }
     let content_type = values(&fields, "content-type").next().and_then(|value| std::str::from_utf8(value).ok());
     let status = status_of(denied.status, 300);
@@ -300,7 +328,7 @@ fn fields(options: &[HeaderValueOption]) -> Option<Vec<(String, Vec<u8>)>> {
     let mut fields: Vec<(String, Vec<u8>)> = Vec::new();
     for option in options {
         let Some(header) = &option.header else { continue };
-        let value = if header.value.is_empty() { header.raw_value.clone() } else { header.value.clone().into_bytes() };
+        let value = value_of(header);
         let is_token = validate::is_token(header.key.as_bytes());
         if !is_token || !value.iter().all(|byte| validate::is_text_byte(*byte)) {
             return None;

@@ -24,13 +24,27 @@ pub(super) struct Fetched {
 pub(super) async fn key_set(keys: &IssuerKeys, issuer: &str, resolver: &Resolver) -> Result<Fetched, String> {
     let both = async {
         let Some(url) = &keys.url else {
-            let description = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-            let described = get(&description, keys, resolver).await?;
+            let [openid, oauth] = descriptions(issuer);
+            let described = match get(&openid, keys, resolver).await {
+                Ok(described) => described,
+                Err(first) => get(&oauth, keys, resolver).await.map_err(|second| format!("{first}; {second}"))?,
+            };
             return get(&keys_of(&described.text, issuer)?, keys, resolver).await;
         };
         get(url, keys, resolver).await
     };
     tokio::time::timeout(TIMEOUT, both).await.unwrap_or_else(|_| Err("no complete response within 5 s".to_owned()))
+}
+
+/// Where an issuer describes itself: as OpenID Connect Discovery says, behind its path; as RFC 8414, section 3.1, says, before it.
+fn descriptions(issuer: &str) -> [String; 2] {
+    let issuer = issuer.trim_end_matches('/');
+    let host = issuer.find("://").map_or(0, |scheme| scheme + 3);
+    let (origin, path) = issuer.split_at(issuer[host..].find('/').map_or(issuer.len(), |slash| host + slash));
+    [
+        format!("{issuer}/.well-known/openid-configuration"),
+        format!("{origin}/.well-known/oauth-authorization-server{path}"),
+    ]
 }
 
 /// `jwks_uri` of a description that is this issuer's own (RFC 8414, section 3.3).
@@ -73,6 +87,16 @@ fn max_age(fields: &header::HeaderMap) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_issuer_with_a_path_has_two_places_for_its_description() {
+        let of = |issuer: &str| descriptions(issuer).map(|url| url.replace("https://a.example", ""));
+        let root = ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"];
+        assert_eq!(of("https://a.example/"), root);
+        assert_eq!(of("https://a.example"), root);
+        let below = ["/r/1/.well-known/openid-configuration", "/.well-known/oauth-authorization-server/r/1"];
+        assert_eq!(of("https://a.example/r/1/"), below);
+    }
 
     #[test]
     fn a_description_must_be_the_issuers_own() {

@@ -1,7 +1,7 @@
 //! The key set of an issuer: fetched by one task, waited for by requests whose tokens name a key that is new.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub(super) struct Issuer {
     /// Sent after each fetch.
     fetched: watch::Sender<()>,
     waiting: AtomicUsize,
+    /// Fetches that returned a set, and those that did not.
+    outcomes: [AtomicU64; 2],
     is_followed: AtomicBool,
 }
 
@@ -37,6 +39,7 @@ impl Default for Issuer {
             wanted: Notify::new(),
             fetched: watch::Sender::new(()),
             waiting: AtomicUsize::new(0),
+            outcomes: Default::default(),
             is_followed: AtomicBool::new(false),
         }
     }
@@ -60,6 +63,17 @@ impl Issuer {
     /// Whether the set that was fetched last may still be used.
     pub(super) fn is_usable(&self) -> bool {
         self.state().usable(now())
+    }
+
+    /// Fetches so far, by the label `outcome` of metrics.
+    pub(super) fn outcomes(&self) -> [(&'static str, u64); 2] {
+        let [ok, failed] = self.outcomes.each_ref().map(|count| count.load(Ordering::Relaxed));
+        [("ok", ok), ("failed", failed)]
+    }
+
+    /// Seconds since the set in use was fetched.
+    pub(super) fn age(&self) -> Option<u64> {
+        self.state().age(now())
     }
 
     /// Waits for the set to be fetched because of a key that it does not have. `false`: it was not, and is not going to be.
@@ -148,6 +162,7 @@ async fn fetch_once(shared: &Shared, issuer: &Issuer, resolver: &Resolver) {
             }
             tracing::info!(auth, keys = set.keys.len(), "the issuer's keys were fetched");
             shared.material.store(Arc::new(Material::new(MaterialOf::Tokens(Arc::new(set)))));
+            issuer.outcomes[0].fetch_add(1, Ordering::Relaxed);
             issuer.state().succeeded(now(), max_age, spread());
         }
         Err(error) => {
@@ -157,6 +172,7 @@ async fn fetch_once(shared: &Shared, issuer: &Issuer, resolver: &Resolver) {
                 age_seconds = age,
                 "the issuer's keys were not fetched, those before stay in force: {error}"
             );
+            issuer.outcomes[1].fetch_add(1, Ordering::Relaxed);
             issuer.state().failed(now(), spread());
         }
     }

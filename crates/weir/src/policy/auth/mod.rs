@@ -14,6 +14,7 @@
 
 mod authorizer;
 mod certificates;
+mod changes;
 mod credentials;
 mod edits;
 mod ext_authz;
@@ -25,6 +26,7 @@ mod worker;
 
 pub use authorizer::{Denied, Passed, Question, Response, Subject, Verdict, Verdicts};
 pub use certificates::ClientCertificate;
+pub use changes::Changes;
 pub use credentials::Head;
 pub use edits::{ForgedNames, RouteEdits, is_same_folded};
 pub use ext_authz::{Called, PATH as CHECK_PATH};

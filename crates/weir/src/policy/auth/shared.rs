@@ -1,5 +1,6 @@
 //! Authenticators as all workers share them, and the files that they follow.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,6 +14,7 @@ use super::edits::ForgedNames;
 use super::issuer::{self, Issuer};
 use super::passwords::Passwords;
 use crate::config::{AuthMethod, Authenticator, Config, TokenKeys};
+use crate::observe::metrics::Exposition;
 use crate::server::fingerprint::Fingerprint;
 use crate::upstream::Resolver;
 
@@ -106,6 +108,24 @@ impl Authenticators {
         for one in &self.list {
             issuer::follow(one, resolver);
         }
+    }
+
+    /// Writes what is known of issuers' keys.
+    ///
+    /// # Errors
+    /// Only those of `out`.
+    pub fn collect_issuers(&self, out: &mut Exposition<'_>) -> fmt::Result {
+        let issuers = || self.list.iter().filter_map(|one| Some((&*one.spec.name, one.issuer.as_ref()?)));
+        out.counter("jwks_refresh", "Fetches of an issuer's keys, by outcome", |s| {
+            issuers().try_for_each(|(auth, issuer)| {
+                let mut outcomes = issuer.outcomes().into_iter();
+                outcomes.try_for_each(|(outcome, count)| s.add(&[("auth", auth), ("outcome", outcome)], count))
+            })
+        })?;
+        out.gauge("jwks_age_seconds", "Seconds since the issuer's keys in use were fetched", |s| {
+            let known = issuers().filter_map(|(auth, issuer)| Some((auth, issuer.age()?)));
+            known.into_iter().try_for_each(|(auth, age)| s.add(&[("auth", auth)], age))
+        })
     }
 
     pub(super) fn passwords(&self) -> &Passwords {

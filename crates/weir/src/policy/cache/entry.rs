@@ -1,9 +1,10 @@
 //! An answer as it is kept.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use compress::Coding;
 use h1::encode;
 
 use super::flights::Began;
@@ -42,6 +43,8 @@ pub struct Head {
     pub tags: Box<[Box<[u8]>]>,
     /// The body, once it is whole, if it came after the head.
     body: OnceLock<Bytes>,
+    /// The body in other codings, once a client took it in one.
+    coded: OnceLock<Arc<Coded>>,
     /// When an operator called it stale, in milliseconds since the Unix epoch; 0: never.
     purged_ms: AtomicU64,
     /// Until then (nanoseconds since process start) requests with credentials validate it each for itself: the origin's last response to one of
@@ -61,7 +64,7 @@ impl Head {
         edits: &Edits,
         tag_fields: &[Arc<str>],
     ) -> Self {
-        let edited = (*edits != Edits::default()).then(|| edit(fields, edits));
+        let edited = (!edits.is_empty()).then(|| edit(fields, edits));
         let tags = tags(StoredLines(fields), tag_fields);
         let mut text = Vec::with_capacity(fields.len() + body.len());
         text.extend_from_slice(fields);
@@ -79,6 +82,7 @@ impl Head {
             generation: began.generation,
             tags,
             body: OnceLock::new(),
+            coded: OnceLock::new(),
             purged_ms: AtomicU64::new(0),
             credentials_alone_until_ns: AtomicU64::new(0),
         }
@@ -132,6 +136,8 @@ fn tags(fields: StoredLines<'_>, names: &[Arc<str>]) -> Box<[Box<[u8]>]> {
 pub struct Entry {
     /// Its head.
     pub head: Arc<Head>,
+    /// Bytes of its codings that count. Those of the head grow, and what a store weighs must not change while it is there.
+    coded_bytes: usize,
 }
 
 impl Entry {
@@ -139,12 +145,12 @@ impl Entry {
     pub fn new(head: Arc<Head>, body: Bytes) -> Self {
         let is_first = head.body.set(body).is_ok();
         debug_assert!(is_first, "a body is whole once");
-        Entry { head }
+        Entry { head, coded_bytes: 0 }
     }
 
     /// The answer whose body came with its head.
     pub fn at_once(head: Head) -> Self {
-        Entry { head: Arc::new(head) }
+        Entry { head: Arc::new(head), coded_bytes: 0 }
     }
 
     /// The same answer on other terms, with other fields; `filed` if it is under another key now.
@@ -160,10 +166,35 @@ impl Entry {
         let head = &self.head;
         let filed = filed.unwrap_or_else(|| (head.key.clone(), head.varies.clone()));
         let renew = |body| Head::new((terms, head.class), (fields, body), head.length, filed, began, edits, tag_fields);
-        match head.body.get() {
+        let renewed = match head.body.get() {
             Some(shared) => Entry::new(Arc::new(renew(&[])), shared.clone()),
             None => Entry::at_once(renew(self.body())),
+        };
+        if let Some(coded) = head.coded.get() {
+            // The body is the same, and so is what was made of it.
+            let _ = renewed.head.coded.set(coded.clone());
         }
+        renewed.weighed()
+    }
+
+    /// The same response, with the weight of the codings that it has now.
+    #[must_use]
+    pub fn weighed(self) -> Self {
+        let coded_bytes = self.head.coded.get().map_or(0, |coded| coded.size());
+        Entry { coded_bytes, ..self }
+    }
+
+    /// Its body in a coding, if that was made before: `Some(None)` where it would be no shorter.
+    pub fn coded(&self, coding: Coding) -> Option<Option<Bytes>> {
+        self.head.coded.get()?.bodies[coding.index()].get().cloned()
+    }
+
+    /// Begins to make its body in a coding; `None` if it is there, or somebody makes it now.
+    pub fn begin_coding(&self, coding: Coding) -> Option<CodingOf> {
+        let coded = self.head.coded.get_or_init(Arc::default).clone();
+        let is_first = coded.bodies[coding.index()].get().is_none()
+            && !coded.are_made[coding.index()].swap(true, Ordering::Relaxed);
+        is_first.then_some(CodingOf { coded, coding })
     }
 
     /// Its body.
@@ -225,7 +256,44 @@ impl Entry {
         let tags: usize = head.tags.iter().map(|tag| tag.len() + size_of::<Box<[u8]>>()).sum();
         let edited = head.edited.as_ref().map_or(0, |lines| lines.len());
         let body = head.body.get().map_or(0, Bytes::len);
-        size_of::<Head>() + head.text.len() + edited + tags + body
+        size_of::<Head>() + head.text.len() + edited + tags + body + self.coded_bytes
+    }
+}
+
+/// The codings of one body, by [`Coding::index`].
+#[derive(Debug, Default)]
+struct Coded {
+    /// Empty where the coded body would be no shorter.
+    bodies: [OnceLock<Option<Bytes>>; 3],
+    /// Somebody makes it now.
+    are_made: [AtomicBool; 3],
+}
+
+impl Coded {
+    fn size(&self) -> usize {
+        let bodies = self.bodies.iter().filter_map(|body| body.get()?.as_ref());
+        size_of::<Coded>() + bodies.map(Bytes::len).sum::<usize>()
+    }
+}
+
+/// A body that is being coded. Dropped, somebody else may do it.
+#[derive(Debug)]
+pub struct CodingOf {
+    coded: Arc<Coded>,
+    coding: Coding,
+}
+
+impl CodingOf {
+    /// The coded body, or that it would be no shorter.
+    pub fn done(self, body: Option<Bytes>) {
+        // It is the first: it alone makes it.
+        let _ = self.coded.bodies[self.coding.index()].set(body);
+    }
+}
+
+impl Drop for CodingOf {
+    fn drop(&mut self) {
+        self.coded.are_made[self.coding.index()].store(false, Ordering::Relaxed);
     }
 }
 

@@ -219,7 +219,6 @@ impl Lead {
     }
 
     /// The whole answer is here. Returns whether it was stored.
-    #[expect(clippy::boxed_local, reason = "out of its box it would be copied")]
     pub fn finish(mut self: Box<Self>, entry: &Entry) -> bool {
         let is_stored = self.store(entry);
         self.settle();

@@ -103,13 +103,13 @@ impl RouteCache {
         &self,
         scratch: &mut KeyScratch,
         asked: &Asked,
-        (head, buf): (&RequestHead, &[u8]),
+        (head, buf, query): (&RequestHead, &[u8], Option<&[u8]>),
         path: &[u8],
         (peer_is_trusted, scheme): (bool, &str),
         (body, consumer): (Option<&BodyDigest>, Option<&str>),
     ) {
         let lines = LiveLines::new(&head.fields, buf);
-        let url = url((head, buf), path, (peer_is_trusted, scheme));
+        let url = url((head, buf, query), path, (peer_is_trusted, scheme));
         scratch.key.clear();
         let class_at = self.policy.write_key(asked.class, &url, peer_is_trusted, lines, body, &mut scratch.key);
         if self.policy.by_consumer {
@@ -127,7 +127,7 @@ impl RouteCache {
 
 /// The URL of a request as its client sees it: `scheme` is that of its connection, which a trusted peer may correct.
 pub fn url<'a>(
-    (head, buf): (&'a RequestHead, &'a [u8]),
+    (head, buf, query): (&'a RequestHead, &'a [u8], Option<&'a [u8]>),
     path: &'a [u8],
     (peer_is_trusted, scheme): (bool, &'a str),
 ) -> Url<'a> {
@@ -136,7 +136,7 @@ pub fn url<'a>(
         scheme: proto.unwrap_or(scheme.as_bytes()),
         authority: head.authority.map_or(&b""[..], |authority| authority.of_buf(buf)),
         path,
-        query: head.query.map(|query| query.of_buf(buf)),
+        query,
     }
 }
 

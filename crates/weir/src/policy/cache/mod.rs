@@ -36,7 +36,7 @@ pub mod wire;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::config::{Cache as Settings, CacheStore, Config, Edits, Matcher, Route};
+use crate::config::{Cache as Settings, CacheStore, Compression, Config, Edits, Matcher, Route};
 use crate::observe::{CacheMetrics, Shard};
 use crate::policy::auth::ForgedNames;
 use crate::server::clock;
@@ -151,6 +151,8 @@ pub struct RouteCache {
     pub remote: Option<Remote>,
     /// What the route changes of every answer.
     pub edits: Edits,
+    /// How answers are compressed.
+    pub compression: Option<Arc<Compression>>,
 }
 
 impl RouteCache {
@@ -168,20 +170,22 @@ impl RouteCache {
         let policy = Policy::new(&cache.settings, limited_by, &told_apart(route))
             .with_request_id(&config.request_id)
             .with_path(config.server.path)
-            .with_unseen(ForgedNames::new(&config.auth));
+            .with_unseen(ForgedNames::new(&config.auth).with(&route.headers.request.templates));
         let metrics = shard.cache(&cache.settings.name);
         let (remote, edits) = (remotes[id].clone(), route.headers.response.clone());
-        Some(RouteCache { cache, policy, metrics, remote, edits })
+        let compression = route.compress.clone();
+        Some(RouteCache { cache, policy, metrics, remote, edits, compression })
     }
 }
 
 /// What beside host and path decides that a request belongs to a route: routes that share URLs must not share responses, and what a route with
 /// authentication stored is found by none without, after a reload either. The name of the route would not do: an inserted route renames others.
 fn told_apart(route: &Route) -> String {
-    let Matcher { methods, headers, query, host: _, path: _ } = &route.matcher;
+    let Matcher { listener, methods, headers, query, host: _, path: _ } = &route.matcher;
     let (mut methods, mut headers, mut query) = (methods.clone(), headers.clone(), query.clone());
     methods.sort();
     headers.sort_by(|one, other| one.0.cmp(&other.0));
     query.sort_by(|one, other| one.0.cmp(&other.0));
-    format!("{methods:?} {headers:?} {query:?} {}", if route.auth.is_open() { "open" } else { "auth" })
+    let listener = listener.as_ref().map_or_else(String::new, |name| format!(" {name:?}"));
+    format!("{methods:?} {headers:?} {query:?} {}{listener}", if route.auth.is_open() { "open" } else { "auth" })
 }

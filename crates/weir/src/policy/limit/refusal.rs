@@ -52,6 +52,16 @@ impl<'a> Refusal<'a> {
         &self.limit.limit.spec.name
     }
 
+    /// Its status.
+    pub fn status(&self) -> u16 {
+        self.status_and_body().0
+    }
+
+    /// Whether the limit says what its body is.
+    pub fn has_own_body(&self) -> bool {
+        self.status_and_body().1.is_some()
+    }
+
     /// Status of the refusal, for forms of their own. Its fields are appended to `lines`.
     pub fn begin(&self, lines: &mut Vec<u8>) -> u16 {
         if let Some(ask) = &self.ask {

@@ -25,7 +25,13 @@ fn outcome(route: &str, target: &str) -> String {
             let base = &config.upstreams[proxy.upstream.0].targets[0].base_path;
             upstream_target(&mut out, base, &proxy.rewrite, found, target);
         }
-        Action::Redirect(redirect) => location(&mut out, redirect, found, target),
+        Action::Redirect(redirect) => match &redirect.parts {
+            None => location(&mut out, redirect, found, target),
+            Some(parts) => {
+                let asked = Asked { scheme: "http", authority: b"A.example:8080" };
+                changed_location(&mut out, parts, asked, found, target);
+            }
+        },
         other => panic!("{other:?}"),
     }
     String::from_utf8(out).unwrap().strip_prefix("GET ").unwrap().to_owned()
@@ -46,6 +52,9 @@ fn the_upstream_is_asked_for_the_rewritten_path() {
         ("/*", "prefix: /v2", "/a", "/base/v2/a"),
         ("/a", "prefix: /v2", "/a", "/base/v2"),
         ("/a", "prefix: /", "/a", "/base/"),
+        ("/a/**", "prefix: /v2", "/a", "/base/v2"),
+        ("/a/**", "prefix: /v2", "/a/b", "/base/v2/b"),
+        ("/a/**", "prefix: /", "/a", "/base/"),
         ("/a/b/{id}/c", "prefix: /v2", "/a/b/7/c", "/base/v2/7/c"),
         ("/{tenant}/*", "prefix: /v2", "/x/y", "/base/v2/x/y"),
         ("/a/*", "host: b.example", "/a/%62/../c", "/base/a/c"),
@@ -81,4 +90,19 @@ fn a_redirect_cannot_be_turned_to_another_host() {
         assert!(normalise(target.as_bytes(), &mut Vec::new()).is_err(), "{target}");
     }
     assert_eq!(outcome(route, "/./evil.example"), "/evil.example");
+}
+
+#[test]
+fn a_redirect_changes_parts_of_the_url_of_the_request() {
+    for (redirect, expected) in [
+        ("scheme: https", "https://a.example/old/x?q"),
+        ("scheme: https, port: 8443", "https://a.example:8443/old/x?q"),
+        ("host: b.example", "http://b.example:8080/old/x?q"),
+        ("port: 80", "http://a.example/old/x?q"),
+        ("path: /new", "http://a.example:8080/new?q"),
+        ("prefix: /new, host: b.example, port: 81", "http://b.example:81/new/x?q"),
+    ] {
+        let route = format!("match: {{path: /old/**}}, redirect: {{{redirect}}}");
+        assert_eq!(outcome(&route, "/old/x?q"), expected, "{redirect}");
+    }
 }

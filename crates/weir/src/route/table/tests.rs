@@ -27,6 +27,7 @@ fn route(host: &str, path: &str, methods: &[&str], headers: &[(&str, &str)]) -> 
         allow: crate::config::RouteAllow::default(),
         name: "".into(),
         matcher: Matcher {
+            listener: None,
             host,
             path: path.parse::<crate::config::raw::Path>().unwrap().0,
             methods: methods.iter().map(|&method| method.into()).collect(),
@@ -37,6 +38,10 @@ fn route(host: &str, path: &str, methods: &[&str], headers: &[(&str, &str)]) -> 
         budgets: vec![],
         limits: Vec::new(),
         cache: None,
+        compress: None,
+        errors: None,
+        mirror: None,
+        fault: None,
         body_bytes: None,
         headers: Default::default(),
         cors: None,

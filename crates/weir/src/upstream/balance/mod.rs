@@ -76,11 +76,9 @@ impl Balancer {
     pub(super) fn new(set: &TargetSet, rng: &mut Rng) -> Balancer {
         match set.spec.balance {
             config::Balance::RoundRobin => Balancer::RoundRobin(round_robin::RoundRobin::new(&set.targets, rng)),
-            config::Balance::LeastRequest => Balancer::TwoChoices(two_choices::TwoChoices::new(
-                &set.targets,
-                set.has_even_weights,
-                two_choices::Cost::InFlight,
-            )),
+            config::Balance::LeastRequest | config::Balance::Cookie(_) => Balancer::TwoChoices(
+                two_choices::TwoChoices::new(&set.targets, set.has_even_weights, two_choices::Cost::InFlight),
+            ),
             config::Balance::Ewma => Balancer::TwoChoices(two_choices::TwoChoices::new(
                 &set.targets,
                 set.has_even_weights,

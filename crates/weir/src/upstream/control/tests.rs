@@ -92,6 +92,7 @@ fn checked(name: &str, targets: &[SocketAddr]) -> config::Upstream {
         targets: targets.iter().map(|address| at(TargetAddress::Ip(*address))).collect(),
         health: Some(config::Health {
             protocol: config::UpstreamProtocol::Http1,
+            proxy_protocol: None,
             grpc: None,
             path: "/healthz".into(),
             interval: Duration::from_millis(5),

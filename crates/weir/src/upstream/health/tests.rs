@@ -14,6 +14,7 @@ use crate::upstream::tests::{Rig, spec as upstream_spec};
 fn spec() -> config::Health {
     config::Health {
         protocol: config::UpstreamProtocol::Http1,
+        proxy_protocol: None,
         grpc: None,
         path: "/healthz".into(),
         interval: Duration::from_millis(5),

@@ -368,6 +368,9 @@ impl Driver {
     }
 
     fn look_at_end(&mut self) {
+        if self.session.life().is_over(clock::turn_ns()) {
+            self.begin_end();
+        }
         if !matches!(self.phase, Phase::Open | Phase::Ending) || !self.is_idle() {
             return;
         }
@@ -511,7 +514,8 @@ impl Driver {
             }
         }
         let of_codec = self.codec.deadline_ms().map_or(NEVER, |ms| ms.saturating_mul(1_000_000));
-        let due = of_codec.min(self.probe_due).min(self.close_due);
+        let life_due = if self.phase == Phase::Open { self.session.life().until_ns() } else { NEVER };
+        let due = of_codec.min(self.probe_due).min(self.close_due).min(life_due);
         if due != self.due {
             self.due = due;
             self.deadline.set_at(due);

@@ -12,7 +12,9 @@ use super::driver;
 use super::slot::New;
 use super::stream::{ClientStream, pair};
 use crate::config::Upstream;
+use crate::exchange::life::Life;
 use crate::exchange::stream::Stream;
+use crate::server::clock;
 use crate::server::worker::Worker;
 use crate::streams::ready::Ready;
 use crate::upstream::TargetId;
@@ -25,14 +27,24 @@ pub(super) struct Session {
     free: Cell<u32>,
     /// The target's SETTINGS have come: until then a connection has one stream, because the target's limit is not known.
     is_settled: Cell<bool>,
+    /// What is left of its use.
+    life: Cell<Life>,
     /// Streams that the connection's task has not seen yet.
     pub(super) new: RefCell<Vec<New>>,
     pub(super) ready: Arc<Ready>,
 }
 
 impl Session {
+    /// What is left of its use.
+    pub(super) fn life(&self) -> Life {
+        self.life.get()
+    }
+
     fn open(&self) -> ClientStream {
-        self.free.set(self.free.get().saturating_sub(1));
+        let mut life = self.life.get();
+        let is_last = life.take(clock::turn_ns());
+        self.life.set(life);
+        self.free.set(if is_last { 0 } else { self.free.get().saturating_sub(1) });
         let (stream, pipe, link) = pair(&self.ready);
         self.new.borrow_mut().push(New { pipe, link });
         stream
@@ -188,6 +200,7 @@ impl Sessions {
             target,
             free: Cell::new(1),
             is_settled: Cell::new(false),
+            life: Cell::new(Life::new(upstream.keep_alive.used_for, clock::turn_ns(), || worker.random())),
             new: RefCell::default(),
             ready: Ready::new(upstream.http2.max_concurrent_streams as usize),
         });

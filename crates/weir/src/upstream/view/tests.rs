@@ -15,7 +15,7 @@ use crate::upstream::tests::{Rig, ip, number, spec, target};
 const ALL: [Balance; 4] = [Balance::RoundRobin, Balance::LeastRequest, Balance::Ewma, Balance::Hash(HashKey::ClientIp)];
 
 fn again(rig: &Rig, tried: &[TargetId]) -> Pick {
-    rig.view().pick(&Request { hash: Some(1), tried }, rig.now())
+    rig.view().pick(&Request { hash: Some(1), tried, ..Request::default() }, rig.now())
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_key_goes_to_one_target_in_every_worker() {
     let rig = Rig::new(spec(Balance::Hash(HashKey::Path), &[1, 1, 1, 1]));
     let other = Views::new(rig.upstreams.clone(), 99);
     for key in 0..200 {
-        let request = Request { hash: Some(key), tried: &[] };
+        let request = Request { hash: Some(key), tried: &[], ..Request::default() };
         let at = |view: &View| match view.pick(&request, rig.now()) {
             Pick::Target(lease) => number(&lease),
             pick => panic!("{pick:?}"),
@@ -259,7 +259,7 @@ proptest! {
         } else {
             "unavailable"
         };
-        let pick = rig.view().pick(&Request { hash: Some(seed), tried: &tried }, rig.now());
+        let pick = rig.view().pick(&Request { hash: Some(seed), tried: &tried, ..Request::default() }, rig.now());
         let actual = match &pick {
             Pick::Busy => "busy",
             Pick::Unavailable => "unavailable",
@@ -289,7 +289,7 @@ fn over_all_threads_max_in_flight_is_exact() {
                     let views = Views::new(upstreams, worker);
                     let mut held: Vec<Lease> = Vec::new();
                     for n in 0..=LAST {
-                        let request = Request { hash: Some(n), tried: &[] };
+                        let request = Request { hash: Some(n), tried: &[], ..Request::default() };
                         match views.get(UpstreamId(0)).pick(&request, Moment::START) {
                             Pick::Target(lease) => {
                                 let count = &in_flight[usize::from(number(&lease) - 1)];

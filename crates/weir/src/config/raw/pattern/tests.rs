@@ -15,13 +15,54 @@ fn paths_are_exact_templates_or_wildcards() {
     );
     assert_eq!(path("/{id}/*"), PathPattern::Template { segments: vec![id], wildcard: true });
     assert_eq!(path("/café"), PathPattern::Exact("/caf%C3%A9".into()));
+    assert_eq!(path("/a/**"), PathPattern::Below("/a".into()));
+    assert_eq!(path("/**"), PathPattern::Below("".into()));
+    assert!("/{id}/**".parse::<Path>().is_err() && "/a/../**".parse::<Path>().is_err());
     assert_eq!(path("/.well-known/x"), PathPattern::Exact("/.well-known/x".into()));
 }
 
 #[test]
 fn paths_are_written_as_they_are_read() {
-    for text in ["/", "/a", "/a/", "/*", "/a/*", "/a/{id}", "/a/{id}/", "/{x}/b/{y}/*", "/a:b@c"] {
+    for text in ["/", "/a", "/a/", "/*", "/a/*", "/**", "/a/**", "/a/{id}", "/a/{id}/", "/{x}/b/{y}/*", "/a:b@c"] {
         assert_eq!(text.parse::<Path>().unwrap().to_string(), text);
+    }
+}
+
+#[test]
+fn an_expression_that_no_path_can_match_is_refused() {
+    for text in [
+        "~/a",
+        "~.*",
+        "~.*admin",
+        "~[^a]b",
+        "~(?i)/Admin",
+        "~(/a|b)",
+        "~a?/b",
+        "~(a|b)*/c",
+        r"~\x2fa",
+        "~^/a",
+        r"~\B/",
+        "~(?-u:/)a",
+        "~[!-~]+",
+        "~(?s).a",
+    ] {
+        assert!(text.parse::<Path>().is_ok(), "{text}");
+    }
+    for text in [
+        "~admin",
+        "~(admin|users)/.*",
+        "~[a-z]+",
+        r"~\w+/.*",
+        "~a{2,}/",
+        "~(?i)admin",
+        "~(a|b)+/c",
+        "~^admin",
+        "~[^/].*",
+        "~$",
+        "~a*",
+    ] {
+        let refusal = text.parse::<Path>().unwrap_err();
+        assert!(refusal.contains("could never match") && refusal.contains("write `~/"), "{refusal}");
     }
 }
 

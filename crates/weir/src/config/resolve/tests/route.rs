@@ -113,7 +113,8 @@ fn rewrites_redirects_and_answers_keep_no_text_to_parse() {
     let action = |index: usize| config.routes[index].action.clone();
     let Action::Proxy(proxy) = action(0) else { panic!() };
     assert_eq!((proxy.rewrite, proxy.host.as_deref()), (Rewrite::Prefix("/v2".into()), Some("b.example:81")));
-    let redirect = |to: &str, append_rest, status| Action::Redirect(Redirect { to: to.into(), append_rest, status });
+    let redirect =
+        |to: &str, append_rest, status| Action::Redirect(Redirect { to: to.into(), append_rest, status, parts: None });
     assert_eq!(action(1), redirect("/new/", true, 308));
     assert_eq!(action(2), redirect("https://a.example:8443/x?y", false, 302));
     let respond = |status, content_type: Option<&str>, body: &str| {

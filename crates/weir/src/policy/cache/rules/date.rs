@@ -3,6 +3,10 @@
 
 use std::cell::Cell;
 
+use time::{Date, Month, UtcDateTime};
+
+const UNIX_EPOCH: Date = UtcDateTime::UNIX_EPOCH.date();
+
 const MONTHS: [&[u8; 3]; 12] =
     [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
 const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
@@ -107,37 +111,17 @@ fn number(digits: &[u8]) -> Option<i64> {
 fn seconds(year: i64, month: i64, day: i64, time: &[u8]) -> Option<i64> {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = time else { return None };
     let (hour, minute, second) = (number(&[*h1, *h2])?, number(&[*m1, *m2])?, number(&[*s1, *s2])?);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days_in_month = match month {
-        2 => 28 + i64::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
-    if !(1..=days_in_month).contains(&day) || hour > 23 || minute > 59 || second > 60 {
+    if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
+    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+    let days = i64::from(date.to_julian_day() - UNIX_EPOCH.to_julian_day());
     // A leap second is taken as the one before it: never later than what was meant.
-    Some(days_from_civil(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second.min(59))
+    Some(days * 86_400 + hour * 3_600 + minute * 60 + second.min(59))
 }
 
-/// Days since the Unix epoch in the proleptic Gregorian calendar: years are counted from March, so that the leap day is the last of its year,
-/// in cycles of 400 years.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let cycle = year.div_euclid(400);
-    let year_of_cycle = year.rem_euclid(400);
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    cycle * 146_097 + year_of_cycle * 365 + year_of_cycle / 4 - year_of_cycle / 100 + day_of_year - 719_468
-}
-
-/// Year of a time, near enough to choose a century by: exact in all but the first and last days of a year's drift.
+/// Year of a time; one that has more than four digits is taken as 9999.
 fn year_of(unix_s: i64) -> i64 {
-    let mut year = 1970 + unix_s.div_euclid(31_556_952);
-    while days_from_civil(year, 1, 1) * 86_400 > unix_s {
-        year -= 1;
-    }
-    while days_from_civil(year + 1, 1, 1) * 86_400 <= unix_s {
-        year += 1;
-    }
-    year
+    UtcDateTime::from_unix_timestamp(unix_s).map_or(9999, |time| i64::from(time.year()))
 }

@@ -1,8 +1,10 @@
-//! Where windows begin: multiples of a length, days and months of the calendar (the proleptic Gregorian one, by the algorithms of Howard
-//! Hinnant's `days_from_civil`).
+//! Where windows begin: multiples of a length, days and months of the (proleptic Gregorian) calendar.
+
+use time::{Date, Month, UtcDateTime};
 
 use crate::config::BudgetWindow;
 
+const UNIX_EPOCH: Date = UtcDateTime::UNIX_EPOCH.date();
 const DAY_US: u64 = 86_400_000_000;
 const MINUTE_US: i64 = 60_000_000;
 
@@ -15,10 +17,9 @@ pub(super) fn beginnings(window: BudgetWindow, now_us: u64) -> [u64; 4] {
         }
         BudgetWindow::Day(minutes) => shifted(minutes, now_us, |local| multiples(DAY_US, local)),
         BudgetWindow::Month(minutes) => shifted(minutes, now_us, |local| {
-            let (year, month, _) = civil(local / DAY_US);
-            let number = year * 12 + u64::from(month) - 1;
+            let number = month_number(local / DAY_US);
             [number.saturating_sub(1), number, number + 1, number + 2]
-                .map(|number| days(number / 12, (number % 12 + 1) as u32).saturating_mul(DAY_US))
+                .map(|number| first_day(number).saturating_mul(DAY_US))
         }),
     }
 }
@@ -34,28 +35,19 @@ fn shifted(minutes: i32, now_us: u64, of: impl Fn(u64) -> [u64; 4]) -> [u64; 4] 
     of(now_us.saturating_add_signed(shift)).map(|begin| begin.saturating_add_signed(-shift))
 }
 
-/// Year, month and day of a day since 1970.
-pub(super) fn civil(days: u64) -> (u64, u32, u32) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + u64::from(month <= 2), month as u32, day as u32)
+/// Months since the beginning of year 0 until a day since 1970; days after the year 9999 lie in its December.
+fn month_number(days: u64) -> u64 {
+    let day = i32::try_from(days).ok().and_then(|days| UNIX_EPOCH.to_julian_day().checked_add(days));
+    let date = day.and_then(|day| Date::from_julian_day(day).ok()).unwrap_or(Date::MAX);
+    u64::from(date.year().unsigned_abs()) * 12 + u64::from(u8::from(date.month())) - 1
 }
 
-/// Days from 1970 to the first of a month.
-fn days(year: u64, month: u32) -> u64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = u64::from(if month > 2 { month - 3 } else { month + 9 });
-    let era = year / 400;
-    let of_era = year % 400;
-    let of_year = (153 * month + 2) / 5;
-    let day = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
-    (era * 146_097 + day).saturating_sub(719_468)
+/// Days from 1970 to the first of a month, which is counted as [`month_number`] does; 0 for a month before 1970.
+fn first_day(month_number: u64) -> u64 {
+    let (year, month) = (month_number / 12, (month_number % 12 + 1) as u8);
+    let date = i32::try_from(year).ok().zip(Month::try_from(month).ok());
+    let date = date.and_then(|(year, month)| Date::from_calendar_date(year, month, 1).ok()).unwrap_or(Date::MAX);
+    u64::try_from(date.to_julian_day() - UNIX_EPOCH.to_julian_day()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use llm::api::Family;
 
 use super::super::Decision;
 use super::super::fields::{until_more, write_legacy};
-use super::calendar::civil;
 use super::{Budget, Now, Refused, micros};
 use crate::config::BudgetUnit;
+use crate::observe::clock::Rfc3339;
 
 /// Appends the fields of a response to a call that every limit allowed. `requests`: the tightest limit of requests.
 pub fn write_allowed(
@@ -110,9 +110,8 @@ fn duration(ns: u64) -> String {
 
 /// A moment in seconds since 1970 as RFC 3339 writes it.
 fn rfc3339(seconds: u64) -> String {
-    let (year, month, day) = civil(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    let text = Rfc3339::default().render(seconds.saturating_mul(1000)).to_owned();
+    text.replacen(".000Z", "Z", 1)
 }
 
 #[cfg(test)]

@@ -227,3 +227,56 @@ fn more_methods_than_there_are_bits_do_no_harm() {
 fn an_empty_table_finds_nothing() {
     assert_eq!(ask(&Table::new(&[]), "a", "/", "GET", &[]), Answer::Nothing);
 }
+
+#[test]
+fn a_path_with_everything_below_it_matches_itself_too() {
+    let routes = [
+        route("", "/**", &[], &[]),
+        route("", "/a/**", &[], &[]),
+        route("", "/a/b/*", &[], &[]),
+        route("", "/a/c", &[], &[]),
+        route("", "/{any}", &["POST"], &[]),
+    ];
+    for (path, expected) in [
+        ("/", 0),
+        ("/ab", 0),
+        ("/a", 1),
+        ("/a/", 1),
+        ("/a/x", 1),
+        ("/a/b", 1),
+        ("/a/b/", 2),
+        ("/a/b/x", 2),
+        ("/a/c", 3),
+    ] {
+        assert_eq!(taken(&routes, "", path), Some(expected), "{path}");
+    }
+    let found = |path: &str| match ask(&Table::new(&routes), "", path, "GET", &[]) {
+        Answer::Route(found) => (found.fixed_len, found.rest_at),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((found("/a"), found("/a/x")), ((2, 2), (2, 3)));
+}
+
+#[test]
+fn a_managed_configuration_keeps_its_order_and_knows_no_other_methods() {
+    let listener = |name: &str, mut route: Route| {
+        route.matcher.listener = Some(name.into());
+        route
+    };
+    let routes = [
+        listener("one", route("", "/a/**", &["POST"], &[])),
+        listener("one", route("", "/a/**", &[], &[("x", "1")])),
+        listener("one", route("", "/a/**", &[], &[("x", "1"), ("y", "1")])),
+        listener("two", route("", "/a/**", &[], &[])),
+    ];
+    let one = Table::of_listener(&routes, Some("one"), true);
+    let index = |method: &str, fields: &[(&str, &str)]| match ask(&one, "", "/a", method, fields) {
+        Answer::Route(found) => Some(found.route.0),
+        Answer::Nothing => None,
+        Answer::Allow(_) => panic!("405"),
+    };
+    assert_eq!(index("GET", &[("x", "1"), ("y", "1")]), Some(1));
+    assert_eq!(index("POST", &[]), Some(0));
+    assert_eq!(index("GET", &[]), None);
+    assert_eq!(ask(&Table::of_listener(&routes, None, true), "", "/a", "GET", &[]), Answer::Nothing);
+}

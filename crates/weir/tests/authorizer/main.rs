@@ -1,5 +1,7 @@
 //! Services that decide whether a request may pass: forward authentication and Envoy's form, beside nginx' auth_request, and in trouble.
 
+mod passes;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};

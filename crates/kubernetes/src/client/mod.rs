@@ -1,0 +1,268 @@
+//! The API of Kubernetes over HTTP/1.1: lists, watches, and writes of statuses and of one lease.
+
+mod access;
+mod error;
+mod lines;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio_rustls::TlsConnector;
+
+pub use access::Access;
+pub use error::ApiError;
+use lines::Lines;
+
+use crate::objects::Object;
+
+/// How long a request may take other than a watch.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a watch lasts; then another one goes on where it ended.
+const WATCH_SECONDS: u64 = 290;
+/// Objects of one page of a list.
+const PAGE: usize = 500;
+/// Bytes of a response other than of a watch.
+const MAX_BODY: usize = 256 << 20;
+
+/// A client of an API server.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    access: Access,
+    connector: Option<TlsConnector>,
+    /// The connection of requests that are no watch.
+    idle: Mutex<Option<SendRequest<Full<Bytes>>>>,
+}
+
+/// A list of objects, and the version that a watch goes on from.
+#[derive(Debug)]
+pub struct Listed<T> {
+    /// The objects.
+    pub items: Vec<T>,
+    /// The version of the list.
+    pub version: String,
+}
+
+/// What a watch says.
+#[derive(Debug, PartialEq)]
+pub enum Event<T> {
+    /// An object is there, or changed.
+    Applied(T),
+    /// There is no such object.
+    Deleted(T),
+    /// Nothing changed up to this version.
+    Bookmark(String),
+}
+
+#[derive(Deserialize)]
+struct Page<T> {
+    metadata: PageMeta,
+    items: Vec<T>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct PageMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct RawEvent {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Value,
+}
+
+impl Client {
+    /// A client that gets in by `access`.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read.
+    pub fn new(access: Access) -> Result<Self, ApiError> {
+        let connector = access.tls()?.map(TlsConnector::from);
+        Ok(Client { shared: Arc::new(Shared { access, connector, idle: Mutex::default() }) })
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, ApiError> {
+        let Shared { access, connector, .. } = &*self.shared;
+        let stream = TcpStream::connect((&*access.host, access.port)).await?;
+        stream.set_nodelay(true)?;
+        match connector {
+            None => spawn(TokioIo::new(stream)).await,
+            Some(connector) => {
+                let name = access.server_name()?;
+                spawn(TokioIo::new(connector.connect(name, stream).await?)).await
+            }
+        }
+    }
+
+    fn request(&self, method: &Method, path: &str, media: &str, body: Bytes) -> Result<Request<Full<Bytes>>, ApiError> {
+        let access = &self.shared.access;
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, format!("{}:{}", access.host, access.port))
+            .header(header::ACCEPT, "application/json")
+            .header(header::USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")));
+        if let Some(token) = access.token()? {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, media);
+        }
+        request.body(Full::new(body)).map_err(|error| ApiError::Request(error.to_string()))
+    }
+
+    /// Sends a request over the kept connection, or over a new one; returns the body as JSON.
+    ///
+    /// # Errors
+    /// No connection, or a status other than success.
+    pub async fn call(&self, method: Method, path: &str, media: &str, body: Option<&Value>) -> Result<Value, ApiError> {
+        let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+        let exchange = async {
+            let mut idle = self.shared.idle.lock().await;
+            let kept = idle.take().filter(|sender| !sender.is_closed());
+            let mut sender = match kept {
+                Some(sender) => sender,
+                None => self.connect().await?,
+            };
+            let request = self.request(&method, path, media, body.clone())?;
+            let response = match sender.send_request(request).await {
+                Ok(response) => response,
+                // The server may have closed it meanwhile.
+                Err(_) => {
+                    sender = self.connect().await?;
+                    sender.send_request(self.request(&method, path, media, body)?).await?
+                }
+            };
+            let result = read(response).await;
+            if result.as_ref().err().is_none_or(ApiError::is_response) {
+                *idle = Some(sender);
+            }
+            result
+        };
+        tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| ApiError::Timeout)?
+    }
+
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn list<T: Object>(&self) -> Result<Listed<T>, ApiError> {
+        let mut items = Vec::new();
+        let mut next = String::new();
+        loop {
+            let from = if next.is_empty() { String::new() } else { format!("&continue={}", encode(&next)) };
+            let query = selector::<T>();
+            let path = format!("{}?limit={PAGE}{query}{from}", T::PATH);
+            let page = self.call(Method::GET, &path, "", None).await?;
+            let page: Page<T> = serde_json::from_value(page).map_err(ApiError::Json)?;
+            items.extend(page.items);
+            next = page.metadata.next;
+            if next.is_empty() {
+                return Ok(Listed { items, version: page.metadata.resource_version });
+            }
+        }
+    }
+
+    /// Follows the objects of a kind from a version on, until the server ends it. Each event comes with its version.
+    ///
+    /// # Errors
+    /// No connection; [`ApiError::is_gone`]: the version is too old, list again.
+    pub async fn watch<T: Object>(
+        &self,
+        version: &str,
+        mut each: impl FnMut(Event<T>, String),
+    ) -> Result<(), ApiError> {
+        let query = selector::<T>();
+        let path = format!(
+            "{}?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}{query}",
+            T::PATH,
+            encode(version)
+        );
+        let begun = async {
+            let mut sender = self.connect().await?;
+            let response = sender.send_request(self.request(&Method::GET, &path, "", Bytes::new())?).await?;
+            Ok::<_, ApiError>((sender, response))
+        };
+        let (_sender, response) = tokio::time::timeout(TIMEOUT, begun).await.map_err(|_| ApiError::Timeout)??;
+        if !response.status().is_success() {
+            return Err(read(response).await.err().unwrap_or(ApiError::Timeout));
+        }
+        let mut body = pin!(response.into_body());
+        let mut lines = Lines::default();
+        // A server that goes silent for longer than a watch lasts is not there any more.
+        let silence = Duration::from_secs(WATCH_SECONDS + 30);
+        while let Some(frame) = tokio::time::timeout(silence, body.frame()).await.map_err(|_| ApiError::Timeout)? {
+            let Ok(data) = frame?.into_data() else { continue };
+            for line in lines.push(&data)? {
+                let event: RawEvent = serde_json::from_slice(&line).map_err(ApiError::Json)?;
+                let version = event.object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+                let version = version.unwrap_or_default().to_owned();
+                let object = |value| serde_json::from_value::<T>(value).map_err(ApiError::Json);
+                match event.kind.as_str() {
+                    "ADDED" | "MODIFIED" => each(Event::Applied(object(event.object)?), version),
+                    "DELETED" => each(Event::Deleted(object(event.object)?), version),
+                    "BOOKMARK" => each(Event::Bookmark(version.clone()), version),
+                    _ => return Err(ApiError::of_status(&event.object, 500)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Secrets are of many kinds, and only one is of use: the others are never sent here.
+fn selector<T: Object>() -> &'static str {
+    if T::KIND == "Secret" { "&fieldSelector=type%3Dkubernetes.io%2Ftls" } else { "" }
+}
+
+async fn spawn<I>(io: I) -> Result<SendRequest<Full<Bytes>>, ApiError>
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::handshake(io).await?;
+    tokio::spawn(async move {
+        // How it ended is told to whoever waits for a response.
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+/// The body of a response as JSON.
+async fn read(response: Response<Incoming>) -> Result<Value, ApiError> {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+    let body = body.map_err(|error| ApiError::Request(error.to_string()))?.to_bytes();
+    let value: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    if status.is_success() { Ok(value) } else { Err(ApiError::of_status(&value, status.as_u16())) }
+}
+
+/// A text as a value of a query.
+fn encode(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte.into());
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,136 @@
+//! The loop: objects change, the configuration follows, the leader writes statuses.
+
+mod lease;
+mod reflect;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::client::Client;
+use crate::cluster::Cluster;
+use crate::objects::Key;
+use crate::translate::{self, Allocations, Settings, Translation};
+use lease::Leader;
+pub use lease::LeaseSettings;
+use reflect::{Change, Scope};
+use write::Writer;
+
+/// Objects that change together, as after an apply of a folder, are one configuration.
+const SETTLE: Duration = Duration::from_millis(5);
+/// However fast objects change, a configuration is made as often as this.
+const MOST_SETTLE: Duration = Duration::from_millis(50);
+/// How often statuses are looked at that could not be written.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// The gateway that follows.
+pub trait Follow: Send + Sync {
+    /// Puts a configuration in force.
+    fn apply(&self, translation: &Translation) -> impl Future<Output = Result<(), Refused>> + Send;
+    /// Changes targets only.
+    fn set_endpoints(&self, endpoints: BTreeMap<String, Vec<SocketAddr>>);
+}
+
+/// Why a configuration was not put in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// What is wrong.
+    pub message: String,
+    /// Names of routes that are wrong, with what is wrong with each.
+    pub routes: BTreeMap<String, String>,
+}
+
+/// Follows a cluster for as long as the process lives.
+pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings>, gateway: impl Follow) {
+    let (sender, mut changes) = mpsc::unbounded_channel();
+    let kinds = reflect::start(&client, &sender);
+    let leader = Leader::start(client.clone(), lease);
+    let writer = Writer::start(client, leader);
+    let mut state = State { cluster: Cluster::default(), allocations: Allocations::default(), last: None };
+    let mut listed = BTreeSet::new();
+    let mut again = tokio::time::interval(AGAIN);
+    again.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let first = tokio::select! {
+            change = changes.recv() => match change {
+                Some(change) => change,
+                None => return,
+            },
+            _ = again.tick() => {
+                writer.look_again();
+                continue;
+            }
+        };
+        let mut scope = Scope::None;
+        let latest = Instant::now() + MOST_SETTLE;
+        let mut next = Some(first);
+        while let Some(change) = next.take() {
+            let Change { kind, is_list, apply } = change;
+            scope = scope.and(apply(&mut state.cluster));
+            if is_list && listed.insert(kind) && listed.len() == kinds {
+                tracing::info!("every kind of objects was listed");
+                scope = Scope::All;
+            }
+            // Endpoints are in force at once.
+            let wait = if matches!(scope, Scope::All) { SETTLE } else { Duration::ZERO };
+            let until = (Instant::now() + wait).min(latest);
+            next = match changes.try_recv() {
+                Ok(change) => Some(change),
+                Err(_) => tokio::time::timeout_at(until, changes.recv()).await.ok().flatten(),
+            };
+        }
+        if listed.len() < kinds {
+            continue;
+        }
+        match scope {
+            Scope::None => {}
+            Scope::Endpoints(services) => {
+                gateway.set_endpoints(translate::endpoints(&state.cluster, &services));
+            }
+            Scope::All => state.follow(&settings, &gateway, &writer).await,
+        }
+    }
+}
+
+struct State {
+    cluster: Cluster,
+    allocations: Allocations,
+    /// What is in force.
+    last: Option<Translation>,
+}
+
+impl State {
+    async fn follow(&mut self, settings: &Settings, gateway: &impl Follow, writer: &Writer) {
+        let mut refused = BTreeMap::new();
+        loop {
+            let next = translate::translate_without(&self.cluster, settings, &mut self.allocations, &refused);
+            let same =
+                self.last.as_ref().is_some_and(|last| last.document == next.document && last.files == next.files);
+            if same {
+                gateway.set_endpoints(next.endpoints.clone());
+            } else if let Err(why) = gateway.apply(&next).await {
+                let before = refused.len();
+                refused.extend(why.routes);
+                if refused.len() > before {
+                    continue;
+                }
+                tracing::error!(
+                    "the configuration made from the objects was refused, the last one stays in force:\n{}",
+                    why.message
+                );
+                return;
+            }
+            writer.write(next.statuses.clone());
+            self.last = Some(next);
+            return;
+        }
+    }
+}
+
+/// Which services changed.
+type Services = BTreeSet<Key>;

@@ -1,0 +1,213 @@
+//! Reflectors: a list, then a watch that goes on from it; when it cannot, a list again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::Services;
+use crate::client::{ApiError, Client, Event};
+use crate::cluster::{Cluster, Store};
+use crate::objects::{
+    EndpointSlice, GRPCRoute, Gateway, GatewayClass, HTTPRoute, Key, Namespace, Object, ReferenceGrant, Secret, Service,
+};
+
+/// First and longest pause after a failure.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// How often it is looked whether the server knows a kind by now.
+const UNKNOWN_KIND: Duration = Duration::from_secs(30);
+
+/// What a change of an object concerns.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Nothing.
+    None,
+    /// Endpoints of these services only.
+    Endpoints(Services),
+    /// Everything.
+    All,
+}
+
+impl Scope {
+    /// Both together.
+    pub(super) fn and(self, other: Scope) -> Scope {
+        match (self, other) {
+            (Scope::All, _) | (_, Scope::All) => Scope::All,
+            (Scope::None, one) | (one, Scope::None) => one,
+            (Scope::Endpoints(mut some), Scope::Endpoints(more)) => {
+                some.extend(more);
+                Scope::Endpoints(some)
+            }
+        }
+    }
+}
+
+/// A change of what is known of the cluster.
+pub(super) struct Change {
+    pub(super) kind: &'static str,
+    /// It is the outcome of a list.
+    pub(super) is_list: bool,
+    pub(super) apply: Box<dyn FnOnce(&mut Cluster) -> Scope + Send>,
+}
+
+/// A kind of objects that is followed.
+trait Followed: Object {
+    fn store(cluster: &mut Cluster) -> &mut Store<Self>;
+    /// What a change concerns; a status that somebody wrote concerns nothing.
+    fn scope(before: Option<&Self>, after: Option<&Self>) -> Scope {
+        if before == after { Scope::None } else { Scope::All }
+    }
+}
+
+macro_rules! followed {
+    ($($type:ident $store:ident),* $(,)?) => {
+        $(impl Followed for $type {
+            fn store(cluster: &mut Cluster) -> &mut Store<Self> { &mut cluster.$store }
+        })*
+    };
+}
+followed!(
+    GatewayClass classes,
+    Gateway gateways,
+    HTTPRoute http_routes,
+    GRPCRoute grpc_routes,
+    ReferenceGrant grants,
+    Service services,
+    Secret secrets,
+    Namespace namespaces,
+);
+
+impl Followed for EndpointSlice {
+    fn store(cluster: &mut Cluster) -> &mut Store<Self> {
+        &mut cluster.slices
+    }
+
+    fn scope(before: Option<&Self>, after: Option<&Self>) -> Scope {
+        let of = |slice: &Self| Some(Key::new(&slice.metadata.namespace, slice.service()?));
+        Scope::Endpoints(before.into_iter().chain(after).filter_map(of).collect())
+    }
+}
+
+/// Follows every kind; returns how many there are.
+pub(super) fn start(client: &Client, changes: &UnboundedSender<Change>) -> usize {
+    fn one<T: Followed>(client: &Client, changes: &UnboundedSender<Change>) {
+        tokio::spawn(follow::<T>(client.clone(), changes.clone()));
+    }
+    let all: [fn(&Client, &UnboundedSender<Change>); 9] = [
+        one::<GatewayClass>,
+        one::<Gateway>,
+        one::<HTTPRoute>,
+        one::<GRPCRoute>,
+        one::<ReferenceGrant>,
+        one::<Service>,
+        one::<EndpointSlice>,
+        one::<Secret>,
+        one::<Namespace>,
+    ];
+    all.iter().for_each(|start| start(client, changes));
+    all.len()
+}
+
+async fn follow<T: Followed>(client: Client, changes: UnboundedSender<Change>) {
+    let mut pause = RETRY.0;
+    loop {
+        match list_and_watch::<T>(&client, &changes, &mut pause).await {
+            Ok(()) => return,
+            Err(error) if error.is_not_found() => {
+                tracing::warn!(kind = T::KIND, "the API server does not know this kind of objects");
+                if send::<T>(&changes, true, |cluster| replace::<T>(cluster, Vec::new())).is_err() {
+                    return;
+                }
+                tokio::time::sleep(UNKNOWN_KIND).await;
+            }
+            Err(error) if error.is_gone() => tracing::info!(kind = T::KIND, "the watch fell behind: listing again"),
+            Err(error) => {
+                tracing::warn!(kind = T::KIND, %error, "cannot follow objects, trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY.1);
+            }
+        }
+    }
+}
+
+/// Ends well only when nobody listens any more.
+async fn list_and_watch<T: Followed>(
+    client: &Client,
+    changes: &UnboundedSender<Change>,
+    pause: &mut Duration,
+) -> Result<(), ApiError> {
+    let listed = client.list::<T>().await?;
+    let mut version = listed.version;
+    if send::<T>(changes, true, move |cluster| replace(cluster, listed.items)).is_err() {
+        return Ok(());
+    }
+    loop {
+        *pause = RETRY.0;
+        let mut is_heard = true;
+        let mut newest = version.clone();
+        let result = client
+            .watch::<T>(&version, |event, at| {
+                if !at.is_empty() {
+                    newest = at;
+                }
+                let sent = match event {
+                    Event::Bookmark(_) => Ok(()),
+                    Event::Applied(object) => send::<T>(changes, false, move |cluster| put(cluster, object)),
+                    Event::Deleted(object) => {
+                        send::<T>(changes, false, move |cluster| take::<T>(cluster, &object.key()))
+                    }
+                };
+                is_heard &= sent.is_ok();
+            })
+            .await;
+        version = newest;
+        if !is_heard {
+            return Ok(());
+        }
+        match result {
+            Ok(()) => {}
+            // The server was restarted, or the connection broke: from where it was.
+            Err(ApiError::Io(_) | ApiError::Http(_) | ApiError::Timeout) => {
+                tokio::time::sleep(*pause).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Fails when nobody listens any more.
+fn send<T: Followed>(
+    changes: &UnboundedSender<Change>,
+    is_list: bool,
+    apply: impl FnOnce(&mut Cluster) -> Scope + Send + 'static,
+) -> Result<(), ()> {
+    changes.send(Change { kind: T::KIND, is_list, apply: Box::new(apply) }).map_err(drop)
+}
+
+fn replace<T: Followed>(cluster: &mut Cluster, items: Vec<T>) -> Scope {
+    let store = T::store(cluster);
+    let new: BTreeMap<Key, Arc<T>> = items.into_iter().map(|item| (item.key(), Arc::new(item))).collect();
+    let mut scope = Scope::None;
+    for key in store.keys().filter(|key| !new.contains_key(key)) {
+        scope = scope.and(T::scope(store.get(key).map(|one| &**one), None));
+    }
+    for (key, object) in &new {
+        let before = store.get(key);
+        if before != Some(object) {
+            scope = scope.and(T::scope(before.map(|one| &**one), Some(object)));
+        }
+    }
+    *store = new;
+    scope
+}
+
+fn put<T: Followed>(cluster: &mut Cluster, object: T) -> Scope {
+    let before = T::store(cluster).insert(object.key(), Arc::new(object.clone()));
+    T::scope(before.as_deref(), Some(&object))
+}
+
+fn take<T: Followed>(cluster: &mut Cluster, key: &Key) -> Scope {
+    let before = T::store(cluster).remove(key);
+    T::scope(before.as_deref(), None)
+}

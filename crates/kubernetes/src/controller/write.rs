@@ -1,0 +1,95 @@
+//! Writes statuses, while this process leads.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use http::Method;
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::watch;
+
+use super::lease::Leader;
+use crate::client::Client;
+use crate::objects::Key;
+use crate::translate::StatusPatch;
+
+type Id = (&'static str, Key);
+
+/// Writes statuses beside everything else: the newest of each object.
+pub(super) struct Writer {
+    wanted: watch::Sender<Vec<StatusPatch>>,
+}
+
+impl Writer {
+    pub(super) fn start(client: Client, leader: Leader) -> Self {
+        let (wanted, receiver) = watch::channel(Vec::new());
+        tokio::spawn(run(client, leader, receiver));
+        Writer { wanted }
+    }
+
+    /// These are the statuses from now on.
+    pub(super) fn write(&self, statuses: Vec<StatusPatch>) {
+        self.wanted.send_replace(statuses);
+    }
+
+    /// Tries again what could not be written.
+    pub(super) fn look_again(&self) {
+        self.wanted.send_modify(|_| {});
+    }
+}
+
+async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Vec<StatusPatch>>) {
+    // What was written last: the object as it is seen may lag behind.
+    let written: Mutex<BTreeMap<Id, serde_json::Value>> = Mutex::default();
+    loop {
+        tokio::select! {
+            changed = wanted.changed() => if changed.is_err() { return },
+            () = leader.changed() => {}
+        }
+        if !leader.leads() {
+            lock(&written).clear();
+            continue;
+        }
+        let statuses = wanted.borrow_and_update().clone();
+        for patch in &statuses {
+            let now = OffsetDateTime::now_utc();
+            let now = now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default();
+            let id = (patch.kind, patch.key.clone());
+            let Some(status) = patch.at(&now) else {
+                lock(&written).remove(&id);
+                continue;
+            };
+            if lock(&written).get(&id) == Some(&patch.status) {
+                continue;
+            }
+            let result = client
+                .call(Method::PATCH, &path(patch), "application/merge-patch+json", Some(&json!({"status": status})))
+                .await;
+            match result {
+                Ok(_) => drop(lock(&written).insert(id, patch.status.clone())),
+                // It was deleted, or will be seen in another state.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => tracing::warn!(kind = patch.kind, object = %patch.key, %error, "cannot write a status"),
+            }
+            // Objects have changed meanwhile: what is written from here on would be old.
+            if wanted.has_changed().unwrap_or(true) {
+                break;
+            }
+        }
+    }
+}
+
+fn path(patch: &StatusPatch) -> String {
+    let StatusPatch { path, key, .. } = patch;
+    match (path.rsplit_once('/'), key.namespace.is_empty()) {
+        (Some((group, plural)), false) => {
+            format!("{group}/namespaces/{}/{plural}/{}/status", key.namespace, key.name)
+        }
+        _ => format!("{path}/{}/status", key.name),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,91 @@
+//! The objects that the controller reads, with the fields that it uses; others are ignored, so that newer releases can be read too.
+
+mod core;
+mod gateway;
+mod route;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+pub use core::*;
+pub use gateway::*;
+pub use route::*;
+
+/// Group of the Gateway API.
+pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+
+/// `metadata`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Meta {
+    /// Name.
+    pub name: String,
+    /// Namespace; empty for objects of the cluster.
+    pub namespace: String,
+    /// Counts changes of `spec`.
+    pub generation: i64,
+    /// Version of the object in the store.
+    pub resource_version: String,
+    /// When it was made, RFC 3339 in UTC: the order of the texts is the order of the times.
+    pub creation_timestamp: String,
+    /// Set while the object waits for its finalizers.
+    pub deletion_timestamp: Option<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Never given twice.
+    pub uid: String,
+}
+
+/// Namespace and name of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Namespace; empty for objects of the cluster.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// A key of these parts.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Key { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// An object of the API server.
+pub trait Object: for<'de> Deserialize<'de> + Clone + PartialEq + Send + Sync + 'static {
+    /// Kind, as in `kind`.
+    const KIND: &'static str;
+    /// Where objects of this kind are listed, below the address of the server.
+    const PATH: &'static str;
+
+    /// `metadata`.
+    fn meta(&self) -> &Meta;
+
+    /// Namespace and name.
+    fn key(&self) -> Key {
+        Key::new(&self.meta().namespace, &self.meta().name)
+    }
+}
+
+macro_rules! object {
+    ($type:ident, $path:literal) => {
+        impl crate::objects::Object for $type {
+            const KIND: &'static str = stringify!($type);
+            const PATH: &'static str = $path;
+
+            fn meta(&self) -> &crate::objects::Meta {
+                &self.metadata
+            }
+        }
+    };
+}
+use object;

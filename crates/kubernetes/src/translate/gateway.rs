@@ -1,0 +1,199 @@
+//! Classes and gateways: who looks after them, where they listen, what their statuses are.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::listener::{self, ListenerState};
+use super::status::{Condition, StatusPatch, values};
+use super::{Addresses, Allocations, World};
+use crate::objects::{Gateway, GatewayClass, Key, Object};
+
+/// Names of what Weir supports beyond the core, in order; conformance tests are chosen by them.
+const FEATURES: [&str; 21] = [
+    "GRPCRoute",
+    "Gateway",
+    "GatewayAddressEmpty",
+    "GatewayHTTPListenerIsolation",
+    "GatewayPort8080",
+    "HTTPRoute",
+    "HTTPRoute303RedirectStatusCode",
+    "HTTPRoute307RedirectStatusCode",
+    "HTTPRoute308RedirectStatusCode",
+    "HTTPRouteBackendProtocolH2C",
+    "HTTPRouteBackendProtocolWebSocket",
+    "HTTPRouteBackendTimeout",
+    "HTTPRouteHostRewrite",
+    "HTTPRouteMethodMatching",
+    "HTTPRoutePathRedirect",
+    "HTTPRoutePathRewrite",
+    "HTTPRoutePortRedirect",
+    "HTTPRouteQueryParamMatching",
+    "HTTPRouteResponseHeaderModification",
+    "HTTPRouteSchemeRedirect",
+    "ReferenceGrant",
+];
+
+/// Further ones; apart, as the list is sorted when it is written.
+const MORE_FEATURES: [&str; 3] = ["HTTPRouteParentRefPort", "HTTPRouteRequestTimeout", "HTTPRouteNamedRouteRule"];
+
+/// A gateway of a class that is served.
+pub(super) struct GatewayState {
+    pub(super) object: Arc<Gateway>,
+    pub(super) key: Key,
+    /// Address of its status, in bare mode.
+    pub(super) address: Option<IpAddr>,
+    /// Why it has none, or cannot have the one that it wants.
+    problem: Option<Condition>,
+    pub(super) listeners: Vec<ListenerState>,
+}
+
+/// Statuses of our classes.
+pub(super) fn classes(world: &World<'_>) -> Vec<StatusPatch> {
+    let ours = world.cluster.classes.values().filter(|class| class.spec.controller_name == world.settings.controller);
+    let status = |class: &Arc<GatewayClass>| {
+        let accepted = match &class.spec.parameters_ref {
+            None => Condition::holds("Accepted", "Accepted"),
+            Some(_) => Condition::fails("Accepted", "InvalidParameters", "classes of Weir take no parameters"),
+        };
+        let mut features: Vec<&str> = FEATURES.iter().chain(&MORE_FEATURES).copied().collect();
+        features.sort_unstable();
+        let features: Vec<Value> = features.into_iter().map(|name| json!({"name": name})).collect();
+        StatusPatch {
+            path: GatewayClass::PATH,
+            kind: GatewayClass::KIND,
+            key: class.key(),
+            status: json!({
+                "conditions": values(&[accepted], class.metadata.generation),
+                "supportedFeatures": features,
+            }),
+            seen: class.status.clone(),
+        }
+    };
+    ours.map(status).collect()
+}
+
+/// Our gateways, the oldest first.
+pub(super) fn gateways(world: &mut World<'_>, allocations: &mut Allocations) -> Vec<GatewayState> {
+    let cluster = world.cluster;
+    let is_ours = |gateway: &&Arc<Gateway>| {
+        let class = cluster.classes.get(&Key::new("", &gateway.spec.gateway_class_name));
+        class.is_some_and(|class| {
+            class.spec.controller_name == world.settings.controller && class.spec.parameters_ref.is_none()
+        })
+    };
+    let mut ours: Vec<Arc<Gateway>> = cluster.gateways.values().filter(is_ours).cloned().collect();
+    ours.sort_by(|a, b| (&a.metadata.creation_timestamp, a.key()).cmp(&(&b.metadata.creation_timestamp, b.key())));
+    let is_there = |key: &Key| ours.iter().any(|gateway| gateway.key() == *key);
+    allocations.addresses.retain(|key, _| is_there(key));
+    allocations.ports.retain(|(key, _), _| is_there(key));
+    // Before any is given anew: one that another process gave is in a status.
+    for gateway in &ours {
+        remember(world, allocations, gateway);
+    }
+    ours.into_iter()
+        .map(|object| {
+            let key = object.key();
+            let (address, problem) = address(world, allocations, &object);
+            let listeners = listener::states(world, allocations, &object, address);
+            GatewayState { object, key, address, problem, listeners }
+        })
+        .collect()
+}
+
+fn remember(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) {
+    let Addresses::Bare(network) = world.settings.addresses else { return };
+    let seen = gateway.status.pointer("/addresses/0/value").and_then(Value::as_str);
+    if let Some(address) = seen.and_then(|text| text.parse().ok()).filter(|address| network.contains(address))
+        && !allocations.addresses.values().any(|taken| *taken == address)
+    {
+        allocations.addresses.entry(gateway.key()).or_insert(address);
+    }
+}
+
+/// The address of a gateway in bare mode, and what is wrong with what it wants.
+fn address(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) -> (Option<IpAddr>, Option<Condition>) {
+    let network = match world.settings.addresses {
+        Addresses::Bare(network) => network,
+        Addresses::Shared { bind, .. } => return (Some(bind), None),
+    };
+    let mut wanted = None;
+    for asked in &gateway.spec.addresses {
+        if asked.kind.as_deref().is_some_and(|kind| kind != "IPAddress") {
+            let message = "addresses of Weir are of the type IPAddress";
+            return (None, Some(Condition::fails("Accepted", "UnsupportedAddress", message)));
+        }
+        let Some(value) = asked.value.as_deref().filter(|value| !value.is_empty()) else { continue };
+        match value.parse::<IpAddr>() {
+            Ok(address) if network.contains(&address) => wanted = wanted.or(Some(address)),
+            _ => {
+                let message = format!("{value} is not in {network}");
+                return (None, Some(Condition::fails("Programmed", "AddressNotUsable", message)));
+            }
+        }
+    }
+    let key = gateway.key();
+    if let Some(address) = wanted {
+        if allocations.addresses.iter().any(|(other, taken)| *taken == address && *other != key) {
+            let message = format!("{address} belongs to another gateway");
+            return (None, Some(Condition::fails("Programmed", "AddressNotUsable", message)));
+        }
+        allocations.addresses.insert(key, address);
+        return (Some(address), None);
+    }
+    if let Some(address) = allocations.addresses.get(&key) {
+        return (Some(*address), None);
+    }
+    let is_free = |address: &IpAddr| !allocations.addresses.values().any(|taken| taken == address);
+    match network.hosts().find(is_free) {
+        Some(address) => {
+            allocations.addresses.insert(key, address);
+            (Some(address), None)
+        }
+        None => {
+            let message = format!("every address of {network} is taken");
+            (None, Some(Condition::fails("Programmed", "AddressNotAssigned", message)))
+        }
+    }
+}
+
+/// Statuses of our gateways.
+pub(super) fn statuses(gateways: &[GatewayState]) -> Vec<StatusPatch> {
+    gateways.iter().map(GatewayState::status).collect()
+}
+
+impl GatewayState {
+    fn status(&self) -> StatusPatch {
+        let generation = self.object.metadata.generation;
+        let is_valid = |listener: &ListenerState| listener.problem.is_none();
+        let accepted = match &self.problem {
+            Some(problem) if problem.value(0)["type"] == "Accepted" => problem.clone(),
+            _ if self.object.spec.infrastructure.parameters_ref.is_some() => {
+                Condition::fails("Accepted", "InvalidParameters", "gateways of Weir take no parameters")
+            }
+            _ if self.listeners.iter().all(is_valid) => Condition::holds("Accepted", "Accepted"),
+            _ if self.listeners.iter().any(is_valid) => {
+                Condition::holds("Accepted", "ListenersNotValid").with("some listeners are not valid")
+            }
+            _ => Condition::fails("Accepted", "ListenersNotValid", "no listener is valid"),
+        };
+        let programmed = match &self.problem {
+            Some(problem) if problem.value(0)["type"] == "Programmed" => problem.clone(),
+            _ if self.listeners.iter().any(|listener| listener.bind.is_some()) => {
+                Condition::holds("Programmed", "Programmed")
+            }
+            _ => Condition::fails("Programmed", "Invalid", "no listener can be served"),
+        };
+        let listeners: Vec<Value> = self.listeners.iter().map(|listener| listener.status(generation)).collect();
+        let mut status = json!({
+            "conditions": values(&[accepted, programmed], generation),
+            "listeners": listeners,
+        });
+        if let Some(address) = self.address {
+            status["addresses"] = json!([{"type": "IPAddress", "value": address.to_string()}]);
+        }
+        let (path, kind, key) = (Gateway::PATH, Gateway::KIND, self.key.clone());
+        StatusPatch { path, kind, key, status, seen: self.object.status.clone() }
+    }
+}

@@ -1,0 +1,124 @@
+//! Objects to a configuration. No clock, no socket: the same objects give the same values.
+
+mod action;
+mod backend;
+mod duration;
+mod gateway;
+mod hosts;
+mod listener;
+mod names;
+mod route;
+mod status;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use serde_json::{Map, Value, json};
+
+use crate::cluster::Cluster;
+use crate::objects::Key;
+pub use status::{Condition, StatusPatch};
+
+/// What the controller is told beside the objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Classes with this `controllerName` are served.
+    pub controller: String,
+    /// Where gateways listen.
+    pub addresses: Addresses,
+}
+
+/// Where gateways listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Addresses {
+    /// Each gateway has an address of this network, which the process binds itself.
+    Bare(IpNet),
+    /// All share this address; each port of each gateway has a port of its own, from this one on.
+    Shared {
+        /// Address that is bound.
+        bind: IpAddr,
+        /// First port.
+        first_port: u16,
+    },
+}
+
+/// What gateways have been given: kept from one translation to the next, so that nothing moves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allocations {
+    /// Addresses of bare mode.
+    pub addresses: BTreeMap<Key, IpAddr>,
+    /// Ports of the shared address, by gateway and port of its listeners.
+    pub ports: BTreeMap<(Key, u16), u16>,
+}
+
+/// What the objects mean.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Translation {
+    /// The configuration, as it would be written in a file: `listen`, `upstreams` and `routes`.
+    pub document: Value,
+    /// Certificates and keys, by the names that the document has for them.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Endpoints of each upstream, by its name.
+    pub endpoints: BTreeMap<String, Vec<SocketAddr>>,
+    /// What is to be written.
+    pub statuses: Vec<StatusPatch>,
+}
+
+/// The objects of `cluster` as a configuration.
+pub fn translate(cluster: &Cluster, settings: &Settings, allocations: &mut Allocations) -> Translation {
+    translate_without(cluster, settings, allocations, &BTreeMap::new())
+}
+
+/// The same, where routes of some names were refused: requests for them get 500, and their objects say why.
+pub fn translate_without(
+    cluster: &Cluster,
+    settings: &Settings,
+    allocations: &mut Allocations,
+    refused: &BTreeMap<String, String>,
+) -> Translation {
+    let mut world =
+        World { cluster, settings, refused, upstreams: BTreeMap::new(), files: BTreeMap::new(), has_invalid: false };
+    let mut statuses = gateway::classes(&world);
+    let mut gateways = gateway::gateways(&mut world, allocations);
+    let (entries, route_statuses) = route::routes(&mut world, &mut gateways);
+    statuses.extend(gateway::statuses(&gateways));
+    statuses.extend(route_statuses);
+    let listen = listener::listen(&gateways);
+    let isolation = listener::isolation(&gateways);
+    let routes: Vec<Value> = entries.into_iter().chain(isolation).collect();
+    let endpoints = backend::endpoints(cluster, world.upstreams.keys());
+    let mut upstreams: Map<String, Value> =
+        world.upstreams.iter().map(|(backend, name)| (name.clone(), backend.upstream())).collect();
+    if world.has_invalid {
+        upstreams.insert(INVALID.to_owned(), json!({"targets": []}));
+    }
+    let endpoints =
+        endpoints.into_iter().map(|(backend, addresses)| (world.upstreams[&backend].clone(), addresses)).collect();
+    let document = json!({"listen": listen, "upstreams": upstreams, "routes": routes});
+    Translation { document, files: world.files, endpoints, statuses }
+}
+
+/// Endpoints of the upstreams that a translation has, when only endpoints changed.
+pub fn endpoints(cluster: &Cluster, services: &BTreeSet<Key>) -> BTreeMap<String, Vec<SocketAddr>> {
+    backend::of_services(cluster, services)
+}
+
+/// The upstream that has the share of backends that cannot be used: 500.
+const INVALID: &str = "invalid-backend";
+
+/// What a translation collects.
+struct World<'c> {
+    cluster: &'c Cluster,
+    settings: &'c Settings,
+    /// Routes that cannot be, by name, with what is wrong with them.
+    refused: &'c BTreeMap<String, String>,
+    /// Upstreams that routes use, with their names.
+    upstreams: BTreeMap<backend::Backend, String>,
+    files: BTreeMap<String, Vec<u8>>,
+    /// Whether [`INVALID`] has a share of some route.
+    has_invalid: bool,
+}

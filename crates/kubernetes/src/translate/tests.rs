@@ -1,0 +1,337 @@
+//! Objects as they are written, and what is made of them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Addresses, Allocations, Settings, Translation, translate, translate_without};
+use crate::cluster::Cluster;
+use crate::objects::Object;
+
+const BASE: &str = include_str!("tests/base.yaml");
+
+/// A gateway with listeners of one port for these hosts; their names are those before the colon.
+fn hosts(listeners: &[(&str, &str)]) -> String {
+    let one = |(name, host): &(&str, &str)| format!("{{name: {name}, port: 80, protocol: HTTP, hostname: '{host}'}}");
+    let listeners: Vec<String> = listeners.iter().map(one).collect();
+    format!(
+        "kind: Gateway\nmetadata: {{name: hosts, namespace: shop}}\nspec: {{gatewayClassName: weir, listeners: [{}]}}\n",
+        listeners.join(", ")
+    )
+}
+
+fn parse<T: Object>(text: &str) -> T {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// A cluster with the objects of these documents.
+fn cluster(texts: &[&str]) -> Cluster {
+    #[derive(Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    let mut cluster = Cluster::default();
+    for text in texts.iter().flat_map(|text| text.split("---\n")).filter(|text| !text.trim().is_empty()) {
+        match serde_saphyr::from_str::<Kind>(text).unwrap().kind.as_str() {
+            "GatewayClass" => Cluster::insert(&mut cluster.classes, parse(text)),
+            "Gateway" => Cluster::insert(&mut cluster.gateways, parse(text)),
+            "HTTPRoute" => Cluster::insert(&mut cluster.http_routes, parse(text)),
+            "GRPCRoute" => Cluster::insert(&mut cluster.grpc_routes, parse(text)),
+            "ReferenceGrant" => Cluster::insert(&mut cluster.grants, parse(text)),
+            "Service" => Cluster::insert(&mut cluster.services, parse(text)),
+            "EndpointSlice" => Cluster::insert(&mut cluster.slices, parse(text)),
+            "Secret" => Cluster::insert(&mut cluster.secrets, parse(text)),
+            "Namespace" => Cluster::insert(&mut cluster.namespaces, parse(text)),
+            other => panic!("{other}"),
+        }
+    }
+    cluster
+}
+
+fn settings() -> Settings {
+    Settings { controller: "weir.dev/gateway".to_owned(), addresses: Addresses::Bare("10.88.1.0/24".parse().unwrap()) }
+}
+
+fn translated(texts: &[&str]) -> Translation {
+    translate(&cluster(texts), &settings(), &mut Allocations::default())
+}
+
+/// A route with these keys of its specification; its parent is the gateway `shop/web`.
+fn route(name: &str, spec: &str) -> String {
+    format!(
+        "kind: HTTPRoute\nmetadata: {{name: {name}, namespace: shop, generation: 3, creationTimestamp: '2026-01-0{}T00:00:00Z'}}\nspec: {{parentRefs: [{{name: web}}], {spec}}}\n",
+        name.len() % 9 + 1
+    )
+}
+
+/// The condition of an object's status: of its first parent, if it is a route.
+fn condition<'t>(translation: &'t Translation, kind: &str, name: &str, condition: &str) -> (&'t str, &'t str) {
+    let found = translation.statuses.iter().find(|patch| patch.kind == kind && patch.key.name == name);
+    let status = &found.unwrap_or_else(|| panic!("{kind} {name} has no status")).status;
+    let list = status.pointer("/parents/0/conditions").or_else(|| status.get("conditions")).unwrap();
+    let found = list.as_array().unwrap().iter().find(|one| one["type"] == condition).unwrap();
+    (found["status"].as_str().unwrap(), found["reason"].as_str().unwrap())
+}
+
+fn listener<'t>(translation: &'t Translation, gateway: &str, name: &str) -> &'t Value {
+    let found = translation.statuses.iter().find(|patch| patch.kind == "Gateway" && patch.key.name == gateway).unwrap();
+    found.status["listeners"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()
+}
+
+/// Paths of the routes in their order, each with where it leads.
+fn routes(translation: &Translation) -> Vec<String> {
+    let one = |route: &Value| {
+        let to = ["upstream", "split", "redirect", "respond"].iter().find_map(|key| route.get(*key)).unwrap();
+        let host = route["match"].get("host").map_or("", |host| host.as_str().unwrap());
+        format!("{host}{} {to}", route["match"]["path"].as_str().unwrap())
+    };
+    translation.document["routes"].as_array().unwrap().iter().map(one).collect()
+}
+
+const TO_ORDERS: &str = "backendRefs: [{name: orders, port: 80}]";
+
+#[test]
+fn a_gateway_with_a_route_is_a_listener_with_an_upstream() {
+    let web =
+        route("web", &format!("rules: [{{matches: [{{path: {{type: PathPrefix, value: /orders/}}}}], {TO_ORDERS}}}]"));
+    let translation = translated(&[BASE, &web]);
+    assert_eq!(translation.document["listen"][0]["bind"], "10.88.1.1:80");
+    assert_eq!(routes(&translation), ["/orders/** \"shop.orders.80\""]);
+    let endpoints: [SocketAddr; 2] = ["10.0.0.1:8080".parse().unwrap(), "10.0.0.2:8080".parse().unwrap()];
+    assert_eq!(translation.endpoints, BTreeMap::from([("shop.orders.80".to_owned(), endpoints.to_vec())]));
+    for (kind, name, of) in
+        [("GatewayClass", "weir", "Accepted"), ("Gateway", "web", "Programmed"), ("HTTPRoute", "web", "ResolvedRefs")]
+    {
+        assert_eq!(condition(&translation, kind, name, of).0, "True", "{kind}");
+    }
+    assert_eq!(listener(&translation, "web", "http")["attachedRoutes"], 1);
+    let gateway = translation.statuses.iter().find(|patch| patch.kind == "Gateway").unwrap();
+    assert_eq!(gateway.status["addresses"][0]["value"], "10.88.1.1");
+}
+
+#[test]
+fn routes_of_one_place_are_in_the_order_of_the_gateway_api() {
+    let rule = |conditions: &str| format!("{{matches: [{{{conditions}}}], {TO_ORDERS}}}");
+    let rules = [
+        rule("queryParams: [{name: v, value: '1'}]"),
+        rule("headers: [{name: X-A, value: a}]"),
+        rule("headers: [{name: X-A, value: a}, {name: X-B, value: b}]"),
+        rule("method: GET"),
+        rule(""),
+    ];
+    let translation = translated(&[BASE, &route("web", &format!("rules: [{}]", rules.join(", ")))]);
+    let all = translation.document["routes"].as_array().unwrap();
+    let conditions = |route: &Value| {
+        let count = |key: &str| route["match"].get(key).map_or(0, |map| map.as_object().unwrap().len());
+        (route["match"].get("methods").is_some(), count("headers"), count("query"))
+    };
+    let found: Vec<_> = all.iter().map(conditions).collect();
+    assert_eq!(found, [(true, 0, 0), (false, 2, 0), (false, 1, 0), (false, 0, 1), (false, 0, 0)]);
+}
+
+#[test]
+fn a_backend_that_cannot_be_used_costs_its_share() {
+    for (backends, expected, resolved) in [
+        ("", "{\"status\":500}", ("True", "ResolvedRefs")),
+        ("backendRefs: [{name: missing, port: 80}]", "{\"status\":500}", ("False", "BackendNotFound")),
+        ("backendRefs: [{name: orders, port: 81}]", "{\"status\":500}", ("False", "BackendNotFound")),
+        ("backendRefs: [{name: orders, kind: Bucket, port: 80}]", "{\"status\":500}", ("False", "InvalidKind")),
+        ("backendRefs: [{name: users, namespace: other, port: 80}]", "{\"status\":500}", ("False", "RefNotPermitted")),
+        (
+            "backendRefs: [{name: orders, port: 80, weight: 3}, {name: missing, port: 80, weight: 2}]",
+            "{\"upstreams\":{\"invalid-backend\":2,\"shop.orders.80\":3}}",
+            ("False", "BackendNotFound"),
+        ),
+        ("backendRefs: [{name: orders, port: 80, weight: 0}]", "{\"status\":500}", ("True", "ResolvedRefs")),
+    ] {
+        let translation = translated(&[BASE, &route("web", &format!("rules: [{{{backends}}}]"))]);
+        assert_eq!(routes(&translation), [format!("/** {expected}")], "{backends}");
+        assert_eq!(condition(&translation, "HTTPRoute", "web", "ResolvedRefs"), resolved, "{backends}");
+        assert_eq!(condition(&translation, "HTTPRoute", "web", "Accepted").0, "True", "{backends}");
+    }
+    let grant = "kind: ReferenceGrant\nmetadata: {name: shop, namespace: other}\nspec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: shop}], to: [{group: '', kind: Service, name: users}]}\n";
+    let web = route("web", "rules: [{backendRefs: [{name: users, namespace: other, port: 80}]}]");
+    assert_eq!(routes(&translated(&[BASE, &web, grant])), ["/** \"other.users.80\""]);
+}
+
+#[test]
+fn a_route_attaches_where_it_may() {
+    let gateway = hosts(&[("wide", "*.example.com")]);
+    for (spec, expected) in [
+        ("hostnames: [a.example.org]", ("False", "NoMatchingListenerHostname")),
+        ("parentRefs: [{name: hosts, sectionName: none}]", ("False", "NoMatchingParent")),
+        ("parentRefs: [{name: hosts, port: 81}]", ("False", "NoMatchingParent")),
+        ("hostnames: [a.example.com]", ("True", "Accepted")),
+    ] {
+        let spec = if spec.contains("parentRefs") {
+            spec.to_owned()
+        } else {
+            format!("parentRefs: [{{name: hosts}}], {spec}")
+        };
+        let web = route("web", &format!("rules: [{{{TO_ORDERS}}}]")).replace("parentRefs: [{name: web}]", &spec);
+        assert_eq!(condition(&translated(&[BASE, &gateway, &web]), "HTTPRoute", "web", "Accepted"), expected, "{spec}");
+    }
+    let stranger = route("web", &format!("rules: [{{{TO_ORDERS}}}]"))
+        .replace("namespace: shop", "namespace: other")
+        .replace("{name: web}]", "{name: web, namespace: shop}]");
+    let translation = translated(&[BASE, &stranger]);
+    assert_eq!(condition(&translation, "HTTPRoute", "web", "Accepted"), ("False", "NotAllowedByListeners"));
+    assert!(routes(&translation).is_empty());
+    assert_eq!(listener(&translation, "web", "http")["attachedRoutes"], 0);
+}
+
+#[test]
+fn requests_of_a_host_belong_to_the_listener_that_names_it_best() {
+    let gateway = hosts(&[("any", ""), ("wide", "*.example.com"), ("narrow", "a.example.com")]);
+    let text = route(
+        "web",
+        &format!("hostnames: ['a.example.com', 'b.example.com', 'c.example.org'], rules: [{{{TO_ORDERS}}}]"),
+    )
+    .replace("{name: web}]", "{name: hosts, sectionName: any}]");
+    let translation = translated(&[BASE, &gateway, &text]);
+    assert_eq!(
+        routes(&translation),
+        [
+            "c.example.org/** \"shop.orders.80\"",
+            "*.example.com/** {\"status\":404}",
+            "a.example.com/** {\"status\":404}"
+        ]
+    );
+}
+
+#[test]
+fn listeners_that_cannot_be_served_say_why() {
+    let listener_of = |spec: &str| {
+        let gateway = format!(
+            "kind: Gateway\nmetadata: {{name: one, namespace: shop, generation: 5}}\nspec: {{gatewayClassName: weir, listeners: [{spec}]}}\n"
+        );
+        let translation = translated(&[BASE, &gateway]);
+        let status = listener(&translation, "one", "l").clone();
+        let find = |kind: &str| {
+            let list = status["conditions"].as_array().unwrap();
+            let found = list.iter().find(|one| one["type"] == kind).unwrap();
+            assert_eq!(found["observedGeneration"], 5);
+            format!("{} {}", found["status"].as_str().unwrap(), found["reason"].as_str().unwrap())
+        };
+        let kinds = status["supportedKinds"].as_array().unwrap().len();
+        (find("Accepted"), find("ResolvedRefs"), find("Programmed"), find("Conflicted"), kinds)
+    };
+    let expected = |a: &str, b: &str, c: &str, d: &str, kinds| (a.into(), b.into(), c.into(), d.into(), kinds);
+    let good = ("True Accepted", "True ResolvedRefs", "True Programmed", "False NoConflicts");
+    assert_eq!(listener_of("{name: l, port: 80, protocol: HTTP}"), expected(good.0, good.1, good.2, good.3, 2));
+    assert_eq!(
+        listener_of("{name: l, port: 80, protocol: TCP}"),
+        expected("False UnsupportedProtocol", good.1, "False Invalid", good.3, 0)
+    );
+    assert_eq!(
+        listener_of(
+            "{name: l, port: 80, protocol: HTTP, allowedRoutes: {kinds: [{kind: TCPRoute}, {kind: HTTPRoute}]}}"
+        ),
+        expected(good.0, "False InvalidRouteKinds", good.2, good.3, 1)
+    );
+    for (reference, reason) in [
+        ("{name: missing}", "False InvalidCertificateRef"),
+        ("{name: broken}", "False InvalidCertificateRef"),
+        ("{name: any, kind: ConfigMap}", "False InvalidCertificateRef"),
+        ("{name: any, namespace: other}", "False RefNotPermitted"),
+    ] {
+        let spec = format!("{{name: l, port: 443, protocol: HTTPS, tls: {{certificateRefs: [{reference}]}}}}");
+        assert_eq!(listener_of(&spec), expected(good.0, reason, "False Invalid", good.3, 2), "{reference}");
+    }
+    assert_eq!(
+        listener_of("{name: l, port: 80, protocol: HTTP}, {name: m, port: 80, protocol: HTTP}"),
+        expected("False HostnameConflict", good.1, "False Invalid", "True HostnameConflict", 2)
+    );
+}
+
+#[test]
+fn filters_become_keys_of_the_route() {
+    let web = route(
+        "web",
+        &format!(
+            "rules: [{{matches: [{{path: {{value: /old}}}}], filters: [
+              {{type: RequestHeaderModifier, requestHeaderModifier: {{set: [{{name: X-A, value: '{{host}} ${{B}}'}}], remove: [X-C]}}}},
+              {{type: URLRewrite, urlRewrite: {{hostname: one.internal, path: {{type: ReplacePrefixMatch, replacePrefixMatch: /new}}}}}}],
+              timeouts: {{request: 1s500ms, backendRequest: 0s}}, {TO_ORDERS}}}]"
+        ),
+    );
+    let translation = translated(&[BASE, &web]);
+    let found = &translation.document["routes"][0];
+    assert_eq!(found["headers"]["request"]["set"]["X-A"], "{{host} ${B}");
+    assert_eq!(found["headers"]["request"]["remove"][0], "X-C");
+    assert_eq!(found["rewrite"].to_string(), r#"{"host":"one.internal","prefix":"/new"}"#);
+    assert_eq!(found["timeouts"].to_string(), r#"{"first_byte":"none","total":"1500ms"}"#);
+    for (redirect, expected) in [
+        ("hostname: example.org", r#"{"host":"example.org","scheme":"http","status":302}"#),
+        ("scheme: https, statusCode: 301", r#"{"scheme":"https","status":301}"#),
+        ("port: 8080", r#"{"port":8080,"scheme":"http","status":302}"#),
+        ("path: {type: ReplaceFullPath, replaceFullPath: /gone}", r#"{"path":"/gone","scheme":"http","status":302}"#),
+    ] {
+        let rule = format!("rules: [{{filters: [{{type: RequestRedirect, requestRedirect: {{{redirect}}}}}]}}]");
+        let translation = translated(&[BASE, &route("web", &rule)]);
+        assert_eq!(translation.document["routes"][0]["redirect"].to_string(), expected);
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_said_and_not_served() {
+    for rule in [
+        "filters: [{type: RequestMirror}]",
+        "filters: [{type: ExtensionRef}]",
+        "matches: [{path: {type: Exact, value: /a}}], filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /b}}}]",
+        "matches: [{path: {type: Glob, value: /a}}]",
+    ] {
+        let translation = translated(&[BASE, &route("web", &format!("rules: [{{{rule}, {TO_ORDERS}}}]"))]);
+        assert_eq!(condition(&translation, "HTTPRoute", "web", "Accepted"), ("False", "UnsupportedValue"), "{rule}");
+        assert!(routes(&translation).is_empty(), "{rule}");
+    }
+}
+
+#[test]
+fn a_route_that_the_gateway_refuses_is_left_out_and_says_so() {
+    let good = route("good", &format!("rules: [{{{TO_ORDERS}}}]"));
+    let bad = route(
+        "bad",
+        &format!("rules: [{{matches: [{{path: {{type: RegularExpression, value: '('}}}}], {TO_ORDERS}}}]"),
+    );
+    let cluster = cluster(&[BASE, &good, &bad]);
+    let first = translate(&cluster, &settings(), &mut Allocations::default());
+    let all = first.document["routes"].as_array().unwrap();
+    let name = all.iter().find(|route| route["match"]["path"] == "~(").unwrap()["name"].as_str().unwrap();
+    let refused = BTreeMap::from([(name.to_owned(), "unclosed group".to_owned())]);
+    let second = translate_without(&cluster, &settings(), &mut Allocations::default(), &refused);
+    assert_eq!(routes(&second), ["/** \"shop.orders.80\""]);
+    assert_eq!(condition(&second, "HTTPRoute", "bad", "Accepted"), ("False", "UnsupportedValue"));
+    assert_eq!(condition(&second, "HTTPRoute", "good", "Accepted"), ("True", "Accepted"));
+}
+
+#[test]
+fn an_address_stays_with_its_gateway() {
+    let mut allocations = Allocations::default();
+    let other = "kind: Gateway\nmetadata: {name: older, namespace: shop, creationTimestamp: '2020-01-01T00:00:00Z'}\nspec: {gatewayClassName: weir, listeners: [{name: l, port: 80, protocol: HTTP}]}\n";
+    translate(&cluster(&[BASE]), &settings(), &mut allocations);
+    let before = allocations.addresses.clone();
+    translate(&cluster(&[BASE, other]), &settings(), &mut allocations);
+    assert!(before.iter().all(|(key, address)| allocations.addresses[key] == *address));
+    assert_eq!(allocations.addresses.len(), before.len() + 1);
+    // Another process finds it in the status.
+    let seen = BASE.replace("# status of web", "status: {addresses: [{type: IPAddress, value: 10.88.1.77}]}");
+    let mut allocations = Allocations::default();
+    translate(&cluster(&[&seen, other]), &settings(), &mut allocations);
+    assert!(allocations.addresses.values().any(|address| address.to_string() == "10.88.1.77"));
+}
+
+#[test]
+fn calls_of_grpc_are_paths() {
+    let calls = |method: &str| {
+        let text = format!(
+            "kind: GRPCRoute\nmetadata: {{name: calls, namespace: shop}}\nspec: {{parentRefs: [{{name: web}}], rules: [{{matches: [{{method: {method}}}], {TO_ORDERS}}}]}}\n"
+        );
+        routes(&translated(&[BASE, &text])).remove(0)
+    };
+    assert_eq!(calls("{service: a.B, method: C}"), "/a.B/C \"shop.orders.80-h2c\"");
+    assert_eq!(calls("{service: a.B}"), "/a.B/** \"shop.orders.80-h2c\"");
+    assert_eq!(calls("{method: C}"), "~/[^/]+/C \"shop.orders.80-h2c\"");
+}

@@ -1,0 +1,220 @@
+//! The loop of the controller against an API server that tests control: what is followed, when it is listed again, who writes.
+
+#![allow(missing_docs)]
+
+mod server;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kubernetes::client::{Access, Client};
+use kubernetes::controller::{self, Follow, LeaseSettings, Refused};
+use kubernetes::objects::Key;
+use kubernetes::translate::{Addresses, Settings, Translation};
+use serde_json::{Value, json};
+use server::Server;
+use tokio::task::JoinHandle;
+
+const GATEWAY_API: &str = "/apis/gateway.networking.k8s.io/v1";
+const DEADLINE: Duration = Duration::from_secs(40);
+
+/// What a gateway was told.
+#[derive(Default, Clone)]
+struct Told(Arc<Mutex<Says>>);
+
+#[derive(Default)]
+struct Says {
+    applied: usize,
+    document: Value,
+    endpoints: BTreeMap<String, Vec<SocketAddr>>,
+    endpoint_changes: usize,
+}
+
+impl Follow for Told {
+    async fn apply(&self, translation: &Translation) -> Result<(), Refused> {
+        let mut says = self.0.lock().unwrap();
+        says.applied += 1;
+        says.document = translation.document.clone();
+        says.endpoints = translation.endpoints.clone();
+        Ok(())
+    }
+
+    fn set_endpoints(&self, endpoints: BTreeMap<String, Vec<SocketAddr>>) {
+        let mut says = self.0.lock().unwrap();
+        says.endpoint_changes += 1;
+        says.endpoints.extend(endpoints);
+    }
+}
+
+impl Told {
+    fn applied(&self) -> usize {
+        self.0.lock().unwrap().applied
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let says = self.0.lock().unwrap();
+        let routes = says.document["routes"].as_array().cloned().unwrap_or_default();
+        routes.iter().map(|route| route["match"]["path"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    fn endpoints(&self) -> Vec<SocketAddr> {
+        self.0.lock().unwrap().endpoints.get("shop.orders.80").cloned().unwrap_or_default()
+    }
+}
+
+fn gateway_api(kind: &str) -> String {
+    format!("{GATEWAY_API}/{kind}")
+}
+
+fn object(name: &str, namespace: &str, mut rest: Value) -> Value {
+    let labels = rest.get("labels").cloned().unwrap_or_else(|| json!({}));
+    rest["metadata"] = json!({"name": name, "namespace": namespace, "generation": 1, "labels": labels});
+    rest
+}
+
+fn route(name: &str, path: &str) -> Value {
+    let rule = json!({"matches": [{"path": {"value": path}}], "backendRefs": [{"name": "orders", "port": 80}]});
+    object(name, "shop", json!({"spec": {"parentRefs": [{"name": "web"}], "rules": [rule]}}))
+}
+
+fn slice(address: &str) -> Value {
+    let labels = json!({"kubernetes.io/service-name": "orders"});
+    object(
+        "orders-1",
+        "shop",
+        json!({"labels": labels, "ports": [{"name": "web", "port": 8080}], "endpoints": [{"addresses": [address]}]}),
+    )
+}
+
+const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
+
+async fn cluster() -> Server {
+    let server = Server::start().await;
+    let class = json!({"spec": {"controllerName": "weir.dev/gateway"}});
+    server.put(&gateway_api("gatewayclasses"), object("weir", "", class));
+    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    server.put(
+        &gateway_api("gateways"),
+        object("web", "shop", json!({"spec": {"gatewayClassName": "weir", "listeners": listeners}})),
+    );
+    server.put("/api/v1/services", object("orders", "shop", json!({"spec": {"ports": [{"name": "web", "port": 80}]}})));
+    server.put("/api/v1/namespaces", object("shop", "", json!({})));
+    server.put(SLICES, slice("10.0.0.1"));
+    for name in ["a", "b", "c", "d", "e"] {
+        server.put(&gateway_api("httproutes"), route(name, &format!("/{name}")));
+    }
+    server
+}
+
+fn follow(server: &Server, lease: Option<&str>) -> (Told, JoinHandle<()>) {
+    let told = Told::default();
+    let access = Access::of_url(&format!("http://127.0.0.1:{}", server.port), None, None).unwrap();
+    let settings = Settings {
+        controller: "weir.dev/gateway".to_owned(),
+        addresses: Addresses::Bare("10.88.1.0/24".parse().unwrap()),
+    };
+    let lease = lease.map(|identity| LeaseSettings { key: Key::new("weir", "weir"), identity: identity.to_owned() });
+    let client = Client::new(access).unwrap();
+    (told.clone(), tokio::spawn(controller::run(client, settings, lease, told)))
+}
+
+/// Waits until something holds.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("{what}: not within the deadline"));
+}
+
+fn accepted(server: &Server, name: &str) -> bool {
+    let status = &server.get(&gateway_api("httproutes"), &format!("shop/{name}"))["status"];
+    status["parents"][0]["conditions"][0]["status"] == "True"
+}
+
+#[tokio::test]
+async fn objects_are_in_force_and_their_statuses_written_once() {
+    let server = cluster().await;
+    let (told, _task) = follow(&server, None);
+    until("five routes, of three pages", || told.paths().len() == 5).await;
+    assert_eq!(told.applied(), 1, "nothing is made before every kind was listed");
+    until("statuses", || ["a", "b", "c", "d", "e"].iter().all(|name| accepted(&server, name))).await;
+    server.put(&gateway_api("httproutes"), route("f", "/f"));
+    until("a sixth route", || told.paths().contains(&"/f/**".to_owned())).await;
+    server.delete(&gateway_api("httproutes"), "shop/a");
+    until("five again", || !told.paths().contains(&"/a/**".to_owned())).await;
+    until("the status of the new one", || accepted(&server, "f")).await;
+    let patches = format!("PATCH {GATEWAY_API}/namespaces/shop/httproutes/b/status");
+    assert_eq!(server.count(&patches), 1, "a status that did not change is not written again");
+}
+
+#[tokio::test]
+async fn endpoints_change_targets_only() {
+    let server = cluster().await;
+    let (told, _task) = follow(&server, None);
+    until("the first endpoint", || told.endpoints() == ["10.0.0.1:8080".parse().unwrap()]).await;
+    let before = told.applied();
+    server.put(SLICES, slice("10.0.0.2"));
+    until("the second", || told.endpoints() == ["10.0.0.2:8080".parse().unwrap()]).await;
+    server.delete(SLICES, "shop/orders-1");
+    until("none", || told.endpoints().is_empty()).await;
+    assert_eq!(told.applied(), before, "no configuration was made");
+}
+
+#[tokio::test]
+async fn a_watch_that_broke_goes_on_from_where_it_was() {
+    let server = cluster().await;
+    let (told, _task) = follow(&server, None);
+    until("five routes", || told.paths().len() == 5).await;
+    let lists = format!("GET {GATEWAY_API}/httproutes?limit");
+    let listed = server.count(&lists);
+    server.cut(None);
+    server.put(&gateway_api("httproutes"), route("f", "/f"));
+    until("what happened meanwhile", || told.paths().len() == 6).await;
+    assert_eq!(server.count(&lists), listed, "it was not listed again");
+}
+
+#[tokio::test]
+async fn a_watch_that_fell_behind_lists_again() {
+    let server = cluster().await;
+    let (told, _task) = follow(&server, None);
+    until("five routes", || told.paths().len() == 5).await;
+    server.delete(&gateway_api("httproutes"), "shop/b");
+    until("four", || told.paths().len() == 4).await;
+    server.cut(Some(410));
+    server.delete(&gateway_api("httproutes"), "shop/c");
+    server.put(&gateway_api("httproutes"), route("g", "/g"));
+    server.compact();
+    until("what the list has", || {
+        let paths = told.paths();
+        paths.contains(&"/g/**".to_owned()) && !paths.contains(&"/c/**".to_owned())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_kind_that_the_server_does_not_know_keeps_nobody_waiting() {
+    let server = cluster().await;
+    server.forget_kind(&gateway_api("grpcroutes"));
+    let (told, _task) = follow(&server, None);
+    until("routes over HTTP", || told.paths().len() == 5).await;
+}
+
+#[tokio::test]
+async fn of_two_processes_one_writes_and_the_other_takes_over() {
+    let server = cluster().await;
+    let (first, task) = follow(&server, Some("first"));
+    let leases = "/apis/coordination.k8s.io/v1/leases";
+    let holder = || server.get(leases, "weir/weir")["spec"]["holderIdentity"].as_str().map(str::to_owned);
+    until("a leader", || holder().as_deref() == Some("first")).await;
+    let (second, _task) = follow(&server, Some("second"));
+    until("both serve", || first.paths().len() == 5 && second.paths().len() == 5).await;
+    until("statuses", || accepted(&server, "e")).await;
+    task.abort();
+    server.put(&gateway_api("httproutes"), route("f", "/f"));
+    until("another leader", || holder().as_deref() == Some("second")).await;
+    until("its statuses", || accepted(&server, "f")).await;
+}

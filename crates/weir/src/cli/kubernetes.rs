@@ -1,0 +1,164 @@
+//! `weir kubernetes`: a controller of the Gateway API.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use ipnet::IpNet;
+use kubernetes::client::{Access, ApiError, Client};
+use kubernetes::controller::{self, Follow, LeaseSettings, Refused};
+use kubernetes::objects::Key;
+use kubernetes::translate::{Addresses, Settings, Translation};
+use serde_json::Value;
+use weir::config::LoadError;
+use weir::server::managed::{Made, Managed};
+use weir::server::reload::Controller;
+use weir::server::{Options, Source};
+
+use super::{BAD_CONFIGURATION, UNREADABLE};
+
+#[derive(Args)]
+pub(crate) struct Kubernetes {
+    /// Settings of everything that objects do not say: `admin`, `access_log`, `server`, `telemetry`; without `listen`, `upstreams` and `routes`.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Classes with this `controllerName` are served.
+    #[arg(long, value_name = "NAME", default_value = "weir.dev/gateway")]
+    controller: String,
+    /// Give each Gateway an address of this network and bind it, instead of sharing one address: for machines without Services.
+    #[arg(long, value_name = "NETWORK")]
+    addresses: Option<IpNet>,
+    /// Address that all Gateways share.
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0", conflicts_with = "addresses")]
+    bind: IpAddr,
+    /// First port of the shared address: each port of each Gateway has one of its own from there on.
+    #[arg(long, value_name = "PORT", default_value_t = 20000, conflicts_with = "addresses")]
+    first_port: u16,
+    /// URL of the API server; without it the environment and the service account of the pod say where it is.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// Authorities of the API server's certificate, with --server.
+    #[arg(long, value_name = "FILE", requires = "server")]
+    ca: Option<PathBuf>,
+    /// File with the token for the API server, with --server.
+    #[arg(long, value_name = "FILE", requires = "server")]
+    token: Option<PathBuf>,
+    /// Lease that decides which of several processes writes statuses, as NAMESPACE/NAME; without it each process writes them.
+    #[arg(long, value_name = "LEASE")]
+    lease: Option<String>,
+}
+
+impl Kubernetes {
+    pub(crate) fn run(self) -> ExitCode {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+        let settings_text = match &self.config {
+            None => String::new(),
+            Some(path) => match std::fs::read_to_string(path) {
+                Ok(text) => text,
+                Err(error) => {
+                    eprintln!("weir: cannot read {}: {error}", path.display());
+                    return ExitCode::from(UNREADABLE);
+                }
+            },
+        };
+        let (client, lease) = match self.client().and_then(|client| Ok((client, self.lease()?))) {
+            Ok(both) => both,
+            Err(error) => {
+                eprintln!("weir: {error}");
+                return ExitCode::from(BAD_CONFIGURATION);
+            }
+        };
+        let addresses = match self.addresses {
+            Some(network) => Addresses::Bare(network),
+            None => Addresses::Shared { bind: self.bind, first_port: self.first_port },
+        };
+        let settings = Settings { controller: self.controller, addresses };
+        let managed = Managed::new(
+            settings_text,
+            Box::new(move |controller| Box::pin(controller::run(client, settings, lease, Gateway(controller)))),
+        );
+        crate::serve_source(Source::Managed(managed), Options::default())
+    }
+
+    fn client(&self) -> Result<Client, ApiError> {
+        let access = match &self.server {
+            Some(url) => Access::of_url(url, self.ca.clone(), self.token.clone())?,
+            None => Access::of_pod(|name| std::env::var(name).ok())?,
+        };
+        Client::new(access)
+    }
+
+    fn lease(&self) -> Result<Option<LeaseSettings>, ApiError> {
+        let Some(text) = &self.lease else { return Ok(None) };
+        let Some((namespace, name)) = text.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()) else {
+            return Err(ApiError::Request(format!("`{text}` is not a lease; write NAMESPACE/NAME")));
+        };
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "weir".to_owned());
+        let identity = format!("{host}-{}", std::process::id());
+        Ok(Some(LeaseSettings { key: Key::new(namespace, name), identity }))
+    }
+}
+
+/// The process that serves what the controller makes.
+struct Gateway(Arc<Controller>);
+
+impl Follow for Gateway {
+    async fn apply(&self, translation: &Translation) -> Result<(), Refused> {
+        let (text, routes) = write(&translation.document);
+        let made = Made { text, files: translation.files.clone() };
+        let before = self.0.managed().map_or(0, Managed::settings_lines);
+        let result = self.0.manage(made, translation.endpoints.clone()).await;
+        result.map_err(|error| {
+            let mut refused = Refused { message: error.to_string(), routes: BTreeMap::new() };
+            if let LoadError::Invalid(problems) = &error {
+                for (line, message) in problems.lines() {
+                    if let Some(name) = routes.get(&line.saturating_sub(before)) {
+                        refused.routes.entry(name.clone()).or_insert(message);
+                    }
+                }
+            }
+            refused
+        })
+    }
+
+    fn set_endpoints(&self, endpoints: BTreeMap<String, Vec<SocketAddr>>) {
+        self.0.set_endpoints(endpoints);
+    }
+}
+
+/// The document as lines of a configuration, each entry on its own, and the names of routes by their lines.
+fn write(document: &Value) -> (String, BTreeMap<usize, String>) {
+    let mut lines = Vec::new();
+    let mut names = BTreeMap::new();
+    for key in ["listen", "upstreams", "routes"] {
+        match &document[key] {
+            Value::Array(items) if !items.is_empty() => {
+                lines.push(format!("{key}:"));
+                for item in items {
+                    lines.push(format!("- {}", text(item)));
+                    if key != "upstreams" {
+                        names.insert(lines.len(), item["name"].as_str().unwrap_or_default().to_owned());
+                    }
+                }
+            }
+            Value::Object(map) if !map.is_empty() => {
+                lines.push(format!("{key}:"));
+                lines.extend(
+                    map.iter().map(|(name, value)| format!("  {}: {}", Value::from(name.as_str()), text(value))),
+                );
+            }
+            Value::Array(_) => lines.push(format!("{key}: []")),
+            _ => {}
+        }
+    }
+    lines.push(String::new());
+    (lines.join("\n"), names)
+}
+
+/// JSON is YAML; only what would be a variable is not.
+fn text(value: &Value) -> String {
+    value.to_string().replace("${", "$${")
+}
