@@ -8,10 +8,10 @@ PROFILE ?= release
 BUILT = $(CARGO_TARGET_DIR)/$(patsubst dev,debug,$(PROFILE))
 
 .DEFAULT_GOAL := help
-.PHONY: help run services build dist install uninstall deb test test-fast lint bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
+.PHONY: help run services build dist install uninstall deb test test-fast lint conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 run: ## build the gateway and start it on :8080 with embedded demo upstreams
 	@cargo build --profile "$(PROFILE)" --locked -p weir
@@ -43,6 +43,9 @@ test-fast: ## tests that need nothing but Rust, Python and bash (minutes)
 
 lint: ## formatting, lints, licences of every language
 	@scripts/lint $(LINTS)
+
+conformance-kubernetes: ## the conformance suite of the Gateway API against `weir kubernetes` (root and Go; builds a Kubernetes API server once)
+	@scripts/kube conformance
 
 bench: ## gauge compares all gateways that are here (BENCHES=NAME for another measurement; needs an idle machine)
 	@scripts/bench $(BENCHES)

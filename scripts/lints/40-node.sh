@@ -10,3 +10,6 @@ done
 tests=crates/weir/tests/browser
 need_npm "$tests"
 "$tests/node_modules/.bin/eslint" --config "$tests/eslint.config.js" --max-warnings 0 "$tests" crates/weir/src/admin/console/web
+tests=crates/gauge/tests/browser
+need_npm "$tests"
+"$tests/node_modules/.bin/eslint" --config "$tests/eslint.config.js" --max-warnings 0 "$tests" crates/gauge/src/ui/web
