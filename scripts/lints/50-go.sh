@@ -7,8 +7,8 @@ bad=0
 unformatted=$(git ls-files -co --exclude-standard -z -- '*.go' | xargs -0r gofmt -l)
 [ -z "$unformatted" ] || { printf 'not formatted (gofmt -w FILE):\n%s\n' "$unformatted"; bad=1; }
 while read -r module; do
-  packages=$(cd "$(dirname "$module")" && go list ./... 2>&1) || { printf '%s\n' "$packages"; bad=1; }
-  [[ "$packages" != *"matched no packages"* ]] || continue
+  listed=$(cd "$(dirname "$module")" && go list ./... 2>&1) || { printf '%s\n' "$listed"; bad=1; }
+  [[ "$listed" != *"matched no packages"* ]] || continue
   (cd "$(dirname "$module")" && go vet ./... && go mod tidy -diff) || { say "in $(dirname "$module")"; bad=1; }
 done < <(git ls-files -co --exclude-standard -- 'go.mod' '*/go.mod')
 exit "$bad"
