@@ -1,0 +1,223 @@
+//! One exchange on one connection of an upstream: the request goes out, the response comes back.
+
+use std::time::Duration;
+
+use h1::{BodyKind, HeadScanner, RequestHead, ResponseHead, Version};
+
+use super::super::cached::{self, Received};
+use super::super::conversation::{Conversation, Timing, UpstreamSide};
+use super::super::forward::write_interim_head;
+use super::super::mirror::MOST_RESPONSE;
+use super::super::pump::Pump;
+use super::super::stream::Stream;
+use super::super::trailers::Towards;
+use super::super::{Answer, Exchange};
+use super::failed::Failed;
+use super::heads::{write_request_head, write_response_head};
+use super::upgrade::{switch_protocols, wanted_upgrade};
+use super::{Plan, moment};
+use crate::error::{Error, Reason};
+use crate::server::clock;
+use crate::server::deadline::nanos;
+use crate::upstream::http2::ClientStream;
+use crate::upstream::retry::may_repeat;
+use crate::upstream::{FailureKind, Lease};
+
+/// Interim answers that one exchange relays; an upstream that sends more is broken.
+const MAX_INTERIM: u32 = 16;
+
+/// Sends the request and relays the reply. `Ok` says whether the upstream's connection may carry another exchange.
+pub(super) async fn converse(
+    x: &mut Exchange<'_>,
+    plan: &Plan<'_>,
+    lease: &mut Lease,
+    up: &mut UpstreamSide,
+    number: u32,
+) -> Result<bool, Failed> {
+    let keep = x.scratch.request.end;
+    let limit = x.body_limit();
+    if plan.forwards_trailers {
+        let is_trusted = x.down.client.peer_is_trusted;
+        let rules = plan.trailer_rules(x, Towards::Upstream { is_trusted });
+        x.body.forward_trailers(rules);
+    }
+    if !x.body.restart(&mut x.down.buffer, keep, limit) {
+        let error = Error::new(Reason::BadResponse, "the request body cannot be sent a second time");
+        return Err(Failed { kind: None, ..Failed::new(error, false, false) });
+    }
+    // HTTP/2 has no upgrades; a request for one is an ordinary request there.
+    let upgrade = wanted_upgrade(x, plan.action).filter(|_| up.stream.http2_upstream().is_none());
+    write_request_head(x, plan, lease, up, upgrade);
+    if x.expects_continue() {
+        send_continue(x).await.map_err(|error| Failed::new(error, false, false))?;
+    }
+
+    let per_try = plan.choice.timeouts.per_try;
+    let timing = Timing {
+        client_idle: plan.snapshot.config().server.body_idle_timeout,
+        first_byte: plan.choice.timeouts.first_byte,
+        idle: plan.choice.timeouts.idle,
+        try_due: per_try.map_or(u64::MAX, |per_try| clock::turn_ns().saturating_add(nanos(per_try))),
+        client_ns: x.stalls.client_ns(),
+        total_due: plan.total_due,
+    };
+    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
+    let head = &mut x.scratch.response;
+    let own_field = plan.own_field();
+    let got_head = final_head(&mut talk, head, &x.scratch.request, own_field).await;
+    let sent = talk.has_sent() && !talk.up.stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
+    let sent_at = talk.sent_at;
+    let request_sent = talk.request_sent;
+    let reply_started = talk.reply_started;
+    got_head.map_err(|error| Failed::of(x, error, sent, reply_started))?;
+    // A response that came while the client held its body back says nothing about the target's speed.
+    if request_sent {
+        let latency = clock::turn_ns().saturating_sub(sent_at);
+        lease.first_byte(Duration::from_nanos(latency), moment());
+    }
+
+    let status = x.scratch.response.status;
+    if let Some(kind) = FailureKind::of_status(status) {
+        let mut failed = Failed::new(Reason::BadResponse.into(), true, true);
+        failed.kind = Some(kind);
+        failed.error = Error::new(Reason::Unavailable, "the upstream responded that it cannot serve");
+        let tried = failed.as_attempt(x, kind);
+        failed.retry_granted = plan.view.may_retry(&tried, number, moment()).is_ok();
+        let falls_back = plan.has_fallback && may_repeat(&tried, lease.spec().retry.on).is_ok();
+        if failed.retry_granted || falls_back {
+            return Err(failed);
+        }
+    }
+    if status == 101 {
+        return switch_protocols(x, plan, lease, up, upgrade.is_some()).await.map(|()| false);
+    }
+
+    // On a route with a cache the reply may be kept, or stand for something that is kept.
+    let received = plan.route.map(|route| cached::receive(x, plan.snapshot, route, &up.buffer));
+    let mut keeping = match received.unwrap_or(Received::Forward) {
+        Received::Forward => None,
+        Received::Keep(keeping) => Some(keeping),
+        Received::Kept(body) => {
+            up.buffer.consume(body);
+            note_upstream_time(x, sent_at, clock::now_ns());
+            succeed(lease, status);
+            return Ok(request_sent && x.scratch.response.keep_alive);
+        }
+        Received::Replaced => {
+            succeed(lease, status);
+            let is_empty = x.scratch.response.body == BodyKind::None;
+            return Ok(is_empty && request_sent && x.scratch.response.keep_alive);
+        }
+        Received::Again => {
+            let detail = "a 304 for another response than the stored one";
+            return Err(Failed { kind: None, ..Failed::new(Error::new(Reason::BadResponse, detail), true, true) });
+        }
+        Received::Unwanted => return Err(Failed::new(Reason::ClientGone.into(), true, true)),
+    };
+
+    if status >= 400 && keeping.is_none() && plan.route.is_some() && x.replace_error(status, up.buffer.whole()) {
+        note_upstream_time(x, sent_at, clock::now_ns());
+        succeed(lease, status);
+        let is_empty = x.scratch.response.body == BodyKind::None;
+        return Ok(is_empty && request_sent && x.scratch.response.keep_alive);
+    }
+
+    // The head says how long the connection lives, so what it depends on is decided now.
+    x.close |= !x.body.has_read_all();
+    let (framing, coder) = match keeping {
+        None => write_response_head(x, plan, up, lease),
+        Some(_) => (BodyKind::None, None),
+    };
+    let head_bytes = if keeping.is_none() { x.down.out.bytes.len() as u64 } else { 0 };
+    x.begin_answer();
+    let head = &x.scratch.response;
+    // Nobody reads the response of a copy; one without end must not keep the worker busy.
+    let most = (plan.route.is_none() && matches!(x.down.stream, Stream::Subrequest)).then_some(MOST_RESPONSE);
+    let mut response = Pump::new(head.body, framing, most);
+    response.code(coder);
+    if plan.accepts_trailers && framing == BodyKind::Chunked {
+        response.forward_trailers(plan.trailer_rules(x, Towards::Client));
+        x.may_end_with_trailers = true;
+    }
+    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
+    talk.request_sent = request_sent;
+    talk.sent_at = sent_at;
+    let result = match &mut keeping {
+        None => std::future::poll_fn(|cx| talk.poll_body(cx, &mut response)).await,
+        Some(keeping) => std::future::poll_fn(|cx| talk.poll_keep(cx, keeping)).await,
+    };
+    let request_sent = talk.request_sent;
+    let done_ns = clock::now_ns();
+    x.log.ended_ns = done_ns;
+    x.log.response_bytes += head_bytes + response.sent_bytes();
+    if let Some(coder) = response.coder() {
+        x.worker.metrics.compressed(coder.coding(), response.bytes, response.sent_bytes());
+    }
+    if most.is_some_and(|most| response.bytes > most) {
+        succeed(lease, status);
+        return Ok(false);
+    }
+    result.map_err(|error| Failed::of(x, error, true, true))?;
+
+    match keeping {
+        None => x.answer = Answer::Complete,
+        Some(keeping) => {
+            if let Some(route) = plan.route {
+                cached::kept(x, plan.snapshot, route, *keeping);
+            }
+        }
+    }
+    note_upstream_time(x, sent_at, done_ns);
+    succeed(lease, status);
+    Ok(request_sent && x.scratch.response.keep_alive)
+}
+
+/// Time until the reply's last bytes were there, as the event loop saw them; the rest is the gateway's own.
+fn note_upstream_time(x: &mut Exchange<'_>, sent_at: u64, done_ns: u64) {
+    let last_read = clock::turn_ns().max(sent_at);
+    x.log.upstream_ns = Some(last_read - sent_at);
+    x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns) + done_ns.saturating_sub(last_read));
+}
+
+/// The target answered; some statuses say that it cannot serve.
+fn succeed(lease: &mut Lease, status: u16) {
+    match FailureKind::of_status(status) {
+        Some(kind) => lease.failure(kind, moment()),
+        None => lease.success(moment()),
+    }
+}
+
+/// Waits for the final head of the reply; interim ones are relayed on the way.
+async fn final_head(
+    talk: &mut Conversation<'_>,
+    head: &mut ResponseHead,
+    request: &RequestHead,
+    own_field: Option<&str>,
+) -> Result<(), Error> {
+    let limits = h1::Limits::default();
+    let mut scanner = HeadScanner::for_response();
+    let mut interim = 0;
+    loop {
+        std::future::poll_fn(|cx| talk.poll_head(cx, &mut scanner, head, request.method, &limits)).await?;
+        if !head.is_interim() {
+            return Ok(());
+        }
+        if interim == MAX_INTERIM {
+            return Err(Error::new(Reason::BadResponse, "too many interim responses"));
+        }
+        interim += 1;
+        // 100 was for us, and a client of HTTP/1.0 knows no interim answers (RFC 9110 section 15.2).
+        if head.status != 100 && request.version == Version::Http11 {
+            write_interim_head(&mut talk.down.out.bytes, talk.up.buffer.whole(), head, own_field);
+            talk.down.flush().await.map_err(|_| Error::from(Reason::ClientGone))?;
+        }
+    }
+}
+
+/// Asks the client for its body, once.
+pub(in super::super) async fn send_continue(x: &mut Exchange<'_>) -> Result<(), Error> {
+    x.continued = true;
+    x.down.out.bytes.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+    x.down.deadline.set(x.snapshot.config().server.body_idle_timeout);
+    x.down.flush().await.map_err(|_| Reason::ClientGone.into())
+}

@@ -1,0 +1,70 @@
+//! An attempt that failed: what it means for the target, and for a further attempt.
+
+use super::super::Exchange;
+use crate::error::{Error, Fault, Reason};
+use crate::upstream::FailureKind;
+use crate::upstream::retry::Attempt;
+
+/// An attempt that did not lead to an answer.
+pub(super) struct Failed {
+    pub(super) error: Error,
+    /// What it means for the target; `None` when it is not the target's fault.
+    pub(super) kind: Option<FailureKind>,
+    /// Whether a byte of the request was handed to the kernel.
+    pub(super) sent: bool,
+    /// Whether a byte of a reply was read.
+    pub(super) reply_started: bool,
+    /// Whether a retry was asked for and granted already.
+    pub(super) retry_granted: bool,
+}
+
+impl Failed {
+    pub(super) fn new(error: Error, sent: bool, reply_started: bool) -> Self {
+        Failed { error, kind: kind_of(error.reason), sent, reply_started, retry_granted: false }
+    }
+
+    /// A failure that counts against the target only if the target kept the exchange waiting: not when the total timeout passed for other
+    /// reasons, and not when it closed its connection while the client kept back the rest of the request.
+    pub(super) fn of(x: &mut Exchange<'_>, error: Error, sent: bool, reply_started: bool) -> Self {
+        let mut failed = Failed::new(error, sent, reply_started);
+        let is_shared = match error.reason {
+            // How little time a client gives its call says nothing about the target.
+            Reason::TotalTimeout if x.has_own_deadline => {
+                failed.kind = None;
+                return failed;
+            }
+            Reason::TotalTimeout => true,
+            Reason::UpstreamReset => !x.body.has_read_all(),
+            _ => false,
+        };
+        if is_shared && x.stalls.larger_fault() != Fault::Upstream {
+            failed.kind = None;
+        }
+        failed
+    }
+
+    pub(super) fn as_attempt(&self, x: &Exchange<'_>, kind: FailureKind) -> Attempt {
+        Attempt {
+            failure: kind,
+            idempotent: x.scratch.request.method.is_idempotent(),
+            sent: self.sent,
+            body_replayable: x.body.is_replayable(),
+            reply_started: self.reply_started,
+        }
+    }
+}
+
+/// What a failure is to the target; `None` when it is not the target's.
+pub(in super::super) fn kind_of(reason: Reason) -> Option<FailureKind> {
+    Some(match reason {
+        Reason::ConnectFailed | Reason::ConnectTimeout | Reason::UpstreamTls => FailureKind::Connect,
+        Reason::UpstreamReset => FailureKind::Reset,
+        Reason::TryTimeout => FailureKind::TryTimeout,
+        Reason::FirstByteTimeout => FailureKind::FirstByteTimeout,
+        Reason::IdleTimeout => FailureKind::IdleTimeout,
+        Reason::TotalTimeout => FailureKind::TotalTimeout,
+        Reason::BadResponse => FailureKind::InvalidReply,
+        Reason::BodyTruncated => FailureKind::IncompleteReply,
+        _ => return None,
+    })
+}

@@ -1,0 +1,51 @@
+//! Requests that ask for another protocol, and the tunnel after the upstream agreed.
+
+use h1::{BodyKind, Known};
+
+use super::super::conversation::UpstreamSide;
+use super::super::forward::write_upgrade_head;
+use super::super::{Answer, Exchange, tunnel};
+use super::failed::Failed;
+use super::{Plan, moment};
+use crate::config::Proxy;
+use crate::error::{Error, Reason};
+use crate::upstream::Lease;
+
+/// The protocol to ask for, if the client wants one that the route allows.
+pub(super) fn wanted_upgrade(x: &Exchange<'_>, action: &Proxy) -> Option<usize> {
+    let request = &x.scratch.request;
+    if !request.upgrade || action.upgrade.is_empty() || request.body != BodyKind::None {
+        return None;
+    }
+    let wanted = request.fields.first(Known::Upgrade, x.down.buffer.whole())?;
+    action.upgrade.iter().position(|allowed| wanted.eq_ignore_ascii_case(allowed.as_bytes()))
+}
+
+/// The upstream agreed to another protocol: from here on the connection is a tunnel, and never again HTTP.
+pub(super) async fn switch_protocols(
+    x: &mut Exchange<'_>,
+    plan: &Plan<'_>,
+    lease: &mut Lease,
+    up: &mut UpstreamSide,
+    asked: bool,
+) -> Result<(), Failed> {
+    if !asked {
+        return Err(Failed::new(Error::new(Reason::BadResponse, "101 without an upgrade"), true, true));
+    }
+    let protocol = x.scratch.response.fields.first(Known::Upgrade, up.buffer.whole()).unwrap_or_default();
+    let out = &mut x.down.out.bytes;
+    let own = plan.own_field().map(|name| (name, &*x.scratch.request_id));
+    write_upgrade_head(out, up.buffer.whole(), &x.scratch.response, protocol, own);
+    x.log.response_bytes += out.len() as u64;
+    x.begin_answer();
+    x.log.status = 101;
+    x.close = true;
+    x.down.flush().await.map_err(|_| Failed::new(Reason::ClientGone.into(), true, true))?;
+    lease.success(moment());
+    let keep = x.scratch.request.end;
+    let moved = tunnel::run(x.down, up, keep, &x.worker.buffers, plan.choice.timeouts.tunnel_idle).await;
+    x.log.tunnelled_bytes += moved.up;
+    x.log.response_bytes += moved.down;
+    x.answer = Answer::Complete;
+    Ok(())
+}
