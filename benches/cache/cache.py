@@ -65,7 +65,7 @@ class CacheRig(Rig):
         )
 
     def asked(self):
-        """Requests that the upstream answered so far, this question not among them."""
+        """Requests that the upstream has responded to so far, this question not among them."""
         _, text = fetch(self.upstream_port, "/status")
         self.questions += 1
         return int(re.search(rb"\n *\d+ \d+ (\d+)", text)[1]) - self.questions
@@ -101,18 +101,18 @@ def cachez(system):
 
 
 def stored(system):
-    """Answers that were stored so far."""
+    """Responses that were stored so far."""
     text = fetch(system.admin, "/metrics")[1].decode()
     return sum(float(count) for count in re.findall(r"^cache_stored_total\S* (\S+)$", text, re.MULTILINE))
 
 
 def prove_hits(system, path):
-    """The second answer must come from the cache."""
+    """The second response must come from the cache."""
     for _ in range(2):
         fields, body = fetch(system.port, path)
     is_hit = len(fields["X-Varnish"].split()) == 2 if system.name == "varnish" else fields["X-Cache"] == "HIT"
     if not is_hit or not body:
-        raise RuntimeError(f"{system.name} does not answer {path} from its cache: {fields}")
+        raise RuntimeError(f"{system.name} does not serve {path} from its cache: {fields}")
 
 
 def hit_row(rig, name, peer, bar, rounds):
@@ -126,7 +126,7 @@ def hit_row(rig, name, peer, bar, rounds):
     before = rig.asked()
     result = compare(first, second, f"/{name}", {}, rounds)
     if rig.asked() != before:
-        raise RuntimeError(f"the upstream was asked {rig.asked() - before} times while {name} was to be hit")
+        raise RuntimeError(f"the upstream got {rig.asked() - before} requests while {name} was to be hit")
     versions = [first.version, second.version]
     first.stop()
     second.stop()
@@ -292,7 +292,7 @@ def summary(results):
         "# Cache: the table of bars",
         "",
         f"{where['date']}, {where['host']}: {where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {where['commit']}; "
-        f"{'; '.join(where['versions'])}. Made by `{where['command']}`. In a window of hits the upstream was never asked.",
+        f"{'; '.join(where['versions'])}. Made by `{where['command']}`. In a window of hits the upstream got no request.",
         "",
         "| figure, us | weir | peer | ratio (median) | spread | rounds | bar | |",
         "|---|---|---|---|---|---|---|---|",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gateways against direct: a Hono service by itself, behind Fiber and behind Weir, and what each gateway answers by itself.
+"""Gateways against direct: a Hono service by itself, behind Fiber and behind Weir, and what each gateway responds by itself.
 
     scripts/bench direct [--rounds 8] [--seconds 2] [--threads 1] [--connections 200]
 
@@ -164,7 +164,7 @@ def start(rig: Rig, weir: str) -> list[Lane]:
     ]
 
 
-# title, lane, lane, figure, bar
+# title, system, system, figure, bar
 RATIOS = [
     (
         "requests per CPU-second, proxied: Weir / Fiber",
@@ -207,7 +207,7 @@ def ratio(rounds: list[dict[str, Window | None]], one: str, other: str, figure: 
 
 
 def steady(rounds: list[dict[str, Window | None]]) -> int:
-    """In how many rounds the direct lane was within 10 % of its median: in the others the machine was another."""
+    """In how many rounds the direct system was within 10 % of its median: in the others the machine was another."""
     median = middle(rounds, "auth direct", "rate")
     return sum(bool(one["auth direct"]) and abs(one["auth direct"].rate / median - 1) <= 0.1 for one in rounds)
 
@@ -228,11 +228,11 @@ def summary(results: dict) -> str:
         "# Gateways against direct",
         "",
         f"{about['date']}, {about['host']}: {about['cpu']}, {about['cores']} cores, Linux {about['kernel']}; commit {about['commit']}.",
-        f"{', '.join(about['versions'])}. wrk with {about['threads']} threads and {about['connections']} connections, {about['rounds']} rounds of {about['seconds']:g} s a lane; "
+        f"{', '.join(about['versions'])}. wrk with {about['threads']} threads and {about['connections']} connections, {about['rounds']} rounds of {about['seconds']:g} s a system; "
         "wrk and Hono on one core, the gateway on the other. Medians of the rounds. "
-        f"In {about['steady_rounds']} of them the direct lane was within 10 % of its median.",
+        f"In {about['steady_rounds']} of them the direct system was within 10 % of its median.",
         "",
-        "| lane | requests/s | mean ms (connections / rate) | mean ms of wrk | p50 ms of wrk | p99 ms of wrk | rate x mean of wrk | gateway's CPU | requests per CPU-second |",
+        "| system | requests/s | mean ms (connections / rate) | mean ms of wrk | p50 ms of wrk | p99 ms of wrk | rate x mean of wrk | gateway's CPU | requests per CPU-second |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in results["lanes"]:

@@ -13,7 +13,7 @@ USERS = {"users": 64, "duration": "1s"}
 
 @dataclass
 class Load:
-    """What one run saw. Errors are requests without an answer; what a status means is the caller's to say."""
+    """What one run saw. Errors are requests without a response; what a status means is the caller's to say."""
 
     requests: int
     seconds: float
@@ -28,13 +28,13 @@ class Load:
         return self.requests / self.seconds
 
     def failures(self) -> list[str]:
-        """Every request that got no answer, and every answer that is not 2xx."""
-        other = [f"{count} answers of {status}" for status, count in self.statuses.items() if status // 100 != 2]
+        """Every request that got no response, and every response that is not 2xx."""
+        other = [f"{count} responses of {status}" for status, count in self.statuses.items() if status // 100 != 2]
         return [f"{count} x {kind}" for kind, count in self.errors.items()] + other
 
 
 class Running:
-    """A generator at work: `plan` is `closed` or `open` of a workload (docs/load.md), `operation` what is asked for beside the path."""
+    """A generator at work: `plan` is `closed` or `open` of a workload (docs/load.md), `operation` what is requested beside the path."""
 
     def __init__(self, port: int, path: str = "/", plan: dict | None = None, **operation: object) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="weir-load-")

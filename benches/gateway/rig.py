@@ -153,7 +153,7 @@ class Rig:
         return system
 
     def upstream(self) -> System:
-        """The service behind every gateway: nginx with fixed answers, on the load generator's core."""
+        """The service behind every gateway: nginx with fixed responses, on the load generator's core."""
         nginx = need("nginx", "apt-get install nginx-light")
         www = self.dir / "www"
         www.mkdir(exist_ok=True)

@@ -22,7 +22,7 @@ from generator import USERS, Running, load
 from record import environment, save, spread
 from rig import KEY, Missing, Rig, cpu_us, need, output, rss_kib, say
 
-# POST with 1 KiB of JSON; the answer has 1 KiB too.
+# POST with 1 KiB of JSON; the response has 1 KiB too.
 KIB = {
     "method": "POST",
     "headers": {"Content-Type": "application/json"},

@@ -259,7 +259,7 @@ class Comparison:
 
 
 def in_turns(rounds: int, peer: str) -> Iterator[list[str]]:
-    """Who goes first in each round."""
+    """The order within each round."""
     return (["gauge", peer] if turn % 2 else [peer, "gauge"] for turn in range(rounds))
 
 

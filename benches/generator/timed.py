@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A server that answers after a time that is known: from 5 to 25 ms, evenly spread, in an order that is always the same.
+"""A server that responds after a time that is known: from 5 to 25 ms, evenly spread, in an order that is always the same.
 
     timed.py PORT
 
@@ -24,7 +24,7 @@ class Connection(asyncio.Protocol):
         self.transport, self.seen = transport, b""
 
     def data_received(self, data: bytes) -> None:
-        # Tools that measure wait for an answer before they ask again.
+        # Tools that measure wait for a response before they send the next request.
         self.seen += data
         if self.seen.endswith(b"\r\n\r\n"):
             self.seen = b""

@@ -17,5 +17,5 @@ print(
     f"Ratio {per['ours'] / per['h2']:.3f}; the bar is 0.5. The figure of the h2 crate includes building its header maps, which its"
 )
 print(
-    "interface demands, and its tasks over a pipe in memory; ours has no task and no pipe. Command: `scripts/bench http2`."
+    "interface demands, and its tasks over a pipe in memory; crates/http2 has no task and no pipe. Command: `scripts/bench http2`."
 )

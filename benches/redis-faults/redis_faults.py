@@ -51,7 +51,7 @@ class Redis:
             "--bind",
             "127.0.0.1",
         ]
-        # Not through Rig.spawn, which gives forked workers time: the moment at which it answers again is what counts here.
+        # Not through Rig.spawn, which gives forked workers time: the moment at which it responds again is what counts here.
         self.process = subprocess.Popen(
             ["taskset", "-c", GATEWAY_CORE, *command, "--save", "", "--appendonly", "no"],
             stdout=subprocess.DEVNULL,
@@ -70,7 +70,7 @@ class Redis:
 def health(admin: int) -> str:
     with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{admin}/healthz", timeout=2) as answer:
         return json.load(answer)["redis"]["limits"]
-    return "no answer"
+    return "no response"
 
 
 def recovered(admin: int, since: float) -> float:
@@ -140,7 +140,7 @@ def capacity(rig: Rig) -> float:
 
 
 def measure(rig: Rig, kind: str, policy: str, rate: float) -> dict:
-    # Over: each key asks for five times its quota.
+    # Over: each key requests five times its quota.
     quota = NEVER if kind != "over" else max(1, round(rate / KEYS * WINDOW / 5))
     row = Row(rig, policy, quota)
     asked(row.weir.port, {"closed": {"users": 4, "duration": "300ms"}})  # connections and code are warm
@@ -203,9 +203,9 @@ def summary(rows: list[dict], where: dict, carried: float) -> str:
         "",
         f"Made by `{where['command']}` at commit {where['commit']} on {where['host']}, {where['date']}. {'; '.join(where['versions'])}.",
         "",
-        f"The gateway carries {carried:,.0f} requests/s when every request asks Redis (64 connections, closed loop; gateway and Redis on one core, "
+        f"The gateway carries {carried:,.0f} requests/s when every request calls Redis (64 connections, closed loop; gateway and Redis on one core, "
         f"load and upstream on the other); each row is an open loop at half of that for {SECONDS} s.",
-        "Recovered: seconds from the moment at which Redis answers again (killed, stopped, restarted) until limits are counted there.",
+        "Recovered: seconds from the moment at which Redis responds again (killed, stopped, restarted) until limits are counted there.",
         "",
         "| | quota | `on_store_failure` | requests | 200 | 429 | 503 | failed | p50 ms | p99 ms | p99 of the worst second | recovered after s "
         "| admitted of at most | missed |",

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Bases that are published without versions; Renovate pins their digests.
 WITHOUT_VERSIONS = {"gcr.io/distroless/cc-debian12:nonroot"}
 PINNED = re.compile(r":\d+\.\d+(\.\d+)?[\w.-]*(@sha256:[0-9a-f]{64})?$")
-# They answer a health RPC, or GET /api/v1/events/health, which the orchestrator asks for.
+# They respond to a health RPC, or GET /api/v1/events/health, which the orchestrator requests.
 WITHOUT_HEALTHCHECK = "services/producer/"
 
 

@@ -29,7 +29,7 @@ LANES = {"baseline": "off", "cached": "on"}
 
 
 class NotValid(Exception):
-    """Why a lane or a comparison is worth nothing."""
+    """Why a system or a comparison is worth nothing."""
 
 
 # --- a gateway of our own
@@ -77,7 +77,7 @@ class Gateway:
             self.process.wait()
 
 
-# --- a lane
+# --- a system
 
 
 def run_lane(name: str, k6: str, weir: str | None, out: Path) -> None:
@@ -225,7 +225,7 @@ def main() -> int:
         parser.error("K6_SUMMARY_OUT names one summary, and `all` writes two: use --out (PERF_OUT)")
     if arguments.what == "all" and os.environ.get("BASE_URL"):
         parser.error(
-            "with BASE_URL the cache is switched by hand between the two lanes: run baseline, cached and report one by one"
+            "with BASE_URL the cache is switched by hand between the two runs: run baseline, cached and report one by one"
         )
     try:
         for name in LANES:

@@ -10,12 +10,12 @@ row() {
   echo "== $1: wrk -t$threads -c$connections -d$duration $2"
   said=$(wrk "-t$threads" "-c$connections" "-d$duration" --latency "$2") || { echo "$said"; exit 1; }
   echo "$said"
-  case $said in *Non-2xx* | *"Socket errors"*) bad=1; echo "NOT VALID: not every answer was a 2xx" >&2 ;; esac
+  case $said in *Non-2xx* | *"Socket errors"*) bad=1; echo "NOT VALID: not every response was a 2xx" >&2 ;; esac
 }
 row "auth through Fiber" "$fiber/api/auth/sample"
 row "auth through Weir" "$weir/api/auth/sample"
 row "auth direct" "$auth/api/auth/sample"
-row "Fiber's own answer" "$fiber/gates"
-row "Weir's own answer" "$weir/gates"
+row "Fiber's own response" "$fiber/gates"
+row "Weir's own response" "$weir/gates"
 row "messages direct" "$messages/api/messages/sample"
 exit $bad

@@ -87,7 +87,7 @@ start auction-gateway '' env "USERS_URL=$users" "ACTIVE_URL=$active" "DESCRIPTIO
   "$bin/gateway-fiber" -config services/gateway-fiber/examples/auction.json
 step contract-auction-through-gateway contract auction --through gateway --base-url "$url"
 
-# The running service against its own description: what it may be asked, right and wrong, and all that it answers.
+# The running service against its own description: valid and invalid requests, and all responses.
 post() { curl -fsS -X POST -H 'Content-Type: application/json' "$@"; }
 post "$users/users/register" -d '{"name":"ada","password":"correct horse"}' >/dev/null
 token=$(post "$users/users/login" -d '{"name":"ada","password":"correct horse"}' | sed -E 's/.*"token":"([^"]+)".*/\1/')

@@ -32,7 +32,7 @@ pids=()
 while read -r pid; do pids+=("$pid"); done < <(sed -nE 's/^[^:]* (http|unix):[^ ]+ +([0-9]+)  .*/\2/p' "$tmp/services.out" | sort -u)
 gateway=$(at weir) reference=$(at weir-reference)
 
-# What each image asks to know whether it is healthy, asked of the program itself; and of a port where nobody is.
+# The health check of each image, run by the program itself; also against a port where nothing listens.
 health() {
   local command; command=$(python3 deploy/check/check.py --health "$1"); shift
   env "PATH=$(dirname "$weir"):$PATH" "$@" python3 -c 'import json, os, sys; command = json.loads(sys.argv[1]); os.execvp(command[0], command)' "$command"
@@ -63,7 +63,7 @@ export WEIR=$weir USERS=5 DURATION=2s PERF_OUT=$tmp/perf
 start cached '' env RATE_LIMIT_ENABLED=false "$weir"
 cached=$url
 caching() { BASE_URL=$cached "$@"; }
-# Of the mix of the baseline the cache answers most: its GETs repeat.
+# Of the mix of the baseline the cache responds to most: its GETs repeat.
 hit_ratio() {
   "$k6" run --quiet --no-thresholds -e RATE=50 -e WARMUP=1s -e DURATION=3s load/k6/k6_baseline.js || return
   curl -sS "$cached/cachez" | python3 -c "import json, sys; told = json.load(sys.stdin); print(told); sys.exit(0 if told['hit_ratio'] >= 0.6 else 'too few hits')"

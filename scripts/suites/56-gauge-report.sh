@@ -37,7 +37,7 @@ check 'no figure that is none' none '(NaN|undefined|[^a-z]inf[^a-z])'
 not_in_log() { ! grep -E 'CONSOLE|Refused to|net::ERR' "$tmp/dom.log"; }
 check 'the console is silent' not_in_log
 
-# A browser that is asked for dark pages shows one, and both can be looked at.
+# A browser that is requested dark pages shows one, and both can be looked at.
 shot() { # NAME FLAG...
   local name=$1; shift
   browse "$tmp/$name.log" --window-size=1280,9000 --screenshot="$shots/gauge-report-$name.png" "$@" && [ "$(stat -c %s "$shots/gauge-report-$name.png")" -gt 100000 ]

@@ -84,8 +84,8 @@ def prose(path: str, text: str) -> list[tuple[int, str]]:
 
 
 def plain(text: str) -> str:
-    """The text without code and without the targets of links."""
-    return re.sub(r"\]\([^)\n]*\)|https?://\S+", " ", re.sub(r"`[^`\n]*`", " ", text))
+    """The text without code (in backquotes, or in braces of a format string) and without the targets of links."""
+    return re.sub(r"\]\([^)\n]*\)|https?://\S+", " ", re.sub(r"`[^`\n]*`|\{[^{}\n]*\}", " ", text))
 
 
 def places(path: str, text: str, words: list, exempt: list) -> list[tuple[int, str, str]]:

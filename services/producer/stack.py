@@ -92,12 +92,12 @@ class HeldPort:
 
 
 def own_environment() -> dict[str, str]:
-    """What every program gets that is started here. Settings of whoever runs this (PGHOST, PGSSLMODE, http_proxy, LC_ALL) are not theirs."""
+    """What every program gets that is started here. Settings of whoever runs this (PGHOST, PGSSLMODE, http_proxy, LC_ALL) do not reach them."""
     inherited = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "JAVA_HOME", "TMPDIR")}
     return {**inherited, "LC_ALL": "C.UTF-8"}
 
 
-# Never through a proxy: what is asked runs on this machine.
+# Never through a proxy: what is requested runs on this machine.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -105,7 +105,7 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def build(wanted: list[Kind], java_tests: bool = False) -> None:
-    """Builds what is asked for, each language with its own tool; output that is current is left as it is."""
+    """Builds what is requested, each language with its own tool; output that is current is left as it is."""
     BUILT.mkdir(parents=True, exist_ok=True)
     names = {kind.name for kind in wanted}
     if any(name.startswith("rust-") for name in names):
@@ -383,7 +383,7 @@ class Service:
         return f"http://127.0.0.1:{self.ports.get('metrics', self.port)}/metrics"
 
     def stop(self, seconds: float = 20) -> int:
-        """Asks the service to stop and waits; gives its exit code."""
+        """Tells the service to stop and waits; gives its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -405,7 +405,7 @@ def wait_for_end(services: list[Service]) -> Service:
 
 
 def stop_all(services: list[Service]) -> None:
-    """Asks all to stop at once, then waits for each."""
+    """Tells all to stop at once, then waits for each."""
     for service in services:
         if service.process.poll() is None:
             service.process.terminate()

@@ -197,7 +197,7 @@ impl<'t> Reader<'t, '_> {
                     let uri = uri.or(resource.as_ref().map(|r| r.uri));
                     let Some(uri) = uri else {
                         let text = format!(
-                            "the action {method} stands in no resource: a heading with a URI template, such as '# Name [/path]', is missing above it"
+                            "the action {method} is in no resource: a heading with a URI template, such as '# Name [/path]', is missing above it"
                         );
                         let fault = self.fault(Code::Invalid, section.line, text);
                         self.builder.report.error(fault);

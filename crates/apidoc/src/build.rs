@@ -8,7 +8,7 @@ use crate::tree::Node;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Where an operation stands in its document, for diagnostics.
+/// Where an operation is in its document, for diagnostics.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin<'a> {
     Node(Node<'a>),

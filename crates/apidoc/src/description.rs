@@ -50,7 +50,7 @@ impl Description {
         &self.read
     }
 
-    /// The root of the document that was asked for.
+    /// The root of the document that was requested.
     #[must_use]
     pub fn root(&self) -> View<'_> {
         View(self.set.root())

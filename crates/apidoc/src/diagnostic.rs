@@ -140,7 +140,7 @@ pub(crate) struct Report {
     warnings: Vec<Diagnostic>,
     errors_dropped: usize,
     warnings_dropped: usize,
-    /// Document and value of each operation of the model, in its order, where it stands in a tree.
+    /// Document and value of each operation of the model, in its order, where it is in a tree.
     pub(crate) places: Vec<Option<(u32, u32)>>,
 }
 

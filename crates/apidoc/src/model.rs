@@ -31,7 +31,7 @@ impl Api {
         self.operations.iter().find(|o| o.id == id)
     }
 
-    /// The servers that answer for `operation`: its own, or those of the API.
+    /// The servers that respond for `operation`: its own, or those of the API.
     #[must_use]
     pub fn servers_of<'a>(&'a self, operation: &'a Operation) -> &'a [Server] {
         if operation.servers.is_empty() { &self.servers } else { &operation.servers }
@@ -107,7 +107,7 @@ pub struct Operation {
     pub id: String,
     /// The method.
     pub method: Method,
-    /// URL of the first server that answers for this operation (see [`Server::url`]); a request goes to
+    /// URL of the first server that responds for this operation (see [`Server::url`]); a request goes to
     /// `base_path` + `endpoint_path`.
     pub base_path: String,
     /// Path template below `base_path`, such as `/active/{auctionID}`: starts with a slash, every `{name}` is in `path_params`.
@@ -178,7 +178,7 @@ impl Method {
         Method::Trace,
     ];
 
-    /// The method as it stands in a request.
+    /// The method as it is in a request.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -384,7 +384,7 @@ impl Security {
         Security(vec![Requirement::from([(name.to_owned(), Vec::new())])])
     }
 
-    /// Whether nothing at all is asked for.
+    /// Whether nothing at all is required.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
@@ -396,7 +396,7 @@ impl Security {
         !self.0.is_empty() && self.0.iter().all(|alternative| !alternative.is_empty())
     }
 
-    /// `[{}]` asks for nothing, as `NONE` does.
+    /// `[{}]` requests nothing, as `NONE` does.
     pub(crate) fn normalised(mut self) -> Self {
         if self.0.iter().all(BTreeMap::is_empty) {
             self.0.clear();
@@ -481,7 +481,7 @@ impl SecurityScheme {
         SecurityScheme::Http { scheme: "basic".to_owned(), bearer_format: None }
     }
 
-    /// The request header that carries the credentials, which a gateway must let through; `None` when it is no header.
+    /// The request header that carries the credentials, which a gateway must let through; `None` when it is not a header.
     #[must_use]
     pub fn request_header(&self) -> Option<&str> {
         match self {

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 /// Gives the bytes of a document by name.
 ///
 /// Names are file paths with `/`; a reference in a document is joined to the name of the document that holds it
-/// before it is asked for. Remote references never get here.
+/// before it is requested. Remote references never get here.
 pub trait Source {
     /// The whole document called `name`, or at most `limit + 1` bytes of a larger one.
     ///

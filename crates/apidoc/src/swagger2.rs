@@ -96,7 +96,7 @@ fn servers(holder: Node<'_>, root: Node<'_>, builder: &mut Builder<'_, '_>) -> V
     found
 }
 
-/// Parameters as Swagger 2 has them: those of the body are apart until all are known, as an operation overrides its path.
+/// Parameters as Swagger 2 has them: those of the body are separate until all are known, as an operation overrides its path.
 #[derive(Clone, Default)]
 struct Found<'a> {
     params: Params,

@@ -76,7 +76,7 @@ impl Template {
         self.sent_as.iter().find(|(own, _)| own == variable).map_or(variable, |(_, name)| name)
     }
 
-    /// A query string that stands in the path. `{?a}` and `{&a}` (RFC 6570, sections 3.2.8 and 3.2.9) bring their own separators, so that what is
+    /// A query string that is in the path. `{?a}` and `{&a}` (RFC 6570, sections 3.2.8 and 3.2.9) have their own separators, so that what is
     /// left are pairs.
     fn query_string(&mut self, query: &str, whole: &str) -> Result<(), String> {
         let mut pairs = String::new();

@@ -176,7 +176,7 @@ impl<'a> Node<'a> {
         self.at(self.document().root)
     }
 
-    /// Which document of the set this value stands in.
+    /// Which document of the set this value is in.
     pub(crate) fn doc(self) -> u32 {
         self.doc
     }
@@ -216,7 +216,7 @@ impl<'a> Node<'a> {
         matches!(self.value(), Value::List(_))
     }
 
-    /// The value of `key`; `None` also when this is no mapping.
+    /// The value of `key`; `None` also when this is not a mapping.
     pub(crate) fn get(self, key: &str) -> Option<Node<'a>> {
         match self.value() {
             Value::Map(map) => map.position(key).map(|i| self.at(map.entries[i].value)),
@@ -229,7 +229,7 @@ impl<'a> Node<'a> {
         self.get(key).filter(|n| !n.is_null())
     }
 
-    /// Keys and values in order; none when this is no mapping.
+    /// Keys and values in order; none when this is not a mapping.
     pub(crate) fn entries(self) -> impl ExactSizeIterator<Item = (&'a str, Node<'a>)> {
         let entries: &[Entry] = match self.value() {
             Value::Map(map) => &map.entries,
@@ -238,7 +238,7 @@ impl<'a> Node<'a> {
         entries.iter().map(move |e| (&*e.key, self.at(e.value)))
     }
 
-    /// The items of a list; none when this is no list.
+    /// The items of a list; none when this is not a list.
     pub(crate) fn items(self) -> impl ExactSizeIterator<Item = Node<'a>> {
         let items: &[Id] = match self.value() {
             Value::List(items) => items,

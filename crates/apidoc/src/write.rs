@@ -1,7 +1,7 @@
 //! The model as text: records, OpenAPI 3.1, Swagger 2.0, RAML 1.0.
 //!
 //! What a format cannot say is written as an extension of that format where it has such (`x-…`, annotations), so that this
-//! crate reads back what it wrote, and is told in a warning either way.
+//! crate reads back what it wrote, and is described in a warning either way.
 
 mod out;
 

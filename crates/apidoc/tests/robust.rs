@@ -19,7 +19,7 @@ fn files(folder: &str, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// What is read can be written and read again; anything else is told in words.
+/// What is read can be written and read again; anything else is described in words.
 fn exercise(bytes: &[u8]) {
     match apidoc::read_bytes("input", bytes) {
         Ok(read) => {

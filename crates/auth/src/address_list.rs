@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// A set of networks, asked in logarithmic time. IPv4 and its IPv4-mapped IPv6 form are one address.
+/// A set of networks, searched in logarithmic time. IPv4 and its IPv4-mapped IPv6 form are one address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressList {
     /// First and last address of each range, sorted, without overlap.

@@ -1,4 +1,4 @@
-//! Rules on an identity: what `allow` of a route asks for. Every part that is given must hold.
+//! Rules on an identity: what `allow` of a route requests. Every part that is given must hold.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ impl Allow {
     /// Whether an identity may send this request.
     ///
     /// # Errors
-    /// [`Refusal::ScopeMissing`] with all scopes that the route asks for, else [`Refusal::Forbidden`] with the part that failed.
+    /// [`Refusal::ScopeMissing`] with all scopes that the route requests, else [`Refusal::Forbidden`] with the part that failed.
     pub fn admits(&self, who: &Identity) -> Result<(), Refusal> {
         if !self.scopes.iter().all(|wanted| who.scopes.contains(wanted)) {
             return Err(Refusal::ScopeMissing(self.scopes.join(" ").into()));

@@ -1,6 +1,6 @@
 //! Names and passwords: `Authorization: Basic` (RFC 7617) and `htpasswd` files.
 //!
-//! A password hash takes milliseconds by design: callers verify on threads of their own, and remember successes in [`Remembered`].
+//! A password hash takes milliseconds by design: callers verify on threads of their own, and store successes in [`Remembered`].
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::recent::Recent;
 
 /// Longer credentials are refused unread; bcrypt reads 72 bytes of a password.
 const LONGEST: usize = 1024;
-/// Seconds that a verified password is remembered.
+/// Seconds that a verified password is stored.
 const REMEMBERED: u64 = 300;
 
 /// Hashes that cost more would let a few requests occupy the machine.
@@ -189,7 +189,7 @@ impl Remembered {
         self.until.get(&digest).is_some_and(|until| now < until)
     }
 
-    /// Remembers credentials that were verified.
+    /// Stores credentials that were verified.
     pub fn insert(&mut self, file: &Htpasswd, credentials: &Credentials, now: u64) {
         let digest = self.digest(file, credentials);
         self.until.insert(digest, now + REMEMBERED);
@@ -295,7 +295,7 @@ mod tests {
         assert!(!remembered.holds(&one, &good, 300));
         assert!(!remembered.holds(&other, &good, 0));
         assert!(!remembered.holds(&one, &credentials("ali", "sesam"), 0));
-        // The boundary between name and password is part of what is remembered.
+        // The boundary between name and password is part of what is stored.
         assert!(!remembered.holds(&one, &credentials("alis", "esame"), 0));
         remembered.clear();
         assert!(!remembered.holds(&one, &good, 0));

@@ -14,7 +14,7 @@ pub struct Identity {
     pub key_id: Option<Arc<str>>,
     /// The consumer's plan; limits have windows per tier.
     pub tier: Option<Arc<str>>,
-    /// What the sender may do, as `allow.scopes` asks: of the key's entry, or `scope` and `scp` of a token.
+    /// What the sender may do, as `allow.scopes` requires: of the key's entry, or `scope` and `scp` of a token.
     pub scopes: Vec<Box<str>>,
     /// Every claim of a verified token; empty for other authenticators.
     pub claims: Map<String, Value>,

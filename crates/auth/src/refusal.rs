@@ -15,7 +15,7 @@ pub enum Refusal {
     Expired,
     /// A key that its owner disabled.
     Revoked,
-    /// A valid identity without the scopes that the route asks for; they are told to the client (RFC 6750, section 3).
+    /// A valid identity without the scopes that the route requests; they are told to the client (RFC 6750, section 3).
     ScopeMissing(Box<str>),
     /// A valid identity that `allow` does not admit.
     Forbidden(&'static str),
@@ -29,7 +29,7 @@ pub enum Refusal {
     TooManyFailures,
 }
 
-/// One scheme that a route accepts, as a client is asked for it.
+/// One scheme that a route accepts, as it is named to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Challenge {
     /// A token, or a key sent as one (RFC 6750).

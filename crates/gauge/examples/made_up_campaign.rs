@@ -1,4 +1,4 @@
-//! Writes a made-up campaign into DIR/raw, for `gauge recompute DIR`: what a report looks like with everything in it (a ranking with ties, a twin, a search, noise,
+//! Writes a made-up campaign into DIR/raw, for `gauge recompute DIR`: what a report looks like with everything in it (a ranking with ties, an A/A control, a search, noise,
 //! a gateway that fails its attestation, one with errors, one that is not on the machine). The figures are drawn from distributions, not measured.
 
 use std::path::PathBuf;

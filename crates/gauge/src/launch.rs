@@ -1,5 +1,5 @@
-//! The last steps before a program becomes what was asked for. They are done by this program itself, started once more with the hidden
-//! verb `launch`: it pins itself, joins its control groups, asks the kernel to be ended with its parent, and then turns into the program. So
+//! The last steps before a program becomes what was requested. They are done by this program itself, started once more with the hidden
+//! verb `launch`: it pins itself, joins its control groups, tells the kernel to end it with its parent, and then turns into the program. So
 //! nothing has to run between fork and exec, and no moment is left in which the program runs unpinned.
 
 use std::ffi::OsString;
@@ -91,7 +91,7 @@ impl Launch {
         {
             return own(error);
         }
-        // The parent may have gone before it was asked for.
+        // The parent may have ended before the kernel was told.
         if self.parent != 0 && getppid().map(rustix::process::Pid::as_raw_nonzero).map(i32::from) != Some(self.parent) {
             return Err(("gauge launch".to_owned(), io::Error::other("the process that started it has ended")));
         }

@@ -41,7 +41,7 @@ pub enum ExternalError {
         /// How to get it.
         hint: &'static str,
     },
-    /// The workload asks for something that the tool cannot do.
+    /// The workload requests something that the tool cannot do.
     #[error("{tool} cannot do this workload: {what}; use gauge's own generator, or a script of your own")]
     Unsupported {
         /// Its name.

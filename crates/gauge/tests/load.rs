@@ -92,7 +92,7 @@ fn poisson_arrivals_and_ramps_are_sent() {
     balanced(&report.total);
 }
 
-/// Answers at once, but stands still for a second beginning 1.5 s after the first request.
+/// Responds at once, but stands still for a second beginning 1.5 s after the first request.
 fn stalls() -> Upstream {
     let begun: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     Upstream::start(move |conn, _| {
@@ -242,7 +242,7 @@ fn large_answers_come_in_whole() {
 
 #[test]
 fn captures_reach_later_requests() {
-    // A login gives each user a token of its own; a bid answers with the last value, which the next one must exceed.
+    // A login gives each user a token of its own; a bid responds with the last value, which the next one must exceed.
     let last = AtomicUsize::new(10);
     let logins = AtomicUsize::new(0);
     let refused = Arc::new(AtomicUsize::new(0));
@@ -445,7 +445,7 @@ fn keep_alive_connections_that_the_server_closes_are_opened_again() {
     let close = Arc::new(AtomicBool::new(false));
     let closing = Arc::clone(&close);
     let upstream = Upstream::start(move |conn, _| {
-        // Every other answer is the connection's last, and says nothing of it.
+        // Every other response is the connection's last, and says nothing of it.
         conn.respond(200, &[], "ok")?;
         if closing.fetch_xor(true, Ordering::SeqCst) { conn.close() } else { Ok(()) }
     });

@@ -13,7 +13,7 @@ mod run {
 use run::campaign::{Campaign, GATEWAYS};
 use serde_json::Value;
 
-/// One gateway under a load that nobody waits for.
+/// One gateway under a short load.
 pub(crate) fn endless() -> String {
     format!("{}baseline: false\ncontrol: false\n", GATEWAYS.replace("duration: 300ms", "duration: 300s"))
 }
@@ -167,7 +167,7 @@ fn a_gateway_that_answers_otherwise_is_shown_with_the_difference_and_not_loaded(
     let other =
         results["systems"].as_array().into_iter().flatten().find(|system| system["name"] == "other").expect("it");
     assert_eq!(other["state"], "not_conforming");
-    // It passes an unknown path on, which the upstream refuses: that is no fault. That it forwards no address is one.
+    // It passes an unknown path on, which the upstream refuses: that is not a fault. That it forwards no address is one.
     let differences = other["conformance"]["differences"].as_array().expect("a list");
     assert!(differences.iter().any(|one| one["what"] == "forwarded x-forwarded-for"), "{differences:?}");
     assert!(campaign.trials().iter().all(|run| run["system"] != "other"));
@@ -240,7 +240,7 @@ fn the_rate_that_an_slo_allows_is_searched_for() {
     assert_eq!(searches.len(), 3);
     assert!(finished.text().contains("trying 200/s"), "{}", finished.text());
     for search in searches {
-        // On a machine that does not let the generator send in time, a search says so instead.
+        // On a machine that does not let the generator send on schedule, a search says so instead.
         let ends = ["highest", "failed", "invalid"].iter().filter(|end| !search[**end].is_null()).count();
         assert_eq!(ends, 1, "{search}");
         assert!(search["points"].as_array().is_some_and(|points| !points.is_empty()), "{search}");

@@ -1,5 +1,5 @@
 //! What a head costs: `cargo bench -p h1`. Ten fields each, as a browser behind a load balancer sends them and as a small
-//! JSON service answers.
+//! JSON service sends.
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use h1::{BodyDecoder, BodyEvent, BodyKind, HeadScanner, Limits, Method, RequestHead, ResponseHead};

@@ -60,7 +60,7 @@ pub fn chunked(out: &mut Vec<u8>) {
     out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
 }
 
-/// Appends a status line in HTTP/1.1, with `status` between 100 and 999. A proxy answers with its own version, whatever its peers
+/// Appends a status line in HTTP/1.1, with `status` between 100 and 999. A proxy responds with its own version, whatever its peers
 /// speak (RFC 9112 section 2.3).
 #[inline]
 pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {

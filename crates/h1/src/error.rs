@@ -11,7 +11,7 @@ macro_rules! parse_errors {
         impl ParseError {
             /// Every rule; for tests and tables.
             pub const ALL: &'static [ParseError] = &[$(ParseError::$name),*];
-            /// Status with which a server answers a request that breaks the rule. A broken response is always a 502.
+            /// Status with which a server responds to a request that breaks the rule. A broken response is always a 502.
             pub fn status(self) -> u16 { match self { $(ParseError::$name => $status,)* } }
             /// The rule in words, with the section of RFC 9112 (or the RFC named).
             pub fn text(self) -> &'static str { match self { $(ParseError::$name => $text,)* } }
@@ -28,7 +28,7 @@ parse_errors! {
     SpaceBeforeFirstField: 400, "white space before the first field (2.2)";
     /// More than one empty line before the request line.
     EmptyLines: 400, "empty lines before the request line (2.2)";
-    /// The method is no token, is too long, or is a well-known one in another case.
+    /// The method is not a token, is too long, or is a well-known one in another case.
     Method: 400, "invalid method (3.1)";
     /// The request line does not have three parts with one space between them.
     RequestLine: 400, "malformed request line (3)";
@@ -52,7 +52,7 @@ parse_errors! {
     FieldValue: 400, "invalid field value (5.5)";
     /// A field continued on the next line.
     ObsFold: 400, "folded field line (5.2)";
-    /// A `Connection` option that is no token.
+    /// A `Connection` option that is not a token.
     Connection: 400, "invalid Connection (9.6, RFC 9110 7.6.1)";
     /// More `Connection` options than any client has use for.
     ConnectionOptions: 431, "too many Connection options (RFC 9110 7.6.1)";
@@ -74,13 +74,13 @@ parse_errors! {
     ChunkedNotLast: 400, "the last transfer coding is not chunked (6.3)";
     /// A coding before a final chunked.
     UnknownCoding: 501, "unknown transfer coding (6.1)";
-    /// Content-Length that is no number of 64 bits.
+    /// Content-Length that is not a number of 64 bits.
     ContentLength: 400, "invalid Content-Length (6.2)";
     /// Content-Length given twice, even if equal.
     ContentLengthRepeated: 400, "repeated Content-Length (6.3)";
-    /// A framing field in an interim answer or an answer that switches protocols.
+    /// A framing field in an interim response or a response that switches protocols.
     FramingForbidden: 400, "framing field in a 1xx response (6.1, RFC 9110 8.6)";
-    /// A chunk size that is no hexadecimal number of 64 bits.
+    /// A chunk size that is not a hexadecimal number of 64 bits.
     ChunkSize: 400, "invalid chunk size (7.1)";
     /// A chunk extension that is not `;name`, `;name=token` or `;name="text"`.
     ChunkExtension: 400, "invalid chunk extension (7.1.1)";

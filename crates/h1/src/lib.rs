@@ -2,9 +2,9 @@
 //!
 //! The codec owns no socket and no buffer. A caller reads bytes into a buffer of its own and
 //!
-//! 1. asks [`HeadScanner`] where the head ends (incremental: no byte is looked at twice),
+//! 1. calls [`HeadScanner`] to see where the head ends (incremental: no byte is looked at twice),
 //! 2. parses the complete head with [`RequestHead::parse`] or [`ResponseHead::parse`] into spans of that buffer,
-//! 3. feeds what follows to the [`BodyDecoder`] that the head asks for, which says which bytes are body.
+//! 3. feeds what follows to the [`BodyDecoder`] that the head requests, which says which bytes are body.
 //!
 //! Writing goes through [`encode`]: framing is always our own and never copied.
 //!
@@ -38,14 +38,14 @@ pub use message::{Expect, Field, Fields, Known, Limits, Method, Span, TargetForm
 /// Version of a message; anything else is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0: no chunked coding, closes unless asked to keep alive.
+    /// HTTP/1.0: no chunked coding, closes unless told to keep alive.
     Http10,
     /// HTTP/1.1.
     Http11,
 }
 
 impl Version {
-    /// As it stands in a message.
+    /// As it is in a message.
     pub fn text(self) -> &'static str {
         match self {
             Version::Http10 => "HTTP/1.0",

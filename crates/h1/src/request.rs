@@ -32,7 +32,7 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// Expectation.
     pub expect: Expect,
-    /// Asks for an upgrade: `Connection: upgrade` and an `Upgrade` field, in HTTP/1.1.
+    /// Requests an upgrade: `Connection: upgrade` and an `Upgrade` field, in HTTP/1.1.
     pub upgrade: bool,
     /// Where the head ends in the buffer.
     pub end: usize,

@@ -81,7 +81,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// Whether it is an interim answer (RFC 9110 section 15.2); 101 is final for the exchange.
+    /// Whether it is an interim response (RFC 9110 section 15.2); 101 is final for the exchange.
     pub fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
     }

@@ -30,7 +30,7 @@ pub enum Event {
     NeedMore,
     /// Nothing more is read until the output is sent ([`Connection::advance`]).
     Flush,
-    /// As many heads as one turn may handle; call [`Connection::begin_turn`] in the next.
+    /// As many heads as one loop iteration may handle; call [`Connection::begin_turn`] in the next.
     Yield,
     /// A request; `end` if it has no body.
     Request {
@@ -144,7 +144,7 @@ pub struct Connection {
     last_peer: u32,
     next_local: u32,
     resets: VecDeque<u32>,
-    /// What a single frame brings beyond one event.
+    /// What a single frame causes beyond one event.
     events: VecDeque<Event>,
     /// Last id of the GOAWAY that was sent.
     going_away: Option<u32>,

@@ -29,11 +29,11 @@ pub(crate) enum Role {
     Request,
     Response,
     Trailers,
-    /// Of a stream that is gone: decoded for the table's sake.
+    /// Of a stream that has been removed: decoded for the table's sake.
     Discarded,
 }
 
-/// Collects lines; keeps to the limits; remembers the first rule that is broken.
+/// Collects lines; keeps to the limits; stores the first rule that is broken.
 pub(crate) struct Section<'a> {
     text: &'a mut Vec<u8>,
     fields: Fields,

@@ -159,7 +159,7 @@ impl Route {
         }
     }
 
-    /// Answers without an upstream: what the source does here could not be expressed, and no other route may take its requests.
+    /// Responds without an upstream: what the source does here could not be expressed, and no other route may take its requests.
     pub(crate) fn close(&mut self) {
         self.keys = vec![(
             "respond".to_owned(),
@@ -211,7 +211,7 @@ impl Document {
         name
     }
 
-    /// Names are given once: where several routes have one of the source, Weir makes theirs from the paths.
+    /// Names are given once: where several routes have one of the source, Weir makes their names from the paths.
     pub(crate) fn unique_names(&mut self) {
         let mut count: HashMap<String, usize> = HashMap::new();
         for name in self.routes.iter().filter_map(|route| route.name.clone()) {

@@ -119,7 +119,7 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
             Route::new(&whole, "model_list", Path::below("/v1/").map_err(|why| ImportError::new(&whole, why))?);
         route.close();
         if count > 1 {
-            let how = "the model that a request names is in its body, which Weir's routes do not look at: each group is an upstream, and the route answers 501 until you choose one";
+            let how = "the model that a request names is in its body, which Weir's routes do not look at: each group is an upstream, and the route responds with 501 until you choose one";
             doc.report.left_out(&whole, format!("choice among {}", names.join(", ")), how);
         }
         doc.routes.push(route);

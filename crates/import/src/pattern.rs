@@ -8,7 +8,7 @@ use crate::expression::Expression;
 /// What stands between two slashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Segment {
-    /// In normal form: as it stands in a request.
+    /// In normal form: as it is in a request.
     Literal(String),
     /// One segment, not empty.
     Param(String),
@@ -195,7 +195,7 @@ pub(crate) fn literal(decoded: &str) -> Result<Segment, String> {
     encode(decoded).map(Segment::Literal)
 }
 
-/// A decoded text as it stands in a request: what a path cannot hold is percent-encoded.
+/// A decoded text as it is in a request: what a path cannot hold is percent-encoded.
 pub(crate) fn encode(decoded: &str) -> Result<String, String> {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(decoded.len());

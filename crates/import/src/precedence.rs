@@ -8,7 +8,7 @@ use crate::pattern::Segment;
 /// Pairs of routes that are compared at most; a source with more is told of as a whole.
 const MAX_PAIRS: usize = 2_000_000;
 
-/// `Less`: Weir tries `a` before `b`. It is asked only about routes that overlap.
+/// `Less`: Weir tries `a` before `b`. It is called only for routes that overlap.
 fn weir(a: &Route, b: &Route) -> Ordering {
     let host = |route: &Route| match route.host.as_deref() {
         None => (2, 0),
@@ -65,7 +65,7 @@ fn covers(a: &Route, b: &Route) -> bool {
     host && methods && headers && a.query.iter().all(|one| b.query.contains(one)) && a.path.covers(&b.path)
 }
 
-/// Brings the routes into the order of the source's precedence (`first` says whether it tries its first argument before the second), drops what
+/// Puts the routes into the order of the source's precedence (`first` says whether it tries its first argument before the second), drops what
 /// no request can reach, and reports the pairs that Weir tries in another order.
 pub(crate) fn check(document: &mut Document, first: impl Fn(&Route, &Route) -> bool) {
     let count = document.routes.len();

@@ -1,6 +1,6 @@
 //! The APIs that clients and providers speak.
 
-/// An API, told apart by its path.
+/// An API, distinguished by its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Api {
     /// OpenAI `POST /v1/chat/completions`.

@@ -1,6 +1,6 @@
 //! Inference balancing: which replica of a model gets a request, by queue, KV cache and shared prefix, without a cluster.
 //!
-//! [`EngineMetrics`] reads what an engine says about itself, [`PrefixIndex`] remembers which replica has seen which prefix, and [`choose`]
+//! [`EngineMetrics`] reads what an engine says about itself, [`PrefixIndex`] stores which replica has seen which prefix, and [`choose`]
 //! decides. All are pure; scraping, time and random numbers are the caller's.
 
 mod choose;

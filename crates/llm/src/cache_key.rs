@@ -6,7 +6,7 @@ use crate::request::{Member, RequestScan};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
-/// Members that say who asks, not what.
+/// Members that say who sends the request, not what it contains.
 const LEFT_OUT: [&str; 7] = [
     "user",
     "metadata",

@@ -83,7 +83,7 @@ faults! {
     EVENT_TOO_LARGE = 28;
     /// The client has disconnected.
     CLIENT_GONE = 30;
-    /// A redirect, or a coding that was not asked for.
+    /// A redirect, or a coding that was not requested.
     UNEXPECTED_FORM = 34;
 }
 

@@ -99,7 +99,7 @@ pub struct Reservation {
 /// What the output of a call is limited by.
 #[derive(Debug, Clone, Copy)]
 pub struct OutputLimit {
-    /// Choices asked for.
+    /// Requested choices.
     pub choices: u64,
     /// Tokens that the request allows per choice.
     pub asked: Option<u64>,

@@ -132,7 +132,7 @@ fn simulate(policy: Policy, replicas: usize, conversations_per_second: f64, seco
             fleet.iter_mut().for_each(|replica| replica.scrape(now));
             scraped = now;
         }
-        // 16 blocks of system prompt, then 6 blocks a turn
+        // 16 blocks of system prompt, then 6 blocks for each message
         let mut chain = 1_u64;
         let blocks: Vec<u64> = (0..16 + 6 * (turn + 1))
             .map(|i| {

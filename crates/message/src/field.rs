@@ -137,7 +137,7 @@ impl Fields {
         self.list.iter_mut()
     }
 
-    /// Writes a line at the end of `text` and appends its field. A name that is no token is refused; of the value, bytes that have no
+    /// Writes a line at the end of `text` and appends its field. A name that is not a token is refused; of the value, bytes that have no
     /// place in one are left out, and so is white space around it, so that a generated value can never split a message.
     pub fn append(&mut self, text: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
         if !is_token(name) || text.len() + name.len() + value.len() + 4 > Span::MAX {

@@ -246,7 +246,7 @@ impl Known {
         Known::of(&mapped[..name.len()])
     }
 
-    /// Whether servers that turn everything but letters and digits into `_` and know no case (CGI and its heirs) take `name` for `other`.
+    /// Whether servers that convert everything but letters and digits into `_` and know no case (CGI and its heirs) take `name` for `other`.
     pub fn is_alias(name: &[u8], other: &[u8]) -> bool {
         let is_same = |(one, other): (&u8, &u8)| match (one.is_ascii_alphanumeric(), other.is_ascii_alphanumeric()) {
             (true, true) => one.eq_ignore_ascii_case(other),

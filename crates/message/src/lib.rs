@@ -11,7 +11,7 @@
 //! | [`RequestHead`], [`ResponseHead`] | a head without connection facts, for every protocol |
 //! | [`Overlay`] | what policies change in a head |
 //! | [`RequestView`], [`ResponseView`], [`FieldsView`] | a head as readers see it: the original with its overlay |
-//! | [`validate`] | which bytes may stand in names, values and authorities |
+//! | [`validate`] | which bytes may be in names, values and authorities |
 //! | [`Limits`] | sizes above which a message is refused |
 //!
 //! `h1` has heads of its own (`h1::RequestHead`, `h1::ResponseHead`), which also hold the HTTP/1 version, the framing of the body and

@@ -39,8 +39,8 @@ impl Method {
         }
     }
 
-    /// Whether a name of no method of ours differs from one only by its case. Servers disagree whether `head` is HEAD, and so on
-    /// whether its answer has a body.
+    /// Whether a name that is not a known method differs from one only by its case. Servers disagree whether `head` is HEAD, and so on
+    /// whether its response has a body.
     pub fn is_miscased(name: &[u8]) -> bool {
         const NAMES: [&[u8]; 9] =
             [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE", b"CONNECT"];

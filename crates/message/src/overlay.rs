@@ -17,7 +17,7 @@ pub struct Overlay {
     is_changed: bool,
 }
 
-/// A name that is no token: nothing was added.
+/// A name that is not a token: nothing was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidName;
 
@@ -45,7 +45,7 @@ impl Overlay {
     /// Adds a field line behind those of the head. Bytes that have no place in a value are left out.
     ///
     /// # Errors
-    /// The name is no token.
+    /// The name is not a token.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidName> {
         if !self.added.append(&mut self.text, name, value) {
             return Err(InvalidName);
@@ -85,7 +85,7 @@ impl Overlay {
     /// Replaces all fields of a name by one.
     ///
     /// # Errors
-    /// The name is no token; nothing is changed then.
+    /// The name is not a token; nothing is changed then.
     pub fn set(&mut self, fields: &Fields, text: &[u8], name: &[u8], value: &[u8]) -> Result<(), InvalidName> {
         if !crate::validate::is_token(name) {
             return Err(InvalidName);

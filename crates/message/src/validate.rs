@@ -38,13 +38,13 @@ pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
 }
 
-/// Whether it may stand in a field value or a reason phrase: HTAB, SP, visible ASCII, or a byte beyond ASCII (RFC 9110 section 5.5).
+/// Whether it may be in a field value or a reason phrase: HTAB, SP, visible ASCII, or a byte beyond ASCII (RFC 9110 section 5.5).
 #[inline]
 pub fn is_text_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
 }
 
-/// Whether it may stand in a request target: visible ASCII without `#`, which is no part of one (RFC 9112 section 3.2).
+/// Whether it may be in a request target: visible ASCII without `#`, which is not part of one (RFC 9112 section 3.2).
 #[inline]
 pub fn is_target_byte(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7e) && byte != b'#'
@@ -62,7 +62,7 @@ pub fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Index of the first byte from `at` on that is no [text](is_text_byte); the length where there is none.
+/// Index of the first byte from `at` on that is not [text](is_text_byte); the length where there is none.
 #[inline]
 pub fn find_control(bytes: &[u8], at: usize) -> usize {
     find(bytes, at, blocks::controls, |byte| !is_text_byte(byte))

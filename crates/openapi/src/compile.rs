@@ -191,7 +191,7 @@ fn keys_in_query(input: &Input<'_, '_>) -> Vec<String> {
     keys.collect()
 }
 
-/// Where path parameters stand in the path of a request.
+/// Where path parameters are in the path of a request.
 fn segments(base: &str, path: &str, parameters: &[Parameter]) -> Vec<(usize, bool, usize)> {
     let before = base.split('/').skip(1).count();
     let mut found = Vec::new();

@@ -40,7 +40,7 @@ pub fn diff(old: (&dyn Source, &str), new: (&dyn Source, &str)) -> Result<Vec<Ch
     let mut after: BTreeMap<_, _> = std::mem::take(&mut new.operations);
     for (key, before) in std::mem::take(&mut old.operations) {
         match after.remove(&key) {
-            None => changes.push(change(&before.title, "the operation is gone".to_owned(), true)),
+            None => changes.push(change(&before.title, "the operation was removed".to_owned(), true)),
             Some(now) => {
                 let sides = (Side { schemas: &old.schemas }, Side { schemas: &new.schemas });
                 compare_operation(&before, &now, sides, &mut changes);
@@ -82,7 +82,9 @@ fn compare_operation(before: &Outline, now: &Outline, sides: (Side<'_, '_>, Side
     }
     for (place, name) in before.parameters.keys().filter(|key| !now.parameters.contains_key(*key)) {
         add(
-            format!("{place} parameter `{name}` is gone; requests that have it pass, unless unknown names are refused"),
+            format!(
+                "{place} parameter `{name}` was removed; requests that have it pass, unless unknown names are refused"
+            ),
             false,
         );
     }
@@ -146,7 +148,7 @@ fn compare_responses(
 ) {
     for (status, old) in &before.responses {
         let Some(new) = now.responses.get(status) else {
-            add(format!("the response {status} is gone"), status.starts_with('2'));
+            add(format!("the response {status} was removed"), status.starts_with('2'));
             continue;
         };
         for (range, schema) in old {

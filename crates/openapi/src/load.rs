@@ -24,13 +24,13 @@ pub struct Options {
     pub validates: bool,
     /// Query parameters that are not described are violations.
     pub refuses_unknown_query: bool,
-    /// What becomes of patterns that the linear engine does not have.
+    /// What happens to patterns that the linear engine does not have.
     pub patterns: Patterns,
     /// Identifiers of operations that are left out.
     pub skip: Vec<String>,
 }
 
-/// What becomes of patterns with look-around or back references, which cannot run in linear time.
+/// What happens to patterns with look-around or back references, which cannot run in linear time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Patterns {
     /// The description is refused.

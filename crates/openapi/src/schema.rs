@@ -138,7 +138,7 @@ impl<'d> Schemas<'d> {
         json!({"$ref": reference(view.id())})
     }
 
-    /// What a reference means that stands in a translated schema.
+    /// What a reference means that is in a translated schema.
     pub(crate) fn definition(&self, reference: &str) -> Option<&Value> {
         let (doc, value) = reference.strip_prefix("#/$defs/s")?.split_once('_')?;
         self.definitions.get(&(doc.parse().ok()?, value.parse().ok()?)).map(|definition| &definition.json)

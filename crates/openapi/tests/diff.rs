@@ -71,7 +71,7 @@ fn operations_parameters_bodies_and_credentials_are_compared() {
             "  /a/{{id}}:\n    get: {{parameters: [{{name: id, in: path, required: true, schema: {{type: string}}}}{rest}]}}\n"
         )
     };
-    assert_eq!(changes(&path(""), "  /b: {get: {}}\n").0, ["GET /a/{id}: the operation is gone"]);
+    assert_eq!(changes(&path(""), "  /b: {get: {}}\n").0, ["GET /a/{id}: the operation was removed"]);
     // The name of a path parameter is no part of a request.
     assert_eq!(
         changes(&path(""), &path("").replace("{id}", "{key}").replace("name: id", "name: key")),

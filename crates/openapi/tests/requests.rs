@@ -321,7 +321,7 @@ fn what_cannot_be_compiled_is_said_with_its_place() {
 }
 
 proptest! {
-    /// No bytes make a check panic, no answer holds more than ten, and pointers never hold what a log cannot.
+    /// No bytes make a check panic, no response holds more than ten, and pointers never hold what a log cannot.
     #[test]
     fn no_request_breaks_a_check(
         path in "/things/[ -~é%]{0,12}", query in "[ -~é%&=|,+]{0,40}", field in "[ -~]{0,20}", bytes in prop::collection::vec(any::<u8>(), 0..60),

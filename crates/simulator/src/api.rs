@@ -46,7 +46,7 @@ impl Event {
     }
 }
 
-/// What a call is answered with, whatever its API.
+/// What a call gets, whatever its API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// The model's name as it is reported.

@@ -1,6 +1,6 @@
 //! W3C Trace Context, level 1 (<https://www.w3.org/TR/trace-context/>): `traceparent` and what may be kept of `tracestate`.
 
-/// Longest `tracestate` that is passed on: section 3.3.1.5 asks for at least 512 characters.
+/// Longest `tracestate` that is passed on: section 3.3.1.5 requests at least 512 characters.
 pub const STATE_BYTES: usize = 512;
 
 /// A trace: 128 random bits, never zero.

@@ -28,7 +28,7 @@ impl BlackHole {
         let mut queued = Vec::new();
         for _ in 0..4 {
             let filler = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::NONBLOCK, None)?;
-            // "In progress", for ever.
+            // "In progress", without limit.
             let _ = connect(&filler, &address);
             queued.push(filler);
         }

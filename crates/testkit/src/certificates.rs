@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::command::{install, run};
 use crate::{Process, dirs};
 
-/// Files in PEM form, in a directory that goes away with this. Valid for two days.
+/// Files in PEM form, in a directory that is removed with this. Valid for two days.
 #[derive(Debug)]
 pub struct Certificates {
     dir: TempDir,

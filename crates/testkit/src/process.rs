@@ -75,7 +75,7 @@ impl Process {
         let end = Instant::now() + deadline;
         let mut next = mark;
         loop {
-            // Asked before the lines are read: what it wrote before it ended is still found.
+            // Checked before the lines are read: what it wrote before it ended is still found.
             let ended = self.exit_status().filter(|_| self.output.is_closed());
             let (found, seen) = self.output.find_from(next, &mut find);
             next = seen;
@@ -115,7 +115,7 @@ impl Process {
         self.output.lines_after(Mark::START, Some(output::Stream::Stderr)).join("\n")
     }
 
-    /// Waits for the rest of the output of a process that has ended; not for ever, since a child of its own may hold the pipes.
+    /// Waits for the rest of the output of a process that has ended; not without limit, since a child of its own may hold the pipes.
     fn settle(&self) {
         if self.exit_status().is_some() {
             wait::try_some(Duration::from_secs(1), || self.output.is_closed().then_some(()));
@@ -156,7 +156,7 @@ impl Process {
         }
     }
 
-    /// SIGKILL to it, its children and its group; returns when all are gone.
+    /// SIGKILL to it, its children and its group; returns when all no longer exist.
     #[track_caller]
     pub fn kill(&self) -> ExitStatus {
         if self.exit_status().is_none() {

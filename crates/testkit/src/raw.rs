@@ -52,7 +52,7 @@ impl RawClient {
         self.try_send(bytes).unwrap_or_else(|error| panic!("cannot send: {error}{}", self.unread()));
     }
 
-    /// Sends the bytes in one piece, or says why that failed: the peer may well have answered and closed.
+    /// Sends the bytes in one piece, or says why that failed: the peer may well have responded and closed.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> Result<(), WireError> {
         self.wire.write(bytes.as_ref())
     }
@@ -70,7 +70,7 @@ impl RawClient {
         Ok(())
     }
 
-    /// Sends one byte at a time. A peer that has heard enough may close: that is no failure here.
+    /// Sends one byte at a time. A peer that has heard enough may close: that is not a failure here.
     pub fn send_bytewise(&mut self, bytes: &[u8]) {
         let cuts: Vec<usize> = (1..bytes.len()).collect();
         let _ = self.try_send_split(bytes, &cuts);

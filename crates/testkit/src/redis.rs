@@ -107,7 +107,7 @@ impl Redis {
         self.service.restart(|| self.setup.launch());
     }
 
-    /// Runs a command through redis-cli and returns what it prints: `redis.cli(["GET", "a"])`. Panics when Redis answers with an error
+    /// Runs a command through redis-cli and returns what it prints: `redis.cli(["GET", "a"])`. Panics when Redis responds with an error
     /// or not at all.
     #[track_caller]
     pub fn cli<T: AsRef<str>>(&self, command: impl IntoIterator<Item = T>) -> String {
@@ -153,7 +153,7 @@ fn server() -> ProcessBuilder {
     Process::builder("redis-server").hint(install("redis-server"))
 }
 
-/// redis-cli that fails when Redis answers with an error.
+/// redis-cli that fails when Redis responds with an error.
 fn cli(port: &Port) -> ProcessBuilder {
     let port = port.number().to_string();
     Process::builder("redis-cli").args(["-e", "-h", "127.0.0.1", "-p", &port]).hint(install("redis-server"))

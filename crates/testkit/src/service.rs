@@ -43,7 +43,7 @@ macro_rules! service_methods {
                 self.process().kill();
             }
 
-            /// SIGSTOP, to its children too: connections stay open and nothing answers.
+            /// SIGSTOP, to its children too: connections stay open and nothing responds.
             #[track_caller]
             pub fn pause(&self) {
                 self.process().pause();

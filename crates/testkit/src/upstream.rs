@@ -205,7 +205,7 @@ impl Upstream {
         self.shared.lock().accepted
     }
 
-    /// Connections whose handler has not returned. The ready-made answers notice within 20 ms when a peer goes away.
+    /// Connections whose handler has not returned. The ready-made responses notice within 20 ms when a peer disconnects.
     pub fn open(&self) -> usize {
         self.shared.lock().open.len()
     }
@@ -283,7 +283,7 @@ impl Upstream {
         *self.acceptor.lock().unwrap_or_else(PoisonError::into_inner) = Some(Acceptor { listener, thread });
     }
 
-    /// Closes all open connections (FIN), also in the middle of an answer.
+    /// Closes all open connections (FIN), also in the middle of a response.
     pub fn close_connections(&self) {
         for (_, socket) in &self.shared.lock().open {
             let _ = socket.shutdown(Shutdown::Both);
@@ -361,14 +361,14 @@ impl Drop for OpenConnection<'_> {
     }
 }
 
-/// Serves a connection until it ends or the behaviour says so. An answer that cannot be written is the peer's business.
+/// Serves a connection until it ends or the behaviour says so. A response that cannot be written is the peer's business.
 fn serve(conn: &mut Conn) {
     if let Behaviour::Connections(handler) = conn.behaviour() {
         let _ = handler(conn);
         return;
     }
     while let Some(request) = conn.read_request() {
-        // Asked for every request: a test may have changed it meanwhile.
+        // Requested every request: a test may have changed it meanwhile.
         let Behaviour::Requests(answer) = conn.behaviour() else {
             return;
         };

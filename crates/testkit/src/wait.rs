@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Asks `condition` again and again, at intervals of 1 ms that grow to 20 ms, until it holds. Panics with `what` when
+/// Evaluates `condition` repeatedly, at intervals of 1 ms that grow to 20 ms, until it holds. Panics with `what` when
 /// `deadline` passes first.
 #[track_caller]
 pub fn until(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {

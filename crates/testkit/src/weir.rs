@@ -196,7 +196,7 @@ impl Weir {
         self.dir.path().join(CONFIG_FILE)
     }
 
-    /// The directory that goes away with the gateway.
+    /// The directory that is removed with the gateway.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }

@@ -197,7 +197,7 @@ fn usage_is_read_from_proc() {
     assert!(usage.descriptors >= 3, "{usage:?}");
 }
 
-/// A program that stands in for the gateway and runs `script`.
+/// A program that replaces the gateway and runs `script`.
 fn stand_in(script: &str) -> WeirBuilder {
     Weir::builder(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in.sh")).env("SCRIPT", script)
 }

@@ -13,7 +13,7 @@ fn refuses(address: impl Into<Address>) -> bool {
     RawClient::try_connect(address, None).is_err()
 }
 
-/// The answer of Redis to an inline PING, or why there is none within the time.
+/// The response of Redis to an inline PING, or why there is none within the time.
 fn ping(client: &mut RawClient, time: Duration) -> Result<Vec<u8>, WireError> {
     client.set_deadline(time);
     client.try_send("PING\r\n")?;

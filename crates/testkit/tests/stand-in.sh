@@ -1,3 +1,3 @@
 #!/bin/sh
-# Stands in for the gateway in the tests of its harness: does what the variable says.
+# Replaces the gateway in the tests of its harness: does what the variable says.
 eval "$SCRIPT"

@@ -36,7 +36,7 @@ pub struct Options {
     pub alpn: Vec<Alpn>,
     /// Whether the peer's certificate is verified. Without it anyone on the path can be the upstream.
     pub verify: bool,
-    /// Sessions remembered for resumption.
+    /// Sessions stored for resumption.
     pub sessions: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a stream of events pays for the gateway: time to its first byte, and whether every piece of many streams arrives in time.
+//! What a stream of events pays for the gateway: time to its first byte, and whether every piece of many streams arrives before the deadline.
 //! `cargo bench -p weir --bench streams`, or `scripts/bench streams`, which keeps the result.
 //!
 //! The gateway has core 0 to itself; the upstream and the clients, which share this process and its clock, have core 1. Every piece
@@ -103,7 +103,7 @@ fn main() {
     }
 }
 
-/// One stream at a time through each lane in turn.
+/// One stream at a time through each system in turn.
 async fn first_bytes(lanes: &[(&str, SocketAddr)], cores: &str) {
     let mut clients = Vec::new();
     for &(_, address) in lanes {
@@ -184,7 +184,7 @@ async fn serve(mut stream: TcpStream, start: Instant) -> io::Result<()> {
     }
 }
 
-/// All streams at once, begun evenly over one pace. Returns the microseconds that each piece was under way.
+/// All streams at once, begun evenly over one pace. Returns the microseconds that each piece was in progress.
 async fn streams(address: SocketAddr, start: Instant) -> Vec<f64> {
     let mut tasks = Vec::new();
     for number in 0..STREAMS {
@@ -229,7 +229,7 @@ impl Client {
         }
     }
 
-    /// Microseconds that each piece of one stream was under way.
+    /// Microseconds that each piece of one stream was in progress.
     async fn pieces(mut self, start: Instant) -> Vec<f64> {
         let mut body = self.request("/stream").await;
         let (mut text, mut delays) = (Vec::new(), Vec::new());
@@ -257,7 +257,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and reads the head of its answer.
+    /// Sends a request and reads the head of its response.
     async fn request(&mut self, path: &str) -> BodyDecoder {
         let request = format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n");
         self.stream.write_all(request.as_bytes()).await.expect("the request is taken");

@@ -1,4 +1,4 @@
-//! Why a request was not served as asked: one enum for the whole crate.
+//! Why a request was not served as requested: one enum for the whole crate.
 //!
 //! A [`Reason`] knows who is at fault, which status the client gets, how it is named in logs and metrics, and whether another
 //! attempt could help. The exhaustive matches stand side by side here, so that a new reason cannot be added halfway.
@@ -29,7 +29,7 @@ impl Fault {
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident: $fault:ident, $status:literal, $label:literal, $title:literal;)*) => {
-        /// Why a request was not served as asked.
+        /// Why a request was not served as requested.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Reason { $($(#[$doc])* $name,)* }
@@ -39,7 +39,7 @@ macro_rules! reasons {
             pub const ALL: &'static [Reason] = &[$(Reason::$name),*];
             /// Who is at fault.
             pub fn fault(self) -> Fault { match self { $(Reason::$name => Fault::$fault,)* } }
-            /// Status that the client gets, when an answer can still be sent.
+            /// Status that the client gets, when a response can still be sent.
             pub fn status(self) -> u16 { match self { $(Reason::$name => $status,)* } }
             /// Name in logs and metrics.
             pub fn label(self) -> &'static str { match self { $(Reason::$name => $label,)* } }
@@ -58,7 +58,7 @@ reasons! {
     NotFound: Client, 404, "not_found", "No route matches this request";
     /// A route matches but for the method.
     MethodNotAllowed: Client, 405, "method_not_allowed", "The method is not allowed here";
-    /// The head did not arrive in time.
+    /// The head did not arrive before the deadline.
     HeadTimeout: Client, 408, "head_timeout", "The request head took too long";
     /// The body stalled.
     BodyTimeout: Client, 408, "body_timeout", "The request body took too long";
@@ -90,7 +90,7 @@ reasons! {
     RateLimited: Client, 429, "rate_limited", "Too many requests";
     /// The head has too many bytes or fields.
     HeadTooLarge: Client, 431, "head_too_large", "The request head is too large";
-    /// The client closed or reset its connection before the answer was complete.
+    /// The client closed or reset its connection before the response was complete.
     ClientGone: Client, 499, "client_gone", "The client disconnected";
     /// A transfer coding that is not implemented.
     UnknownCoding: Client, 501, "unknown_coding", "The transfer coding is not implemented";
@@ -99,12 +99,12 @@ reasons! {
 
     /// A request of an AI API that cannot be read, or not be served as it is.
     AiRequest: Client, 400, "ai_request", "The request of the AI API cannot be served";
-    /// No model of the route has the name that is asked for.
+    /// No model of the route has the name that is requested.
     ModelNotFound: Client, 404, "model_not_found", "There is no such model";
 
     /// No provider of the model gave a usable response.
     AiUpstream: Upstream, 502, "ai_upstream", "No provider of the model gave a usable response";
-    /// No provider of the model gave content in time.
+    /// No provider of the model gave content before the deadline.
     AiTimeout: Upstream, 504, "ai_timeout", "No provider of the model responded in time";
     /// The providers of the model, or the keys for them, take no more requests for now.
     AiLimited: Upstream, 429, "ai_limited", "The providers of the model take no more requests for now";
@@ -118,7 +118,7 @@ reasons! {
     ConnectTimeout: Upstream, 504, "connect_timeout", "Connecting to the upstream timed out";
     /// One attempt took too long (`timeouts.try`).
     TryTimeout: Upstream, 504, "try_timeout", "The upstream did not respond within the timeout";
-    /// No first byte in time.
+    /// No first byte before the deadline.
     FirstByteTimeout: Upstream, 504, "first_byte_timeout", "The upstream did not respond within the timeout";
     /// The connection broke before the first byte of a reply.
     UpstreamReset: Upstream, 502, "upstream_reset", "The upstream closed the connection without a response";
@@ -128,7 +128,7 @@ reasons! {
     BodyTruncated: Upstream, 502, "body_truncated", "The upstream's response was cut short";
     /// The reply's body stalled.
     IdleTimeout: Upstream, 504, "idle_timeout", "The upstream's response stalled";
-    /// The client wants an answer from the cache or none (RFC 9111 section 5.2.1.7).
+    /// The client wants a response from the cache or none (RFC 9111 section 5.2.1.7).
     NotCached: Client, 504, "not_cached", "The cache has no response to this request";
     /// The whole exchange took too long.
     TotalTimeout: Upstream, 504, "total_timeout", "The exchange took too long";
@@ -145,7 +145,7 @@ reasons! {
     InvalidBackend: Gateway, 500, "invalid_backend", "The route has no valid backend";
     /// The store of a limit failed and the limit says `closed`.
     LimitStore: Gateway, 503, "limit_store", "The rate limit cannot be checked";
-    /// An authorizer with `mode: nginx` responded with a status that is no verdict.
+    /// An authorizer with `mode: nginx` responded with a status that is not a verdict.
     AuthorizerFailed: Gateway, 500, "authorizer_failed", "The authorizer failed";
     /// Whether the credentials hold cannot be decided now.
     AuthUnavailable: Gateway, 503, "auth_unavailable", "The credentials cannot be checked";
@@ -167,7 +167,7 @@ impl Reason {
         self as usize
     }
 
-    /// Whether the same request, sent again later and unchanged, may succeed: such answers carry `Retry-After`.
+    /// Whether the same request, sent again later and unchanged, may succeed: such responses carry `Retry-After`.
     pub fn is_temporary(self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
 //! The map: what happens to a request, step by step, in order, with the reason for the order.
 //!
-//! Nothing else composes the steps. Each is a call by name; a step that answers the request ends the pipeline.
+//! Nothing else composes the steps. Each is a call by name; a step that responds to the request ends the pipeline.
 
 use h1::RequestHead;
 
@@ -19,7 +19,7 @@ use crate::server::worker::{Scratch, Worker};
 /// Methods that routes may take by their own names; others pass too where a route names them, or none.
 const METHODS: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
 
-/// Serves the request whose head is in `scratch`, and says what becomes of the connection.
+/// Serves the request whose head is in `scratch`, and says what happens to the connection.
 pub async fn run(worker: &Worker, down: &mut Downstream, scratch: &mut Scratch) -> Next {
     let mut x = Recorded::begin(worker, down, scratch);
     if let Err(error) = steps(&mut x).await {
@@ -103,7 +103,7 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
     }
 
     match &snapshot.config().routes[route.0].action {
-        // Behind the limits, which count every request; before the upstream, which a stored answer spares.
+        // Behind the limits, which count every request; before the upstream, which a stored response spares.
         Action::Proxy(action) => match &snapshot.routes[route.0].cache {
             Some(cache) => cached::run(x, &snapshot, route, action, cache).await,
             None => proxy::run(x, &snapshot, route, action).await,

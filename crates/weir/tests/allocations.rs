@@ -1,4 +1,4 @@
-//! In steady state a proxied request allocates nothing, with rate limits on, and neither does one that they refuse or a cache answers: the process has made
+//! In steady state a proxied request allocates nothing, with rate limits on, and neither does one that they refuse or a cache serves: the process has made
 //! as many allocations after 11,000 requests as after 1,000.
 //!
 //! The gateway runs inside the test's process, whose allocator counts. Client and upstream use fixed buffers.
@@ -39,7 +39,7 @@ const GET: &[u8] = b"GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: tes
 const POST: &[u8] =
     b"POST /a HTTP/1.1\r\nHost: example.com\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello";
 
-/// An upstream that answers every read of a whole request with the same reply.
+/// An upstream that responds to every read of a whole request with the same reply.
 fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -66,7 +66,7 @@ limits:
 ";
 const REFUSED: &[u8] = b"GET /refused?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n";
 
-/// Answered from a cache, all but the first.
+/// Served from a cache, all but the first.
 const KEPT: &[u8] =
     b"GET /kept?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\nAccept-Encoding: gzip, br\r\n\r\n";
 

@@ -220,7 +220,7 @@ fn one_of_a_list_is_enough_and_an_inner_list_needs_all() {
     assert_eq!(rig.status("/both/a", &[("Authorization", &password), ("X-API-Key", &key)]), 200);
     assert_eq!(rig.status("/both/a", &[("Authorization", &password)]), 401);
     assert_eq!(rig.status("/both/a", &[("X-API-Key", &key)]), 401);
-    // A bad credential of the first kind is not rescued by a good one of another.
+    // A bad credential of the first kind is not replaced by a good one of another.
     let expired = format!("Bearer {}", token(&claims(json!({"exp": 1}))));
     assert_eq!(rig.status("/any/a", &[("Authorization", &expired), ("X-API-Key", &key)]), 401);
     assert_eq!(challenges(&rig.get("/any/a", &[])).len(), 2, "one for each scheme");

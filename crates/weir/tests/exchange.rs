@@ -1,4 +1,4 @@
-//! The exchange, end to end: a real gateway between a client that sends raw bytes and upstreams that answer with raw bytes.
+//! The exchange, end to end: a real gateway between a client that sends raw bytes and upstreams that respond with raw bytes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Life of the process: start, reload, drain, take-over, and how connections are dealt to workers.
+//! Life of the process: start, reload, drain, take-over, and how connections are distributed to workers.
 
 use std::net::TcpListener;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ fn builder() -> WeirBuilder {
     Weir::builder(env!("CARGO_BIN_EXE_weir"))
 }
 
-/// A gateway of its own answers with these limits on every route.
+/// A gateway of its own responds with these limits on every route.
 fn yaml(top: &str, limits: &str, names: &str) -> String {
     format!(
         "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\n{top}\nlimits:\n{limits}\ndefaults: {{limits: [{names}]}}\nroutes:\n  \
@@ -278,7 +278,7 @@ fn a_place_in_flight_comes_back_with_the_end_of_the_exchange() {
     assert_eq!((refused.status(), refused.field("retry-after")), (429, Some("1")));
     assert_eq!(refused.field("ratelimit-policy"), Some(r#""c";q=2;qu="concurrent-requests""#));
     assert_eq!(refused.field("ratelimit"), Some(r#""c";r=0;t=1"#));
-    // One client goes away: its place is free.
+    // One client disconnects: its place is free.
     one.reset();
     wait::until(DEADLINE, "the place to come back", || {
         weir.admin_get("/limits?limit=c").text().contains(r#""remaining":1"#)

@@ -30,7 +30,7 @@ fn limiter(app: &Upstream, redis: &Redis, variables: &[(&str, &str)]) -> Weir {
     variables.iter().fold(builder, |builder, (name, value)| builder.env(*name, *value)).start()
 }
 
-/// A gateway of its own answers on /a with these limits in this Redis.
+/// A gateway of its own responds on /a with these limits in this Redis.
 fn yaml(redis: &str, timeout: &str, limits: &str, names: &str) -> String {
     format!(
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\nredis: {{url: '{redis}', timeout: {timeout}}}\nlimits:\n{limits}\n\
@@ -47,7 +47,7 @@ fn statuses(client: &mut RawClient, count: usize, key: &str) -> Vec<u16> {
     (0..count).map(|_| get(client, "/a", &[("X-API-KEY", key)]).status()).collect()
 }
 
-/// How many answers of each status clients get that ask as fast as they can, for keys in turn, until `until`.
+/// How many responses of each status clients get that ask as fast as they can, for keys in turn, until `until`.
 fn storm(gateways: &[&Weir], keys: usize, until: &(dyn Fn() -> bool + Sync)) -> BTreeMap<u16, u64> {
     let total = Mutex::new(BTreeMap::new());
     thread::scope(|scope| {
@@ -92,7 +92,7 @@ fn scenario(replicas: usize) {
     let counts = storm(&gateways, 20, &|| Instant::now() >= end);
     assert_eq!(counts.get(&200), Some(&180), "{counts:?}");
     assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [200, 429]);
-    // 20 keys, 3 windows: what passes is asked for, and what was under way when the first refusal came, of 8 clients; 4 commands for a call.
+    // 20 keys, 3 windows: what passes is asked for, and what was in progress when the first refusal came, of 8 clients; 4 commands for a call.
     let asked = commands(&redis);
     assert!(asked <= 20 * 3 * (3 + 8) * 4, "{asked} commands for {counts:?}");
 }
@@ -338,7 +338,7 @@ fn several_limits_are_charged_together_or_not_at_all() {
         assert!(field.contains(part), "{part} of {field}");
     }
     assert_eq!(statuses(&mut client, 2, "b"), [200, 429]);
-    // The one in memory refuses: those in Redis are not asked.
+    // The one in memory refuses: those in Redis are not called.
     assert_eq!(statuses(&mut client, 2, "c"), [200, 200]);
     assert_eq!(statuses(&mut client, 2, "d"), [200, 429]);
     let before = commands(&redis);
@@ -618,7 +618,7 @@ fn a_dead_node_of_a_cluster_concerns_its_own_keys() {
     }
     nodes.nodes()[0].kill();
     for key in 0..30 {
-        // Known to be over at some of them, asked for the first time at others: each answers 200 or 429.
+        // Known to be over at some of them, requested the first time at others: each responds with 200 or 429.
         let status = statuses(&mut client, 1, &format!("key-{key}"))[0];
         assert!(matches!(status, 200 | 429), "{status}");
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use testkit::{DEADLINE, Signal, Upstream, Weir, answer, ports::Port, wait};
 
-/// One route to an upstream that answers, one to an upstream that is not there, one that the gateway answers itself.
+/// One route to an upstream that responds, one to an upstream that is not there, one that the gateway serves itself.
 fn yaml(upstream: &Upstream, dead: &Port, more: &str) -> String {
     format!(
         "listen: 127.0.0.1:0

@@ -50,7 +50,7 @@ fn gateway(upstream: &Upstream, api: &str, of_upstream: &str, top: &str) -> Weir
     builder.config(yaml).start()
 }
 
-/// Answers with the body that came.
+/// Responds with the body that came.
 fn answer_body() -> Answer {
     Box::new(|conn, request| conn.respond(200, &[], &request.body))
 }
@@ -172,7 +172,7 @@ fn a_body_is_asked_for_once_and_only_when_it_will_be_read() {
     client.send(GOOD);
     let response = client.read_response();
     assert_eq!((response.status(), response.interim.len(), response.text()), (200, 0, GOOD));
-    // Refused by its head: nobody asks for the body.
+    // Refused by its head: nobody requests the body.
     let mut client = weir.connect();
     client.send(head("/orders?dry=maybe"));
     let response = client.read_response();
@@ -203,7 +203,7 @@ fn an_upstream_sees_nothing_of_a_body_that_does_not_come() {
     assert_eq!(client.read_response().status(), 400);
     client.expect_closed();
     assert_eq!(upstream.accepted(), 0);
-    // Those who went away are counted as such, once the gateway has seen them.
+    // Those who disconnected are counted as such, once the gateway has seen them.
     wait::until(DEADLINE, "client_gone", || weir.admin_get("/metrics").text().contains("reason=\"client_gone\"} 12"));
 }
 

@@ -190,7 +190,7 @@ fn an_upstream_connection_is_used_again_only_after_a_whole_exchange() {
     }
 }
 
-/// Rule 16: an answer that comes before the request was read to its end leaves the rest of it on the connection.
+/// Rule 16: a response that comes before the request was read to its end leaves the rest of it on the connection.
 #[test]
 fn an_upstream_connection_with_half_a_request_on_it_is_not_used_again() {
     let upstream = Upstream::connections(|conn| {
@@ -207,7 +207,7 @@ fn an_upstream_connection_with_half_a_request_on_it_is_not_used_again() {
     assert_eq!(upstream.accepted(), 2);
 }
 
-/// Rule 16: what an upstream says unasked is nobody's answer.
+/// Rule 16: what an upstream says unasked is nobody's response.
 #[test]
 fn a_byte_on_an_idle_upstream_connection_closes_it() {
     let (speak, spoken) = (Gate::new(), Gate::new());

@@ -1,4 +1,4 @@
-//! Who is at fault when an exchange stalls. A target answers for what it kept the exchange waiting itself; a client that sends or reads
+//! Who is at fault when an exchange stalls. A target is at fault for the time that it kept the exchange waiting itself; a client that sends or reads
 //! slowly must never make it look ill.
 
 use std::time::Duration;

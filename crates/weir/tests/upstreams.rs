@@ -1,4 +1,4 @@
-//! What becomes of a request when a target, or a whole upstream, fails, is slow or is full.
+//! What happens to a request when a target, or a whole upstream, fails, is slow or is full.
 
 use testkit::{BlackHole, DEADLINE, Gate, RawClient, Upstream, Weir, answer, wait};
 
@@ -6,7 +6,7 @@ fn program() -> &'static str {
     env!("CARGO_BIN_EXE_weir")
 }
 
-/// A gateway with one upstream `u` of these targets, and a second, `v`, that stands in for it if it has targets.
+/// A gateway with one upstream `u` of these targets, and a second, `v`, that replaces it if it has targets.
 fn gateway(u: &[&Upstream], options: &str, v: &[&Upstream]) -> Weir {
     let targets =
         |list: &[&Upstream]| list.iter().map(|upstream| format!("'{}'", upstream.url())).collect::<Vec<_>>().join(", ");

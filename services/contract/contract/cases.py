@@ -31,9 +31,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Expect:
-    """What one answer must be. A member that is None is not looked at."""
+    """What one response must be. A member that is None is not looked at."""
 
-    times: list[int] | None = None  # how many of the answers: lowest and highest
+    times: list[int] | None = None  # how many of the responses: lowest and highest
     status: Any = None
     headers: dict[str, Any] = field(default_factory=dict)
     json: Any = None
@@ -139,7 +139,7 @@ def _suite(path: Path, raw: Any) -> Suite:
         if names.count(name) > 1:
             raise BadCases(f"two cases are named {name!r}")
     if any(case.meanwhile and case.meanwhile.signal for case in cases[:-1]):
-        raise BadCases("only the last case can send a signal: nothing is there to answer after it")
+        raise BadCases("only the last case can send a signal: nothing is there to respond after it")
     return Suite(
         path=path,
         cases=cases,
@@ -190,7 +190,7 @@ def _case(raw: Any, number: int, defaults: Mapping[str, Any], targets: list[str]
     if isinstance(expect, list) and any(each.times is None for each in alternatives):
         raise BadCases(f"{where}: each of several expectations says how many `times`")
     if several > 1 and "capture" in one:
-        raise BadCases(f"{where}: which of its {several} answers is to be captured?")
+        raise BadCases(f"{where}: which of its {several} responses is to be captured?")
     return Case(
         name=name,
         request=_request(one, where, defaults, targets),
@@ -237,7 +237,7 @@ def _expect(raw: Any, where: str) -> Expect:
         raise BadCases(f"{where}, expect {problem}")
     for path in [*one.get("pointers", {}), *one.get("sse_join", {})]:
         if path and not path.startswith("/"):
-            raise BadCases(f"{where}: {path!r} is no JSON pointer: it begins with /")
+            raise BadCases(f"{where}: {path!r} is not a JSON pointer: it begins with /")
     for event in one.get("sse") or []:
         _mapping(event, f"{where}, expect sse", {"json", "data", "event", "times"})
     fields = dict(one)

@@ -1,4 +1,4 @@
-"""Holds one answer against one expectation."""
+"""Holds one response against one expectation."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from .sse import Event
 def problems(expect: Expect, answer: Answer) -> Iterator[str]:
     if expect.no_answer:
         if not answer.timed_out:
-            yield f"expected no answer, came {answer.summary(200)}"
+            yield f"expected no response, came {answer.summary(200)}"
         return
     if answer.problem:
         yield answer.problem
@@ -90,7 +90,7 @@ def _json_of(event: Event) -> Any:
 
 
 def deal(expects: list[Expect], answers: list[Answer]) -> Iterator[str]:
-    """Which answers are which of several expectations, and whether there are as many of each as there should be."""
+    """Which responses are which of several expectations, and whether there are as many of each as there should be."""
     counts = [0] * len(expects)
     strangers: dict[str, list[Answer]] = {}
     for answer in answers:
@@ -102,7 +102,7 @@ def deal(expects: list[Expect], answers: list[Answer]) -> Iterator[str]:
         why = "; ".join(problems(nearest, answer)) if nearest else f"none of them has status {answer.status}"
         strangers.setdefault(why, []).append(answer)
     for why, alike in strangers.items():
-        yield f"{len(alike)} of {len(answers)} answers are none of those expected: {why}; one is {alike[0].summary(200)}"
+        yield f"{len(alike)} of {len(answers)} responses are none of those expected: {why}; one is {alike[0].summary(200)}"
     for expect, count in zip(expects, counts, strict=True):
         low, high = expect.times or [len(answers), len(answers)]
         if not low <= count <= high:

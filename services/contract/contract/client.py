@@ -15,7 +15,7 @@ LONGEST_BODY_IN_A_COMMAND = 4000
 
 @dataclass
 class Answer:
-    """What came back; `problem` says why it is not a whole answer."""
+    """What came back; `problem` says why it is not a whole response."""
 
     status: int | None = None
     headers: httpx.Headers = field(default_factory=httpx.Headers)
@@ -33,7 +33,7 @@ class Answer:
 
     def summary(self, limit: int = 600) -> str:
         if self.status is None:
-            return self.problem or "no answer"
+            return self.problem or "no response"
         kind = self.headers.get("content-type", "no content-type")
         text = self.text if len(self.text) <= limit else f"{self.text[:limit]}…"
         return f"{self.status}, {kind}, {len(self.body)} bytes: {text}" + (f" ({self.problem})" if self.problem else "")
@@ -70,7 +70,7 @@ class Prepared:
 
 class Client:
     def __init__(self) -> None:
-        # No proxy and no netrc of the machine's, no redirects: what is tested is what is asked. As plain as a client can be.
+        # No proxy and no netrc of the machine's, no redirects: what is tested is what is sent. As plain as a client can be.
         self.http = httpx.Client(
             trust_env=False,
             limits=httpx.Limits(max_connections=None),
@@ -81,7 +81,7 @@ class Client:
         self.http.close()
 
     def send(self, request: Prepared, on_event: Callable[[int], bool] | None = None) -> Answer:
-        """The answer to `request`. `on_event` hears how many events have come so far, and may say False: enough, close."""
+        """The response to `request`. `on_event` hears how many events have come so far, and may say False: enough, close."""
         answer = Answer()
         try:
             with self.http.stream(

@@ -126,7 +126,7 @@ class Runner:
         return Result(case.name, "failed", found, came, requests[0].curl(note))
 
     def _stream(self, case: Case, request: Prepared, found: list[str]) -> Answer:
-        """The answer to a request during which something else happens."""
+        """The response to a request during which something else happens."""
         happened = False
 
         def on_event(count: int) -> bool:

@@ -71,7 +71,7 @@ class Service:
         self.process.send_signal(signal.Signals[f"SIG{name}"])
 
     def exit_problems(self, deadline: float = 40) -> Iterator[str]:
-        """Waits for the end that a signal asked for."""
+        """Waits for the end that a signal requested."""
         try:
             code = self.process.wait(deadline)
         except subprocess.TimeoutExpired:

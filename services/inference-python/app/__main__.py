@@ -28,7 +28,7 @@ def main() -> None:
     except BadSetting as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(USAGE)
-    # uvicorn raises the signal again when it has stopped; a stop that was asked for is a success.
+    # uvicorn raises the signal again when it has stopped; a stop that was requested is a success.
     for asked in (signal.SIGTERM, signal.SIGINT):
         signal.signal(asked, lambda *_: sys.exit(0))
     config = uvicorn.Config(

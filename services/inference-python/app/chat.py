@@ -1,4 +1,4 @@
-"""The chat completions of OpenAI's API: what is asked, and the bytes of the answer."""
+"""The chat completions of OpenAI's API: what is requested, and the bytes of the response."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from .settings import Settings
 from .tokens import Draws, chat_bytes
 
-CREATED = 1_735_689_600  # always: equal requests have equal answers
+CREATED = 1_735_689_600  # always: equal requests have equal responses
 
 
 def whole(value: Any) -> Any:
@@ -71,7 +71,7 @@ class ChatRequest(Strict):
 
 
 class Completion:
-    """One answer: plain, or as the events of a stream, each with the seconds after which it is due."""
+    """One response: plain, or as the events of a stream, each with the seconds after which it is due."""
 
     def __init__(self, chat: ChatRequest, settings: Settings) -> None:
         messages = [(message.role, message.text) for message in chat.messages]

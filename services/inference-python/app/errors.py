@@ -1,4 +1,4 @@
-"""Every error answer, in its two forms: OpenAI's below /v1/, a short one elsewhere."""
+"""Every error response, in its two forms: OpenAI's below /v1/, a short one elsewhere."""
 
 from typing import Any
 

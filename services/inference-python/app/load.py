@@ -15,7 +15,7 @@ class Load:
     cancelled: int = 0
 
     def admit(self, settings: Settings) -> None:
-        """Takes a place in flight, which `Paced` gives back; raises the answer of a request that gets none."""
+        """Takes a place in flight, which `Paced` gives back; raises the response of a request that gets none."""
         if settings.concurrency and self.in_flight >= settings.concurrency:
             self.refused += 1
             raise overloaded()

@@ -61,6 +61,6 @@ READ: dict[str, Callable[[str, str], int]] = {
     "seed": whole(0, 0xFFFFFFFF),
 }
 VARIABLES = {f"SIM_{field.upper()}": field for field in READ}
-# The seed has no header: one process, one world of answers.
+# The seed has no header: one process, one world of responses.
 HEADERS = {f"X-Sim-{field.replace('_', '-').title()}": field for field in READ if field != "seed"}
 port = whole(0, 65535)

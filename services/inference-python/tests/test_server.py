@@ -57,7 +57,7 @@ def test_streams_side_by_side_are_all_whole(start):
 
 
 def test_a_stream_without_pauses_lets_others_in(start):
-    """More than the sockets' buffers hold, so that it cannot have ended when the other request is answered."""
+    """More than the sockets' buffers hold, so that it cannot have ended when the other request gets a response."""
     base = start(SIM_TOKENS="100000", SIM_TOKEN_INTERVAL_MS="0", SIM_LATENCY_MS="0")
     with httpx.Client(base_url=base, timeout=60, trust_env=False) as client:
         with client.stream("POST", "/v1/chat/completions", json=ASK) as response:

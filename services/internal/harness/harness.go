@@ -81,7 +81,7 @@ func Start(t *testing.T, env []string, args ...string) *Program {
 }
 
 // ownEnvironment is the environment of the programs that tests start: the settings of whoever runs the tests (DATABASE_URL, PGHOST,
-// http_proxy, LC_ALL) are not theirs.
+// http_proxy, LC_ALL) do not reach them.
 func ownEnvironment() []string { return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"} }
 
 func program(env []string, args ...string) *Program {

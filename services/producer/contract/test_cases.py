@@ -1,4 +1,4 @@
-"""Input, answer and rows: the same case files for both protocols where both can say it."""
+"""Input, response and rows: the same case files for both protocols where both can say it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databas
 def until(condition: Any, seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
+        assert time.monotonic() < deadline, "did not happen before the deadline"
         time.sleep(0.05)
 
 
@@ -38,7 +38,7 @@ def test_database_down_and_back(system: System) -> None:
     try:
         assert system.client.send(event()) == Outcome("unavailable", UNAVAILABLE)
         assert system.client.health() == (False, UNAVAILABLE)
-        # What needs no database is answered as ever.
+        # What needs no database works as before.
         assert system.client.send({}).result == "refused"
         if system.kind.protocol == "rest":
             body = "[" + ",".join([clients.values.dumps(event())] * 3) + "]"

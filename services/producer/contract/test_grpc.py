@@ -69,7 +69,7 @@ def test_what_is_no_message_is_an_error(grpc_system: System, raw: bytes) -> None
     call = grpc_system.client.channel.unary_unary(f"/{SERVICE}/ProcessEvent")
     with pytest.raises(grpc.RpcError) as error:
         call(raw, timeout=10)
-    # The libraries answer before the service is asked; they do not agree on the code, but none says OK or hangs.
+    # The libraries respond before the service is called; they do not agree on the code, but none says OK or hangs.
     assert error.value.code() in (
         grpc.StatusCode.INTERNAL,
         grpc.StatusCode.INVALID_ARGUMENT,

@@ -156,7 +156,7 @@ STORE = head("POST", EVENTS, "application/json", len(BODY)) + BODY
 
 
 def read_statuses(s: socket.socket, count: int) -> list[int]:
-    """The status of each of so many answers, their bodies read."""
+    """The status of each of so many responses, their bodies read."""
     statuses = []
     with s.makefile("rb") as stream:
         for _ in range(count):
@@ -207,7 +207,7 @@ def test_a_request_that_came_early_does_not_silence_its_connection(
 
 
 def test_a_body_without_end_is_given_up(rest: System) -> None:
-    """What is too large is read for a while, so that the answer is seen, and not for ever."""
+    """What is too large is read for a while, so that the response is seen, and not without limit."""
     piece = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     with socket.create_connection(("127.0.0.1", rest.service.port), timeout=10) as s:
         s.sendall(

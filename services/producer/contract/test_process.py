@@ -57,7 +57,7 @@ def test_metrics(system: System) -> None:
     assert system.client.send(two).result == "ok"
     assert system.client.send({}).result == "refused"
     assert system.client.health()[0]
-    # A request is counted when it is answered, which its client may see first.
+    # A request is counted when it gets a response, which its client may see first.
     until(lambda: counted() == wanted, 5)
     seen = metrics(system)
     assert seen["producer_database_connections|state=idle"] + seen["producer_database_connections|state=used"] >= 1

@@ -33,8 +33,8 @@ const (
 func NewMetrics(store *Store) *Metrics {
 	m := &Metrics{
 		registry:  prometheus.NewRegistry(),
-		requests:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "producer_requests_total", Help: "Requests answered, by operation and status."}, []string{"operation", "code"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "producer_request_duration_seconds", Help: "Time from the request to its answer.", Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"operation"}),
+		requests:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "producer_requests_total", Help: "Completed requests, by operation and status."}, []string{"operation", "code"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "producer_request_duration_seconds", Help: "Time from the request to its response.", Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"operation"}),
 		events:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "producer_events_total", Help: "Events, by what became of them."}, []string{"outcome"}),
 		entities:  prometheus.NewCounter(prometheus.CounterOpts{Name: "producer_entities_total", Help: "Entity updates committed."}),
 	}

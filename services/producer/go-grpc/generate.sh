@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes eventpb again from the contract's proto file, or with a directory as argument makes it there, to be compared.
+# Regenerates eventpb from the contract's proto file, or with a directory as argument writes it there, to be compared.
 # protoc comes from the Python package grpcio-tools (GRPC_TOOLS_PYTHON names the interpreter), the plugins from go.mod.
 set -eu
 cd "$(dirname "$0")"

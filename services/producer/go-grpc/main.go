@@ -70,7 +70,7 @@ func run(ctx context.Context) error {
 	}
 	standard.Shutdown()
 	impatient := time.AfterFunc(settings.ShutdownTimeout, func() {
-		slog.Warn("calls in flight did not end in time")
+		slog.Warn("calls in flight did not end before the deadline")
 		server.Stop()
 	})
 	defer impatient.Stop()

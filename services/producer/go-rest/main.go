@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(context.Background(), settings.ShutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(patience); errors.Is(err, context.DeadlineExceeded) {
-		slog.Warn("requests in flight did not end in time")
+		slog.Warn("requests in flight did not end before the deadline")
 		return server.Close()
 	}
 	return nil

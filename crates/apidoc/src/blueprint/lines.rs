@@ -1,6 +1,6 @@
 //! The structure of the Markdown that API Blueprint is written in: metadata, headings, nested lists and code.
 //!
-//! Only what carries meaning there is told apart; inline markup is text. A line of a list item that is indented by eight
+//! Only what carries meaning there is distinguished; inline markup is text. A line of a list item that is indented by eight
 //! columns or more below the item is code, as in Markdown (four for the item, four for the code).
 
 /// A document.
@@ -74,7 +74,7 @@ pub(super) fn outline(text: &str) -> Outline<'_> {
         }
         let indent = indent(line);
         if let Some(text) = marker(trimmed) {
-            // items that this one does not stand in are closed
+            // items that do not contain this one are closed
             let parent = open.iter().rposition(|item| indent >= item.indent + 2);
             let depth = parent.map_or(0, |p| p + 1);
             let is_code = match parent {

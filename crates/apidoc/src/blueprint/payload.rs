@@ -62,7 +62,7 @@ impl<'t> Reader<'t, '_> {
         (body, header, security)
     }
 
-    /// Header parameters of several requests, and what `Authorization` among them asks for.
+    /// Header parameters of several requests, and what `Authorization` among them requests.
     fn headers(&mut self, sets: &[Vec<(String, String)>]) -> (Headers, Security) {
         let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
         for set in sets {
@@ -175,7 +175,7 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// A JSON Schema that stands in the text.
+    /// A JSON Schema that is in the text.
     fn schema(&mut self, text: &str, given: Option<Json>, make: bool, line: u32) -> Option<shape::BodyShape> {
         let name = format!("{}:{line} (schema)", self.file);
         let nothing: BTreeMap<String, Vec<u8>> = BTreeMap::new();

@@ -8,7 +8,7 @@ pub(super) struct Signature {
     pub(super) value: Option<String>,
     /// `= value` of the older form of parameters.
     pub(super) default: Option<String>,
-    /// What stands in parentheses, split at commas.
+    /// What is in parentheses, split at commas.
     pub(super) attributes: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ impl Signature {
         self.attributes.iter().any(|a| a.eq_ignore_ascii_case(attribute))
     }
 
-    /// The attribute that is a type: the first that is no property of the declaration and no example in backticks.
+    /// The attribute that is a type: the first that is not a property of the declaration and no example in backticks.
     pub(super) fn kind(&self) -> Option<&str> {
         let known = ["required", "optional", "fixed", "fixed-type", "nullable", "sample", "default"];
         self.attributes

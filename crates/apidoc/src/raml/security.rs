@@ -43,7 +43,7 @@ pub(super) fn scheme(name: &str, node: Node<'_>, report: &mut Report) -> Securit
     custom(name, node, &lower, report)
 }
 
-/// What a custom scheme asks for is what it describes: a header or query parameter.
+/// What a custom scheme requests is what it describes: a header or query parameter.
 fn custom(name: &str, node: Node<'_>, kind: &str, report: &mut Report) -> SecurityScheme {
     let described = node.given("describedBy");
     let names = |key: &str| -> Vec<String> {
@@ -82,7 +82,7 @@ fn custom(name: &str, node: Node<'_>, kind: &str, report: &mut Report) -> Securi
     if !by_name {
         report.warn(node.diagnostic(
             Code::Assumed,
-            format!("the security scheme '{name}' does not describe what it asks for; a bearer token is assumed"),
+            format!("the security scheme '{name}' does not describe its credentials; a bearer token is assumed"),
         ));
     }
     SecurityScheme::bearer()

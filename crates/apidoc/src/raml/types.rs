@@ -179,7 +179,7 @@ impl<'a> Types<'a> {
     }
 
     fn values(&self, declared: &View<'a>, shape: &mut Shape<TypeKey<'a>>, report: &mut Report) {
-        // in parentheses: annotations of ours for what RAML does not take
+        // in parentheses: our own annotations for what RAML does not take
         let either = |key: &str| declared.given(key).or_else(|| declared.given(&format!("({key})")));
         if let Some(values) = either("enum") {
             shape.values = values.items().iter().filter_map(|v| self.value(v, shape.kind, report)).collect();

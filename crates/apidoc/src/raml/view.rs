@@ -105,7 +105,7 @@ impl<'a> View<'a> {
     }
 
     /// Keys and values of the merged mapping, nearest first. An optional method (`get?`) of a resource type counts only
-    /// where a nearer layer has it too, and is given out without its mark; other keys keep theirs.
+    /// where a nearer layer has it too, and is given out without its mark; other keys keep their marks.
     pub(super) fn entries(&self) -> Vec<(Cow<'a, str>, View<'a>)> {
         let mut found: Vec<(Cow<'a, str>, View<'a>)> = Vec::new();
         let mut at: std::collections::HashMap<Cow<'a, str>, usize> = std::collections::HashMap::new();

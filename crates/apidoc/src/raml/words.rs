@@ -1,4 +1,4 @@
-//! The text functions of RAML's parameters (`<<name | !singularize>>`), for English as the specification asks.
+//! The text functions of RAML's parameters (`<<name | !singularize>>`), for English as the specification requires.
 
 /// Applies `!function`; an unknown one leaves the text as it is.
 pub(super) fn apply(function: &str, text: &str) -> String {

@@ -101,7 +101,7 @@ fn method(operation: &Operation, notes: &mut Notes) -> Out {
 
 fn secured_by(requirement: &Requirement, id: &str, notes: &mut Notes) -> Out {
     if requirement.len() > 1 {
-        notes.add(format!("{id}: RAML cannot ask for several security schemes together; the first is written"));
+        notes.add(format!("{id}: RAML cannot require several security schemes together; the first is written"));
     }
     match requirement.iter().next() {
         None => Out::Json(serde_json::Value::Null),

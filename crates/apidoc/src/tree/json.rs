@@ -5,7 +5,7 @@ use super::parse::number;
 use super::{Document, Map, Value};
 use crate::diagnostic::{Code, Diagnostic};
 
-/// How messages begin that say that the text is no JSON.
+/// How messages begin that say that the text is not JSON.
 pub(super) const NOT_JSON: &str = "not JSON: ";
 
 /// Parses `text` with `builder`.

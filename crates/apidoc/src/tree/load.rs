@@ -8,7 +8,7 @@ use crate::diagnostic::{Code, Diagnostic, Problems, Report};
 use crate::source::{Limits, Source, is_remote, join, percent_decode};
 use std::collections::HashMap;
 
-/// All documents that belong to one description; the first is the one that was asked for.
+/// All documents that belong to one description; the first is the one that was requested.
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) documents: Vec<Document>,
@@ -252,7 +252,7 @@ impl Set {
         Ok(())
     }
 
-    /// Root of the document that was asked for.
+    /// Root of the document that was requested.
     pub(crate) fn root(&self) -> Node<'_> {
         Node::new(self, 0, self.documents[0].root)
     }

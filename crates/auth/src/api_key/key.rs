@@ -14,7 +14,7 @@ const CHECKSUM: usize = 7;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
 
-/// Why a text is not a key of ours.
+/// Why a text is not a key of this gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// It does not have the form `wk_<id>_<secret>_<checksum>`.
@@ -56,7 +56,7 @@ impl Key {
         if checksum(body) == rest { Ok(Self(text.to_owned())) } else { Err(KeyError::Checksum) }
     }
 
-    /// Whether a text claims to be a key of ours.
+    /// Whether a text claims to be a key of this gateway.
     #[must_use]
     pub fn has_prefix(text: &[u8]) -> bool {
         text.starts_with(b"wk_")

@@ -28,9 +28,9 @@ const SHORTEST: u64 = 60;
 const LONGEST: u64 = 24 * 3600;
 /// Seconds between fetches that unknown keys cause.
 const UNKNOWN_EVERY: u64 = 30;
-/// Unknown keys that are remembered, so that each causes one fetch.
+/// Unknown keys that are stored, so that each causes one fetch.
 const UNKNOWN_MOST: usize = 1000;
-/// Seconds that an unknown key is remembered: an issuer may publish it after it has signed with it.
+/// Seconds that an unknown key is stored: an issuer may publish it after it has signed with it.
 const UNKNOWN_FOR: u64 = 300;
 
 /// The state of one issuer's key set.
@@ -96,7 +96,7 @@ impl Refresh {
         self.fetched.map(|fetched| now.saturating_sub(fetched))
     }
 
-    /// A fetch brought a set; `max_age` is of its `Cache-Control`, `spread` a random number from 0 to 1.
+    /// A fetch returned a set; `max_age` is of its `Cache-Control`, `spread` a random number from 0 to 1.
     pub fn succeeded(&mut self, now: u64, max_age: Option<Duration>, spread: f64) {
         let lifetime = max_age.map_or(self.timing.lifetime.as_secs(), |age| age.as_secs()).clamp(SHORTEST, LONGEST);
         self.in_flight = false;

@@ -38,7 +38,7 @@ pub enum KeyProblem {
     #[error("the key has its private part in it; whoever publishes it must replace it")]
     Private,
     /// A secret in a set that others can read.
-    #[error("a secret (`kty: oct`) does not belong into a key set")]
+    #[error("a secret (`kty: oct`) must not be in a key set")]
     Secret,
     /// A secret that can be guessed from signatures.
     #[error("a secret must have {needed} bytes at least for {algorithm}; this one has {has}")]

@@ -6,7 +6,7 @@ use crate::Identity;
 use crate::api_key::sha256;
 use crate::recent::Recent;
 
-/// Most seconds that a token is remembered.
+/// Most seconds that a token is stored.
 const LONGEST: u64 = 300;
 
 /// Verified tokens by their SHA-256, of one key set. A signature costs some 25 to 60 us, a look-up below one.
@@ -42,7 +42,7 @@ impl TokenCache {
         Some(identity)
     }
 
-    /// Remembers a verified token until it expires, at most five minutes.
+    /// Stores a verified token until it expires, at most five minutes.
     pub fn insert(&mut self, token: &[u8], generation: u64, identity: Arc<Identity>, expires: u64, now: u64) {
         self.follow(generation);
         let until = expires.min(now.saturating_add(LONGEST));

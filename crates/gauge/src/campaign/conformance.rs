@@ -16,7 +16,7 @@ const LISTED: usize = 5;
 /// A path that no API has.
 const UNKNOWN: &str = "/gauge-asks-for-a-path-that-nobody-has";
 
-/// What `direct` answered, workload by workload.
+/// What `direct` responded, workload by workload.
 #[derive(Debug, Default)]
 pub(super) struct Expected(Vec<Vec<Exchange>>);
 
@@ -30,7 +30,7 @@ pub(super) fn exchanges(
     Ok(prepared.once())
 }
 
-/// Asks the upstreams themselves. What they answer must be what the workload expects of everybody.
+/// Calls the upstreams themselves. What they respond must be what the workload expects of everybody.
 pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, CampaignError> {
     campaign.backends.new_round();
     campaign.backends.fresh(campaign.there.as_mut())?;
@@ -66,7 +66,7 @@ pub(super) fn of_direct(expected: &Expected) -> Conformance {
     Conformance { operations, differences: Vec::new() }
 }
 
-/// Asks a gateway, whose upstreams are as fresh as they were for `direct`.
+/// Calls a gateway, whose upstreams are as fresh as they were for `direct`.
 pub(super) fn compare(
     campaign: &Campaign<'_>,
     expected: &Expected,
@@ -196,7 +196,7 @@ fn same_value(left: Option<&str>, right: Option<&str>) -> bool {
 }
 
 /// Collects the pointers at which two values differ, and how. What is not there is `None`, which null is not: a gateway that leaves members with null
-/// out changes the answer.
+/// out changes the response.
 fn walk(
     at: &str,
     theirs: Option<&Value>,

@@ -211,7 +211,7 @@ impl Campaign<'_> {
         let said = self.generate.here.log_tail(piped.handle);
         self.generate.here.stop(piped.handle, STOP);
         let mut observed = outcome?;
-        // 1 says that nothing was answered, which the report says too.
+        // 1 says that there was no response, which the report says too.
         if !matches!(code, Some(0 | 1)) {
             let code = code.map_or("a signal".to_owned(), |code| code.to_string());
             return Err(Failure::Condition(format!("the generator ended with {code}: {said}")));
@@ -329,7 +329,7 @@ fn seed(round: u32, workload: &Workload) -> u64 {
     workload.name.bytes().fold(start, |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// The answers that show a treatment.
+/// The responses that show a treatment.
 fn mark(treatment: &Treatment) -> Option<Mark> {
     Some(Mark { header: treatment.header.clone()?, value: treatment.value.clone() })
 }
@@ -350,7 +350,7 @@ fn setup_failed(report: &Report) -> Option<String> {
 /// Up to so many samples are kept one by one beside the histogram: where a percentile needs no more than a sample's quantile.
 const SAMPLES: usize = 1000;
 
-/// Takes out of a report what is in it twice or what nobody asks for, so that hundreds of runs stay a document that can be opened.
+/// Takes out of a report what is in it twice or what nobody requests, so that hundreds of runs stay a document that can be opened.
 fn slim(report: &mut Report) {
     fn samples(measurement: &mut Measurement) {
         let all = [

@@ -1,4 +1,4 @@
-//! A workload for one lane: the same requests, at the addresses of a gateway or of the upstreams.
+//! A workload for one system: the same requests, at the addresses of a gateway or of the upstreams.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Pr
 use crate::plan::{PlannedLoad, PlannedOperation, Warmup, Workload};
 use crate::results::{PhasePlan, Planned};
 
-/// Where requests of a lane go.
+/// Where requests of a system go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lane {
     /// To the upstreams: origin in the API to the URL at which it is reached.
@@ -138,7 +138,7 @@ fn warmup(warmup: Warmup, load: &Load) -> Option<Phase> {
     }
 }
 
-/// Every operation with one value for each param, the first that there is: what both lanes are asked before the load, to compare the answers.
+/// Every operation with one value for each param, the first that there is: what both systems are asked before the load, to compare the responses.
 pub(super) fn for_conformance(planned: &Workload, lane: &Lane, made: &Made) -> workload::Workload {
     let load = Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None });
     let mut workload = request(planned, lane, made, load);

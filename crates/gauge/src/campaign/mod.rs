@@ -69,7 +69,7 @@ pub enum CampaignError {
     /// A machine or a process did not do what it must.
     #[error(transparent)]
     Deploy(#[from] DeployError),
-    /// The upstreams did not start, or do not answer as the workload expects: then nothing can be compared.
+    /// The upstreams did not start, or do not respond as the workload expects: then nothing can be compared.
     #[error("{0}")]
     Backend(String),
     /// The description does not say where requests go.
@@ -347,7 +347,7 @@ impl Campaign<'_> {
         self.results.systems.iter_mut().find(|system| system.name == name)
     }
 
-    /// Tries every system once, before any load: is it here, does it start, does it answer as `direct` does?
+    /// Tries every system once, before any load: is it here, does it start, does it respond as `direct` does?
     fn check_conformance(&mut self) -> Result<(), CampaignError> {
         let tried = |system: &results::System| system.conformance.is_some() || system.state != SystemState::Ready;
         if self.results.systems.iter().all(tried) {

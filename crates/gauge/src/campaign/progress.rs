@@ -92,7 +92,7 @@ pub trait Progress {
         let _ = text;
     }
 
-    /// A system is asked whether it answers as it must.
+    /// A system is asked whether it responds as expected.
     fn checking(&mut self, system: &str) {
         let _ = system;
     }

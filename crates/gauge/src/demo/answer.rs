@@ -1,4 +1,4 @@
-//! What the demonstration answers.
+//! Responses of the demonstration service.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Request {
 }
 
 impl Request {
-    /// How long the answer takes beyond the time that it needs.
+    /// How long the response takes beyond the time that it needs.
     pub(super) fn wait(&self) -> Option<Duration> {
         let asked = self.headers.get("x-probe-delay").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
         asked.or((self.target == "/slow").then_some(SLOW))
@@ -60,7 +60,7 @@ const TEXT: &str = "A weir is the low wall that regulates a river and, by the he
 /// The stream of `/events`.
 const EVENTS: Events = Events { count: 5, every: Duration::from_millis(20) };
 
-/// Appends the answer to a request whose body had `length` bytes; the events that follow it, if it is a stream. What is read may be cached as
+/// Appends the response to a request whose body had `length` bytes; the events that follow it, if it is a stream. What is read may be cached as
 /// `cache_control` says.
 pub(super) fn write(request: &Request, length: u64, cache_control: Option<&str>, out: &mut Vec<u8>) -> Option<Events> {
     let path = request.target.split('?').next().unwrap_or_default();
@@ -94,7 +94,7 @@ fn item(id: u64) -> serde_json::Value {
     json!({"id": id, "name": format!("item {id}"), "price": id * 100, "text": TEXT})
 }
 
-/// Appends an answer after which the connection ends.
+/// Appends a response after which the connection ends.
 pub(super) fn refusal(status: u16, out: &mut Vec<u8>) {
     head(status, &[], false, out);
     let body = json!({"error": h1::encode::reason(status)}).to_string();
@@ -103,7 +103,7 @@ pub(super) fn refusal(status: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(body.as_bytes());
 }
 
-/// Appends an answer to a request, in JSON unless `fields` says otherwise.
+/// Appends a response to a request, in JSON unless `fields` says otherwise.
 pub(super) fn finish(request: &Request, status: u16, fields: &[(&str, &str)], body: &[u8], out: &mut Vec<u8>) {
     head(status, fields, request.keep_alive, out);
     if status != 304 {

@@ -27,7 +27,7 @@ const FULL: Duration = Duration::from_millis(5);
 pub struct Options {
     /// `Cache-Control` of what is read.
     pub cache_control: Option<String>,
-    /// Instead of the API, the upstream of profile checks: it answers every path, and does what fields of requests say.
+    /// Instead of the API, the upstream of profile checks: it responds to every path, and does what fields of requests say.
     pub probe: bool,
 }
 

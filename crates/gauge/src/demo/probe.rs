@@ -1,4 +1,4 @@
-//! The upstream of profile checks: it answers every path, says what reached it, and does what fields of the request say.
+//! The upstream of profile checks: it responds to every path, says what reached it, and does what fields of the request say.
 //!
 //! | field of the request | effect |
 //! |---|---|
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::answer::{Request, finish};
 
-/// Most bytes of a body that is asked for.
+/// Most bytes of a body that is requested.
 const MOST: usize = 256 << 20;
 
 /// Events to send one by one.

@@ -42,7 +42,7 @@ fn mounts() -> Vec<(PathBuf, bool, String)> {
 }
 
 impl Cgroups {
-    /// What can be used here, found out by trying.
+    /// What can be used here, determined by trying.
     pub(super) fn find() -> Option<Self> {
         let (mounts, own) = (mounts(), own_groups());
         for (at, v2, _) in &mounts {

@@ -49,7 +49,7 @@ struct Started {
 /// A process whose standard output is read.
 #[derive(Debug)]
 pub struct Piped {
-    /// To ask for it and to stop it.
+    /// To request it and to stop it.
     pub handle: Handle,
     /// What it prints.
     pub stdout: ChildStdout,

@@ -144,7 +144,7 @@ pub trait Deployer {
     /// Runs a command to its end.
     ///
     /// # Errors
-    /// When it cannot be started, or does not end in time.
+    /// When it cannot be started, or does not end before the deadline.
     fn run(&mut self, spec: &Spec, timeout: Duration) -> Result<Output, DeployError>;
 
     /// Starts a process.

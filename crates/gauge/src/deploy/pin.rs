@@ -10,7 +10,7 @@ pub fn allowed() -> Vec<u32> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect()
 }
 
-/// Deals the processors of a machine out: the first ones to the system, and of the rest the first half to the upstreams and the others to
+/// Distributes the processors of a machine: the first ones to the system, and of the rest the first half to the upstreams and the others to
 /// the generator; both share one where only one is left. Nothing is pinned where the system would take all.
 pub fn choose(hardware: &Hardware, allowed: &[u32]) -> Pin {
     deal(hardware, allowed, |rest| if rest.len() == 1 { (rest, rest) } else { rest.split_at(rest.len() / 2) })

@@ -22,7 +22,7 @@ use crate::observe::process::{self, Units};
 use crate::plan;
 use shell::{Shell, quoted};
 
-/// How long an answer to "does it still run?" is believed: asking costs a round trip.
+/// How long a response to "does it still run?" is believed: asking costs a round trip.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// A machine that is reached over OpenSSH.
@@ -47,7 +47,7 @@ struct Started {
     pid: i32,
     name: String,
     log: PathBuf,
-    /// The last answer to whether it runs.
+    /// The last response to whether it runs.
     seen: Option<(Instant, bool)>,
 }
 
@@ -151,7 +151,7 @@ impl Ssh {
             None => ("KILL", Duration::ZERO),
         };
         let tenths = grace.as_millis() / 100;
-        // A connection that is gone has ended everything already.
+        // A closed connection has ended everything already.
         let _ = self.shell.ask(&format!("gauge_stop {} {signal} {tenths}", started.pid));
         if let Ok(text) = self.shell.ask(&format!("tail -c 1000000 {}", quoted(&started.log.to_string_lossy()))) {
             let log = self.logs.join(format!("{}.log", started.name));

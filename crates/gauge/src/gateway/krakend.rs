@@ -134,7 +134,7 @@ impl Gateway for Krakend {
             idle_timeout: "75s",
             idle_connection_timeout: "60s",
             max_idle_connections_per_host: 256,
-            // Go's client asks for gzip by itself where the client did not.
+            // Go's client requests gzip by itself where the client did not.
             disable_compression: true,
             extra_config: json!({
                 "router": {

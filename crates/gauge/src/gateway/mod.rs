@@ -173,13 +173,13 @@ impl Command {
 pub enum Ready {
     /// A TCP connection to this address is accepted.
     Tcp(SocketAddr),
-    /// `GET path` at this address is answered with this status.
+    /// `GET path` at this address gets this status.
     Http {
         /// Where.
         address: SocketAddr,
-        /// What is asked for.
+        /// What is requested.
         path: String,
-        /// What the answer says.
+        /// What the response says.
         status: u16,
     },
 }

@@ -129,7 +129,7 @@ pub struct Segment {
 /// A piece of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// As it stands in a request: what a path cannot hold is percent-encoded.
+    /// As it is in a request: what a path cannot hold is percent-encoded.
     Literal(String),
     /// A parameter's name. It matches one character or more, no slash.
     Parameter(String),
@@ -199,7 +199,7 @@ impl PathEntry {
         self.targets.iter().flat_map(|target| target.methods.iter().copied())
     }
 
-    /// The path as it stands in a request, if it is literal.
+    /// The path as it is in a request, if it is literal.
     #[must_use]
     pub fn literal(&self) -> Option<String> {
         let segments: Option<Vec<&str>> = self.segments.iter().map(Segment::literal).collect();

@@ -154,7 +154,7 @@ pub(super) fn template(
     out
 }
 
-/// [`template`] for gateways that take literals as they stand in a request, a part of a segment by a plain name, and `/*` for all that is below.
+/// [`template`] for gateways that take literals as they are in a request, a part of a segment by a plain name, and `/*` for all that is below.
 pub(super) fn plain_template(segments: &[Segment]) -> String {
     let below = segments.last().is_some_and(|last| last.multi_segment().is_some());
     let path = template(segments, str::to_owned, |segment, part| format!("{{part{segment}_{part}}}"));

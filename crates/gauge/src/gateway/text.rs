@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A literal as it stands in a request in normal form (RFC 3986, sections 3.3 and 6.2.2): what a path segment cannot hold is
+/// A literal as it is in a request in normal form (RFC 3986, sections 3.3 and 6.2.2): what a path segment cannot hold is
 /// percent-encoded, what it can is not, in upper case.
 pub(super) fn encoded(segment: &str) -> String {
     let bytes = segment.as_bytes();

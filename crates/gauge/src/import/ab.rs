@@ -22,7 +22,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
 
     let failed = count("Failed requests:").unwrap_or(0);
     let status = count("Non-2xx responses:").unwrap_or(0);
-    // (Connect: 0, Receive: 0, Length: 3, Exceptions: 0), only when there were some. Length: another length than the first answer's,
+    // (Connect: 0, Receive: 0, Length: 3, Exceptions: 0), only when there were some. Length: another length than the first response's,
     // which is no failure of the exchange.
     let kinds = text.lines().find(|line| line.trim_start().starts_with("(Connect:")).unwrap_or_default();
     let kind = |label: &str| -> u64 {

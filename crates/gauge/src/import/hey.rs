@@ -112,7 +112,7 @@ pub(super) fn read_csv(text: &str) -> Result<Report, ReadError> {
     total.duration_s = finite(end).filter(|end| *end > 0.0);
     total.rate.achieved = total.duration_s.map(|seconds| answered as f64 / seconds);
     total.statuses = Some(statuses);
-    // The list leaves out requests that failed without an answer.
+    // The list leaves out requests that failed without a response.
     total.errors.status = Some(unexpected);
     total.latency = latency(samples);
     Ok(report)

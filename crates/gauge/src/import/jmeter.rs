@@ -119,7 +119,7 @@ pub(super) fn read_jtl(text: &str) -> Result<Report, ReadError> {
             add_error(&mut label.errors, sample.code);
             second.1 += 1;
         }
-        // A sample without a status has no answer.
+        // A sample without a status has no response.
         if let Ok(status) = sample.code.parse::<u16>() {
             *label.statuses.entry(status).or_default() += 1;
             label.samples.push(sample.elapsed.saturating_mul(MS));
@@ -242,7 +242,7 @@ pub(super) fn read_table(text: &str) -> Result<Report, ReadError> {
         };
         measurement.requests.answered = Some(count);
         measurement.rate.achieved = rate;
-        // Failed samples may have had an answer or not; so they are counted once: see `Measurement::ended`.
+        // Failed samples may have had a response or not; so they are counted once: see `Measurement::ended`.
         measurement.errors = Errors { status: failed, total: failed, ..Errors::default() };
         let kib = |name: &str| Some((number(name)? * 1024.0 * measurement.duration_s?) as u64);
         measurement.bytes.received = kib("Received KB/sec");

@@ -33,7 +33,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     total.concurrency = number("vus", "max").or_else(|| number("vus_max", "max"));
     total.requests.dropped = count("dropped_iterations", "count");
     total.rate.achieved = rate;
-    // http_reqs holds requests that failed without an answer; the summary does not tell them apart.
+    // http_reqs holds requests that failed without a response; the summary does not tell them apart.
     total.requests.answered = Some(ended);
     // A rate metric counts how often it was true as "passes": here, requests that failed.
     let failed = count("http_req_failed", "passes").or_else(|| {

@@ -29,7 +29,7 @@ struct Summary {
     total_data: Option<u64>,
 }
 
-/// Requests in flight when the time was up: neither answered nor wrong.
+/// Requests in flight when the time was up: neither completed nor failed.
 const AT_THE_END: &str = "aborted due to deadline";
 
 pub(super) fn read(text: &str) -> Result<Report, ReadError> {

@@ -49,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     report.generator.latency_from = Some(LatencyFrom::Sent);
     let total = &mut report.total;
     let seconds = finite((document.duration + document.wait) / 1e9).filter(|seconds| *seconds > 0.0);
-    // Status 0: no answer.
+    // Status 0: no response.
     let unanswered = document.status_codes.get("0").copied().unwrap_or(0);
     let answered = document.requests.saturating_sub(unanswered);
     let statuses: BTreeMap<u16, u64> = document

@@ -22,7 +22,7 @@ impl Endpoint {
     }
 }
 
-/// The scores of the gateways that answered; null for fewer than two.
+/// The scores of the gateways that responded; null for fewer than two.
 pub(super) fn age(case: &Case<'_>, rows: &[Row]) -> Option<AgeScores> {
     let used = |name: &str, workload: Option<&str>| {
         let own = |row: &&Row| row.system == name && workload.is_none_or(|workload| row.workload == workload);

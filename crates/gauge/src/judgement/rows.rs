@@ -10,7 +10,7 @@ use crate::stats::Estimate;
 use crate::verdict;
 use crate::verdict::words::number;
 
-/// Where a trial lasts so long, and not so many requests, a slower system answers fewer, and a random pace makes now more, now fewer: the system that
+/// Where a trial lasts so long, and not so many requests, a slower system completes fewer, and a random pace makes now more, now fewer: the system that
 /// all are measured against must have this many times the samples, so that the others have enough.
 const ROOM: u64 = 2;
 

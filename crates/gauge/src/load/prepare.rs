@@ -70,7 +70,7 @@ pub struct Prepared {
     pub(crate) tables: Vec<Table>,
     /// Walks through ranges, lists and files, and counters: how many there are.
     pub(crate) cursors: usize,
-    /// Values that answers may set: how many there are.
+    /// Values that responds may set: how many there are.
     pub(crate) captures: usize,
     pub(crate) protocol: Protocol,
     pub(crate) timeout: Duration,

@@ -1,4 +1,4 @@
-//! Targets files of vegeta: what to ask for, one target after the other.
+//! Targets files of vegeta: what to request, one target after the other.
 //!
 //! Its `http` format: a line `METHOD URL`, then header lines and at most one line `@FILE` with the body, then an empty line; lines that begin
 //! with `#` are comments. Its `json` format: an object a line with `method`, `url`, `header` (lists of values) and `body` (base64).

@@ -46,7 +46,7 @@ impl<'t, V> Piece<'t, V> {
     }
 }
 
-/// A JSON value as it stands in a text: strings without their quotes.
+/// A JSON value as it is in a text: strings without their quotes.
 pub(crate) fn plain(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),

@@ -94,7 +94,7 @@ pub mod serde_duration {
     /// Reads it.
     ///
     /// # Errors
-    /// Text that is no duration.
+    /// Text that is not a duration.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         deserializer.deserialize_any(Visitor)
     }
@@ -119,7 +119,7 @@ pub mod serde_duration {
         /// Reads it.
         ///
         /// # Errors
-        /// Text that is no duration.
+        /// Text that is not a duration.
         pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
             Ok(Option::<Wrapped>::deserialize(deserializer)?.map(|wrapped| wrapped.0))
         }

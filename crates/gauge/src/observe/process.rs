@@ -145,7 +145,7 @@ pub fn reading(processes: &[Process], units: Units) -> Reading {
         user_s: Some(ticks(|process| process.user_ticks)),
         system_s: Some(ticks(|process| process.system_ticks)),
         on_cpu_s: on_cpu_ns.map(|ns| ns as f64 / 1e9),
-        // What has ended has no memory; that is no measurement of it.
+        // What has ended has no memory; that is not a measurement of it.
         rss_bytes: (!processes.is_empty())
             .then(|| processes.iter().map(|process| process.rss_pages).sum::<u64>() * units.page),
         pss_bytes: processes

@@ -144,7 +144,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
             Err(problem) => check.wrong(defined, problem),
         }
     }
-    // So many rounds have searches that their systems can be told apart.
+    // So many rounds have searches that their systems can be distinguished.
     let searched = crate::stats::rounds_to_declare_scores(super::compared(&systems).count()) as u32;
     let mut workloads = Vec::new();
     for workload in read.workloads {

@@ -86,7 +86,7 @@ impl Part {
         bytes
     }
 
-    /// The part as it stands in the text.
+    /// The part as it is in the text.
     fn make(self) -> String {
         let length = self.bytes().min(MOST) as usize;
         let mut random = fastrand::Rng::with_seed(self.bytes());

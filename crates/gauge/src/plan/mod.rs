@@ -59,9 +59,9 @@ pub struct Plan {
     pub hardware: Hardware,
     /// Where systems run.
     pub deploy: Deploy,
-    /// What is asked of them.
+    /// What is requested of them.
     pub workloads: Vec<Workload>,
-    /// What must be equal to the answers of `direct`.
+    /// What must be equal to the responses of `direct`.
     pub conformance: ConformancePlan,
     /// Rounds.
     pub repeats: u32,
@@ -151,7 +151,7 @@ pub struct Program {
 /// What shows that a program is ready. The text is an address, `{address}:{NAME}`, or a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ready {
-    /// This URL is answered with 2xx.
+    /// This URL gets 2xx.
     Http(String),
     /// This address accepts connections.
     Tcp(String),
@@ -224,7 +224,7 @@ pub struct Workload {
     pub name: String,
     /// Weight in the score.
     pub weight: f64,
-    /// What is asked for.
+    /// What is requested.
     pub operations: Vec<PlannedOperation>,
     /// What every user does once before the load.
     pub setup: Vec<PlannedOperation>,
@@ -262,7 +262,7 @@ pub struct PlannedOperation {
     pub described: String,
     /// `http://host:port` as the API has it; empty when it has none.
     pub origin: String,
-    /// The operation; its base is filled in for each lane.
+    /// The operation; its base is filled in for each system.
     pub operation: Operation,
     /// A body that is made when the campaign starts.
     pub made: Option<Made>,
@@ -337,10 +337,10 @@ impl Sender {
     }
 }
 
-/// What must be equal to the answers of `direct`.
+/// What must be equal to the responses of `direct`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConformancePlan {
-    /// Names of headers of answers, lower case.
+    /// Names of headers of responses, lower case.
     pub headers: Vec<String>,
     /// JSON pointers of values that differ by nature, by operation id; `*` is all operations, and a step `*` is any step.
     pub differs: BTreeMap<String, Vec<String>>,
@@ -353,7 +353,7 @@ pub struct ConformancePlan {
 /// Request headers that must reach the upstream.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forwarded {
-    /// Id of the operation whose answer shows them.
+    /// Id of the operation whose response shows them.
     pub operation: String,
     /// Header to JSON pointer.
     pub headers: BTreeMap<String, String>,

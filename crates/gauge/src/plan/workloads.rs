@@ -75,7 +75,7 @@ pub(super) fn workload(
             check.wrong(place, "a warm-up of so many requests belongs to a closed load; write a time, such as 2s");
             Warmup::None
         }
-        // A number of requests is a small thing that may leave traces (orders, files): more of it only when asked for.
+        // A number of requests is a small thing that may leave traces (orders, files): more of it only when requested.
         (None, PlannedLoad::Fixed(Load::Closed(Closed { iterations: Some(_), .. }))) => Warmup::None,
         (None, PlannedLoad::Fixed(Load::Phases(phases))) if !wants_warmup(phases) => Warmup::None,
         (None, _) => match warmup.unwrap_or(WARMUP) {

@@ -1,4 +1,4 @@
-//! `life`: what becomes of requests while something happens.
+//! `life`: what happens to requests while something happens.
 
 use std::time::Duration;
 

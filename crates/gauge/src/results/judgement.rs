@@ -311,7 +311,7 @@ names! {
     GeneratorBound, "generator-bound", Remark;
     /// The upstream was the limit.
     UpstreamBound, "upstream-bound", Remark;
-    /// Fewer requests were sent or answered than requested.
+    /// Fewer requests were sent or completed than requested.
     RateNotAchieved, "rate-not-achieved", Failure;
     /// It ended before its plan did.
     Truncated, "truncated", Condition;

@@ -40,7 +40,7 @@ pub enum LifeState {
     /// It does.
     #[default]
     Counts,
-    /// The gateway did not do what the scenario asks for; why. It counts against it.
+    /// The gateway did not do what the scenario requests; why. It counts against it.
     Failed(String),
     /// The machine, the generator or the upstream was not as required; why. It says nothing of the gateway.
     Void(String),

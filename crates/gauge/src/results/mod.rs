@@ -102,11 +102,11 @@ fn pass_through() -> String {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slo {
-    /// Half of the answers come within this.
+    /// Half of the responses come within this.
     pub p50_ms: Option<f64>,
-    /// 95 % of the answers come within this.
+    /// 95 % of the responses come within this.
     pub p95_ms: Option<f64>,
-    /// 99 % of the answers come within this.
+    /// 99 % of the responses come within this.
     pub p99_ms: Option<f64>,
     /// Largest share of requests that may go wrong.
     pub errors: Option<f64>,
@@ -195,7 +195,7 @@ pub enum SystemState {
     Ready,
     /// Its program is not on the machine: configured, not run here.
     NotHere(String),
-    /// It cannot do what the profile asks for, or its adapter cannot configure it: not measured, and no failure.
+    /// It cannot do what the profile requests, or its adapter cannot configure it: not measured, and no failure.
     NotSupported(String),
     /// Its configuration could not be made or it did not start; why.
     Failed(String),
@@ -213,7 +213,7 @@ pub struct ConfigurationFile {
     pub text: String,
 }
 
-/// Comparison of a system's answers with those of `direct`, before the load.
+/// Comparison of a system's responses with those of `direct`, before the load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conformance {
     /// Operations compared.
@@ -229,9 +229,9 @@ pub struct Difference {
     pub operation: String,
     /// `status`, `header NAME`, `body POINTER`, `forwarded NAME`, `treatment`.
     pub what: String,
-    /// What `direct` answered, or what is required.
+    /// What `direct` responded, or what is required.
     pub expected: String,
-    /// What the system answered.
+    /// What the system responded.
     pub found: String,
 }
 
@@ -257,7 +257,7 @@ pub struct WorkloadPlan {
     /// The payload of its requests by name, where it has one: `default`, `4k`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
-    /// What must be seen of the treatment for the run to count, such as a cache that is on in one lane and off in the other.
+    /// What must be seen of the treatment for the run to count, such as a cache that is on in one system and off in the other.
     pub treatment: Option<Treatment>,
 }
 
@@ -284,13 +284,13 @@ pub struct Planned {
 pub struct Treatment {
     /// In words: `cache on`.
     pub name: String,
-    /// The header of the answers that shows it: `x-cache`.
+    /// The header of the responses that shows it: `x-cache`.
     pub header: Option<String>,
     /// The value that it must have: `HIT`.
     pub value: Option<String>,
-    /// Least share of the answers that must show it.
+    /// Least share of the responses that must show it.
     pub at_least: Option<f64>,
-    /// Largest share of the answers that may show it.
+    /// Largest share of the responses that may show it.
     pub at_most: Option<f64>,
 }
 
@@ -315,7 +315,7 @@ pub struct Trial {
     pub report: Option<Report>,
     /// What was seen of the machine and the processes from the first to the last measured request.
     pub observed: Option<Observed>,
-    /// What must be seen in this run: what its system (a variant of a gateway) asks for, else its workload.
+    /// What must be seen in this run: what its system (a variant of a gateway) requests, else its workload.
     #[serde(default)]
     pub treatment: Option<Treatment>,
     /// Share of responses that showed the treatment.
@@ -494,7 +494,7 @@ pub struct Search {
 /// One rate of a search or of a curve of latency against rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Requests per second asked for.
+    /// Requests per second requested.
     pub rate: f64,
     /// Whether the SLO was met.
     pub met: bool,

@@ -8,9 +8,9 @@
 //! - What was not measured is `null`, never 0. A tool that does not say how many connections it opened leaves
 //!   `connections_opened` null.
 //! - Times of requests are in milliseconds (`_ms`), times of a run in seconds (`_s`), rates in requests per second, sizes in bytes.
-//! - A latency runs from the moment the request *should* have been sent to the last byte of its answer. In an open loop that moment
+//! - A latency runs from the moment the request *should* have been sent to the last byte of its response. In an open loop that moment
 //!   comes from the schedule, so a server that stalls is charged for everybody who would have waited (no coordinated omission). In
-//!   a closed loop it is the end of the user's previous answer plus think time; what that hides is put back in
+//!   a closed loop it is the end of the user's previous response plus think time; what that hides is put back in
 //!   [`Measurement::corrected`].
 //! - Percentiles are never averaged: to combine measurements, merge their histograms ([`Measurement::merge`]).
 //! - A percentile is always written beside its sample count; who prints it decides whether the count suffices
@@ -90,7 +90,7 @@ pub struct Generator {
     pub threads: Option<u32>,
     /// From when its latencies count; null when the tool's output does not say and it could be either.
     pub latency_from: Option<LatencyFrom>,
-    /// CPU time of the generator's process, from the first request to the last answer.
+    /// CPU time of the generator's process, from the first request to the last response.
     pub cpu: Option<Cpu>,
 }
 
@@ -140,7 +140,7 @@ pub struct Phase {
 /// What was measured of a set of requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// How long requests were due to be sent, seconds: the planned length of the phases, or until the last answer where a number of
+    /// How long requests were due to be sent, seconds: the planned length of the phases, or until the last response where a number of
     /// requests was planned, or until the run was cut short.
     pub duration_s: Option<f64>,
     /// Users of a closed loop, or connections (HTTP/2: streams) that an open loop could use at once; the mean over the duration where it
@@ -150,7 +150,7 @@ pub struct Measurement {
     pub requests: Requests,
     /// Rates of requests.
     pub rate: Rate,
-    /// How many answers had which status; null when the tool does not say. Of gRPC: 200 is `OK`, 1 to 16 are its other codes, and 0 is `OK` with a message
+    /// How many responses had which status; null when the tool does not say. Of gRPC: 200 is `OK`, 1 to 16 are its other codes, and 0 is `OK` with a message
     /// that says `success: false`.
     pub statuses: Option<BTreeMap<u16, u64>>,
     /// Requests that went wrong, by kind.
@@ -159,11 +159,11 @@ pub struct Measurement {
     pub bytes: Bytes,
     /// Connections opened, failed attempts not counted. More than the concurrency means that connections were closed on us.
     pub connections_opened: Option<u64>,
-    /// From the intended send to the last byte of the answer; complete answers only, whatever their status.
+    /// From the intended send to the last byte of the response; complete responses only, whatever their status.
     pub latency: Option<Latency>,
-    /// Closed loop only: `latency` with what stalls hid put back. While a server answers nobody, users who wait send nothing, so one
+    /// Closed loop only: `latency` with what stalls hid put back. While a server does not respond, users who wait send nothing, so one
     /// second of silence leaves one slow request per user where an open loop at the same mean rate would have had thousands. For each gap
-    /// between two answers (of the users of one thread) this holds the requests that the mean rate would have had in it, beyond
+    /// between two responses (of the users of one thread) this holds the requests that the mean rate would have had in it, beyond
     /// those of the users who waited, each waiting until the gap's end. A single slow request among others adds nothing. Null in an open
     /// loop, which needs no correction.
     pub corrected: Option<Latency>,
@@ -175,7 +175,7 @@ pub struct Measurement {
     pub generator_lag: Option<Latency>,
     /// From the start of a connection attempt until it was open.
     pub connect: Option<Latency>,
-    /// Answers that showed what the workload counts apart (its `mark`); null when it counts nothing apart.
+    /// Responses that showed what the workload counts apart (its `mark`); null when it counts nothing apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked: Option<u64>,
     /// Of event streams: from the intended send to the first byte of the body; null for other responses.
@@ -202,25 +202,25 @@ pub struct Requests {
     pub scheduled: Option<u64>,
     /// Requests of which at least the first byte was sent.
     pub sent: Option<u64>,
-    /// Complete answers, whatever their status.
+    /// Complete responses, whatever their status.
     pub answered: Option<u64>,
     /// Those of `answered` that came after the end of the phase; they are in the latency and not in the achieved rate.
     pub answered_late: Option<u64>,
-    /// Requests that were due and never sent, because no connection was free in time.
+    /// Requests that were due and never sent, because no connection was free before the deadline.
     pub dropped: Option<u64>,
     /// Those of `dropped` for which a connection was free when they were due: the generator's own doing. Null where a tool does not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_free: Option<u64>,
-    /// Requests in flight when the run was cut short. (When it was not, a request without an answer is a timeout.)
+    /// Requests in flight when the run was cut short. (When it was not, a request without a response is a timeout.)
     pub unanswered: Option<u64>,
 }
 
 /// Requests per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// What the plan asked for, the mean over the duration; null in a closed loop.
+    /// What the plan requested, the mean over the duration; null in a closed loop.
     pub requested: Option<f64>,
-    /// Answers within the duration, over the duration.
+    /// Responds within the duration, over the duration.
     pub achieved: Option<f64>,
 }
 
@@ -229,13 +229,13 @@ pub struct Rate {
 pub struct Errors {
     /// The connection could not be made.
     pub connect: Option<u64>,
-    /// The connection was closed or reset before the answer was complete.
+    /// The connection was closed or reset before the response was complete.
     pub reset: Option<u64>,
-    /// No complete answer in time.
+    /// No complete response before the deadline.
     pub timeout: Option<u64>,
-    /// A complete answer with a status that the operation does not expect.
+    /// A complete response with a status that the operation does not expect.
     pub status: Option<u64>,
-    /// Bytes that are no valid answer.
+    /// Bytes that are no valid response.
     pub bad_reply: Option<u64>,
     /// All of them; null only when the tool does not count errors. Some tools give nothing but this.
     pub total: Option<u64>,
@@ -253,14 +253,14 @@ pub struct Bytes {
     pub sent_bodies: Option<u64>,
 }
 
-/// One second of the run. An answer belongs to the second in which it came, a sent request to that in which it was sent.
+/// One second of the run. A response belongs to the second in which it came, a sent request to that in which it was sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// Which: 0 is the first of the run. The last one may be shorter than a second.
     pub at_s: u32,
     /// Requests sent.
     pub sent: Option<u64>,
-    /// Complete answers, whatever their status.
+    /// Complete responses, whatever their status.
     pub answered: Option<u64>,
     /// Of those, the ones with 2xx.
     #[serde(default)]
@@ -271,7 +271,7 @@ pub struct Second {
     pub dropped: Option<u64>,
     /// Bytes received.
     pub received_bytes: Option<u64>,
-    /// Of the answers of this second; with two significant digits, to keep the document small.
+    /// Of the responses of this second; with two significant digits, to keep the document small.
     pub latency: Option<Latency>,
 }
 
@@ -323,7 +323,7 @@ pub enum ReadError {
 }
 
 impl Measurement {
-    /// Requests that came to an end, good or bad: answers, and requests that went wrong without one. The base of an error rate.
+    /// Requests that came to an end, good or bad: responses, and requests that went wrong without one. The base of an error rate.
     pub fn ended(&self) -> Option<u64> {
         let without_answer = self.errors.total.map(|total| total - self.errors.status.unwrap_or(0).min(total));
         match (self.requests.answered, without_answer) {
@@ -341,7 +341,7 @@ impl Measurement {
         }
     }
 
-    /// Share of the answers that showed what is counted apart, from 0 to 1.
+    /// Share of the responses that showed what is counted apart, from 0 to 1.
     pub fn marked_share(&self) -> Option<f64> {
         match (self.marked, self.requests.answered) {
             (Some(marked), Some(answered)) if answered > 0 => Some(marked as f64 / answered as f64),

@@ -33,7 +33,7 @@ pub const CRITERIA: f64 = SIGNIFICANCE - SCORES;
 /// A value worse than any measured one, on the logarithmic scale: a trial that failed. Two of them differ by 0.
 pub const WORST: f64 = 1e9;
 
-/// Beyond this, a logarithm stands for a failed trial and is no figure.
+/// Beyond this, a logarithm stands for a failed trial and is not a figure.
 const BOUND: f64 = 1e8;
 
 /// An estimate over rounds.

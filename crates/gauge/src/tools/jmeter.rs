@@ -197,7 +197,7 @@ fn argument(name: &str, value: &str) -> String {
     )
 }
 
-/// Threads, loops (-1: for ever) and seconds.
+/// Threads, loops (-1: without limit) and seconds.
 fn group(threads: u32, loops: i64, seconds: Option<f64>) -> Element {
     let controller = format!(
         "<elementProp name=\"ThreadGroup.main_controller\" elementType=\"LoopController\" guiclass=\"LoopControlPanel\" testclass=\"LoopController\"><boolProp name=\"LoopController.continue_forever\">false</boolProp><intProp name=\"LoopController.loops\">{loops}</intProp></elementProp>"

@@ -25,7 +25,7 @@ pub(super) fn too_many(report: &Report, context: &Context<'_>) -> Option<String>
     Some(format!("{} of the requests went wrong (at most {} is allowed)", percent(rate), percent(allowed)))
 }
 
-/// What went wrong, as far as it was told apart.
+/// What went wrong, as far as it was distinguished.
 fn kinds(total: &Measurement) -> Vec<String> {
     let errors = &total.errors;
     let mut kinds: Vec<String> = [

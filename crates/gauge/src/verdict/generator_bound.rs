@@ -6,7 +6,7 @@ use super::{Context, concurrency, processors_used, requested_rate};
 use crate::results::Report;
 use crate::results::{Observed, Usage};
 
-/// The lane without a gateway must carry this many times a gateway's rate. Else generator and upstream, which both lanes share, take most of the time, and two
+/// The system without a gateway must carry this many times a gateway's rate. Else generator and upstream, which both systems share, take most of the time, and two
 /// gateways that differ by a quarter look alike.
 pub const HEADROOM: f64 = 1.3;
 
@@ -20,7 +20,7 @@ pub(super) const BUSY: f64 = 0.9;
 /// does: an infinitely fast one would be less than twice as fast.
 const THINKING: f64 = 0.5;
 
-/// Share of the generator's workers that wait for an answer at any moment from which on it has none left to keep a rate that was asked for.
+/// Share of the generator's workers that wait for a response at any moment from which on it has none left to keep a rate that was requested.
 const WORKERS_BUSY: f64 = 0.9;
 
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
@@ -140,12 +140,12 @@ fn out_of_workers(report: &Report, context: &Context<'_>) -> Option<String> {
     ))
 }
 
-/// The lane without a gateway is hardly faster, or it cannot keep the rate either.
+/// The system without a gateway is hardly faster, or it cannot keep the rate either.
 fn no_headroom(report: &Report, context: &Context<'_>) -> Option<String> {
     let direct = context.direct?;
     let (rate, direct_rate) = (report.total.rate.achieved?, direct.rate.achieved?);
     if let Some(requested) = requested_rate(report, context) {
-        // At an equal rate both lanes have it by design; what counts is whether the baseline can keep it.
+        // At an equal rate both systems have it by design; what counts is whether the baseline can keep it.
         if let Some(dropped) = direct.drop_rate().filter(|dropped| *dropped > DROPPED) {
             return Some(format!(
                 "the baseline dropped {} of its requests at {}/s: generator or upstream do not carry that rate",
@@ -166,7 +166,7 @@ fn no_headroom(report: &Report, context: &Context<'_>) -> Option<String> {
     }
 }
 
-/// The rates of both lanes in words.
+/// The rates of both systems in words.
 pub(super) fn headroom(rate: f64, direct_rate: f64) -> String {
     format!(
         "the baseline carries {} requests/s, {} times the {} here; {HEADROOM} times are needed to tell what a gateway costs",

@@ -37,7 +37,7 @@ pub(crate) use rate_not_achieved::DROPPED;
 pub struct Context<'a> {
     /// What was planned.
     pub planned: Planned,
-    /// The lane without a gateway in the same round.
+    /// The system without a gateway in the same round.
     pub direct: Option<&'a Measurement>,
     /// The operations of the baseline.
     pub direct_operations: &'a [Operation],
@@ -85,7 +85,7 @@ fn concurrency(report: &Report, context: &Context<'_>) -> Option<f64> {
     users.filter(|users| *users > 0.0)
 }
 
-/// Requests per second asked for, as the report or the plan says.
+/// Requests per second requested, as the report or the plan says.
 fn requested_rate(report: &Report, context: &Context<'_>) -> Option<f64> {
     report.total.rate.requested.or(context.planned.rate).filter(|rate| *rate > 0.0)
 }

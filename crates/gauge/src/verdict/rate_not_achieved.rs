@@ -1,10 +1,10 @@
-//! Less was answered than was asked for: response times are then those of another, lower rate.
+//! Fewer responses came than were requested: latencies are then those of another, lower rate.
 
 use super::words::{number, percent};
 use super::{Context, requested_rate};
 use crate::results::Report;
 
-/// Share of the requested rate that must be answered in time. The requests in flight at the end, and a Poisson pace, take up to 1 % in short runs.
+/// Share of the requested rate that must get a response before the deadline. The requests in flight at the end, and a Poisson pace, take up to 1 % in short runs.
 pub(super) const REACHED: f64 = 0.99;
 
 /// A pace drawn at random reaches its rate only so nearly: standard deviations of the number of requests that are allowed where the generator does not say

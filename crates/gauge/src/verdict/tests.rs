@@ -270,7 +270,7 @@ fn generator_and_upstream_filled_the_processor_that_they_share() {
     let apart = BTreeMap::from([("generator".to_owned(), vec![1]), ("upstream".to_owned(), vec![2])]);
     nothing(&sound_open(), &Context { pinned: Some(&apart), ..context });
     nothing(&sound_open(), &Context { pinned: None, ..context });
-    // In a closed loop it is the baseline that is looked at; in that lane itself there is nothing else.
+    // In a closed loop it is the baseline that is looked at; in that system itself there is nothing else.
     nothing(&sound(), &context);
     let direct = Observed { system: None, ..both.clone() };
     nothing(&sound_open(), &Context { observed: Some(&direct), ..context });

@@ -1,5 +1,5 @@
 //! KrakenD and Tyk have no package in a registry, nor have the JSON schemas that they publish: what can be known without them is that every
-//! operation is there, once, as the documents of the two ask for it.
+//! operation is there, once, as the documents of the two request it.
 
 use std::collections::BTreeSet;
 

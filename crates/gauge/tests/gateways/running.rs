@@ -66,7 +66,7 @@ pub(crate) fn start_api(gateway: &'static dyn Gateway, program: &Program, api: &
         let real = Upstream::builder().record_limit(1 << 10).start(|conn, request| {
             let large = request.head.field("x-large").is_some();
             let body = if large { vec![b'x'; LARGE] } else { b"fine".to_vec() };
-            // An answer of the business is not the gateway's to change.
+            // A response of the business is not the gateway's to change.
             let status = if request.head.field("x-refuse").is_some() { 403 } else { 200 };
             conn.respond(status, &[("Content-Type", "text/plain"), ("X-From", "upstream")], body)
         });
@@ -193,7 +193,7 @@ impl Running {
         response
     }
 
-    /// A request that the gateway must answer itself.
+    /// A request that the gateway must respond to itself.
     fn refuses(&self, method: &str, target: &str, statuses: &[u16]) {
         let before = self.seen();
         let mut client = self.client();

@@ -120,7 +120,7 @@ fn an_endless_head_is_refused_as_soon_as_it_is_too_large() {
     assert_eq!(feed(&Role::Requests, &limits, pieces, true).end, End::Refused(HeadTooLarge));
 }
 
-/// A caller that names another range than the scanner did gets an answer, not a panic.
+/// A caller that names another range than the scanner did gets an error, not a panic.
 #[test]
 fn any_range_is_answered() {
     let buf = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: b\r\n\r\n";

@@ -102,7 +102,7 @@ fn the_method_is_a_token_of_bounded_length_rule_4_rfc9112_3_1() {
     refuse_request(with_line(format!("{} / HTTP/1.1", "X".repeat(4000))), Method);
 }
 
-/// Methods are case-sensitive (RFC 9110 section 9.1), but not to all servers; a `head` that is answered like HEAD has no body.
+/// Methods are case-sensitive (RFC 9110 section 9.1), but not to all servers; a `head` that is treated like HEAD has no body.
 #[test]
 fn a_known_method_in_another_case_is_refused_rfc9110_9_1() {
     for method in [

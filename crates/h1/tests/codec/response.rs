@@ -119,7 +119,7 @@ fn head_has_no_body_whatever_the_fields_say_rule_11_rfc9112_6_3() {
     }
     let message = response_to(Method::Head, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
     assert!(matches!(message.start, Start::Response { content_length: Some(5), .. }));
-    // What follows it is no body but the next response, or a byte too many.
+    // What follows it is not a body but the next response, or a byte too many.
     let outcome = responses_to(Method::Head, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde\r\n\r\n");
     assert_eq!(outcome.end, End::Refused(StatusLine));
     assert_eq!(outcome.messages.len(), 1);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use message::Known;
 use message::validate::{is_text_byte, is_token_byte};
 
-/// What a field name is, and whether name and value may stand in a message (RFC 9113 section 8.2.1): found once, when the field is
+/// What a field name is, and whether name and value may be in a message (RFC 9113 section 8.2.1): found once, when the field is
 /// first seen, and stored with the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -16,7 +16,7 @@ fn replaced(name: &str, value: &str) -> Vec<u8> {
     block(&GET.map(|(other, old)| if other == name { (other, value) } else { (other, old) }))
 }
 
-/// What becomes of a request with this block.
+/// What happens to a request with this block.
 fn request(block: &[u8]) -> Result<Peer, Malformed> {
     request_to(Config::default(), block)
 }
@@ -44,7 +44,7 @@ fn block_of_get() -> Vec<u8> {
     block(&GET)
 }
 
-/// What becomes of a response with this block.
+/// What happens to a response with this block.
 fn response(fields: &[(&str, &str)]) -> Result<Peer, Malformed> {
     let mut peer = Peer::client(b"GET");
     let events = peer.feed(&frame(1, END_HEADERS, 1, &block(fields)));

@@ -1,7 +1,7 @@
 //! Caddy's JSON, as `caddy adapt` writes it.
 //!
-//! Caddy runs through a list of routes: handlers that answer end it, others change the request for what comes later. Here every handler that
-//! answers becomes a route for what matched on the way to it, with the changes that were made on that way.
+//! Caddy runs through a list of routes: handlers that respond end it, others change the request for what comes later. Here every handler that
+//! responds becomes a route for what matched on the way to it, with the changes that were made on that way.
 
 mod matchers;
 mod proxy;
@@ -132,7 +132,7 @@ impl<'n> Importer<'n> {
         self.routes(routes, &Alternative::default(), &mut changes, 0);
     }
 
-    /// Runs through a list of routes. Whether a handler answered all that came here.
+    /// Runs through a list of routes. Whether a handler responded to all that came here.
     fn routes(
         &mut self,
         routes: &'n [std::rc::Rc<Node>],
@@ -200,8 +200,8 @@ impl<'n> Importer<'n> {
                 }
                 if !answered {
                     if node.get("terminal").and_then(Node::flag) == Some(true) {
-                        // Nothing answered: Caddy sends an empty response.
-                        self.leaf(&place, "what no handler answers", &here, &own, |_, route| {
+                        // Nothing responded: Caddy sends an empty response.
+                        self.leaf(&place, "what no handler serves", &here, &own, |_, route| {
                             route.set("respond", map([("status", word(200))]));
                             Ok(())
                         });
@@ -219,7 +219,7 @@ impl<'n> Importer<'n> {
         false
     }
 
-    /// The handlers of one route. Whether one of them answered.
+    /// The handlers of one route. Whether one of them responded.
     fn handlers(&mut self, node: &'n Node, here: &Alternative, changes: &mut Vec<Change<'n>>, depth: usize) -> bool {
         for handler in node.get("handle").map(Node::items).unwrap_or_default() {
             let place = self.place(handler);
@@ -264,7 +264,7 @@ impl<'n> Importer<'n> {
         false
     }
 
-    /// The routes for a handler that answers: one for each host and path, and others where a change holds for a part of them only.
+    /// The routes for a handler that responds: one for each host and path, and others where a change holds for a part of them only.
     fn leaf(
         &mut self,
         place: &Place,
@@ -296,7 +296,7 @@ impl<'n> Importer<'n> {
                         self.doc.report.left_out(
                             &place,
                             format!("handler {kind}"),
-                            "it holds for a part of a route that Weir cannot tell apart",
+                            "it holds for a part of a route that Weir cannot distinguish",
                         );
                         // A protection that cannot be placed holds for all.
                         if kind == "authentication" {
@@ -335,7 +335,7 @@ impl<'n> Importer<'n> {
                     }
                     if let Err(why) = done {
                         route.close();
-                        let how = format!("{why}; the route answers 501, so that no other takes its requests");
+                        let how = format!("{why}; the route responds with 501, so that no other takes its requests");
                         self.doc.report.left_out(place, label, how);
                     }
                     self.doc.routes.push(route);
@@ -443,7 +443,7 @@ impl<'n> Importer<'n> {
         let status = status as u16;
         if node.get("abort").and_then(Node::flag) == Some(true) {
             route.set("respond", map([("status", word(400))]));
-            self.doc.report.differs(&place, "abort", "Caddy closes the connection; Weir answers 400");
+            self.doc.report.differs(&place, "abort", "Caddy closes the connection; Weir responds with 400");
             return Ok(());
         }
         let headers = node.get("headers").map(Node::entries).unwrap_or_default();
@@ -455,7 +455,7 @@ impl<'n> Importer<'n> {
             let host = route.host.clone().filter(|host| !host.starts_with('*'));
             let mut to = to.replace("{http.request.hostport}", "{http.request.host}");
             if to.contains("{http.request.host}") {
-                let host = host.ok_or("a redirect to whatever host was asked for has no equivalent")?;
+                let host = host.ok_or("a redirect to whatever host was requested has no equivalent")?;
                 to = to.replace("{http.request.host}", &host);
             }
             if let Some(base) = to.strip_suffix("{http.request.uri}") {
@@ -582,7 +582,7 @@ impl<'n> Importer<'n> {
         let Self { mut doc, source, .. } = self;
         let whole = source.at(0);
         if doc.listen.is_empty() {
-            let how = "no listener could be written: 127.0.0.1:8080 stands in for it";
+            let how = "no listener could be written: 127.0.0.1:8080 replaces it";
             doc.report.differs(&whole, "listen", how);
             doc.listen.push(Listen { place: whole.clone(), value: text("127.0.0.1:8080") });
         }
@@ -610,14 +610,14 @@ impl<'n> Importer<'n> {
 
 /// What holds for every file.
 const WHOLE: [(&str, &str); 5] = [
-    ("what no route matches", "Weir answers 404, Caddy 200 without a body"),
+    ("what no route matches", "Weir responds with 404, Caddy 200 without a body"),
     (
         "path matchers",
         "Caddy takes upper and lower case for the same, Weir does not; Weir refuses %2F, %5C and ; with 400, see `server.path`",
     ),
     ("https", "Caddy obtains certificates and redirects from http by itself; Weir does neither"),
     ("X-Real-IP and the like from clients", "removed unless the peer is in `trusted_proxies`, see `untrusted_headers`"),
-    ("routes with methods", "Weir answers 405 where only the method does not fit; GET takes HEAD"),
+    ("routes with methods", "Weir responds with 405 where only the method does not fit; GET takes HEAD"),
 ];
 
 fn same(a: &Alternative, b: &Alternative) -> bool {

@@ -236,7 +236,7 @@ impl<'n> Importer<'n> {
             }
         }
         if !protocols.is_empty() && !protocols.iter().any(|protocol| protocol == "http") {
-            let how = "Weir's routes do not ask for the scheme: the route is served over http too";
+            let how = "Weir's routes do not match on the scheme: the route is served over http too";
             self.doc.report.differs(&place, format!("protocols of {label}"), how);
             fields.skip(&["https_redirect_status_code"]);
         }
@@ -297,7 +297,7 @@ impl<'n> Importer<'n> {
                 route.rank = self.ranks.len() - 1;
                 match service {
                     None => {
-                        // A route without a service answers by a plugin such as request-termination.
+                        // A route without a service responds by a plugin such as request-termination.
                         route.close();
                     }
                     Some(service) => {
@@ -440,7 +440,7 @@ const WHOLE: [(&str, &str); 6] = [
         "Weir does not write them; X-Forwarded-For, -Proto and -Host it does",
     ),
     ("retries", "Weir sends a request again only if it is idempotent or nothing of it was sent, within `budget`"),
-    ("routes with methods", "Weir answers 405 where only the method does not fit, Kong 404"),
+    ("routes with methods", "Weir responds with 405 where only the method does not fit, Kong 404"),
     ("redirects to a path, error bodies", "Weir's own errors are problem documents (RFC 9457)"),
 ];
 

@@ -102,18 +102,18 @@ impl<'n> Importer<'n> {
             };
             if let Err(why) = done {
                 route.close();
-                let how = format!("{why}; the route answers 501, so that nothing is served without it");
+                let how = format!("{why}; the route responds with 501, so that nothing is served without it");
                 self.doc.report.left_out(&place, format!("{label} ({})", route.note), how);
                 return false;
             }
         }
         if !answered {
-            let how = "it has no service, and no plugin of it answers that has an equivalent; the route answers 501";
+            let how = "it has no service, and no plugin that sends a response and has an equivalent; the route responds with 501";
             self.doc.report.left_out(&route.place, route.note.clone(), how);
             return false;
         }
         if !authenticators.is_empty() {
-            // Kong asks for all plugins of a route.
+            // Kong requests all plugins of a route.
             let value = if authenticators.len() == 1 {
                 texts(authenticators)
             } else {
@@ -312,7 +312,7 @@ impl<'n> Importer<'n> {
             self.doc.report.differs(
                 place,
                 "plugin ip-restriction: status, message",
-                "Weir answers 403 with a problem document",
+                "Weir responds with 403 with a problem document",
             );
         }
         self.doc.report.exact(place, "plugin ip-restriction", "`allow` of the route");
@@ -462,7 +462,7 @@ impl<'n> Importer<'n> {
             self.doc.report.left_out(
                 place,
                 "plugin cors: preflight_continue",
-                "Weir answers preflight requests itself",
+                "Weir responds to preflight requests itself",
             );
         }
         fields.skip(&["private_network", "allow_origin_absent"]);

@@ -240,7 +240,7 @@ impl<'n> Importer<'n> {
         match failures {
             Some(failures) => {
                 value.push(("eject".to_owned(), map([("after", word(failures.clamp(1.0, 1000.0) as u64))])));
-                let how = "`eject` takes a target out for 10 s; in Kong it stays out until an active check or the admin API brings it back";
+                let how = "`eject` takes a target out for 10 s; in Kong it stays out until an active check or the admin API restores it";
                 self.doc.report.differs(&place, format!("passive health checks of {note}"), how);
             }
             None => value.push(("eject".to_owned(), word("none"))),

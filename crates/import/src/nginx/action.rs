@@ -103,7 +103,7 @@ impl<'d> Importer<'d> {
                 self.doc.report.differs(
                     &directive.place,
                     directive.shown(),
-                    "nginx closes the connection; Weir answers 400",
+                    "nginx closes the connection; Weir responds with 400",
                 );
             }
             (200..=599, body) => {
@@ -140,7 +140,7 @@ impl<'d> Importer<'d> {
         for variable in ["$host", "$http_host", "$server_name"] {
             if to.contains(variable) {
                 let host = host.as_deref().or(self.server_name.as_deref().filter(|_| variable == "$server_name"));
-                let host = host.ok_or("a redirect to whatever host was asked for has no equivalent; name the host")?;
+                let host = host.ok_or("a redirect to whatever host was requested has no equivalent; name the host")?;
                 to = to.replace(variable, host);
             }
         }
@@ -495,7 +495,7 @@ impl<'d> Importer<'d> {
 
     pub(super) fn closed(&mut self, route: &mut Route, place: &Place, what: &str, why: &str) {
         route.close();
-        let how = format!("{why}; the route answers 501, so that no other takes its requests");
+        let how = format!("{why}; the route responds with 501, so that no other takes its requests");
         self.doc.report.left_out(place, what, how);
     }
 }

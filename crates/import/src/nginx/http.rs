@@ -340,7 +340,7 @@ impl<'d> Importer<'d> {
                 self.doc.listen.push(document::Listen { place: place.clone(), value });
                 self.doc.report.exact(place, shown, "a listener");
                 if several && self.doc.listen.len() == 2 {
-                    let how = "every listener of Weir serves all routes; nginx asks the servers of the address only";
+                    let how = "every listener of Weir serves all routes; nginx tries only the servers of that address";
                     self.doc.report.differs(place, "several listeners", how);
                 }
             }
@@ -357,7 +357,7 @@ impl<'d> Importer<'d> {
         if let Some(directive) =
             settings.one("ssl_verify_client").filter(|directive| !["off", "on"].contains(&directive.arg(0)))
         {
-            self.doc.report.left_out(&directive.place, directive.shown(), "clients are not asked for certificates");
+            self.doc.report.left_out(&directive.place, directive.shown(), "client certificates are not requested");
         }
         for host in hosts {
             let before = self.doc.routes.len();
@@ -429,7 +429,7 @@ impl<'d> Importer<'d> {
     pub(super) fn finish(self) -> Document {
         let Self { mut doc, whole, ranks, process, .. } = self;
         if doc.listen.is_empty() {
-            let how = "no listener could be written: 127.0.0.1:8080 stands in for it";
+            let how = "no listener could be written: 127.0.0.1:8080 replaces it";
             doc.report.differs(&whole, "listen", how);
             doc.listen.push(document::Listen { place: whole.clone(), value: text("127.0.0.1:8080") });
         }
@@ -479,7 +479,7 @@ const WHOLE: [(&str, &str); 8] = [
         "HTTP version and connections to upstreams",
         "Weir speaks HTTP/1.1 and keeps connections; nginx before 1.29.7 speaks HTTP/1.0 and closes them unless told",
     ),
-    ("files below `html`", "nginx serves them where no location matches; Weir answers 404"),
+    ("files below `html`", "nginx serves them where no location matches; Weir responds with 404"),
 ];
 
 fn server_listens<'d>(server: &'d Directive) -> Vec<Listen<'d>> {
@@ -494,7 +494,7 @@ fn server_listens<'d>(server: &'d Directive) -> Vec<Listen<'d>> {
         .collect()
 }
 
-/// Whether what a server does depends on the host that was asked for.
+/// Whether what a server does depends on the host that was requested.
 fn needs_host(server: &Directive) -> bool {
     let block = server.block.as_deref().unwrap_or_default();
     let inner = block

@@ -1,6 +1,6 @@
 //! Directives that are not translated one by one.
 
-/// What becomes of a directive.
+/// What happens to a directive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
     /// It is looked at where its block is translated.

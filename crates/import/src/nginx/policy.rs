@@ -152,12 +152,12 @@ impl<'d> Importer<'d> {
         }
         for name in ELSEWHERE {
             if let Some(directive) = settings.one(name).filter(|directive| directive.arg(0) != "off") {
-                let why = "it is not translated: `auth.*.forward` asks a service, and is written by hand".to_owned();
+                let why = "it is not translated: `auth.*.forward` calls a service; write it by hand".to_owned();
                 return Err(Unprotected { place: directive.place.clone(), what: directive.shown(), why });
             }
         }
         if let Some(directive) = settings.one("satisfy").filter(|directive| directive.arg(0) == "any") {
-            let why = "Weir asks for all protections of a route".to_owned();
+            let why = "Weir requires all authenticators of a route".to_owned();
             return Err(Unprotected { place: directive.place.clone(), what: directive.shown(), why });
         }
         let Some(basic) = settings.one("auth_basic").filter(|directive| directive.arg(0) != "off") else {
@@ -238,7 +238,7 @@ impl<'d> Importer<'d> {
             if allowed.is_empty() {
                 route.close();
                 route.set("respond", map([("status", word(403))]));
-                self.doc.report.exact(&first.place, "deny all", "the route answers 403");
+                self.doc.report.exact(&first.place, "deny all", "the route responds with 403");
                 return Ok(());
             }
             allow.push(("ips".to_owned(), shown(&allowed)));

@@ -291,7 +291,7 @@ impl<'d> Importer<'d> {
             return word("none");
         }
         if tell && words.contains(&"timeout") {
-            let how = "Weir tries again when a connection cannot be made or breaks; a response that does not come in time is 504, unless `timeouts.try` is set";
+            let how = "Weir tries again when a connection cannot be made or breaks; a response after the deadline becomes 504, unless `timeouts.try` is set";
             self.doc.report.differs(&block.place, "proxy_next_upstream timeout", how);
         }
         map([("extra_attempts", word(extra)), ("budget", word("100%")), ("on", Value::List(on))])

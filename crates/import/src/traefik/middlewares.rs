@@ -194,7 +194,7 @@ impl<'n> Importer<'n> {
                     fields.skip(&["port"]);
                     let host = route.host.clone().filter(|host| !host.starts_with('*'));
                     let host = host.ok_or_else(|| {
-                        format!("{label}: a redirect to whatever host was asked for has no equivalent")
+                        format!("{label}: a redirect to whatever host was requested has no equivalent")
                     })?;
                     if route.path.has_param() {
                         return Err(format!("{label}: a redirect behind a template has no equivalent"));
@@ -222,7 +222,7 @@ impl<'n> Importer<'n> {
                 "contentType" => {}
                 "forwardAuth" => {
                     return Err(format!(
-                        "{label} is not translated: `auth.*.forward` asks a service, and is written by hand"
+                        "{label} is not translated: `auth.*.forward` calls a service; write it by hand"
                     ));
                 }
                 other if PROTECTIONS.contains(&other) => return Err(format!("{label} has no equivalent")),

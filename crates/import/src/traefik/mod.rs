@@ -159,7 +159,7 @@ impl<'n> Importer<'n> {
                     route.rank = self.ranks.len() - 1;
                     if let Err(why) = self.fill(&mut route, service, &middlewares) {
                         route.close();
-                        let how = format!("{why}; the route answers 501, so that no other takes its requests");
+                        let how = format!("{why}; the route responds with 501, so that no other takes its requests");
                         self.doc.report.left_out(&place, label.clone(), how);
                         open = false;
                     }
@@ -260,6 +260,6 @@ const WHOLE: [(&str, &str); 5] = [
         "paths",
         "Weir refuses %2F, %5C and ; with 400, see `server.path`; Traefik refuses them by default since 3.6.4 and forwarded them before",
     ),
-    ("routers with Method", "Weir answers 405 where only the method does not fit, Traefik 404; GET takes HEAD"),
+    ("routers with Method", "Weir responds with 405 where only the method does not fit, Traefik 404; GET takes HEAD"),
     ("HTTP version to targets", "Weir speaks HTTP/1.1; Traefik HTTP/2 where a target with TLS offers it"),
 ];

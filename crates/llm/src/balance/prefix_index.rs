@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Replicas that an index tells apart.
+/// Replicas that an index distinguishes.
 pub const MAX_REPLICAS: usize = 128;
 /// Entries: 32 bytes each, 2 MiB in all.
 const ENTRIES: usize = 65_536;

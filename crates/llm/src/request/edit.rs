@@ -11,7 +11,7 @@ pub struct Wanted<'a> {
     pub model: Option<&'a str>,
     /// Usage at the end of a stream: `stream_options.include_usage` is true. Only for chat and completions with `stream: true`.
     pub include_usage: bool,
-    /// At most so many output tokens, in place of a larger number that the request asks for.
+    /// At most so many output tokens, in place of a larger number that the request has.
     pub max_output: Option<u64>,
 }
 

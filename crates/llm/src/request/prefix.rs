@@ -31,7 +31,7 @@ pub struct PrefixHashes {
 }
 
 impl PrefixHashes {
-    /// Hashes the prompt's bytes as they stand in the body. `salt` keeps tenants apart: a shared prefix shows in the time to the first
+    /// Hashes the prompt's bytes as they are in the body. `salt` separates tenants: a shared prefix shows in the time to the first
     /// token. `model` replaces the request's, so that two names of one model share prefixes.
     pub fn of(request: &RequestScan, body: &[u8], model: Option<&str>, salt: u64) -> Self {
         let mut hashes = PrefixHashes { hashes: [0; MAX_BLOCKS], blocks: 0, prompt_bytes: 0 };

@@ -49,7 +49,7 @@ impl RequestScan {
         unescape(raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?).ok()
     }
 
-    /// The model that is asked for.
+    /// The requested model.
     pub fn model<'a>(&self, body: &'a [u8]) -> Option<Cow<'a, str>> {
         self.string(Member::Model, body)
     }
@@ -68,12 +68,12 @@ impl RequestScan {
         })
     }
 
-    /// Whether events are asked for. Gemini says it in the path.
+    /// Whether events are requested. Gemini says it in the path.
     pub fn stream(&self, body: &[u8]) -> bool {
         self.is_true(Member::Stream, body)
     }
 
-    /// Choices asked for, 1 unless the request says more.
+    /// Requested choices, 1 unless the request says more.
     pub fn choices(&self, body: &[u8]) -> u64 {
         [Member::N, Member::ConfigCandidateCount]
             .into_iter()
@@ -82,7 +82,7 @@ impl RequestScan {
             .max(1)
     }
 
-    /// Output tokens asked for, in tokens per choice.
+    /// Requested output tokens, in tokens per choice.
     pub fn max_output(&self, body: &[u8]) -> Option<u64> {
         self.max_output_member().and_then(|member| self.number(member, body))
     }

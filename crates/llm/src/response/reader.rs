@@ -49,7 +49,7 @@ pub struct Facts {
     pub error: Option<UpstreamError>,
     /// The response's id.
     pub id: String,
-    /// The model that answers.
+    /// The model that responds.
     pub model: String,
 }
 

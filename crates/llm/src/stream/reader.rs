@@ -4,7 +4,7 @@ use crate::Api;
 use crate::response::{Facts, ResponseReader};
 
 const DONE: &[u8] = b"[DONE]";
-/// Names of fields and events that are told apart are shorter.
+/// Names of fields and events that are distinguished are shorter.
 const LONGEST_NAME: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub enum Handling {
     Pass,
     /// The response has ended: drop it and close the connection.
     Drop,
-    /// The chunk that the gateway asked for and the client did not: take it out.
+    /// The chunk that the gateway requested and the client did not: take it out.
     Remove,
     /// The stream has failed; the event is not sent, unless it is the provider's own error event.
     Fail(Failure),
@@ -72,7 +72,7 @@ pub enum Outcome {
 #[derive(Debug, Clone)]
 pub struct StreamState {
     api: Api,
-    /// Choices that the request asked for.
+    /// Choices that the request requires.
     expected: u32,
     /// Take the usage chunk out.
     remove_usage: bool,
@@ -88,7 +88,7 @@ pub struct StreamState {
 }
 
 impl StreamState {
-    /// `choices`: as many as the request asks for. `remove_usage`: the gateway spliced `include_usage` into a request without it.
+    /// `choices`: as many as the request requires. `remove_usage`: the gateway spliced `include_usage` into a request without it.
     pub fn new(api: Api, choices: u64, remove_usage: bool) -> Self {
         StreamState {
             api,
@@ -166,7 +166,7 @@ impl StreamState {
         Handling::Fail(failure)
     }
 
-    /// Every choice that was asked for has an end reason.
+    /// Every requested choice has an end reason.
     pub fn has_ended(&self) -> bool {
         self.ended.count_ones() >= self.expected
     }

@@ -19,7 +19,7 @@ pub struct MessagesToChatStream {
 }
 
 impl MessagesToChatStream {
-    /// `include_usage`: what the client asked for. `created`: seconds since 1970.
+    /// `include_usage`: what the client requested. `created`: seconds since 1970.
     pub fn new(created: u64, include_usage: bool) -> Self {
         MessagesToChatStream {
             id: Value::Null,

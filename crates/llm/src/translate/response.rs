@@ -69,7 +69,7 @@ pub(super) fn called(value: &Value) -> Result<&str, Untranslatable> {
 /// Anthropic's message as a chat completion; and what was left out. `created`: seconds since 1970.
 ///
 /// # Errors
-/// It is no message, or its end reason is a fault.
+/// It is not a message, or its end reason is a fault.
 pub fn message_response_to_chat(message: &Value, created: u64) -> Result<(Value, Vec<String>), Untranslatable> {
     let (mut text, mut calls, mut dropped) = (None::<String>, Vec::new(), Vec::new());
     for block in message["content"].as_array().ok_or(Untranslatable)? {
@@ -97,7 +97,7 @@ pub fn message_response_to_chat(message: &Value, created: u64) -> Result<(Value,
 /// A chat completion as Anthropic's message; and what was left out.
 ///
 /// # Errors
-/// It is no completion with one choice, its end reason is unknown, or the arguments of a call are no JSON object.
+/// It is not a completion with one choice, its end reason is unknown, or the arguments of a call are no JSON object.
 pub fn chat_response_to_message(completion: &Value) -> Result<(Value, Vec<String>), Untranslatable> {
     let Some([choice]) = completion["choices"].as_array().map(Vec::as_slice) else { return Err(Untranslatable) };
     let message = &choice["message"];

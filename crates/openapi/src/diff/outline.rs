@@ -91,7 +91,7 @@ fn outline<'d>(input: &Input<'d, '_>, title: String, schemas: &mut Schemas<'d>) 
         let said = |key: &str| view.get(key).and_then(View::text).unwrap_or_default();
         let form = format!("{} {} {}", said("style"), said("explode"), said("collectionFormat"));
         let required = place == "path" || view.get("required").and_then(View::bool) == Some(true);
-        // Names of path parameters mean nothing to clients: their place does.
+        // Names of path parameters have no effect on clients: their place does.
         let name = match path_names.iter().position(|segment| *segment == format!("{{{name}}}")) {
             Some(at) if place == "path" => format!("segment {at}"),
             _ if place == "header" => name.to_ascii_lowercase(),

@@ -88,7 +88,7 @@ impl Walk<'_> {
             match (before.get(keyword), now.get(keyword)) {
                 (one, other) if one == other => {}
                 (None, Some(value)) => self.tell(format!("{what}: `{keyword}` is now {value}"), true),
-                (Some(_), None) => self.tell(format!("{what}: `{keyword}` is gone"), false),
+                (Some(_), None) => self.tell(format!("{what}: `{keyword}` was removed"), false),
                 // Which of the two takes more cannot be told.
                 (one, other) => {
                     let text = format!("{what}: `{keyword}` was {}, is {}", show(one), show(other));
@@ -103,9 +103,9 @@ impl Walk<'_> {
             match new_properties.and_then(|properties| properties.get(name)) {
                 Some(now) => self.schema((property, old.1), (now, new.1), &what, depth + 1),
                 None if now.get("additionalProperties") == Some(&Value::Bool(false)) => {
-                    (self.add)(format!("{what} is gone"), true);
+                    (self.add)(format!("{what} was removed"), true);
                 }
-                None => (self.add)(format!("{what} is gone"), self.direction == Direction::Response),
+                None => (self.add)(format!("{what} was removed"), self.direction == Direction::Response),
             }
         }
         for name in new_properties.into_iter().flatten().map(|(name, _)| name) {
@@ -120,7 +120,7 @@ impl Walk<'_> {
                 (Some(before), Some(now)) => self.schema((before, old.1), (now, new.1), &what, depth + 1),
                 (None, Some(Value::Bool(true))) | (Some(Value::Bool(true)), None) | (None, None) => {}
                 (None, Some(_)) => self.tell(format!("{what}: `{keyword}` is new"), true),
-                (Some(_), None) => self.tell(format!("{what}: `{keyword}` is gone"), false),
+                (Some(_), None) => self.tell(format!("{what}: `{keyword}` was removed"), false),
             }
         }
         for (keyword, more_is_narrower) in [("allOf", true), ("anyOf", false), ("oneOf", false), ("prefixItems", true)]
@@ -134,7 +134,7 @@ impl Walk<'_> {
             match (before.len(), now.len()) {
                 (one, other) if one == other => {}
                 (0, _) => self.tell(format!("{what}: `{keyword}` is new"), true),
-                (_, 0) => self.tell(format!("{what}: `{keyword}` is gone"), false),
+                (_, 0) => self.tell(format!("{what}: `{keyword}` was removed"), false),
                 (one, other) => {
                     self.tell(
                         format!("{what}: `{keyword}` had {one} schemas, has {other}"),

@@ -47,7 +47,7 @@ pub fn chat(content: &Content) -> Value {
     body
 }
 
-/// A streamed chat completion. `include_usage`: what the request asked for.
+/// A streamed chat completion. `include_usage`: what the request requested.
 pub fn chat_events(content: &Content, include_usage: bool) -> Vec<Event> {
     let chunk = |index: u64, delta: Value, finish_reason: Value| {
         let mut chunk = json!({"id": "chatcmpl-sim", "object": "chat.completion.chunk", "created": CREATED, "model": content.model,
@@ -215,7 +215,7 @@ pub fn response_events(content: &Content) -> Vec<Event> {
     events
 }
 
-/// Embeddings of each input: four numbers, as JSON or as the bytes that the Python client asks for.
+/// Embeddings of each input: four numbers, as JSON or as the bytes that the Python client requests.
 pub fn embeddings(model: &str, request: &Value, input_tokens: u64) -> Value {
     let count = request["input"].as_array().map_or(1, Vec::len);
     let base64 = request["encoding_format"] == "base64";

@@ -150,7 +150,7 @@ fn read_head(wire: &mut Wire, end: Instant) -> Result<Head, WireError> {
     Ok(Head { start, fields, raw })
 }
 
-/// Reads fields up to and with the empty line, as they stand in heads and trailers.
+/// Reads fields up to and with the empty line, as they are in heads and trailers.
 pub(super) fn read_fields(
     wire: &mut Wire,
     end: Instant,

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 
 use super::{Output, Process};
 
-/// Collects what a child is started with. The environment is empty but for PATH, HOME, TMPDIR and what asks Rust programs for
+/// Collects what a child is started with. The environment is empty but for PATH, HOME, TMPDIR and what makes Rust programs write
 /// backtraces and coverage: a variable in the shell of whoever runs the tests must not decide them.
 #[derive(Debug)]
 pub struct ProcessBuilder {
@@ -93,7 +93,7 @@ impl ProcessBuilder {
     }
 }
 
-/// Makes the child ask the kernel for `signal` when its parent dies.
+/// Makes the child query the kernel for `signal` when its parent dies.
 #[allow(unsafe_code)]
 fn die_with_parent(command: &mut Command, signal: Signal) {
     // SAFETY: between fork and exec only async-signal-safe work is allowed; this closure is a single prctl system call that touches

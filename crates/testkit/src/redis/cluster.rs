@@ -5,12 +5,12 @@ use crate::command::{install, run};
 use crate::ports::Port;
 use crate::{DEADLINE, Process, wait};
 
-/// Masters that share the 16384 slots, without replicas. A master that does not answer for half a second has failed; slots of
+/// Masters that share the 16384 slots, without replicas. A master that does not respond for half a second has failed; slots of
 /// others are still served (`cluster-require-full-coverage no`).
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<Redis>,
-    /// The ports on which the nodes talk to each other, kept while a node is down.
+    /// The ports on which the nodes connect to each other, kept while a node is down.
     _bus: Vec<Port>,
 }
 

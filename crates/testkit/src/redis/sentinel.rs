@@ -30,7 +30,7 @@ impl RedisSentinel {
         let primary = Redis::builder().set("repl-diskless-sync-delay", "0").start();
         let primary_port = primary.address().port().to_string();
         let replica = Redis::builder().set("replicaof", format!("127.0.0.1 {primary_port}")).start();
-        // Before the Sentinel looks: it asks the primary for its replicas at once, and then every 10 s.
+        // Before the Sentinel looks: it reads the primary's list of replicas at once, and then every 10 s.
         wait::until(DEADLINE, "a replica in step", || {
             replica.cli(["INFO", "replication"]).contains("master_link_status:up")
         });

@@ -1,4 +1,4 @@
-//! Ready-made answers for [`super::Upstream::start`]. Each is called once per request, after its body was read.
+//! Ready-made responses for [`super::Upstream::start`]. Each is called once per request, after its body was read.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use super::Conn;
 use crate::http::Message;
 use crate::{Gate, WireError};
 
-/// A function that answers one request.
+/// A function that responds to one request.
 pub type Answer = Box<dyn Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync>;
 
 /// 200 with this body.
@@ -67,22 +67,22 @@ pub fn close_after(sent: usize, promised: usize) -> Answer {
     })
 }
 
-/// No answer: closes after the request was read.
+/// No response: closes after the request was read.
 pub fn close() -> Answer {
     Box::new(|conn, _| conn.close())
 }
 
-/// No answer: resets after the request was read.
+/// No response: resets after the request was read.
 pub fn reset() -> Answer {
     Box::new(|conn, _| conn.reset())
 }
 
-/// No answer, until the peer gives up.
+/// No response, until the peer gives up.
 pub fn stall() -> Answer {
     Box::new(|conn, _| conn.stall())
 }
 
-/// Waits at the gate, then answers with `then`: requests can be held in flight.
+/// Waits at the gate, then responds with `then`: requests can be held in flight.
 pub fn gated(gate: &Gate, then: Answer) -> Answer {
     let gate = gate.clone();
     Box::new(move |conn, request| {
@@ -127,7 +127,7 @@ pub fn large(length: u64) -> Answer {
     })
 }
 
-/// The answers one after the other, over all connections; the last one from then on.
+/// The responses one after the other, over all connections; the last one from then on.
 pub fn in_turn(answers: impl IntoIterator<Item = Answer>) -> Answer {
     let answers: Vec<Answer> = answers.into_iter().collect();
     assert!(!answers.is_empty(), "in_turn needs an answer");
@@ -139,7 +139,7 @@ pub fn in_turn(answers: impl IntoIterator<Item = Answer>) -> Answer {
 }
 
 /// The handler for [`super::Upstream::connections`] that reads bodies as the [`crate::pattern`], keeps nothing of them, and
-/// answers `LENGTH ok`, or `LENGTH wrong at OFFSET`.
+/// responds with `LENGTH ok`, or `LENGTH wrong at OFFSET`.
 pub fn sink(conn: &mut Conn) -> Result<(), WireError> {
     loop {
         let request = conn.read_head()?;

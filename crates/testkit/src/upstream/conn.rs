@@ -14,19 +14,19 @@ use crate::{Gate, WireError};
 /// The test has the deadlines; an upstream is patient.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// How soon a waiting handler notices that its peer is gone.
+/// How soon a waiting handler notices that its peer has disconnected.
 const NOTICE: Duration = Duration::from_millis(20);
 
 /// A connection of an [`super::Upstream`].
 ///
-/// Methods fail when the peer is gone; a handler passes that on with `?`, and the connection is closed. When a handler for
-/// connections returns, the connection is closed; after an answer to a request it is kept unless one side said `close`.
+/// Methods fail when the peer has disconnected; a handler passes that on with `?`, and the connection is closed. When a handler for
+/// connections returns, the connection is closed; after a response to a request it is kept unless one side said `close`.
 #[derive(Debug)]
 pub struct Conn {
     wire: Wire,
     number: usize,
     shared: Arc<Shared>,
-    /// The request that is being read or answered.
+    /// The request that is being read or responded.
     current: Option<Slot>,
     method: String,
     body: BodyReader,
@@ -169,7 +169,7 @@ impl Conn {
         self.write([format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat())
     }
 
-    /// Waits until the test lets it through the gate; fails when the peer goes away first.
+    /// Waits until the test lets it through the gate; fails when the peer disconnects first.
     pub fn pass(&mut self, gate: &Gate) -> Result<(), WireError> {
         while !gate.pass(NOTICE) {
             if self.wire.peer_is_gone(Duration::ZERO) {

@@ -3,10 +3,10 @@
 //!
 //! *DNS rebinding*: the page's own name is made to resolve to this listener's address, which makes the page and the
 //! listener one origin to the browser. The request then carries that name in `Host`, so only names that no stranger can
-//! have are answered: addresses, `localhost`, and, where the connection did not come over the loopback interface, names
+//! have been completed: addresses, `localhost`, and, where the connection did not come over the loopback interface, names
 //! without a dot (`weir:9901` in a compose file).
 //!
-//! *Cross-site requests*: the browser sends them but does not show the answer to the page. That is enough to reload, so
+//! *Cross-site requests*: the browser sends them but does not show the response to the page. That is enough to reload, so
 //! what changes something must not carry a foreign `Origin` (Fetch standard) or `Sec-Fetch-Site` (Fetch Metadata).
 
 use std::net::{IpAddr, SocketAddr};

@@ -95,9 +95,9 @@ pub struct Cachez {
     pub ttl: Option<Duration>,
     /// Bytes kept in this process.
     pub bytes: u64,
-    /// Answers kept in this process.
+    /// Responses kept in this process.
     pub entries: u64,
-    /// Answers that had to leave for others.
+    /// Responses that had to leave for others.
     pub evictions: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The control thread's own HTTP server: axum routes behind hyper, with a bound on connections and on patience.
+//! The control thread's own HTTP server: axum routes behind hyper, with a bound on connections and on timeout.
 //!
 //! Traffic never comes here; it is for the admin listener and the demo services.
 
@@ -32,7 +32,7 @@ pub(crate) struct LocalAddress(pub(crate) SocketAddr);
 
 /// Bytes of a request's head.
 pub(super) const HEAD: usize = 16 * 1024;
-/// How long requests under way may take after the shutdown.
+/// How long requests in flight may take after the shutdown.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Pause after a failed accept: without a free descriptor the next one fails at once too.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -77,7 +77,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 
 async fn connection(stream: TcpStream, router: Router, bounds: Bounds, mut closing: watch::Receiver<()>) {
     let Ok(local) = stream.local_addr() else { return };
-    // Small answers in several pieces (events of a stream) must not wait for one another.
+    // Small responses in several pieces (events of a stream) must not wait for one another.
     let _ = stream.set_nodelay(true);
     // A client that does not read its response holds one of few connections: the system closes it after the time that an idle one has.
     let _ = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(bounds.head_or_idle));

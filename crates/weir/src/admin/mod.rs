@@ -45,7 +45,7 @@ pub trait Control: Send + Sync + 'static {
     fn routes(&self) -> serde_json::Value;
     /// The configuration in force as YAML, without secrets, for `/config`.
     fn config_yaml(&self) -> String;
-    /// Takes answers out of the caches, or calls them stale; returns how many. An error says which name or URL is wrong (422).
+    /// Takes responses out of the caches, or calls them stale; returns how many. An error says which name or URL is wrong (422).
     fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, PurgeError>> + Send + '_>>;
     /// Counts of the cache, for `/cachez`; none when there is no cache.
     fn cachez(&self) -> Option<Cachez>;
@@ -93,7 +93,7 @@ pub enum ReloadError {
     /// There is no file to read again (409).
     #[error("{0}")]
     NoFile(String),
-    /// The file cannot be read, or something that it asks for cannot be had, such as an address to listen on (500).
+    /// The file cannot be read, or something that it requests cannot be had, such as an address to listen on (500).
     #[error("{0}")]
     Failed(String),
 }
@@ -102,7 +102,7 @@ pub enum ReloadError {
 /// pause is closed.
 const BOUNDS: listener::Bounds = listener::Bounds { connections: 64, head_or_idle: Duration::from_secs(90) };
 
-/// Serves the admin endpoints until `shutdown` completes; then finishes the requests under way, for up to a second.
+/// Serves the admin endpoints until `shutdown` completes; then finishes the requests in flight, for up to a second.
 pub async fn serve(listener: TcpListener, control: Arc<dyn Control>, shutdown: impl Future<Output = ()>) {
     let console = console::Console::new(control.clone());
     tokio::select! {

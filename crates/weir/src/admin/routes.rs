@@ -70,7 +70,7 @@ async fn index(headers: HeaderMap) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], INDEX).into_response()
 }
 
-/// Every answer is of this moment, is what it says, and is no part of a page of another site.
+/// Every response is of this moment, is what it says, and is not part of a page of another site.
 async fn harden(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

@@ -399,7 +399,7 @@ fn a_page_of_another_site_cannot_reload() {
     for fields in [&[][..], &[("Origin", &*own)], &[("Sec-Fetch-Site", "same-origin")], &[("Sec-Fetch-Site", "none")]] {
         assert_eq!(admin.ask("POST", "/reload", fields).status(), 200, "{fields:?}");
     }
-    // Reading is harmless: the browser keeps the answer from the page.
+    // Reading is harmless: the browser keeps the response from the page.
     assert_eq!(admin.ask("GET", "/healthz", &[("Sec-Fetch-Site", "cross-site")]).status(), 200);
 }
 

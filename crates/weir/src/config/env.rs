@@ -297,7 +297,7 @@ fn routes() -> Vec<At<Route>> {
         upstream: Some(DEMO.to_owned().into()),
         ..route(path.trim_start_matches('/'), "GET", path)
     };
-    // Answered here, whatever the limits and cache of the others.
+    // Served here, whatever the limits and cache of the others.
     let exempt = |path: &str, respond: raw::Respond| Route {
         respond: Some(respond.into()),
         limits: Some(Vec::new()),

@@ -1,4 +1,4 @@
-//! The chat completions of OpenAI's API: what is asked, and the bytes of the answer.
+//! The chat completions of OpenAI's API: what is requested, and the bytes of the response.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use super::settings::Settings;
 use super::tokens::{Crc32, Draws};
 
-/// Always: equal requests have equal answers.
+/// Always: equal requests have equal responses.
 pub(super) const CREATED: u64 = 1_735_689_600;
 
 /// Members of an object, each as its text: what is wrong with one must not hide which one it is. The last of several of
@@ -113,7 +113,7 @@ fn content(raw: &RawValue) -> Option<String> {
     Some(whole)
 }
 
-/// One answer: plain, or as the events of a stream, each with the time after admission when it is due.
+/// One response: plain, or as the events of a stream, each with the time after admission when it is due.
 pub(super) struct Completion {
     id: String,
     model: String,
@@ -187,7 +187,7 @@ impl Completion {
         self.first_due + self.interval * i
     }
 
-    /// The whole answer, when a stream would have sent its last token.
+    /// The whole response, when a stream would have sent its last token.
     pub(super) fn plain(self) -> (Duration, Bytes) {
         let mut content = String::new();
         (0..self.tokens).for_each(|i| self.draws.push_token(i, &mut content));

@@ -23,7 +23,7 @@ use super::tokens::{Crc32, Draws};
 const BODY: usize = 10 * 1024 * 1024;
 const JSON: &str = "application/json";
 
-/// Which implementation is played: they differ in the model's name, the service's, and the answer to a bad body.
+/// Which implementation is played: they differ in the model's name, the service's, and the response to a bad body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flavour {
     Python,
@@ -158,14 +158,14 @@ async fn try_chat(sim: &Simulator, request: Request) -> Result<Response, Refusal
     Ok(response)
 }
 
-/// An answer in one piece.
+/// A response in one piece.
 async fn plain(sim: &Simulator, settings: &Settings, piece: (Duration, Bytes)) -> Result<Response, Refusal> {
     let place = sim.load.admit(settings)?;
     let length = piece.1.len() as u64;
     Ok(paced::answer(place, std::iter::once(piece), JSON, Some(length)).await)
 }
 
-/// The whole body. A client that breaks off gets no answer anyway.
+/// The whole body. A client that breaks off gets no response anyway.
 async fn read(body: Body) -> Result<Bytes, Refusal> {
     to_bytes(body, BODY).await.map_err(|_| Refusal::too_large(BODY))
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::refusal::Refusal;
 use super::settings::Settings;
 
-/// The answer of `/sim`.
+/// The response of `/sim`.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Counts {
     in_flight: u64,
@@ -37,7 +37,7 @@ impl Load {
         *self.counts()
     }
 
-    /// Takes a place in flight, or says what a request that gets none is answered.
+    /// Takes a place in flight, or says what a request that gets none gets a response.
     pub(super) fn admit(self: &Arc<Self>, settings: &Settings) -> Result<Place, Refusal> {
         let mut counts = self.counts();
         if settings.concurrency > 0 && counts.in_flight >= u64::from(settings.concurrency) {

@@ -1,4 +1,4 @@
-//! An answer whose pieces are sent when they are due, for as long as the client is there.
+//! A response whose pieces are sent when they are due, for as long as the client is there.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -38,7 +38,7 @@ struct Paced {
     start: Instant,
     pieces: Pieces,
     next: Option<(Duration, Bytes)>,
-    /// Bytes that are left, of an answer that says its length.
+    /// Bytes that are left, of a response that says its length.
     left: Option<u64>,
     /// Rings when `next` is due.
     timer: Pin<Box<Sleep>>,

@@ -1,4 +1,4 @@
-//! Every error answer, in its forms: OpenAI's below `/v1/`, a short one elsewhere.
+//! Every error response, in its forms: OpenAI's below `/v1/`, a short one elsewhere.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::inference::Flavour;
 use super::settings::BadSetting;
 
-/// An answer that is no success.
+/// A response that is not a success.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: u16,
@@ -78,7 +78,7 @@ impl Refusal {
         }
     }
 
-    /// The answer to a request for `path`.
+    /// The response to a request for `path`.
     pub(super) fn into_response(self, path: &str) -> Response {
         let Refusal { status, message, kind, param, code, .. } = self;
         let body = if path.starts_with("/v1/") {

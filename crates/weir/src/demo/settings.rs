@@ -14,7 +14,7 @@ pub struct BadSetting {
 /// How the inference services behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Wait before the answer; `None`: 30 to 50 ms, by the prompt.
+    /// Wait before the response; `None`: 30 to 50 ms, by the prompt.
     pub latency_ms: Option<u32>,
     /// Tokens of a completion.
     pub tokens: u32,
@@ -83,7 +83,7 @@ const SETTINGS: [Setting; 7] = [
         field: Some("X-Sim-Concurrency"),
         read: |s, text| whole(text, 0, 1_000_000).map(|n| s.concurrency = n),
     },
-    // The seed has no field: one process, one world of answers.
+    // The seed has no field: one process, one world of responses.
     Setting { variable: "SIM_SEED", field: None, read: |s, text| whole(text, 0, u32::MAX).map(|n| s.seed = n) },
 ];
 

@@ -49,7 +49,7 @@ fn parsed(message: &Message) -> Value {
     serde_json::from_str(message.text()).unwrap()
 }
 
-/// Waits until `/sim` says so: what a client's going away does is not in step with the client.
+/// Waits until `/sim` says so: what a client's disconnecting does is not in step with the client.
 fn until_sim(at: SocketAddr, expected: &Value) {
     let start = Instant::now();
     loop {
@@ -317,7 +317,7 @@ fn events_are_passed_on_as_they_are_due_and_a_client_that_leaves_is_counted() {
     until_sim(at, &counts(1, 0, 1));
     drop(client);
     until_sim(at, &counts(0, 1, 1));
-    // A plain answer is given up too.
+    // A plain response is given up too.
     let mut client = RawClient::connect(at);
     send(&mut client, "/infer", &[("X-Sim-Latency-Ms", "600000")], r#"{"prompt":"a"}"#);
     until_sim(at, &counts(1, 1, 2));

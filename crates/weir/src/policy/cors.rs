@@ -1,4 +1,4 @@
-//! Cross-origin resource sharing, as the Fetch standard asks servers to take part in it.
+//! Cross-origin resource sharing, as the Fetch standard requires servers to take part in it.
 
 use h1::{Known, Method, RequestHead, encode};
 
@@ -13,7 +13,7 @@ pub fn requested_method<'a>(head: &'a RequestHead, buf: &'a [u8]) -> Option<&'a 
     head.fields.first(Known::AccessControlRequestMethod, buf)
 }
 
-/// Lines of the answer to a preflight. An origin, method or field that is not allowed is answered without the line that would
+/// Lines of the response to a preflight. An origin, method or field that is not allowed gets a response without the line that would
 /// allow it: the browser then refuses on its own.
 pub fn preflight_fields(cors: &Cors, head: &RequestHead, buf: &[u8]) -> Vec<u8> {
     let mut lines = Vec::new();
@@ -29,25 +29,25 @@ pub fn preflight_fields(cors: &Cors, head: &RequestHead, buf: &[u8]) -> Vec<u8> 
     lines
 }
 
-/// Appends the lines that an ordinary answer gets: none when the request comes from no other origin and the answer does not depend
+/// Appends the lines that an ordinary response gets: none when the request comes from no other origin and the response does not depend
 /// on it.
 pub fn write_answer_fields(lines: &mut Vec<u8>, cors: &Cors, head: &RequestHead, buf: &[u8]) {
     match head.fields.first(Known::Origin, buf) {
         Some(origin) => {
             write_origin(lines, cors, origin);
         }
-        // A cache must not give an answer without these lines to another origin.
+        // A cache must not give a response without these lines to another origin.
         None if !is_open(cors) => encode::field(lines, b"Vary", b"Origin"),
         None => {}
     }
 }
 
-/// Whether every origin gets the same answer.
+/// Whether every origin gets the same response.
 fn is_open(cors: &Cors) -> bool {
     !cors.credentials && cors.origins.iter().any(|allowed| &**allowed == "*")
 }
 
-/// Writes who may read the answer; false when this origin may not.
+/// Writes who may read the response; false when this origin may not.
 fn write_origin(lines: &mut Vec<u8>, cors: &Cors, origin: &[u8]) -> bool {
     if is_open(cors) {
         encode::field(lines, b"Access-Control-Allow-Origin", b"*");

@@ -121,7 +121,7 @@ const fn bucket(name: &[u8]) -> usize {
     }
 }
 
-/// The entry of [`NAMES`] that `name` falls under, in any spelling that servers take for it: case does not count, nor which character
+/// The entry of [`NAMES`] that `name` falls under, in any spelling that servers take for it: upper and lower case are the same, nor which character
 /// that is neither letter nor digit stands between the words (CGI turns all of them into `_`).
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static str> {

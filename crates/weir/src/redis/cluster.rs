@@ -121,7 +121,7 @@ impl Cluster {
         Ok(values)
     }
 
-    /// Follows redirections until a node answers.
+    /// Follows redirections until a node responses.
     async fn follow(self: &Rc<Self>, mut value: Value, cmd: &Cmd, deadline: Instant) -> Result<Value, Failure> {
         for _ in 0..REDIRECTS {
             value = match redirect(&value) {

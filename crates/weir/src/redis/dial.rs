@@ -1,4 +1,4 @@
-//! How a connection is made: address, TCP, TLS, password and database, and a first answer.
+//! How a connection is made: address, TCP, TLS, password and database, and a first response.
 
 use std::future::Future;
 use std::io;
@@ -16,10 +16,10 @@ use tokio_rustls::TlsConnector;
 
 use super::address::{Address, Host, Servers};
 
-/// A connection that Redis has answered on.
+/// A connection that Redis has responded on.
 pub(super) struct Live {
     pub(super) connection: MultiplexedConnection,
-    /// Who answers.
+    /// Who responds.
     pub(super) host: Host,
     /// Moves bytes for `connection`; it ends when the connection does, and ends the connection when it is dropped.
     pub(super) driver: Driver,
@@ -75,7 +75,7 @@ impl Dialer {
         &self.address
     }
 
-    /// A connection to `peer` on which Redis has answered. `name` is what `CLIENT LIST` shows.
+    /// A connection to `peer` on which Redis has responded. `name` is what `CLIENT LIST` shows.
     pub(super) async fn dial(&self, peer: &Peer, name: &str) -> Result<Live, Trouble> {
         let Address { user, password, database, .. } = &self.address;
         let mut info = RedisConnectionInfo::default().set_db(i64::from(*database)).set_skip_set_lib_name();
@@ -167,7 +167,7 @@ impl Dialer {
     }
 }
 
-/// Connects to the first address of a name that answers.
+/// Connects to the first address of a name that responds.
 async fn connect(host: &Host) -> io::Result<TcpStream> {
     let stream = match host.name.parse::<IpAddr>() {
         Ok(address) => TcpStream::connect(SocketAddr::new(address, host.port)).await?,
@@ -177,7 +177,7 @@ async fn connect(host: &Host) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Says who we are and waits for an answer: without a password nothing has been exchanged yet, and a stopped Redis accepts connections.
+/// Says who we are and waits for a response: without a password nothing has been exchanged yet, and a stopped Redis accepts connections.
 async fn greet(mut live: Live, name: &str) -> Result<Live, Trouble> {
     let mut greeting = Pipeline::new();
     greeting.cmd("CLIENT").arg("SETNAME").arg(name);

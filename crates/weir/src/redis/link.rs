@@ -1,12 +1,12 @@
 //! A connection to one server, kept by a task of its own: requests use it, they never make it.
 //!
 //! A link is *up*, *connecting* or *down*. Down is the open breaker: a request is told at once that there is nothing to be had. The
-//! keeper alone tries again, in the background, after a pause that grows to [`PAUSE_MAX`]; the link is up when Redis has answered a PING on
+//! keeper alone tries again, in the background, after a pause that grows to [`PAUSE_MAX`]; the link is up when Redis has responded to a PING on
 //! a new connection. While it connects for the first time, or again after the connection was closed, requests wait, within their own
 //! deadline; when that attempt fails the link is down.
 //!
 //! It goes down when the connection breaks and cannot be made again, and when [`TIMEOUTS`] requests one after the other, each begun after the one before had been
-//! given up, get no answer in time: one slow moment of Redis fails the requests that it meets and nothing else.
+//! given up, get no response before the deadline: one slow moment of Redis fails the requests that it meets and nothing else.
 //!
 //! It also goes down when Redis replies with errors that say that it executes no commands. Then a new connection is on trial: calls use it,
 //! health and metrics count it as down, and the first such error closes it again; the first success ends the trial.
@@ -66,7 +66,7 @@ pub(super) struct Link {
 }
 
 enum State {
-    /// Nobody has asked for anything.
+    /// Nobody has requested anything.
     Idle,
     Connecting,
     Up(MultiplexedConnection),
@@ -337,7 +337,7 @@ async fn watch(link: &Weak<Link>, live: &mut Live, broken: &Notify) -> Ended {
                 let Some(link) = link.upgrade() else { return Ended::GivenUp };
                 link.health.is_steady();
                 if link.peer == Peer::Primary {
-                    // Without an answer the one that serves is kept.
+                    // Without a response the one that serves is kept.
                     let primary = tokio::time::timeout(ASK_SENTINEL, link.dialer.primary()).await;
                     if let Ok(Ok(primary)) = primary && primary != live.host {
                         return Ended::ByItself;

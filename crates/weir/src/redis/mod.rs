@@ -4,7 +4,7 @@
 //! cluster, one to each node), on which everything is pipelined. Calls end within their timeout whatever Redis does, and fail at once while
 //! the breaker is open; connections are made by tasks of their own (see `link.rs`), never by a request.
 //!
-//! The library under it (redis-rs) speaks the protocol and matches answers with questions. Connecting, TLS, deadlines, breaker, Sentinel and cluster are
+//! The library under it (redis-rs) speaks the protocol and matches responds with questions. Connecting, TLS, deadlines, breaker, Sentinel and cluster are
 //! here, because its own reconnecting clients make requests wait for a connection, and one dead node of a cluster delay the others.
 
 pub mod address;
@@ -19,7 +19,7 @@ mod script;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For building commands and reading answers.
+/// For building commands and reading responses.
 pub use ::redis::{Cmd, Pipeline, Value};
 pub use address::{Address, BadUrl};
 pub use client::Client;
@@ -38,19 +38,19 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Least timeout of the cache, whose values are larger than the counts of limits.
 const CACHE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Why a call has no answer.
+/// Why a call has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The breaker is open: nothing was sent.
     #[error("Redis does not serve")]
     Unavailable,
-    /// No answer in time. The call may still be executed.
+    /// No response before the deadline. The call may still be executed.
     #[error("Redis did not respond within the timeout")]
     TimedOut,
     /// The connection ended. The call may have been executed.
     #[error("the connection to Redis ended")]
     Disconnected,
-    /// Redis answered with this error.
+    /// Redis responded with this error.
     #[error("Redis refused: {0}")]
     Refused(String),
 }

@@ -58,7 +58,7 @@ impl Rig {
         self.redis.state(Purpose::Limits)
     }
 
-    /// Waits until calls are answered, and says how long that took.
+    /// Waits until calls get a response, and says how long that took.
     async fn recovers(&self) -> Duration {
         let began = Instant::now();
         until("calls are answered", async || self.client.get(b"recovers").await.is_ok()).await;

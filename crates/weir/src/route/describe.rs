@@ -27,7 +27,7 @@ pub struct Described {
     /// What is checked by the description of its API: `orders: enforced, bodies held up to 1 MiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<String>,
-    /// What becomes of a request, in a few words: `python, else node`, `308 /new/*`, `answer 200`.
+    /// What happens to a request, in a few words: `python, else node`, `308 /new/*`, `answer 200`.
     pub to: String,
 }
 

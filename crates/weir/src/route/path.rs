@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-/// What becomes of a form that servers read in two ways.
+/// What happens to a form that servers read in two ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Treatment {
     /// The request is refused.
@@ -27,7 +27,7 @@ pub enum Treatment {
     Keep,
 }
 
-/// What becomes of the forms that servers read in two ways. The same everywhere: routes, limits, cache and upstream see one result.
+/// What happens to the forms that servers read in two ways. The same everywhere: routes, limits, cache and upstream see one result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
     /// `//`.

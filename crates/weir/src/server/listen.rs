@@ -1,4 +1,4 @@
-//! Listening sockets: one per worker and address, dealt connections by the kernel (SO_REUSEPORT).
+//! Listening sockets: one per worker and address, to which the kernel distributes connections (SO_REUSEPORT).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

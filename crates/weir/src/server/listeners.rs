@@ -267,7 +267,7 @@ impl Listeners {
         let mut free: Vec<&config::Listen> = wanted.iter().collect();
         let mut redirecting = Vec::new();
         for listener in &mut self.list {
-            // One entry for each: several may ask for any free port of one address.
+            // One entry for each: several may request any free port of one address.
             let Some(position) = free.iter().position(|wanted| listener.is(wanted.bind)) else { continue };
             let wanted = free.remove(position);
             if listener.origin.follow(wanted) {

@@ -36,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
 /// Idle connections that are closed at once to make room.
 const CLOSED_FOR_ROOM: usize = 32;
-/// While draining, idle connections are left so long for a request that is already on its way: it is answered, and told that the
+/// While draining, idle connections are left so long for a request that is already on its way: it gets a response and is told that the
 /// connection closes.
 const IDLE_GRACE: Duration = Duration::from_secs(2);
 /// How often idle upstream connections are looked through and the log is flushed.
@@ -218,7 +218,7 @@ fn follow_purges(worker: &Rc<Worker>) {
     }
 }
 
-/// Lets what is under way end, or until it is given up; the process sets the time limit.
+/// Lets what is in progress end, or until it is given up; the process sets the time limit.
 async fn drain(worker: &Rc<Worker>) {
     worker.draining.set(true);
     worker.pool.clear();
@@ -310,7 +310,7 @@ fn make_room(worker: &Rc<Worker>) {
     }
 }
 
-/// Decides which worker serves a fresh connection: this one, unless it has well above its share. The kernel deals by hash, which a few
+/// Decides which worker serves a fresh connection: this one, unless it has well above its share. The kernel distributes by hash, which a few
 /// long connections can make very uneven.
 fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: &Arc<Origin>) {
     let workers = worker.shared.workers();
@@ -417,7 +417,7 @@ fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: Arc<O
     });
 }
 
-/// A connection under way; undoes the counts however it ends.
+/// A connection in progress; undoes the counts however it ends.
 struct Open {
     worker: Rc<Worker>,
     counted: Option<IpAddr>,

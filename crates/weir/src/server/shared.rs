@@ -31,7 +31,7 @@ pub enum Message {
     Serve(TcpStream, SocketAddr, Arc<Origin>),
     /// Do something that needs what only the worker has.
     Run(Box<dyn FnOnce(&Worker) + Send>),
-    /// Accept no more, end what is under way, then end.
+    /// Accept no more, end what is in progress, then end.
     Drain,
     /// Close connections that have been idle for the longest time: the process needs room for others.
     MakeRoom,
@@ -233,7 +233,7 @@ impl Shared {
         true
     }
 
-    /// A counted connection of `client` is gone.
+    /// A counted connection of `client` has ended.
     pub fn release_client(&self, client: IpAddr) {
         let mut counts = lock(&self.per_client);
         if let Some(count) = counts.get_mut(&client) {

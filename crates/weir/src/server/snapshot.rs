@@ -93,12 +93,12 @@ pub struct RouteState {
     pub limits: RouteLimits,
     /// What the upstream does not see of the sender's credentials.
     pub auth_edits: RouteEdits,
-    /// Upstreams: those that share the requests, then fallbacks in the order in which they are tried; empty for local answers. Position + 1
+    /// Upstreams: those that share the requests, then fallbacks in the order in which they are tried; empty for local responses. Position + 1
     /// is the slot in `metrics`.
     pub choices: Vec<Choice>,
     /// How many of them share the requests; the others are fallbacks.
     pub members: usize,
-    /// A fixed answer, put together.
+    /// A fixed response, put together.
     pub prepared: Option<Prepared>,
     /// Counts of requests that break the route's description.
     pub contract: Option<ContractMetrics>,
@@ -194,7 +194,7 @@ fn remote(generation: &Generation, shard: &Shard, before: Option<Rc<limit::Remot
     }))
 }
 
-/// The way to answers in Redis, if a cache has a level there; the one that there is as long as it leads to the same Redis.
+/// The way to responses in Redis, if a cache has a level there; the one that there is as long as it leads to the same Redis.
 fn cache_client(generation: &Generation, shard: &Shard, before: Option<Rc<Client>>) -> Option<Rc<Client>> {
     let redis = generation.redis.as_ref()?;
     generation.caches.iter().find(|cache| cache.settings.stores.contains(&CacheStore::Redis))?;

@@ -54,7 +54,7 @@ pub struct Worker {
     pub log: RefCell<Option<Writer>>,
     /// This worker's recorder of traces.
     pub traces: RefCell<Option<Recorder>>,
-    /// Once set, every answer is its connection's last.
+    /// Once set, every response is its connection's last.
     pub draining: Cell<bool>,
     /// HTTP/2 connections of clients.
     pub http2: Registry,
@@ -72,7 +72,7 @@ pub struct Worker {
     random: Cell<u64>,
 }
 
-/// Free working memory that a worker keeps: as many exchanges as are usually under way at once.
+/// Free working memory that a worker keeps: as many exchanges as are usually in progress at once.
 const KEPT_SCRATCH: usize = 256;
 
 /// Working memory of one exchange, reused from one to the next so that none is allocated.
@@ -84,7 +84,7 @@ pub struct Scratch {
     pub response: ResponseHead,
     /// Normalised path.
     pub path: Vec<u8>,
-    /// Path and query as the upstream is asked.
+    /// Path and query as the upstream is called.
     pub target: Vec<u8>,
     /// Id of the request.
     pub request_id: Vec<u8>,
@@ -96,7 +96,7 @@ pub struct Scratch {
     pub logged_target: String,
     /// The trace that the request belongs to.
     pub trace: Trace,
-    /// Lines that policies put into the head of the answer, whatever answers.
+    /// Lines that policies put into the head of the response, whatever serves it.
     pub answer_lines: Vec<u8>,
     /// Lines that tell the upstream who sends the request.
     pub identity_lines: Vec<u8>,
@@ -104,7 +104,7 @@ pub struct Scratch {
     pub variable_lines: Vec<u8>,
     /// Working memory of rate limits; holds the request's places among those in flight.
     pub limits: Work,
-    /// Body of an answer that is made for this request.
+    /// Body of a response that is made for this request.
     pub body: Vec<u8>,
     /// Targets that were tried.
     pub tried: Vec<TargetId>,

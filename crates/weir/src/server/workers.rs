@@ -52,7 +52,7 @@ impl Workers {
         Ok(Workers { threads, ended: end })
     }
 
-    /// Waits until one of them ends; its number. Pending for ever when all have ended.
+    /// Waits until one of them ends; its number. Pending without limit when all have ended.
     pub async fn one_ended(&mut self) -> usize {
         let Some(index) = self.ended.recv().await else { return std::future::pending().await };
         if let Some(thread) = self.threads[index].take() {

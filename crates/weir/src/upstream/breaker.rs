@@ -60,7 +60,7 @@ pub enum BreakerState {
     Closed,
     /// No request passes.
     Open,
-    /// The next request is, or a request under way is, the probe that decides.
+    /// The next request is, or a request in flight is, the probe that decides.
     HalfOpen,
 }
 
@@ -128,7 +128,7 @@ impl Breaker {
         }
     }
 
-    /// A request that entered ended without an outcome (its client went away): a probe frees its place for the next request.
+    /// A request that entered ended without an outcome (its client disconnected): a probe frees its place for the next request.
     pub(super) fn abandon(&self, entry: Entry) {
         if let Entry::Probe(epoch) = entry {
             let (from, to) = (pack(PROBING, epoch, 0), pack(OPEN, epoch, 0));

@@ -28,7 +28,7 @@ pub enum ConnectError {
 #[derive(Debug, Default)]
 pub struct TlsConfigs(Mutex<HashMap<[u8; 32], Arc<ClientConfig>>>);
 
-/// Policies that are remembered. More than a file has upstreams; reloads that change certificates leave old ones behind.
+/// Policies that are stored. More than a file has upstreams; reloads that change certificates leave old ones behind.
 const MOST_POLICIES: usize = 1024;
 
 impl TlsConfigs {

@@ -1,7 +1,7 @@
 //! Passive ejection: a target that fails `after` times in a row is left out for a while, as long as enough others remain.
 //!
 //! The run of failures is ended by a success only, not by the ejection itself: a target that comes back and fails its first request is out again at
-//! once, one that answers it starts with a clean record.
+//! once, one that responds to it starts with a clean record.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! Peak-sensitive moving average of latency (Twitter Finagle's peak EWMA): a slower answer counts at once, faster ones win it back over time.
+//! Peak-sensitive moving average of latency (Twitter Finagle's peak EWMA): a slower response counts at once, faster ones win it back over time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

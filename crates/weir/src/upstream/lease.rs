@@ -17,7 +17,7 @@ const FAILURE_LATENCY: Duration = Duration::from_secs(1);
 /// One request in flight at one target. Counts until it is dropped; owns what it refers to, so it may go to another task or thread.
 ///
 /// Tell it one outcome, [success](Lease::success) or [failure](Lease::failure); only the first is taken. A lease that is dropped without an outcome
-/// (the client went away) counts neither for nor against the target.
+/// (the client disconnected) counts neither for nor against the target.
 #[derive(Debug)]
 #[must_use = "dropping a lease ends the attempt"]
 pub struct Lease {
@@ -46,7 +46,7 @@ impl Lease {
         &self.set.spec
     }
 
-    /// The first byte of the reply came, `latency` after the attempt was ready to be answered (the end of the request, or of its head).
+    /// The first byte of the reply came, `latency` after the attempt was ready to get a response (the end of the request, or of its head).
     /// Feeds the peak EWMA, and is free where the balance does not use it.
     pub fn first_byte(&self, latency: Duration, now: Moment) {
         if self.set.spec.balance == config::Balance::Ewma {

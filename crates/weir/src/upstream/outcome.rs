@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Why an attempt at a target failed. Only failures that are the target's (or the network's) belong here: a client that went away,
+/// Why an attempt at a target failed. Only failures that are the target's (or the network's) belong here: a client that disconnected,
 /// or a file descriptor that this process could not get, is no failure of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,11 +23,11 @@ pub enum FailureKind {
     InvalidReply,
     /// The reply ended before its framing said so.
     IncompleteReply,
-    /// The target answered 502.
+    /// The target responded with 502.
     Status502,
-    /// The target answered 503.
+    /// The target responded with 503.
     Status503,
-    /// The target answered 504.
+    /// The target responded with 504.
     Status504,
 }
 
@@ -47,7 +47,7 @@ impl FailureKind {
         FailureKind::Status504,
     ];
 
-    /// The failure that a status is, if any: 502, 503 and 504 say that the target cannot serve. A 500 is an answer of the application,
+    /// The failure that a status is, if any: 502, 503 and 504 say that the target cannot serve. A 500 is a response of the application,
     /// often to one bad request, and must not take a target out.
     pub const fn of_status(status: u16) -> Option<FailureKind> {
         match status {

@@ -49,7 +49,7 @@ pub enum Carries {
 }
 
 impl Pool {
-    /// Takes a usable connection. Connections that the upstream closed, or sent a byte on that nobody asked for (HTTP1-SAFETY's rule of idle
+    /// Takes a usable connection. Connections that the upstream closed, or sent a byte on that nobody requested (HTTP1-SAFETY's rule of idle
     /// connections), are thrown away and counted by `discarded`.
     #[inline]
     pub fn take(&self, target: TargetId, now_ns: u64, mut discarded: impl FnMut()) -> Option<(Stream, Life)> {
@@ -155,7 +155,7 @@ impl Pool {
     }
 }
 
-/// Whether nothing came in: no end, no error, no byte. Costs no system call unless something did, because the runtime remembers that
+/// Whether nothing came in: no end, no error, no byte. Costs no system call unless something did, because the runtime stores that
 /// the last read took all there was.
 fn is_quiet(stream: &mut Stream) -> bool {
     let mut byte = [0];

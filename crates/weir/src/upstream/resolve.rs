@@ -1,12 +1,12 @@
 //! Names of targets to addresses, again and again.
 //!
-//! As the system does it: `/etc/hosts` first (a name that is there is never asked for elsewhere, not even for the other family), then the name servers and
-//! search domains of `/etc/resolv.conf`; both files are read again when they change. Every A and AAAA record of the answer is a target, except
+//! As the system does it: `/etc/hosts` first (a name that is there is never requested elsewhere, not even for the other family), then the name servers and
+//! search domains of `/etc/resolv.conf`; both files are read again when they change. Every A and AAAA record of the response is a target, except
 //! those that this machine has no route to, as long as another one is left: an IPv6 address is no target on a machine without IPv6.
 //!
-//! The answer is asked for again when its TTL ends, but not more often than once a second and not more rarely than every five minutes. A failure of any
+//! The response is asked for again when its TTL ends, but not more often than once a second and not more rarely than every five minutes. A failure of any
 //! kind, "no such name" included, keeps the addresses that were known: targets that are really gone fail their health checks and connections, whereas
-//! an empty answer by mistake would take everything down. That holds for each address family by itself: when only A or only AAAA fails, the
+//! an empty response by mistake would take everything down. That holds for each address family by itself: when only A or only AAAA fails, the
 //! last good addresses of that family stay. Failures are repeated after 1, 2, 4, ... 30 seconds.
 
 use std::io;
@@ -29,9 +29,9 @@ const FAMILIES: [(RecordType, IsOfFamily); 2] = [(RecordType::A, IpAddr::is_ipv4
 /// How often names are asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// Least time between two answers, however short the TTL.
+    /// Least time between two responses, however short the TTL.
     pub(super) min: Duration,
-    /// Longest time that an answer is believed, and one from the hosts file.
+    /// Longest time that a response is believed, and one from the hosts file.
     pub(super) max: Duration,
     pub(super) hosts: Duration,
     /// Time after the first failure; doubles up to `retry_max`.
@@ -139,7 +139,7 @@ impl Resolver {
             name.set_fqdn(true);
             match dns.lookup(name, kind).await {
                 Ok(found) => answer.addresses.extend(found.answers().iter().filter_map(|record| record.data.ip_addr())),
-                // The name server says that there are none: the family is gone.
+                // The name server says that there are none: the family has been removed.
                 Err(error) if error.is_no_records_found() => {}
                 Err(error) => {
                     tracing::warn!(host, %kind, %error, kept = ?known, "half of a name not resolved");
@@ -184,7 +184,7 @@ impl Resolver {
     }
 }
 
-/// A client that keeps nothing (we ask when we want to know) and leaves the hosts file to us.
+/// A client that keeps nothing (we check when we want to know) and leaves the hosts file to us.
 fn client(config: ResolverConfig, mut options: ResolverOpts) -> Result<TokioResolver, String> {
     options.cache_size = 0;
     options.use_hosts_file = ResolveHosts::Never;
@@ -214,7 +214,7 @@ fn from_hosts_file(path: &std::path::Path, host: &str) -> Option<Vec<IpAddr>> {
     (!addresses.is_empty()).then_some(addresses)
 }
 
-/// Whether this machine has a source address and a route for `address`: connecting a datagram socket asks the kernel and sends nothing.
+/// Whether this machine has a source address and a route for `address`: connecting a datagram socket queries the kernel and sends nothing.
 fn is_routable(address: IpAddr) -> bool {
     let local: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! Whether a failed attempt may be repeated: rule 20 of the safety rules, what the configuration asks for, and the budget.
+//! Whether a failed attempt may be repeated: rule 20 of the safety rules, what the configuration requests, and the budget.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ pub enum NoRetry {
     ReplyStarted,
     /// The method is not idempotent and something of the request was sent.
     NotIdempotent,
-    /// The body has been passed on and is gone.
+    /// The body has been passed on and is not held any more.
     BodyGone,
     /// `retry.extra_attempts` are used up.
     AttemptsUsed,

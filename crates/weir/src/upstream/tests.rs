@@ -312,7 +312,7 @@ fn an_address_that_comes_back_while_requests_to_it_are_under_way_has_their_count
     drop(lease);
     assert_eq!(number(&rig.lease()), 1);
     drop(other);
-    // Once no request is under way and every worker has looked, nothing is kept of a target that is gone.
+    // Once no request is in flight and every worker has looked, nothing is kept of a target that has been removed.
     let id = rig.state(1).id;
     rig.resolve(&[2]);
     drop(rig.lease());
@@ -379,7 +379,7 @@ fn a_snapshot_says_what_is_wrong_with_a_target() {
     all.breaker = Some(BreakerSpec { failures: 1.0, of_last: 1, open_for: Duration::from_secs(5) });
     all.max_in_flight = NonZeroU32::new(1);
     let rig = Rig::new(all);
-    // One request to each: one under way, one failed, one answered, and one target is found dead.
+    // One request to each: one in progress, one failed, one responded, and one target is found dead.
     let mut leases: Vec<Lease> = (0..4).map(|_| rig.lease()).collect();
     leases.sort_by_key(number);
     leases[1].failure(FailureKind::Status503, rig.now());

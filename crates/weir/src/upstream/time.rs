@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A point in time: microseconds since the process (more exactly its [`Clock`]) began.
+/// A point before the deadline: microseconds since the process (more exactly its [`Clock`]) began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 

@@ -147,7 +147,7 @@ fn no_fault_passes_for_success() {
     let verdicts = verdicts.into_inner().unwrap();
     assert_eq!(verdicts.get("TruncatedSuccess"), None, "{verdicts:?}");
 
-    // The books: one line for each request, one count, no prompt, no key, no answer.
+    // The books: one line for each request, one count, no prompt, no key, no response.
     let lines = || -> Vec<Value> {
         let log = weir.stdout();
         log.lines()

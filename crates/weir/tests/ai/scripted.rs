@@ -1,4 +1,4 @@
-//! Two providers that say what the test writes, with a gateway in front: what they get, and what becomes of their responses.
+//! Two providers that say what the test writes, with a gateway in front: what they get, and what happens to their responses.
 
 use std::sync::{Arc, Mutex};
 

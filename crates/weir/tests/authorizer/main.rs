@@ -14,7 +14,7 @@ struct Rig {
     upstream: Upstream,
 }
 
-/// `sso` asks the authorizer; `more` are its further keys, `top` further sections, `route` keys of the route `/a/*`.
+/// `sso` calls the authorizer; `more` are its further keys, `top` further sections, `route` keys of the route `/a/*`.
 fn rig(kind: &str, path: &str, more: &str, top: &str, route: &str) -> Rig {
     let (authorizer, upstream) = (Upstream::start(judge), Upstream::start(answer::ok("hello")));
     let yaml = yaml(&authorizer.url(), &upstream.url(), kind, path, more, top, route);

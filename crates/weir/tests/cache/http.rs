@@ -14,7 +14,7 @@ fn ask(weir: &Weir, fields: &[(&str, &str)]) -> Message {
     weir.request("GET", "/", fields, "")
 }
 
-/// An origin that answers 304 to anyone who names its current tag, and counts both answers.
+/// An origin that responds with 304 to anyone who names its current tag, and counts both responses.
 struct Tagged {
     upstream: Upstream,
     version: Arc<AtomicUsize>,

@@ -1,10 +1,10 @@
-//! What tells answers apart, end to end: nothing leaks from one request to another that could have got another answer.
+//! What tells responses apart, end to end: nothing leaks from one request to another that could have got another response.
 
 use testkit::{Upstream, Weir};
 
 use crate::{count, counting, gateway, gateway_with, x_cache};
 
-/// An origin that answers with what the request says in these fields.
+/// An origin that responds with what the request says in these fields.
 fn echoing(names: &'static [&'static str], vary: &'static str) -> Upstream {
     Upstream::start(move |conn, request| {
         let values: Vec<&str> = names.iter().map(|name| request.head.field(name).unwrap_or("-")).collect();
@@ -104,7 +104,7 @@ fn the_scheme_is_the_clients_and_is_believed_of_trusted_proxies_alone() {
         let (first, _) = ask(&weir, "/", &[("X-Forwarded-Proto", "https")]);
         let (second, state) = ask(&weir, "/", &[("X-Forwarded-Proto", "http")]);
         assert_eq!((first == second, state.as_deref() == Some("HIT")), (shared, shared), "{trusted}");
-        // What an origin makes of the host that a trusted proxy names is kept apart as well.
+        // What an origin makes of the host that a trusted proxy names is separated as well.
         let (_, state) = ask(&weir, "/", &[("X-Forwarded-Proto", "http"), ("X-Forwarded-Host", "other")]);
         assert_eq!(state.as_deref() == Some("HIT"), shared, "{trusted}");
     }

@@ -41,7 +41,7 @@ pub(crate) fn count(weir: &Weir, name: &str) -> u64 {
     text[start..].chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
-/// Answers with these fields and how many requests came so far.
+/// Responds with these fields and how many requests came so far.
 pub(crate) fn counting(
     fields: &'static [(&'static str, &'static str)],
 ) -> impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static {

@@ -123,7 +123,7 @@ fn the_cache_survives_a_reload() {
     let hit = weir.get("/");
     assert_eq!((hit.text(), x_cache(&hit), hit.field("age")), ("answer 1", Some("HIT"), None));
     assert_eq!(count(&weir, "entries"), 1);
-    // Answers that were kept apart by nothing are not those of a tenant.
+    // Responses that were separated by nothing are not those of a tenant.
     reload("{mode: ttl, partition_by: ['header:Authorization']}");
     assert_eq!(text(&weir, "/"), "answer 2");
 }

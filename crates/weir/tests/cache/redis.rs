@@ -23,7 +23,7 @@ pub(crate) fn keys(redis: &Redis) -> Vec<String> {
     redis.cli(["--raw", "KEYS", "*"]).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Waits until an answer was written, which happens behind the client's back.
+/// Waits until a response was written, which happens behind the client's back.
 pub(crate) fn wait_for_keys(redis: &Redis, many: usize) {
     wait::until(DEADLINE, "the answer in Redis", || keys(redis).len() >= many);
 }

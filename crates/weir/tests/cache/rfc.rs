@@ -15,7 +15,7 @@ use testkit::{Conn, Upstream, Weir, WireError};
 
 use crate::{gateway, x_cache};
 
-/// An origin that answers as the request's `X-Reply` says, and a gateway before it.
+/// An origin that responds as the request's `X-Reply` says, and a gateway before it.
 ///
 /// A reply is `STATUS|Field: value|Field: value|=body`; `@-10` and `@+10` in a value stand for the date ten seconds ago and to come. Without `=body`
 /// the body is `answer N`, and N counts the requests.
@@ -40,7 +40,7 @@ impl Rig {
         Rig::new("{mode: http}")
     }
 
-    /// A path that nobody asked for yet.
+    /// A path that nobody requested yet.
     fn path(&self) -> String {
         format!("/{}", self.paths.fetch_add(1, Ordering::SeqCst))
     }
@@ -60,7 +60,7 @@ impl Rig {
         self.origin.requests().pop().expect("a request")
     }
 
-    /// Whether, of what the origin answers so, a request with `second` is served what a request with `first` fetched.
+    /// Whether, where the origin responds so, a request with `second` is served what a request with `first` fetched.
     fn serves(&self, reply: &str, first: &[(&str, &str)], second: &[(&str, &str)]) -> bool {
         let path = self.path();
         let fetched = self.get(&path, reply, first);
@@ -69,13 +69,13 @@ impl Rig {
         let before = asked();
         let again = self.get(&path, reply, second);
         let is_served = x_cache(&again) == Some("HIT");
-        // Bodies are numbered. Behind the back of one that was served stale the origin may be asked.
+        // Bodies are numbered. Behind the back of one that was served stale the origin may be called.
         assert!(!is_served || again.body == fetched.body, "{reply}: {again:?}");
         assert!(is_served || asked() == before + 1, "{reply}: {again:?}");
         is_served
     }
 
-    /// Whether the second of two like requests is answered from the store.
+    /// Whether the second of two like requests is served from the store.
     fn stores(&self, reply: &str) -> bool {
         self.serves(reply, &[], &[])
     }

@@ -245,7 +245,7 @@ fn the_body_of_a_request_that_hits_is_never_a_request() {
     assert_eq!(client.read_response().text(), "answer 2");
     assert_eq!(client.read_response().text(), "answer 1");
 
-    // A GET with content goes around the cache: the key does not hold it, and some origins read it.
+    // A GET with content bypasses the cache: the key does not hold it, and some origins read it.
     let evil = "GET /evil HTTP/1.1\r\nHost: test\r\n\r\n";
     client.get("/g");
     let get = format!("GET /g HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n{evil}", evil.len());

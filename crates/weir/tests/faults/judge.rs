@@ -8,11 +8,11 @@ use crate::schedule::{Messages, Place, Schedule};
 pub(crate) struct Verdict {
     /// Whole responses.
     pub(crate) responses: usize,
-    /// The first request was answered with an error of the gateway.
+    /// The first request got an error of the gateway.
     pub(crate) refused_first: bool,
 }
 
-/// Errors that the gateway may answer a sound request with: its upstream failed, or a side took too long.
+/// Errors that the gateway may respond to a sound request with: its upstream failed, or a side took too long.
 const ERRORS: [&[u8]; 4] = [b"408", b"502", b"503", b"504"];
 
 /// # Errors
@@ -69,7 +69,7 @@ fn judge_upstreams(messages: &Messages, seen: &Seen) -> Result<(), String> {
     if is_in_order { Ok(()) } else { Err(format!("requests were repeated or changed places: {arrived:?}")) }
 }
 
-/// Whether it is a request of an earlier schedule in this lane: its client went away, and the gateway reached the upstream after that.
+/// Whether it is a request of an earlier schedule in this system: its client disconnected, and the gateway reached the upstream after that.
 fn is_late(messages: &Messages, received: &[u8]) -> bool {
     let line = String::from_utf8_lossy(&received[..received.len().min(64)]).into_owned();
     messages.sent.iter().any(|(own, _)| {

@@ -18,7 +18,7 @@ use crate::schedule::{Client, End, Fault, Framing, Messages, Place, Schedule};
 /// Nothing may take so long: the gateway's own deadlines are fractions of a second.
 const HANGS: Duration = Duration::from_secs(30);
 
-/// What an upstream says that is no HTTP.
+/// What an upstream says that is not HTTP.
 const GARBAGE: &[u8] = b"\x16\x03\x01 HTTP/9 \r\n\n\0\r\n\r\n";
 
 /// A client and an upstream of their own.
@@ -294,7 +294,7 @@ impl Upstream {
         self.serve_well(is_answered).await;
     }
 
-    /// Answers each request, but for a first one that is answered already.
+    /// responds to each request, but for a first one that gets a response already.
     async fn serve_well(&mut self, mut is_answered: bool) {
         let mut at = 0;
         loop {

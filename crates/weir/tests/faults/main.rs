@@ -1,5 +1,5 @@
 //! Faults at every byte: one client connection with three pipelined requests through the real gateway, to an upstream that closes, resets,
-//! falls silent, answers early or talks garbage at each offset of the first request and of its response; to local refusals in the middle of
+//! falls silent, responds early or sends garbage at each offset of the first request and of its response; to local refusals in the middle of
 //! its body; and from a client that stops, closes or resets at each offset.
 //!
 //! [`schedule`] enumerates what happens, [`lane`] plays both ends of it, and [`judge`] reads both sides by the grammar alone, with a parser
@@ -30,7 +30,7 @@ const LANES: usize = 64;
 /// How many schedules the normal test run covers at least.
 const LEAST: usize = 20_000;
 
-/// Each lane has routes and an upstream of its own. The deadlines end what is silent; a busy machine may make one pass early, which breaks no
+/// Each system has routes and an upstream of its own. The deadlines end what is silent; a busy machine may make one pass early, which breaks no
 /// invariant.
 fn config(addresses: &[std::net::SocketAddr]) -> String {
     let mut yaml = String::from(

@@ -32,9 +32,9 @@ pub(crate) enum End {
     Silence,
     /// The client ends its stream and still reads.
     HalfClose,
-    /// The upstream says something that is no HTTP, then nothing.
+    /// The upstream says something that is not HTTP, then nothing.
     Garbage,
-    /// The upstream goes on as a server that answered early does: it reads the rest.
+    /// The upstream goes on as a server that responded early does: it reads the rest.
     GoOn,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Place {
     Upstream,
     /// To the upstream, on a route whose bodies are smaller.
     TooLarge,
-    /// To a route that the gateway answers.
+    /// To a route that the gateway serves itself.
     Here,
     /// To a path with two readings.
     BadPath,
@@ -85,7 +85,7 @@ pub(crate) struct Messages {
     pub(crate) response: Vec<u8>,
 }
 
-/// What the lane and the number are in a target, when only lengths matter.
+/// What the system and the number are in a target, when only lengths matter.
 const ANY: (usize, usize) = (0, 0);
 
 impl Schedule {

@@ -120,7 +120,7 @@ fn a_cancelled_request_ends_at_the_upstream_but_for_other_readers_of_a_fill() {
     let leader = client.get("/");
     cached.wait_for_requests(1);
     let follower = client.get("/");
-    // Both are there when a later request is answered.
+    // Both are there when a later request gets a response.
     client.send(&frame(PING, 0, 0, &[1; 8]));
     client.until("PONG", |client| !client.pings.is_empty());
     client.reset(leader, CANCEL);

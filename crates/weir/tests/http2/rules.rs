@@ -6,7 +6,7 @@ use testkit::{Conn, DEADLINE, Gate, Message, Recorded, Upstream, WireError, answ
 use crate::client::*;
 use crate::{gateway, gateway_with};
 
-/// Fields that make a request malformed: it is answered 400, or only reset, and the upstream sees nothing of it.
+/// Fields that make a request malformed: it gets 400, or only reset, and the upstream sees nothing of it.
 fn refused(cases: &[&[(&str, &str)]]) {
     let upstream = Upstream::start(returns_body());
     let weir = gateway(&upstream);
@@ -24,7 +24,7 @@ fn refused(cases: &[&[(&str, &str)]]) {
     assert_eq!(upstream.errors(), Vec::<String>::new());
 }
 
-/// Answers with the body of the request.
+/// Responds with the body of the request.
 fn returns_body() -> impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static {
     |conn, request| conn.respond(200, &[], &request.body)
 }

@@ -40,7 +40,7 @@ fn send(port: std::net::SocketAddr, upstream: &Upstream, request: Request<'_>) -
     assert!(recorded.len() < 2, "{method} {target} was sent {} times", recorded.len());
     Seen {
         status: response.status(),
-        // nginx makes a URL of it, with the host and port that were asked for.
+        // nginx makes a URL of it, with the host and port that were requested.
         location: response.field("location").map(|to| {
             let own = format!("http://test:{}", port.port());
             to.strip_prefix(own.as_str()).unwrap_or(to).to_owned()
@@ -160,7 +160,7 @@ fn nginx() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Matched, exchanged and answered as Caddy does; redirects without a query, which Caddy drops.
+/// Matched, forwarded and responded to as by Caddy; redirects without a query, which Caddy drops.
 const CADDY_REQUESTS: &[Request<'static>] = &[
     ("GET", "/", &[], ""),
     ("GET", "/any/where?a=1&b=%20x", &[("X-Test", "1")], ""),
@@ -261,7 +261,7 @@ fn caddy() {
     for &request in CADDY_REQUESTS {
         let theirs = send(port.address(), &upstream, request);
         let ours = send(weir.addr(), &upstream, request);
-        // Go's client asks for gzip where the request says nothing.
+        // Go's client requests gzip where the request says nothing.
         if theirs.without_gzip() != ours {
             wrong.push(format!("{} {}\n  caddy: {theirs:?}\n  weir:  {ours:?}", request.0, request.1));
         }

@@ -14,7 +14,7 @@ use weir::config::load_file;
 use super::load::{Load, Request};
 use super::{DEADLINE, File, reload, take_over};
 
-/// What stands in for the targets of examples.
+/// What replaces the targets of examples.
 struct Servers {
     upstreams: Vec<Upstream>,
     /// The same upstreams over TLS, with a certificate for every host that an example names.

@@ -1,4 +1,4 @@
-//! The invariant over all rules: for every input either the gateway answers with an error or closes and the upstream sees no whole request,
+//! The invariant over all rules: for every input either the gateway responds with an error or closes and the upstream sees no whole request,
 //! or the upstream sees requests with one framing that every parser reads alike. The inputs are those that the fuzzers of the codec start from,
 //! tampered with by a generator that repeats.
 
@@ -103,7 +103,7 @@ struct Seen {
     broken: Vec<String>,
 }
 
-/// Reads one connection by the grammar alone, and answers every whole request.
+/// Reads one connection by the grammar alone, and responds to every whole request.
 fn read_by_the_grammar(conn: &mut Conn, seen: &Mutex<Seen>) -> Result<(), WireError> {
     let mut bytes = Vec::new();
     loop {
@@ -177,7 +177,7 @@ fn what_reaches_an_upstream_is_one_request_each_with_one_framing() {
             let mut expected = requests_by_the_grammar(input).into_iter();
             for request in &seen.requests {
                 is_sound(request, input);
-                // Those that the gateway answers by itself are passed over.
+                // Those that the gateway serves itself are passed over.
                 let is_it = |sent: &Message| sent.start[0] == request.start[0] && sent.body == request.body;
                 assert!(expected.any(|sent| is_it(&sent)), "{request:?} came of {}", input.escape_ascii());
             }

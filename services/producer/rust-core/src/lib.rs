@@ -12,11 +12,11 @@ pub mod process;
 pub mod settings;
 pub mod store;
 
-/// The answer to an event that was stored.
+/// The response to an event that was stored.
 pub const STORED: &str = "Event processed successfully";
-/// The answer while the database does not answer.
+/// The response while the database does not respond.
 pub const UNAVAILABLE: &str = "Database is unavailable";
-/// The answer to a failure that the caller cannot mend; the log says more.
+/// The response to a failure that the caller cannot fix; the log says more.
 pub const INTERNAL: &str = "Internal server error";
-/// The answer of a health check while the database answers.
+/// The response of a health check while the database responds.
 pub const HEALTHY: &str = "Producer API is healthy";

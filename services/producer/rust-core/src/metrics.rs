@@ -66,10 +66,10 @@ impl Default for Metrics {
         let connections = Family::default();
 
         let mut registry = Registry::with_prefix("producer");
-        registry.register("requests", "Requests answered, by operation and status", requests.clone());
+        registry.register("requests", "Completed requests, by operation and status", requests.clone());
         registry.register_with_unit(
             "request_duration",
-            "Time from the request to its answer",
+            "Time from the request to its response",
             Unit::Seconds,
             durations.clone(),
         );
@@ -81,7 +81,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts one answered request; `code` is the HTTP status or the gRPC code's name.
+    /// Counts one completed request; `code` is the HTTP status or the gRPC code's name.
     pub fn answered(&self, operation: &'static str, code: &str, took: Duration) {
         self.requests.get_or_create(&Answer { operation, code: code.to_owned() }).inc();
         self.durations.get_or_create(&Operation { operation }).observe(took.as_secs_f64());

@@ -10,7 +10,7 @@ use crate::{settings::Settings, store::Store};
 /// The exit code for a setting that cannot be used (`EX_USAGE`).
 pub const BAD_SETTING: u8 = 64;
 
-/// Why a service did not start, or did not stop as asked.
+/// Why a service did not start, or did not stop as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum Fatal {
     /// A setting.
@@ -76,7 +76,7 @@ pub async fn stop_signal() {
     tracing::info!("stopping");
 }
 
-/// Runs `serve` until it is told to stop and what is in flight has its answer, or the time for that is over; then closes the
+/// Runs `serve` until it is told to stop and what is in flight has its response, or the time for that is over; then closes the
 /// connections to the database.
 ///
 /// # Errors
@@ -88,7 +88,7 @@ where
 {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let wait = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
-        // An error means that the sender is gone, which also says stop.
+        // An error means that the sender has been dropped, which also says stop.
         stopped.wait_for(|stop| *stop).await.map(drop).unwrap_or_default();
     };
     let serving = serve(Box::pin(wait(stopped)));
@@ -98,14 +98,14 @@ where
         () = stop_signal() => {
             stop.send_replace(true);
             tokio::time::timeout(settings.shutdown_timeout, serving).await.unwrap_or_else(|_| {
-                tracing::warn!("requests in flight did not end in time");
+                tracing::warn!("requests in flight did not end before the deadline");
                 Ok(())
             })
         }
     };
     // A statement that does not end has its own timeout; nothing waits longer than this for it.
     if tokio::time::timeout(settings.shutdown_timeout, store.close()).await.is_err() {
-        tracing::warn!("connections to the database did not close in time");
+        tracing::warn!("connections to the database did not close before the deadline");
     }
     tracing::info!("stopped");
     ended

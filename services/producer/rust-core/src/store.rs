@@ -9,7 +9,7 @@ use std::{str::FromStr, time::Duration};
 
 use crate::{check::Event, settings::Settings};
 
-/// A connection that rested longer is asked for a sign of life before it gets a statement, so that the first request after
+/// A connection that rested longer is prompted for a sign of life before it gets a statement, so that the first request after
 /// a restart of PostgreSQL does not pay for it. Under load no connection rests.
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
 /// How often PostgreSQL looks whether the client of a running statement is still there (`client_connection_check_interval`, in ms).
@@ -38,7 +38,7 @@ pub enum StoreError {
 }
 
 impl Store {
-    /// Makes the pool. No connection is opened yet: a service starts, and answers 503, also while the database is away.
+    /// Makes the pool. No connection is opened yet: a service starts, and responds with 503, also while the database is away.
     ///
     /// # Errors
     /// A `DATABASE_URL` that cannot be read.
@@ -84,7 +84,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the database answers within two seconds.
+    /// Whether the database responds within two seconds.
     pub async fn is_up(&self) -> bool {
         let ask = async {
             let mut connection = self.pool.acquire().await?;

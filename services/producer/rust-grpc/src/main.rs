@@ -82,7 +82,7 @@ async fn run() -> Result<(), Fatal> {
     process::until_stopped(&settings, &store, serve).await
 }
 
-/// Tonic answers a message above the limit with OUT_OF_RANGE, grpc-go and grpc-java with RESOURCE_EXHAUSTED, which is what
+/// Tonic responds to a message above the limit with OUT_OF_RANGE, grpc-go and grpc-java with RESOURCE_EXHAUSTED, which is what
 /// the list of codes in the gRPC documents says. This service itself has no use for OUT_OF_RANGE.
 fn too_large_is_resource_exhausted<B>(mut response: Response<B>) -> Response<B> {
     if let Some(status) = response.headers_mut().get_mut("grpc-status")

@@ -119,7 +119,7 @@ fn deadline(metadata: &MetadataMap) -> Option<Duration> {
     })
 }
 
-/// One call, from its arrival to its count. Tonic drops the work of a call whose client went away: that is counted too.
+/// One call, from its arrival to its count. Tonic drops the work of a call whose client disconnected: that is counted too.
 struct Call<'a> {
     metrics: &'a Metrics,
     operation: &'static str,

@@ -1,4 +1,4 @@
-//! Routes and answers.
+//! Routes and responses.
 
 use std::{sync::Arc, time::Instant};
 
@@ -49,7 +49,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "Not found").into_response() })
 }
 
-/// Any answer that is not a success.
+/// Any response that is not a success.
 #[derive(Debug, Serialize)]
 struct Problem {
     error: String,
@@ -115,7 +115,7 @@ struct BulkError {
     error: String,
 }
 
-/// Gives a request its answer and counts it.
+/// Gives a request its response and counts it.
 async fn answer<T: IntoResponse>(
     app: &App,
     operation: &'static str,
@@ -181,7 +181,7 @@ async fn process_events(State(app): State<Arc<App>>, headers: HeaderMap, body: B
 }
 
 /// Applies events one after the other, so that a later one wins where two name the same attribute. Once the database is
-/// away the rest is not tried: each would only wait for the same answer.
+/// away the rest is not tried: each would only wait for the same response.
 async fn apply_all(app: &App, events: Vec<Field<Submitted<'_>>>, scan_attributes: bool) -> (Vec<BulkError>, bool) {
     let (mut errors, mut database_away) = (Vec::new(), false);
     for (index, event) in events.into_iter().enumerate() {
@@ -246,7 +246,7 @@ async fn apply(app: &App, event: Field<Submitted<'_>>, scan_attributes: bool) ->
 const PATIENCE: usize = 8;
 
 /// Reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used: an
-/// answer while the body is still on its way is one that a client may never see.
+/// response while the body is still on its way is one that a client may never see.
 async fn read(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Problem> {
     let limit = app.settings.max_body_bytes;
     let declared = body.size_hint().exact().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));

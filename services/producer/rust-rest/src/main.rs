@@ -26,7 +26,7 @@ async fn run() -> Result<(), Fatal> {
     let store =
         Store::new(&settings, SERVICE).map_err(|e| Fatal::Setting(format!("DATABASE_URL cannot be used: {e}")))?;
     let listener = process::listen(&settings, settings.port, "rest").await?.tap_io(|stream| {
-        // A socket that went away says so at its next read.
+        // A socket that disconnected says so at its next read.
         let _ = stream.set_nodelay(true);
     });
     let app = app::router(Arc::new(app::App {

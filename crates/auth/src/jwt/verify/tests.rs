@@ -258,7 +258,7 @@ fn an_algorithm_that_is_not_allowed_is_refused_though_its_key_is_there() {
     );
 }
 
-/// RFC 8725, section 2.9 and 3.10: keys that the token itself brings or points to.
+/// RFC 8725, section 2.9 and 3.10: keys that the token itself contains or points to.
 #[test]
 fn keys_in_the_header_are_never_used() {
     let attacker = Signer::p256();

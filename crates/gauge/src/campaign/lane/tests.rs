@@ -70,7 +70,7 @@ fn the_warm_up_is_the_same_load_and_does_not_count() {
     assert_eq!((closed[0].0.as_str(), closed[0].1), ("warm-up", true));
     let Load::Closed(warm) = &closed[0].2 else { panic!("closed as the load") };
     assert_eq!((warm.users, warm.duration, warm.iterations), (Span::Constant(7), Some(Duration::from_secs(2)), None));
-    // Requests that are counted leave traces: none more than were asked for.
+    // Requests that are counted leave traces: none more than were requested.
     assert_eq!(of("{closed: {users: 7, iterations: 50}}", "").len(), 1);
     let some = of("{closed: {users: 7, iterations: 50}}", "    warmup: {iterations: 14}\n");
     let Load::Closed(warm) = &some[0].2 else { panic!("closed as the load") };

@@ -1,4 +1,4 @@
-//! The profile `life`: what becomes of requests while a gateway is reloaded, drained and slowed, and while its upstream fails; what many routes cost.
+//! The profile `life`: what happens to requests while a gateway is reloaded, drained and slowed, and while its upstream fails; what many routes cost.
 //!
 //! Each scenario is run in each round on a gateway that was started for it, in front of an upstream of gauge's own. Requests come at a constant rate; for a
 //! second nothing happens, then the event, then the rate goes on. A trial in which requests fail before the event, or in which this process was held up,

@@ -15,7 +15,7 @@ impl Sleeper {
         matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// What a program that is gone noted of it.
+    /// What an ended program noted of itself.
     fn noted(&self, namespace: &str) -> Written {
         let start_ticks = Stat::of(self.0.id()).expect("it runs").start_ticks;
         let entry = Entry { group: self.0.id() as i32, start_ticks, cgroups: Vec::new(), name: "sleeper".to_owned() };

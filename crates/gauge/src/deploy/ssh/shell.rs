@@ -12,7 +12,7 @@ use crate::plan;
 
 /// Time to connect, keys and all.
 const CONNECT: Duration = Duration::from_secs(30);
-/// Time for an answer to a small question.
+/// Time for a response to a small question.
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// What the shell knows from the start: how to end what was started, also when the connection breaks off, and how to look at it.

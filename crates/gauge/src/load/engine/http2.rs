@@ -31,7 +31,7 @@ use crate::load::template::Escape;
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 256 << 20;
 
-/// Most bytes of an answer that are kept for captures.
+/// Most bytes of a response that are kept for captures.
 const KEEP: usize = 16 * 1024 * 1024;
 
 /// The streams of one thread.
@@ -45,7 +45,7 @@ pub(crate) struct Http2 {
     streams: u32,
     authorities: usize,
     tasks: Vec<Option<AbortHandle>>,
-    /// Counts a slot's requests, so that what an aborted one left behind is told apart.
+    /// Counts a slot's requests, so that what an aborted one left behind is distinguished.
     generations: Vec<u32>,
     inbox: Rc<Inbox>,
     /// The bodies from files, by operation.
@@ -90,7 +90,7 @@ struct Connection {
     sender: Mutex<Option<SendRequest<Bytes>>>,
 }
 
-/// A request, made, and what to look at in its answer.
+/// A request, made, and what to look at in its response.
 struct Exchange {
     slot: u32,
     generation: u32,
@@ -241,7 +241,7 @@ impl Transport for Http2 {
     }
 }
 
-/// Sends one request and reads its answer.
+/// Sends one request and reads its response.
 async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) -> Result<Answered, Failure> {
     let mut sender = ready(connection, &exchange, inbox).await?;
     let at = clock::now();
@@ -250,7 +250,7 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
     inbox.tell(exchange.slot, exchange.generation, Event::Sent(at, exchange.bytes));
     let send = async {
         if let Some(body) = exchange.body {
-            // A server may answer without having read all: then the answer counts.
+            // A server may respond without having read all: then the response counts.
             let _ = send_body(&mut stream, body).await;
         }
         std::future::pending::<()>().await;

@@ -13,7 +13,7 @@ use crate::load::prepare::{Kind, Operation, Prepared};
 use crate::load::schedule::{Schedule, exponential};
 use crate::load::workload::{Closed, Span, Vary};
 
-/// How long a user of a closed loop waits after a connection that could not be made: a dead server is asked, not stormed.
+/// How long a user of a closed loop waits after a connection that could not be made: a dead server is tried at intervals.
 const BACKOFF_NS: u64 = 10_000_000;
 
 /// How often time-outs and the wish to stop are looked at.
@@ -310,13 +310,13 @@ impl<'p> Pacer<'p> {
         self.recorder.connected(phase, took);
     }
 
-    /// Keeps what the slot's operation wants of its answer.
+    /// Keeps what the slot's operation wants of its response.
     pub(crate) fn capture<'a>(&mut self, index: u32, header: impl Fn(&str) -> Option<&'a [u8]>, body: &[u8]) {
         let operation = self.operation(index);
         self.requester.capture(operation, &mut self.slots[index as usize].user, header, body);
     }
 
-    /// The slot's answer is complete. `true` when the slot has its next request at once.
+    /// The slot's response is complete. `true` when the slot has its next request at once.
     #[inline]
     pub(crate) fn answered(&mut self, index: u32, response: &Response) -> bool {
         let expected = self.operation(index).expect.contains(response.status);
@@ -489,7 +489,7 @@ impl<'p> Pacer<'p> {
     }
 }
 
-/// This thread's part of a number that is dealt out one by one.
+/// This thread's part of a number that is distributed one by one.
 pub(crate) fn share(of: u32, thread: u32, threads: u32) -> u32 {
     of / threads + u32::from(thread < of % threads)
 }

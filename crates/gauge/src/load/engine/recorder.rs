@@ -12,7 +12,7 @@ pub(crate) enum Failure {
     Connect,
     Reset,
     Timeout,
-    /// A complete answer with an unexpected status; counted with the answer.
+    /// A complete response with an unexpected status; counted with the response.
     Status,
     BadReply,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Cell {
     pub(crate) first_byte: Histogram,
     pub(crate) events: u64,
     pub(crate) arrivals: u64,
-    /// In the order of the answers; cut off when there are more than [`SAMPLES`].
+    /// In the order of the responses; cut off when there are more than [`SAMPLES`].
     pub(crate) samples: Vec<u64>,
     pub(crate) lag: Histogram,
     pub(crate) generator_lag: Histogram,
@@ -58,7 +58,7 @@ pub(crate) struct PhaseCells {
     pub(crate) cells: Vec<Cell>,
     pub(crate) connections: u64,
     pub(crate) connect: Histogram,
-    /// Times without any answer, from 5 ms on: where a closed loop may have hidden something.
+    /// Times without any response, from 5 ms on: where a closed loop may have hidden something.
     pub(crate) gaps: Vec<u64>,
     last_answer: u64,
 }
@@ -72,7 +72,7 @@ pub(crate) struct SecondCells {
     pub(crate) at: u32,
     pub(crate) sent: u64,
     pub(crate) answered: u64,
-    /// Of those answered, with 2xx.
+    /// Of the completed ones, those with 2xx.
     pub(crate) succeeded: u64,
     pub(crate) errors: u64,
     pub(crate) dropped: u64,
@@ -146,7 +146,7 @@ impl<'p> Recorder<'p> {
         }
     }
 
-    /// A complete answer came.
+    /// A complete response came.
     #[inline]
     pub(crate) fn answered(&mut self, phase: usize, operation: usize, due: u64, expected: bool, answer: &Response) {
         self.reach(answer.done);
@@ -187,7 +187,7 @@ impl<'p> Recorder<'p> {
         }
     }
 
-    /// A request went wrong without a complete answer.
+    /// A request went wrong without a complete response.
     pub(crate) fn failed(&mut self, phase: usize, operation: usize, failure: Failure, now: u64) {
         self.reach(now);
         self.second.errors += 1;

@@ -6,7 +6,7 @@ use crate::load::prepare::{Capture, CaptureFrom, Operation, Phase, Prepared, Val
 use crate::load::template::plain;
 use crate::load::workload::{Order, Scope};
 
-/// Values that any answer may set for everybody.
+/// Values that any response may set for everybody.
 #[derive(Debug)]
 pub(crate) struct Shared(Vec<Mutex<Option<Arc<[u8]>>>>);
 
@@ -165,7 +165,7 @@ impl<'p> Requester<'p> {
         &self.values
     }
 
-    /// Keeps what the operation wants of an answer. What is not in the answer leaves the last value.
+    /// Keeps what the operation wants of a response. What is not in the response leaves the last value.
     pub(crate) fn capture<'a>(
         &self,
         operation: &Operation,
@@ -191,7 +191,7 @@ impl<'p> Requester<'p> {
     }
 }
 
-/// Adds what the capture adds; text that is no number then captures nothing.
+/// Adds what the capture adds; text that is not a number then captures nothing.
 fn add(capture: &Capture, text: String) -> Option<String> {
     match capture.plus {
         None => Some(text),

@@ -1,4 +1,4 @@
-//! Where values come from, with files read and cursors dealt out.
+//! Where values come from, with files read and cursors distributed.
 
 use std::io;
 use std::path::{Path, PathBuf};

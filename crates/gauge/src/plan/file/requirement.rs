@@ -1,4 +1,4 @@
-//! What must be seen of a system: that it answers as it should, that a treatment is in effect, and the figures that are good enough.
+//! What must be seen of a system: that it responds as it should, that a treatment is in effect, and the figures that are good enough.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,11 +25,11 @@ pub(crate) struct TreatmentFile {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ConformanceFile {
-    /// Headers of answers that must be those of `direct` (default: content-type).
+    /// Headers of responses that must be those of `direct` (default: content-type).
     pub(crate) headers: Option<Vec<String>>,
     /// JSON pointers of values that differ by nature, by operation; `*` for all of them.
     pub(crate) differs: BTreeMap<String, Spanned<Vec<String>>>,
-    /// Request headers that a gateway must add or pass on, each with the JSON pointer at which the operation's answer shows it.
+    /// Request headers that a gateway must add or pass on, each with the JSON pointer at which the operation's response shows it.
     pub(crate) forwarded: Option<Spanned<ForwardedFile>>,
     /// Whether an unknown path must be refused (default yes).
     pub(crate) unknown_path: Option<bool>,

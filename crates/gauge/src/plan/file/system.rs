@@ -101,7 +101,7 @@ pub(crate) struct ProgramFile {
     /// Free ports by name, each with the origin in the API description that it stands for.
     #[serde(default)]
     pub(crate) ports: BTreeMap<String, Spanned<String>>,
-    /// What shows that it can be used: URLs that are answered with 2xx, or `tcp://` and an address that accepts connections.
+    /// What shows that it can be used: URLs that get 2xx, or `tcp://` and an address that accepts connections.
     #[serde(default)]
     pub(crate) ready: OneOrMore<String>,
     /// Of a backend: when it is started anew.

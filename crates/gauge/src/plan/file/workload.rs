@@ -1,4 +1,4 @@
-//! What is asked of the systems.
+//! What is requested of the systems.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `report.html`: one file that holds everything and asks for nothing, to be read by somebody who did not run the campaign.
+//! `report.html`: one file that holds everything and requests nothing, to be read by somebody who did not run the campaign.
 
 mod charts;
 mod evidence;

@@ -388,7 +388,7 @@ impl Part<'_> {
 
 type Percentile = fn(&Latency) -> Option<f64>;
 
-/// The percentiles that are marked, and where they stand in a summary.
+/// The percentiles that are marked, and where they are in a summary.
 const TICKS: [(f64, Percentile); 6] = [
     (50.0, |latency| latency.p50_ms),
     (75.0, |latency| latency.p75_ms),

@@ -14,7 +14,7 @@ pub struct Histogram(hdrhistogram::Histogram<u64>);
 /// The finest step, nanoseconds: below the resolution of any network latency, and it halves the memory.
 const STEP_NS: u64 = 64;
 
-/// Longest duration that is told apart, nanoseconds: an hour. Longer ones count as this.
+/// Longest duration that is distinguished, nanoseconds: an hour. Longer ones count as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Default for Histogram {

@@ -31,7 +31,7 @@ pub struct Latency {
     pub p999_ms: Option<f64>,
     /// All of them in an HDR histogram, as base64 of its V2 compressed form.
     pub histogram: Option<Histogram>,
-    /// Each of them in nanoseconds, in the order of the answers (by thread); kept only for small samples, where they make the summary exact.
+    /// Each of them in nanoseconds, in the order of the responses (by thread); kept only for small samples, where they make the summary exact.
     pub samples_ns: Option<Vec<u64>>,
 }
 

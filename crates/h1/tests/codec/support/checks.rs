@@ -28,7 +28,7 @@ pub fn requests(bytes: &[u8]) {
     assert_rest(&outcome, rest, bytes, oracle::request);
 }
 
-/// An upstream's bytes; the methods of the requests that they answer follow from the first byte.
+/// An upstream's bytes; the methods of the requests that they respond to follow from the first byte.
 pub fn responses(bytes: &[u8]) {
     let Some((&selector, bytes)) = bytes.split_first() else { return };
     let methods: Vec<Method> =

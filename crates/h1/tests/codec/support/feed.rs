@@ -10,7 +10,7 @@ use h1::{
 pub enum Role {
     /// What a client sends.
     Requests,
-    /// What an upstream answers to requests with these methods, in this order; to GETs after that.
+    /// What an upstream responds to requests with these methods, in this order; to GETs after that.
     Responses(Vec<Method>),
 }
 
@@ -278,7 +278,7 @@ fn of_fields(fields: &h1::Fields, buf: &[u8]) -> Vec<Field> {
         .iter()
         .map(|field| {
             let (name, value) = (field.name.of_buf(buf), field.value.of_buf(buf));
-            // All ways to ask for a field agree.
+            // All ways to request a field agree.
             let first = fields.iter().find(|other| other.name.of_buf(buf).eq_ignore_ascii_case(name)).unwrap();
             assert_eq!(fields.get(name, buf), Some(first.value.of_buf(buf)));
             assert_eq!(field.known, Known::of(name));

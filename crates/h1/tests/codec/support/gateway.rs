@@ -6,7 +6,7 @@ use h1::{BodyKind, Known, Version, encode};
 
 use super::feed::{Message, Start};
 
-/// Host that the upstream is asked for when the client named none.
+/// Host that sent to the upstream when the client named none.
 pub const DEFAULT_HOST: &[u8] = b"upstream.test";
 /// What the gateway adds.
 pub const FORWARDED_FOR: &[u8] = b"192.0.2.1";

@@ -69,7 +69,7 @@ pub struct Model {
     pub candidates: Vec<Candidate>,
     /// Attempts for one request.
     pub attempts: u32,
-    /// Longest wait that a provider may ask for.
+    /// Longest wait that a provider may request.
     pub retry_after: Duration,
     /// From the request to the first content.
     pub first_token: Option<Duration>,

@@ -57,7 +57,7 @@ pub enum AuthMethod {
     Basic(Basic),
     /// Certificates that clients show in the TLS handshake.
     Mtls(Mtls),
-    /// A service is asked.
+    /// A service is called.
     Authorizer(Box<Authorizer>),
 }
 
@@ -211,7 +211,7 @@ impl fmt::Debug for Basic {
 /// What a route demands of who sends a request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RouteAuth {
-    /// Any of these; each needs all of its authenticators. Empty: nobody is asked who they are.
+    /// Any of these; each needs all of its authenticators. Empty: nobody is called who they are.
     pub alternatives: Vec<Vec<AuthId>>,
     /// Bearer tokens are API keys or JSON Web Tokens, by their form.
     pub tells_bearers_apart: bool,

@@ -12,7 +12,7 @@ pub struct Authorizer {
     pub form: AuthorizerForm,
     /// The way to it: an ordinary upstream, with the timeout as the total one.
     pub action: Proxy,
-    /// Path, and query if there is one, that is asked for; before the path of the request with [`AuthorizerForm::Envoy`].
+    /// Path, and query if there is one, that is requested; before the path of the request with [`AuthorizerForm::Envoy`].
     pub path: Arc<str>,
     /// Request fields that it sees, in lower case.
     pub send: Vec<Arc<str>>,
@@ -26,7 +26,7 @@ pub struct Authorizer {
     pub tier: Option<Arc<str>>,
     /// Whether requests pass while it gives no response.
     pub fails_open: bool,
-    /// Verdicts that are remembered.
+    /// Verdicts that are stored.
     pub cache: Option<VerdictCache>,
 }
 
@@ -37,7 +37,7 @@ impl Authorizer {
     }
 }
 
-/// How a service is asked and its statuses are understood.
+/// How a service is called and its statuses are understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthorizerForm {
     /// GET; 2xx passes, anything else goes to the client.
@@ -50,7 +50,7 @@ pub enum AuthorizerForm {
     EnvoyGrpc,
 }
 
-/// Verdicts that are remembered.
+/// Verdicts that are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerdictCache {
     /// What a verdict depends on.

@@ -22,7 +22,7 @@ pub struct Cache {
     pub query: CacheQuery,
     /// Request fields that separate tenants.
     pub partition_by: Vec<Arc<str>>,
-    /// Whether consumers are told apart.
+    /// Whether consumers are distinguished.
     pub by_consumer: bool,
     /// POST keyed by canonical JSON body.
     pub post_json: bool,
@@ -43,9 +43,9 @@ pub struct Cache {
 pub enum CacheMode {
     /// Every 200 for the same time, whatever the origin says short of no-store, private or Set-Cookie.
     Ttl(Duration),
-    /// RFC 9111; `default_ttl` for answers without freshness.
+    /// RFC 9111; `default_ttl` for responses without freshness.
     Http {
-        /// Freshness of answers that have none of their own.
+        /// Freshness of responses that have none of their own.
         default_ttl: Option<Duration>,
     },
 }

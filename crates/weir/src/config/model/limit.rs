@@ -27,11 +27,11 @@ pub struct Limit {
     pub cost: LimitCost,
     /// Keys held by the memory store.
     pub max_keys: usize,
-    /// Answer when the store fails.
+    /// Response when the store fails.
     pub on_store_failure: OnStoreFailure,
     /// Divisor of the quota when `on_store_failure: local`.
     pub replicas: NonZeroU32,
-    /// Tokens taken from Redis at once; 1 asks for every request.
+    /// Tokens taken from Redis at once; 1 requests every request.
     pub lease: NonZeroU32,
     /// What happens to a request without the key.
     pub missing_key: MissingKey,

@@ -166,11 +166,11 @@ pub enum Action {
     Proxy(Proxy),
     /// Serve AI models.
     Ai(RouteAi),
-    /// Answer with a redirect.
+    /// Respond with a redirect.
     Redirect(Redirect),
-    /// Answer with fixed content.
+    /// Respond with fixed content.
     Respond(Respond),
-    /// Answer with something that the gateway knows.
+    /// Respond with something that the gateway knows.
     Builtin(Builtin),
 }
 
@@ -259,7 +259,7 @@ pub struct RedirectParts {
     pub path: Rewrite,
 }
 
-/// A fixed answer.
+/// A fixed response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Respond {
     /// Status.
@@ -270,7 +270,7 @@ pub struct Respond {
     pub body: Arc<[u8]>,
 }
 
-/// Answers that come from the gateway's own state.
+/// Responses that come from the gateway's own state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Builtin {
     /// Health of the gateway and its targets.

@@ -1,4 +1,4 @@
-//! Routes that cannot be told apart, and which route answers HEAD.
+//! Routes that cannot be distinguished, and which route responds to HEAD.
 
 use std::collections::HashMap;
 use std::sync::Arc;

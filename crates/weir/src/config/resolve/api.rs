@@ -272,7 +272,7 @@ fn rewrite(base: &str, path: &str, origin: Origin) -> At<raw::Rewrite> {
 
 fn extension(operation: &Operation) -> Result<raw::OperationExtension, Vec<String>> {
     let Some(json) = &operation.extension else { return Ok(raw::OperationExtension::default()) };
-    // JSON is YAML; positions in it mean nothing to the reader.
+    // JSON is YAML; positions in it have no effect on the reader.
     let parsed = yaml::parse(&json.to_string(), &|_| None);
     parsed.map_err(|problems| problems.into_iter().map(|problem| format!("`x-weir`: {}", problem.message)).collect())
 }
@@ -322,7 +322,7 @@ fn security(raw: &raw::Api, operation: &Operation) -> Result<Demanded, String> {
 }
 
 /// Takes from routes of descriptions what a route of the file takes already: those come first. A matcher that is left with no method
-/// is gone; the result says which.
+/// no longer exists; the result says which.
 pub(super) fn yield_to_file(matchers: &mut [Matcher], own: usize) -> Vec<bool> {
     use super::ambiguity::Place;
     use std::collections::HashMap;

@@ -11,7 +11,7 @@ use crate::config::raw::shape::{At, Map};
 use crate::config::raw::text::{FieldName, FieldValue};
 use crate::config::{Edits, HeaderEdits, Part, Template, parts};
 
-/// Fields that say where a message ends or what becomes of its connection: the gateway writes them from what it knows.
+/// Fields that say where a message ends or what happens to its connection: the gateway writes them from what it knows.
 const FRAMING: [&str; 10] = [
     "connection",
     "content-length",

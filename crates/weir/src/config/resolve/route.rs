@@ -201,7 +201,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Routes are told apart by one bit for each method.
+    /// Routes are distinguished by one bit for each method.
     fn count_methods(&mut self, matchers: &[Matcher], routes: &[Planned<'_>]) {
         let mut known: HashSet<&Arc<str>> = HashSet::new();
         for (matcher, route) in matchers.iter().zip(routes) {
@@ -561,7 +561,7 @@ fn overrides(raw: &raw::RouteTimeouts) -> TimeoutOverrides {
     }
 }
 
-/// A path or URL that may stand in `Location`.
+/// A path or URL that may be in `Location`.
 fn check_location(to: &str) -> Result<(), String> {
     let path = match to.strip_prefix("http://").or_else(|| to.strip_prefix("https://")) {
         Some(rest) => {

@@ -286,7 +286,7 @@ impl<'t> MapAccess<'t> for Mapping<'t> {
     fn next_value_seed<S: DeserializeSeed<'t>>(&mut self, seed: S) -> Result<S::Value, Error> {
         let index = self.next - 1;
         let value = Value { id: self.entries[index].1, slot: Some((self.of.id, index)), ..self.of };
-        // A value whose type asks for nothing of the tree (a bad default, say) still has a place.
+        // A value whose type requests nothing of the tree (a bad default, say) still has a place.
         value.placed(seed.deserialize(value))
     }
 }

@@ -140,7 +140,7 @@ fn one_of(known: &[&str]) -> String {
     }
 }
 
-/// A text as it can stand in a message: one line, not too long.
+/// A text as it can be in a message: one line, not too long.
 fn shorten(text: &str) -> String {
     const MOST: usize = 60;
     let mut short: String = text.chars().take(MOST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();

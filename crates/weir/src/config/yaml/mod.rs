@@ -1,6 +1,6 @@
 //! YAML in and out. Nothing else in the program knows the YAML libraries.
 //!
-//! Reading takes three steps: the events of the parser become a small tree that remembers lines and columns (`tree`); `${VAR}` is
+//! Reading takes three steps: the events of the parser become a small tree that stores lines and columns (`tree`); `${VAR}` is
 //! replaced in its scalars (`interpolate`), where it cannot change the structure any more; and serde reads the raw types out of the
 //! tree (`de`). A scalar has no type of its own: the type that the configuration wants decides how it is read, so that a version
 //! number stays a text, `on` stays a word and a quoted `"${PORT}"` may stand where a number is wanted.

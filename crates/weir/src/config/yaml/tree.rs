@@ -1,4 +1,4 @@
-//! A YAML document as a tree that remembers where everything stands.
+//! A YAML document as a tree that stores where everything stands.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

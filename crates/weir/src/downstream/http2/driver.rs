@@ -27,7 +27,7 @@ use crate::streams::registry::Registered;
 const OUTPUT: usize = 64 * 1024;
 /// Rounds of one turn; other connections have their turn then.
 const ROUNDS: usize = 16;
-/// From the first GOAWAY of a graceful end to the second, if the client does not answer the PING (RFC 9113 section 6.8).
+/// From the first GOAWAY of a graceful end to the second, if the client does not respond to the PING (RFC 9113 section 6.8).
 const GRACE: Duration = Duration::from_secs(1);
 /// How long the client has to close after the last frame, so that it arrives.
 const LINGER: Duration = Duration::from_secs(2);

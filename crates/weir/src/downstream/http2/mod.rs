@@ -1,6 +1,6 @@
 //! HTTP/2 connections of clients. One task owns a connection: its socket, its codec, and a slot for each stream. A stream runs the same exchange as
 //! a request of HTTP/1.1 does, over a [`Pipe`] in memory: the task writes the request in HTTP/1.1 from the fields that the codec has validated
-//! ([`request`]), and turns the response into frames ([`response`]). The life of a connection is told in `LIFECYCLE.md` beside this file.
+//! ([`request`]), and turns the response into frames ([`response`]). The life of a connection is described in `LIFECYCLE.md` beside this file.
 
 mod driver;
 mod request;

@@ -88,7 +88,7 @@ impl Reader {
             codec.send_interim(stream, head.status, fields(&head.fields, bytes))?;
             return Ok((end, Step::Interim));
         }
-        // Towards HTTP/1.1 the gateway delimits every body; a switch of protocols was not asked for.
+        // Towards HTTP/1.1 the gateway delimits every body; a switch of protocols was not requested.
         if head.body == BodyKind::UntilClose || head.status < 200 {
             return Err(SendError::Order);
         }

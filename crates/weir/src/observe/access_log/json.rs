@@ -1,6 +1,6 @@
 //! JSON text from untrusted bytes (RFC 8259), appended to a buffer.
 
-/// `true` for the ASCII bytes that cannot stand in a string as they are. DEL is legal, but a terminal may act on it.
+/// `true` for the ASCII bytes that cannot be in a string as they are. DEL is legal, but a terminal may act on it.
 const ESCAPED: [bool; 128] = {
     let mut table = [false; 128];
     let mut i = 0;

@@ -94,7 +94,7 @@ impl AccessLog {
         let shared = Arc::new(Shared { stats: metrics.access_log().clone(), ..Shared::default() });
         let sink = sink::Sink::open(&config.to, shared.stats.clone())?;
         let (to_thread, messages) = sync_channel(WAITING);
-        // Nothing is ever sent: that the sender is gone is the news.
+        // Nothing is ever sent: that the sender has been dropped is the news.
         let (ending, ended) = sync_channel::<()>(1);
         let thread_shared = shared.clone();
         std::thread::Builder::new().name("access-log".into()).spawn(move || {

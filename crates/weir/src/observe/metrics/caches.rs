@@ -11,9 +11,9 @@ pub struct CacheSnapshot {
     pub name: String,
     /// Bytes kept in this process.
     pub bytes: u64,
-    /// Answers kept in this process.
+    /// Responses kept in this process.
     pub entries: u64,
-    /// Answers that had to leave for others.
+    /// Responses that had to leave for others.
     pub evictions: u64,
     /// Requests that wait for, or read from, a fetch in flight.
     pub waiting: u64,

@@ -84,7 +84,7 @@ pub(super) struct RouteCells {
     pub(super) upstream_duration: Histogram,
     pub(super) request_bytes: Counter,
     pub(super) response_bytes: Counter,
-    /// By name of the upstream that answered. Locked when a configuration is installed and when metrics are read, never
+    /// By name of the upstream that responded. Locked when a configuration is installed and when metrics are read, never
     /// by a request.
     statuses: Mutex<Vec<(Arc<str>, Arc<Statuses>)>>,
 }

@@ -1,4 +1,4 @@
-//! How metrics are written: the OpenMetrics text format, the classic Prometheus one for readers that ask for nothing else, or
+//! How metrics are written: the OpenMetrics text format, the classic Prometheus one for readers that request nothing else, or
 //! OTLP for a collector.
 
 use std::fmt;
@@ -248,7 +248,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that an `Accept` field asks for. Scrapers that know OpenMetrics name it; browsers, curl and old ones get
+    /// The one that an `Accept` field requests. Scrapers that know OpenMetrics name it; browsers, curl and old ones get
     /// the classic format.
     pub fn of_accept(accept: &str) -> Format {
         let wants = accept.split(',').any(|range| {

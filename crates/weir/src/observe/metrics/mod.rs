@@ -3,7 +3,7 @@
 //! [`Metrics`] belongs to the process and lives as long as it. A worker takes its [`Shard`] once and, whenever it
 //! installs a configuration, resolves names to handles ([`RouteMetrics`], [`UpstreamMetrics`], ...). On the request's
 //! path a handle is an array index and a few additions: no hashing, no lock, no allocation but the first time that a
-//! route answers with a status of a class (an array for that class is made then).
+//! route responds with a status of a class (an array for that class is made then).
 //!
 //! Counts belong to names, so they survive a reload; a name that no configuration uses any more is reported for ten
 //! more minutes and then dropped. Handles are `Send` but neither `Sync` nor `Clone`: two threads that write one
@@ -44,7 +44,7 @@ use super::clock::unix_ms;
 use crate::error::Reason;
 use crate::redis::{Failure, Purpose};
 
-/// Name under which requests are counted that match no route, and upstream of those that the gateway answers itself.
+/// Name under which requests are counted that match no route, and upstream of those that the gateway responds itself.
 pub const NONE: &str = "-";
 
 /// Everything that the process counts; clones are the same metrics.
@@ -168,7 +168,7 @@ impl Metrics {
         &self.0.access_log
     }
 
-    /// The whole exposition; asked for by a scrape.
+    /// The whole exposition; requested by a scrape.
     pub fn render(&self, format: Format) -> String {
         render::render(&self.0, format)
     }
@@ -211,7 +211,7 @@ impl Shard {
         self.cells.accepted.get().saturating_sub(self.cells.closed.get())
     }
 
-    /// A request was not served as asked, whether or not an answer could still be sent.
+    /// A request was not served as requested, whether or not a response could still be sent.
     pub fn not_served(&self, reason: Reason) {
         self.cells.not_served.add(reason);
     }
@@ -293,7 +293,7 @@ impl Shard {
         self.cells.panics.add(1);
     }
 
-    /// Handle of a route. `upstreams` are the names that may answer for it: its upstream, then its fallbacks. The
+    /// Handle of a route. `upstreams` are the names that may respond for it: its upstream, then its fallbacks. The
     /// handle's slot 0 stands for the gateway itself, slot `i + 1` for `upstreams[i]`.
     pub fn route(&self, name: &str, upstreams: &[&str]) -> RouteMetrics {
         let cells = self.process.routes.get(name, self.worker);
@@ -359,9 +359,9 @@ pub struct Record {
     pub request_bytes: u64,
     /// Head and body as sent.
     pub response_bytes: u64,
-    /// From the first byte of the request's head to the last byte of the answer.
+    /// From the first byte of the request's head to the last byte of the response.
     pub total_ns: u64,
-    /// From the start of the (last) attempt to the last byte of the upstream's answer; none when no upstream was asked.
+    /// From the start of the (last) attempt to the last byte of the upstream's response; none when no upstream was called.
     pub upstream_ns: Option<u64>,
     /// What the gateway itself added; none when that was not measured.
     pub overhead_ns: Option<u64>,
@@ -419,7 +419,7 @@ impl UpstreamMetrics {
         self.cells.retries.add(1);
     }
 
-    /// This upstream was asked in place of the one that the route names first.
+    /// This upstream was called in place of the one that the route names first.
     pub fn fallback(&self) {
         self.cells.fallbacks.add(1);
     }
@@ -470,7 +470,7 @@ impl AuthMetrics {
         self.cells.duration.observe(&histogram::OVERHEAD, ns);
     }
 
-    /// Whether a verdict was remembered.
+    /// Whether a verdict was stored.
     pub fn remembered(&self, is_hit: bool) {
         if is_hit { self.cells.hits.add(1) } else { self.cells.misses.add(1) }
     }
@@ -569,12 +569,12 @@ impl LimitMetrics {
         self.cells.refused_locally.add(1);
     }
 
-    /// The shared store answered after so many nanoseconds.
+    /// The shared store responded after so many nanoseconds.
     pub fn store_answered(&self, ns: u64) {
         self.cells.store_duration.observe(&histogram::OVERHEAD, ns);
     }
 
-    /// The shared store could not be asked, or not in time.
+    /// The shared store could not be asked, or not before the deadline.
     pub fn store_failed(&self) {
         self.cells.store_failures.add(1);
     }
@@ -587,9 +587,9 @@ pub struct CacheTotals {
     pub hits: u64,
     /// Requests that a cache could have served and did not.
     pub misses: u64,
-    /// Of the misses, those that were answered with another request's fetch.
+    /// Of the misses, those that got another request's fetch.
     pub coalesced: u64,
-    /// Of the hits, those that were answered stale.
+    /// Of the hits, those that got a response stale.
     pub stale: u64,
     /// Failed calls of an external store.
     pub store_errors: u64,
@@ -602,27 +602,27 @@ pub struct CacheMetrics {
 }
 
 impl CacheMetrics {
-    /// A request was answered from the cache.
+    /// A request was served from the cache.
     pub fn hit(&self) {
         self.cells.hits.add(1);
     }
 
-    /// A request that could have been answered from the cache was not.
+    /// A request that could have been served from the cache was not.
     pub fn miss(&self) {
         self.cells.misses.add(1);
     }
 
-    /// A miss was answered with the fetch of another request.
+    /// A miss got the fetch of another request.
     pub fn coalesced(&self) {
         self.cells.coalesced.add(1);
     }
 
-    /// A hit was answered with a stale answer.
+    /// A hit got a stale response.
     pub fn stale(&self) {
         self.cells.stale.add(1);
     }
 
-    /// The origin confirmed a stored answer.
+    /// The origin confirmed a stored response.
     pub fn revalidated(&self) {
         self.cells.revalidated.add(1);
     }
@@ -632,12 +632,12 @@ impl CacheMetrics {
         self.cells.bypassed.add(1);
     }
 
-    /// An answer was stored.
+    /// A response was stored.
     pub fn stored(&self) {
         self.cells.stored.add(1);
     }
 
-    /// An answer to a miss could not be stored.
+    /// A response to a miss could not be stored.
     pub fn uncacheable(&self) {
         self.cells.uncacheable.add(1);
     }
@@ -660,12 +660,12 @@ pub struct RedisMetrics {
 }
 
 impl RedisMetrics {
-    /// A call was answered, after this time.
+    /// A call got a response, after this time.
     pub fn answered(&self, after: Duration) {
         self.cells.duration.observe(&histogram::OVERHEAD, u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// A call was not answered.
+    /// A call got no response.
     pub fn failed(&self, failure: &Failure) {
         self.cells.failures[failure.index()].add(1);
     }
@@ -680,7 +680,7 @@ impl RedisMetrics {
         self.cells.breakers_opened.add(1);
     }
 
-    /// One that did not serve does so again, or is gone.
+    /// One that did not serve does so again, or no longer exists.
     pub fn breaker_closed(&self) {
         self.cells.breakers_closed.add(1);
     }

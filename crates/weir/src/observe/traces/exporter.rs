@@ -18,7 +18,7 @@ use crate::upstream::Resolver;
 const ATTEMPTS: u32 = 5;
 /// Wait before the first repetition; each further one waits twice as long.
 const BACKOFF: Duration = Duration::from_secs(1);
-/// Longest wait, whatever the collector asks for.
+/// Longest wait, whatever the collector requests.
 const LONGEST: Duration = Duration::from_secs(30);
 /// What the last call may take when the process ends.
 const LAST: Duration = Duration::from_secs(2);

@@ -75,7 +75,7 @@ impl Traces {
     pub fn start(telemetry: &config::Telemetry, traces: &config::Traces) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (to_exporter, batches) = mpsc::channel(BATCHES);
-        // Nothing is ever sent: that the sender is gone is the news.
+        // Nothing is ever sent: that the sender has been dropped is the news.
         let (ending, ended) = sync_channel::<()>(1);
         let exporter = exporter::Exporter::new(telemetry, traces.clone(), shared.clone(), Resolver::system());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

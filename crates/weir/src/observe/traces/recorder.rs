@@ -50,7 +50,7 @@ pub struct Finished<'a> {
     pub path: &'a [u8],
     /// Query as sent, without the question mark.
     pub query: &'a [u8],
-    /// Host and port that were asked for.
+    /// Host and port that were requested.
     pub host: &'a [u8],
     /// `https` or `http`.
     pub scheme: &'a str,
@@ -64,7 +64,7 @@ pub struct Finished<'a> {
     pub upstream: &'a str,
     /// Status that was sent.
     pub status: u16,
-    /// Why the request was not served as asked.
+    /// Why the request was not served as requested.
     pub error: Option<Error>,
     /// Who asked: the peer, or whom a trusted peer speaks for.
     pub client: IpAddr,

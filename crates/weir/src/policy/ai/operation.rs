@@ -1,4 +1,4 @@
-//! What a request to an AI route asks for.
+//! What a request to an AI route requests.
 
 use llm::Api;
 
@@ -7,7 +7,7 @@ use llm::Api;
 pub enum Operation {
     /// A call of a model.
     Call(Api),
-    /// `GET /v1/models`: answered by the gateway.
+    /// `GET /v1/models`: responded by the gateway.
     Models,
     /// `GET /v1/models/NAME`.
     Model(String),

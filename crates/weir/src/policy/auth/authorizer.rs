@@ -13,7 +13,7 @@ use super::changes::{Action, Changes, ResponseField};
 use super::ext_authz;
 use crate::config::{Authorizer, AuthorizerForm, VerdictKey};
 
-/// A request that the service is asked about.
+/// A request that the service is called about.
 pub struct Subject<'a> {
     /// Its head.
     pub head: &'a RequestHead,
@@ -41,7 +41,7 @@ pub struct Question {
     pub body: Vec<u8>,
     /// Lines that only the gateway may write.
     pub lines: Vec<u8>,
-    /// What the verdict is remembered by.
+    /// What the verdict is stored by.
     pub key: Option<[u8; 32]>,
 }
 
@@ -133,7 +133,7 @@ fn digest(key: &[VerdictKey], subject: &Subject<'_>, uri: &[u8]) -> [u8; 32] {
     for part in key {
         match part {
             VerdictKey::Method => add(head.method_name.of_buf(buf)),
-            // With what the service is told in its place: the scheme, and what trusted proxies say of both.
+            // With what the service is described in its place: the scheme, and what trusted proxies say of both.
             VerdictKey::Host => {
                 add(head.authority.map_or(&b""[..], |authority| authority.of_buf(buf)));
                 add(scheme.as_bytes());
@@ -295,7 +295,7 @@ impl Response<'_> {
     }
 }
 
-/// Verdicts that one worker remembers.
+/// Verdicts that one worker stores.
 #[derive(Default)]
 pub struct Verdicts(RefCell<HashMap<[u8; 32], (u64, Passed)>>);
 
@@ -308,7 +308,7 @@ impl Verdicts {
         self.0.borrow().get(key).filter(|(until_ns, _)| *until_ns > now_ns).map(|(_, passed)| passed.clone())
     }
 
-    /// Remembers that a request passes.
+    /// Stores that a request passes.
     pub fn insert(&self, key: [u8; 32], passed: Passed, until_ns: u64, now_ns: u64) {
         let mut verdicts = self.0.borrow_mut();
         if verdicts.len() >= MOST {

@@ -6,7 +6,7 @@
 //!   with the configuration, so that a broken file refuses it, and followed from then on: a changed file is in force within a second.
 //! - [`WorkerAuth`] is one worker's part: tokens that were verified a moment ago, and counts.
 //! - A request shows [`credentials`]; [`WorkerAuth::check`] finds the first alternative of the route whose credentials are all there, and that
-//!   one decides. A bad credential is never rescued by a good one of another kind.
+//!   one decides. A bad credential is never replaced by a good one of another kind.
 //! - [`RouteEdits`] is what the upstream sees of it: credentials are removed, parts of the identity are written. Fields that any
 //!   authenticator writes are removed from what clients send on every route ([`ForgedNames`]).
 //!

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use auth::basic::{Credentials, Htpasswd};
 use tokio::sync::oneshot;
 
-/// Requests that wait for a thread; further ones are answered 503.
+/// Requests that wait for a thread; further ones get 503.
 const QUEUE: usize = 64;
 const THREADS: usize = 2;
 
@@ -36,7 +36,7 @@ impl Passwords {
                     }
                 }
             };
-            // Without a thread every request waits in vain and is answered 503 once the queue is full.
+            // Without a thread every request waits in vain and gets 503 once the queue is full.
             let _ = std::thread::Builder::new().name("weir-passwords".into()).spawn(work);
         }
         Passwords(sender)

@@ -14,7 +14,7 @@ use super::shared::{Authenticators, Material, MaterialOf, Shared};
 use crate::config::{AuthId, AuthMethod, Authorizer, RouteAuth, TokenKeys};
 use crate::observe::{AuthMetrics, Shard};
 
-/// Passwords that one worker remembers.
+/// Passwords that one worker stores.
 const REMEMBERED: usize = 10_000;
 
 /// The authenticators of a configuration, for one worker.
@@ -26,7 +26,7 @@ pub struct WorkerAuth {
 struct One {
     metrics: AuthMetrics,
     tokens: RefCell<TokenCache>,
-    /// None where passwords are not asked for, or the system has no random bytes: then each is hashed.
+    /// None where passwords are not requested, or the system has no random bytes: then each is hashed.
     passwords: RefCell<Option<Remembered>>,
     verdicts: Verdicts,
 }
@@ -91,7 +91,7 @@ impl WorkerAuth {
         }
     }
 
-    /// Counts whether a verdict was remembered.
+    /// Counts whether a verdict was stored.
     pub fn count_remembered(&self, id: AuthId, is_hit: bool) {
         if let Some(one) = self.list.get(id.0) {
             one.metrics.remembered(is_hit);

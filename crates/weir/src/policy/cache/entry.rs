@@ -1,4 +1,4 @@
-//! An answer as it is kept.
+//! A response as it is kept.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,13 +14,13 @@ use super::lookup::Varies;
 use super::rules::{Class, Lines, StoredLines, Terms};
 use crate::config::Edits;
 
-/// What is known of an answer when its head is here; its body may still be on its way. All of an answer is one piece of memory, and its text
+/// What is known of a response when its head is here; its body may still be on its way. All of a response is one piece of memory, and its text
 /// another: what is evicted has long left the processor's caches, and each piece that must be freed is fetched once more for it.
 #[derive(Debug)]
 pub struct Head {
     /// How long it may be used, and for what.
     pub terms: Terms,
-    /// Which requests it answers.
+    /// Which requests it responds.
     pub class: Class,
     /// Field lines as they are stored: the origin's, without those of one connection, framing and `Age`. Behind them the body, where it came
     /// with the head.
@@ -33,7 +33,7 @@ pub struct Head {
     pub length: Option<u64>,
     /// What it is filed under.
     pub key: Key,
-    /// What tells it apart from other answers of its URL, if something does.
+    /// What tells it apart from other responses of its URL, if something does.
     pub varies: Option<Arc<Varies>>,
     /// When the origin was asked for it, in milliseconds since the Unix epoch.
     pub asked_ms: u64,
@@ -53,7 +53,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of an answer with these stored `fields`; it is put together once as clients get it. `body` is the whole body if it is here
+    /// The head of a response with these stored `fields`; it is put together once as clients get it. `body` is the whole body if it is here
     /// already ([`Entry::at_once`]), else nothing.
     pub fn new(
         (terms, class): (Terms, Class),
@@ -88,7 +88,7 @@ impl Head {
         }
     }
 
-    /// Field lines as clients get them; framing, `Age` and the fields of each answer are still to come.
+    /// Field lines as clients get them; framing, `Age` and the fields of each response are still to come.
     #[inline]
     pub fn lines(&self) -> &[u8] {
         self.edited.as_deref().unwrap_or(&self.text[..self.fields])
@@ -116,7 +116,7 @@ fn edit(fields: &[u8], edits: &Edits) -> Box<[u8]> {
     lines.into()
 }
 
-/// Whether an answer has a field that carries tags. Most have none, and need not be read for them when they are stored.
+/// Whether a response has a field that carries tags. Most have none, and need not be read for them when they are stored.
 pub fn has_tags<'a>(lines: impl Lines<'a>, names: &[Arc<str>]) -> bool {
     !names.is_empty() && lines.all().any(|line| names.iter().any(|name| line.is(name.as_bytes())))
 }
@@ -131,7 +131,7 @@ fn tags(fields: StoredLines<'_>, names: &[Arc<str>]) -> Box<[Box<[u8]>]> {
     tags.filter(|tag| !tag.is_empty()).map(Into::into).collect()
 }
 
-/// A whole answer: a head whose body is here. Never changed, but for a soft purge: one that is freshened is replaced. A clone is the same answer.
+/// A whole response: a head whose body is here. Never changed, but for a soft purge: one that is freshened is replaced. A clone is the same response.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// Its head.
@@ -141,19 +141,19 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The answer whose body came after its head, and is whole now.
+    /// The response whose body came after its head, and is whole now.
     pub fn new(head: Arc<Head>, body: Bytes) -> Self {
         let is_first = head.body.set(body).is_ok();
         debug_assert!(is_first, "a body is whole once");
         Entry { head, coded_bytes: 0 }
     }
 
-    /// The answer whose body came with its head.
+    /// The response whose body came with its head.
     pub fn at_once(head: Head) -> Self {
         Entry { head: Arc::new(head), coded_bytes: 0 }
     }
 
-    /// The same answer on other terms, with other fields; `filed` if it is under another key now.
+    /// The same response on other terms, with other fields; `filed` if it is under another key now.
     pub fn renewed(
         &self,
         terms: Terms,
@@ -211,7 +211,7 @@ impl Entry {
         }
     }
 
-    /// Whether it is the same answer: not one that replaced it, or is as good.
+    /// Whether it is the same response: not one that replaced it, or is as good.
     pub fn is(&self, other: &Entry) -> bool {
         Arc::ptr_eq(&self.head, &other.head)
     }
@@ -227,7 +227,7 @@ impl Entry {
         terms
     }
 
-    /// Calls it stale: it is used again only once the origin has confirmed it, or where a stale answer is allowed.
+    /// Calls it stale: it is used again only once the origin has confirmed it, or where a stale response is allowed.
     pub fn call_stale(&self, now_ms: u64) {
         // The first time counts.
         let _ = self.head.purged_ms.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
@@ -297,7 +297,7 @@ impl Drop for CodingOf {
     }
 }
 
-/// A body that lies in the text of its answer.
+/// A body that lies in the text of its response.
 struct BodyOf(Entry);
 
 impl AsRef<[u8]> for BodyOf {
@@ -335,7 +335,7 @@ pub(crate) mod tests {
         Head::new((terms, Class::Get), text, None, filed, Began::default(), &Edits::default(), &["cache-tag".into()])
     }
 
-    /// The same as a whole answer.
+    /// The same as a whole response.
     pub(crate) fn entry(body: &str) -> Entry {
         Entry::at_once(head(body))
     }
@@ -355,7 +355,7 @@ pub(crate) mod tests {
         assert!(edited.head.tags.is_empty());
     }
 
-    /// Whether a body came with its head or after it makes no difference to who uses the answer.
+    /// Whether a body came with its head or after it makes no difference to who uses the response.
     #[test]
     fn a_body_is_the_same_wherever_it_lies() {
         let (with, after) = (entry("0123"), Entry::new(Arc::new(head("")), Bytes::from_static(b"0123")));

@@ -256,16 +256,16 @@ struct Position {
     is_cut: bool,
 }
 
-/// What a reader finds when it asks how the fetch goes.
+/// What a reader finds when it checks how the fetch goes.
 #[derive(Debug)]
 pub enum Progress {
-    /// The answer is whole and kept.
+    /// The response is whole and kept.
     Whole(Entry),
     /// Its head is here, its body on the way.
     Begun(Arc<Head>),
-    /// A farther level of the cache had it.
+    /// L2 of the cache had it.
     Found(Entry),
-    /// It failed, and this stale answer may stand in for it.
+    /// It failed, and this stale response may replace it.
     StandsIn(Entry),
     /// It cannot be shared.
     Apart {
@@ -281,7 +281,7 @@ pub enum Progress {
 pub enum Piece {
     /// Bytes, at least one.
     Bytes(Bytes),
-    /// All the rest: the body of a whole answer from this position on, at least one byte.
+    /// All the rest: the body of a whole response from this position on, at least one byte.
     Rest(Entry, usize),
     /// There is no more.
     End,
@@ -299,7 +299,7 @@ impl Fill {
         lock(&self.state)
     }
 
-    /// Adds a reader, from the start of the answer; `None` when it began to forget already.
+    /// Adds a reader, from the start of the response; `None` when it began to forget already.
     pub fn read(self: &Arc<Self>) -> Option<Reader> {
         let mut state = self.lock();
         let is_whole = matches!(state.phase, Phase::Whole(_));
@@ -342,7 +342,7 @@ impl Fill {
         wake(state);
     }
 
-    /// The head came, and who asked for it reads too.
+    /// The head came, and who requested it reads too.
     pub fn begin_and_read(self: &Arc<Self>, head: Arc<Head>) -> Reader {
         let mut state = self.lock();
         state.head = Some(head);
@@ -426,12 +426,12 @@ impl Fill {
         wake(state);
     }
 
-    /// A farther level of the cache had it: nobody was asked.
+    /// L2 of the cache had it: nobody was called.
     pub fn found(&self, entry: Entry) {
         self.settle(Phase::Found(entry));
     }
 
-    /// It failed before it began, and a stale answer may stand in for it.
+    /// It failed before it began, and a stale response may replace it.
     pub fn stand_in(&self, entry: Entry) {
         self.settle(Phase::StandsIn(entry));
     }
@@ -441,12 +441,12 @@ impl Fill {
         self.settle(Phase::Ended);
     }
 
-    /// The answer cannot be shared.
+    /// The response cannot be shared.
     pub fn apart(&self, by_credentials: bool) {
         self.settle(Phase::Apart { by_credentials });
     }
 
-    /// There is no answer, or no end of it. `error` is what the leader's client is told.
+    /// There is no response, or no end of it. `error` is what the leader's client is told.
     pub fn fail(&self, error: Option<Error>) {
         self.settle(Phase::Broken(error));
     }
@@ -481,13 +481,13 @@ impl Drop for Fill {
 /// Wakes everybody who waits, after the lock is given back.
 fn wake(mut state: MutexGuard<'_, State>) {
     let waiting = state.readers.iter_mut().flatten().filter_map(|reader| reader.waker.take());
-    // Nobody waits, mostly: then this allocates nothing.
+    // Nothing waits, mostly: then this allocates nothing.
     let waiting: Vec<Waker> = waiting.collect();
     drop(state);
     waiting.into_iter().for_each(Waker::wake);
 }
 
-/// One exchange that answers its client from a fetch.
+/// One exchange that responds to its client from a fetch.
 #[derive(Debug)]
 pub struct Reader {
     fill: Arc<Fill>,
@@ -495,7 +495,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Waits until it is known what becomes of the fetch. Ready at once for a reader that is part of the leader's own task, which need
+    /// Waits until it is known what happens to the fetch. Ready at once for a reader that is part of the leader's own task, which need
     /// not be woken: it passes no context.
     pub fn poll_progress(&self, cx: Option<&Context<'_>>) -> Poll<Progress> {
         let mut state = self.fill.lock();

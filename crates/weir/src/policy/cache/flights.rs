@@ -1,4 +1,4 @@
-//! Which fetches are under way, so that one key is asked for once.
+//! Which fetches are in flight, so that one key is asked for once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -34,7 +34,7 @@ struct Flight {
 }
 
 impl Flight {
-    /// Whether its answer will do for a request that comes `now`: not after a purge or a change of the URL, which it knows nothing of.
+    /// Whether its response will do for a request that comes `now`: not after a purge or a change of the URL, which it knows nothing of.
     fn will_do(&self, now: Began, invalidated: &Invalidated) -> bool {
         self.began.purges >= now.purges && !invalidated.covers(url_of(&self.key), self.began.at_ms)
     }
@@ -69,7 +69,7 @@ impl Default for Flights {
 }
 
 impl Flights {
-    /// Other bits of the hash than those by which the map of a shard deals its entries.
+    /// Other bits of the hash than those by which the map of a shard distributes its entries.
     fn shard(&self, hash: u64) -> &Mutex<Map> {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
@@ -89,7 +89,7 @@ impl Flights {
         if let Entry::Occupied(entry) = &entry {
             let flight = entry.get();
             is_known = *flight.key == *key;
-            // One that began to forget is for those who came in time.
+            // One that began to forget is for those who came before the deadline.
             if is_known
                 && flight.will_do(now, invalidated)
                 && let Some(reader) = flight.fill.read()

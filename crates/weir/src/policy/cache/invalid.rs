@@ -61,7 +61,7 @@ impl Invalidated {
             urls.retain(|_, time_ms| *time_ms > floor_ms);
             self.note_all(floor_ms);
         }
-        // Last: who sees it finds the map as it must be.
+        // Last: who sees it finds the map complete.
         self.place(hash).fetch_max(now_ms, Ordering::Release);
     }
 

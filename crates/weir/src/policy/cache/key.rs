@@ -1,4 +1,4 @@
-//! Keys with their hash. It is computed once, where the key is complete; the store, its evictions and the fetches under way take it from there.
+//! Keys with their hash. It is computed once, where the key is complete; the store, its evictions and the fetches in flight take it from there.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::ops::Deref;

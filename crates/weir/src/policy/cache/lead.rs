@@ -1,4 +1,4 @@
-//! What the exchange that asks the origin does for the cache, and for those who wait.
+//! What the exchange that calls the origin does for the cache, and for those who wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use super::{Cache, State};
 use crate::error::{Error, Reason};
 use crate::server::clock;
 
-/// How long after an answer that could not be kept the requests of its key do not wait for one another.
+/// How long after a response that could not be kept the requests of its key do not wait for one another.
 const PASS_NS: u64 = 10_000_000_000;
 
 /// Why a response is for its own client only.
@@ -39,7 +39,7 @@ impl NotShared {
     }
 }
 
-/// A key, and what the answers beside it differ by.
+/// A key, and what the responses beside it differ by.
 pub type Filed = (Key, Option<Arc<Varies>>);
 
 /// The part of a leader. Dropped before it came to a result, it lets those who wait try for themselves.
@@ -47,29 +47,29 @@ pub type Filed = (Key, Option<Arc<Varies>>);
 pub struct Lead {
     cache: Arc<Cache>,
     fill: Arc<Fill>,
-    /// What the answer is filed under, as far as is known.
+    /// What the response is filed under, as far as is known.
     key: Key,
-    /// What all variants of the answer share, where that is not `key`.
+    /// What all variants of the response share, where that is not `key`.
     primary: Option<Key>,
-    /// What the request asked for, where that is not `key`.
+    /// What was requested, where that is not `key`.
     asked_for: Option<Key>,
-    /// Whether others find the fetch under the key that was asked for.
+    /// Whether others find the fetch under the key that was requested.
     is_known: bool,
     /// Whether they find it under the variant that it turned out to be, too.
     is_known_as_variant: bool,
-    /// What the request asked of the cache.
+    /// What the request required of the cache.
     pub asked: Asked,
-    /// Why the cache has no answer.
+    /// Why the cache has no response.
     pub fwd: Fwd,
     /// What is kept and must be confirmed by the origin, if there is something.
     pub stored: Option<Entry>,
-    /// The stored answer to GET that this HEAD could not use, and may say something about.
+    /// The stored response to GET that this HEAD could not use, and may say something about.
     pub beside: Option<Entry>,
-    /// Whether the origin was asked to confirm it: else a 304 is the answer to a condition of the client's own.
+    /// Whether the origin was asked to confirm it: else a 304 is the response to a condition of the client's own.
     pub is_conditional: bool,
     /// When the fetch began.
     began: Began,
-    /// Milliseconds since the Unix epoch when the origin is asked.
+    /// Milliseconds since the Unix epoch when the origin is called.
     pub sent_ms: u64,
     /// The last response could not be stored: there is no use in looking in Redis.
     pub skips_remote: bool,
@@ -82,7 +82,7 @@ impl Lead {
     /// The leader of a fetch that others may join, unless somebody else leads it.
     ///
     /// # Errors
-    /// A reader of the fetch that is under way.
+    /// A reader of the fetch that is in progress.
     pub fn join(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Result<Box<Self>, Reader> {
         let (state, bounds) = (&cache.state, (cache.settings.max_body_bytes, &cache.state.budget));
         let now = state.now();
@@ -146,7 +146,7 @@ impl Lead {
         &self.fill
     }
 
-    /// The origin is asked now: lines that take the place of the client's own conditions and range. They validate the stored response, if there is
+    /// The origin is called now: lines that take the place of the client's own conditions and range. They validate the stored response, if there is
     /// one that can be; there are none where others wait for the whole. `None`: the client's own are sent.
     pub fn conditions(&mut self) -> Option<Vec<u8>> {
         self.sent_ms = clock::unix_ms();
@@ -177,7 +177,7 @@ impl Lead {
         !self.fits(length) || self.state().budget.has_room(length)
     }
 
-    /// Files the answer under the key of its variant, if it differs by the request fields in `names`; those who ask for the same variant find
+    /// Files the response under the key of its variant, if it differs by the request fields in `names`; those who request the same variant find
     /// the fetch there, others are told what it differs by. Returns the key, and what varies.
     pub fn file(&mut self, names: &[u8], keys: &mut KeyScratch, head: &RequestHead, buf: &[u8]) -> Filed {
         if names.is_empty() {
@@ -208,17 +208,17 @@ impl Lead {
         (self.key.clone(), Some(varies))
     }
 
-    /// The head is here and the answer will be kept, if its body is not too large.
+    /// The head is here and the response will be kept, if its body is not too large.
     pub fn begin(&self, head: Arc<Head>) {
         self.fill.begin(head);
     }
 
-    /// The same, for a leader whose client gets the answer too.
+    /// The same, for a leader whose client gets the response too.
     pub fn begin_and_read(&self, head: Arc<Head>) -> Reader {
         self.fill.begin_and_read(head)
     }
 
-    /// The whole answer is here. Returns whether it was stored.
+    /// The whole response is here. Returns whether it was stored.
     pub fn finish(mut self: Box<Self>, entry: &Entry) -> bool {
         let is_stored = self.store(entry);
         self.settle();
@@ -236,14 +236,14 @@ impl Lead {
         self.fill.end();
     }
 
-    /// A farther level had it.
+    /// L2 had it.
     pub fn recalled(mut self, entry: Entry) {
         self.store(&entry);
         self.settle();
         self.fill.found(entry);
     }
 
-    /// What all variants of the answer share.
+    /// What all variants of the response share.
     pub fn primary(&self) -> &Key {
         self.primary.as_ref().unwrap_or(&self.key)
     }
@@ -259,13 +259,13 @@ impl Lead {
         self.fill.complete(entry);
     }
 
-    /// There is no answer; a stale one may stand in for it.
+    /// There is no response; a stale one may replace it.
     pub fn stand_in(mut self, entry: Entry) {
         self.settle();
         self.fill.stand_in(entry);
     }
 
-    /// Keeps a response, unless it was purged or replaced by a newer one since the origin was asked. Returns whether it did, or would if there were a
+    /// Keeps a response, unless it was purged or replaced by a newer one since the origin was called. Returns whether it did, or would if there were a
     /// memory store.
     pub fn store(&self, entry: &Entry) -> bool {
         let is_purged = || self.state().purges.covers_since(self.began.purges, entry);
@@ -281,7 +281,7 @@ impl Lead {
             if !is_filed {
                 return false;
             }
-            // A purge that ran between the question and the answer above looked through a store without it.
+            // A purge that ran between the question and the response above looked through a store without it.
             if is_purged() {
                 memory.remove_answer(&entry.head.key, entry);
                 return false;
@@ -291,13 +291,13 @@ impl Lead {
         true
     }
 
-    /// When the origin was asked, and what was known then.
+    /// When the origin was called, and what was known then.
     pub fn began(&self) -> Began {
         Began { at_ms: self.sent_ms, ..self.began }
     }
 
     /// The response is for this client only, or cannot be stored: those who wait fetch for themselves. Where the next one will be no different,
-    /// nobody waits for a while. After an error of the origin one of those who wait fetches again; if that fails too, so do all others.
+    /// nothing waits for a while. After an error of the origin one of those who wait fetches again; if that fails too, so do all others.
     pub fn apart(mut self, why: NotShared) {
         self.mark(why);
         self.settle();
@@ -326,7 +326,7 @@ impl Lead {
         if let (Some(stored), true) = (&self.stored, credentials_only) {
             stored.separate_credentials(until_ns);
         }
-        // An answer that differs by nothing is filed beside the variants, which stay: the mark is for who asks for this one.
+        // A response that differs by nothing is filed beside the variants, which stay: the mark is for who requests this one.
         let key = if self.primary.is_none() { self.asked_for() } else { &self.key };
         // What is stored is worth more than the mark.
         if self.stored.is_none() {
@@ -337,7 +337,7 @@ impl Lead {
         }
     }
 
-    /// There will be no answer; `error` is what the leader's client is told.
+    /// There will be no response; `error` is what the leader's client is told.
     pub fn fail(mut self, error: Option<Error>) {
         self.settle();
         self.fill.fail(error);

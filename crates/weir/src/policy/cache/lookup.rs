@@ -31,7 +31,7 @@ impl KeyScratch {
         &self.key[..self.primary]
     }
 
-    /// What the answer is filed under, as far as is known.
+    /// What the response is filed under, as far as is known.
     #[inline]
     pub fn whole(&self) -> KeyRef<'_> {
         KeyRef::hashed(&self.key, self.hash)
@@ -42,7 +42,7 @@ impl KeyScratch {
         self.key.len() > self.primary
     }
 
-    /// Makes the key of the variant that this request selects among answers that differ by `names`.
+    /// Makes the key of the variant that this request selects among responses that differ by `names`.
     pub fn select(&mut self, varies: &Varies, head: &RequestHead, buf: &[u8]) {
         self.key.truncate(self.primary);
         self.key.extend_from_slice(&varies.born.to_be_bytes());
@@ -77,7 +77,7 @@ impl KeyScratch {
     }
 }
 
-/// Says that the answers of a key differ by request fields.
+/// Says that the responses of a key differ by request fields.
 #[derive(Debug)]
 pub struct Varies {
     /// Names of the fields, as [`vary::write_names`] gives them.
@@ -89,7 +89,7 @@ pub struct Varies {
 /// What is there.
 #[derive(Debug)]
 pub enum Found {
-    /// An answer; whether it may be used is another question.
+    /// A response; whether it may be used is another question.
     Answer(Entry),
     /// Nothing, and requests like this do not wait for one another.
     HitForMiss,
@@ -141,12 +141,12 @@ pub fn url<'a>(
 }
 
 impl Cache {
-    /// Looks a request up; afterwards `scratch` holds the key under which its answer is, or would be.
+    /// Looks a request up; afterwards `scratch` holds the key under which its response is, or would be.
     pub fn look_up(&self, scratch: &mut KeyScratch, asked: &Asked, head: &RequestHead, buf: &[u8]) -> Found {
         let memory = &self.state.memory;
         scratch.set_class(asked.class);
         if asked.class == Class::Head {
-            // RFC 9111 section 4: HEAD is served from answers to GET.
+            // RFC 9111 section 4: HEAD is served from responses to GET.
             scratch.set_class(Class::Get);
             let found = find(memory, scratch, asked, head, buf);
             if let Found::Answer(_) = found {

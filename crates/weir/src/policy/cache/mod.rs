@@ -1,21 +1,21 @@
-//! The cache: what answers are kept, where, and who waits for one that is on its way.
+//! The cache: which responses are kept, where, and who waits for one that is on its way.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `rules/` | what may be kept and used again, and how it is sent: RFC 9111 and its neighbours, without input and output |
-//! | `entry.rs` | an answer as it is kept |
+//! | `entry.rs` | a response as it is kept |
 //! | `key.rs` | what it is filed under |
 //! | `store.rs` | the memory store |
 //! | `fill.rs`, `flights.rs` | one fetch for all who miss the same key |
-//! | `lookup.rs` | what a request finds: an answer, a fetch to lead or to follow, or nothing |
-//! | `lead.rs` | what the exchange that asks the origin does for the cache |
+//! | `lookup.rs` | what a request finds: a response, a fetch to lead or to follow, or nothing |
+//! | `lead.rs` | what the exchange that calls the origin does for the cache |
 //! | `invalid.rs` | URLs that unsafe methods changed |
 //! | `purge.rs`, `purges.rs` | what operators take out, and what is known of it |
-//! | `remote.rs`, `wire.rs` | the level in Redis, and the form of answers there |
+//! | `remote.rs`, `wire.rs` | the level in Redis, and the form of responses there |
 //! | `changes.rs` | changes by unsafe methods, as gateways tell one another of them |
 //!
 //! A [`Cache`] belongs to the process and survives reloads; a [`RouteCache`] is one worker's way from one route to it. What an exchange does
-//! with both is told in `exchange/cached.rs`.
+//! with both is described in `exchange/cached.rs`.
 
 pub mod changes;
 pub mod entry;
@@ -67,9 +67,9 @@ pub struct Cache {
 pub struct State {
     /// The memory store.
     pub memory: Memory,
-    /// Fetches under way.
+    /// Fetches in flight.
     pub flights: Flights,
-    /// Bytes of fetches under way.
+    /// Bytes of fetches in flight.
     pub budget: Arc<Budget>,
     /// URLs that were changed.
     pub invalidated: Invalidated,
@@ -81,7 +81,7 @@ pub struct State {
     pub stores: AtomicU64,
 }
 
-/// Of the bound of bytes, the part (one of so many) that fetches under way may hold besides what is kept.
+/// Of the bound of bytes, the part (one of so many) that fetches in flight may hold besides what is kept.
 const FETCHING: u64 = 4;
 
 impl Cache {
@@ -108,7 +108,7 @@ impl Cache {
         terms
     }
 
-    /// Whether this process keeps answers itself.
+    /// Whether this process keeps responses itself.
     pub fn has_memory(&self) -> bool {
         self.settings.stores.contains(&CacheStore::Memory)
     }
@@ -149,9 +149,9 @@ pub struct RouteCache {
     pub metrics: CacheMetrics,
     /// The level in Redis.
     pub remote: Option<Remote>,
-    /// What the route changes of every answer.
+    /// What the route changes of every response.
     pub edits: Edits,
-    /// How answers are compressed.
+    /// How responses are compressed.
     pub compression: Option<Arc<Compression>>,
 }
 

@@ -8,7 +8,7 @@ use super::rules::Policy;
 use super::rules::key::{Url, url_of};
 use crate::route::path::normalise_by;
 
-/// Which answers.
+/// Which responses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Which {
@@ -27,16 +27,16 @@ pub enum Which {
 pub struct Purge {
     /// Name of the cache; none: all caches.
     pub cache: Option<String>,
-    /// Which answers.
+    /// Which responses.
     pub which: Which,
-    /// They are called stale rather than taken out: the origin is asked again, and until it has answered they may stand in for it.
+    /// They are called stale rather than taken out: the origin is called again, and until it has responded they may replace it.
     pub soft: bool,
 }
 
 /// What a purge concerns; every gateway that shares a store hears of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Which answers.
+    /// Which responses.
     pub which: Which,
     /// They are stale rather than gone.
     pub soft: bool,

@@ -28,9 +28,9 @@ use super::{Cache, RouteCache, changes};
 use crate::redis::{Client, Cmd, Failure, KeyedHash, Script, Value};
 use crate::server::clock;
 
-/// An answer that can be confirmed by the origin is kept so long beyond its freshness.
+/// A response that can be confirmed by the origin is kept so long beyond its freshness.
 const KEEP_MS: u64 = 24 * 3600 * 1000;
-/// Targets of purges that are told apart.
+/// Targets of purges that are distinguished.
 pub const MOST_PURGES: usize = 10_000;
 /// Redis forgets a purge a day after all that it concerned, and after the gateways did, which would write it again.
 const FORGOTTEN_MS: u128 = LONGEST.as_millis() + 24 * 3600 * 1000;
@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new("purge", include_str!("purge.lua")));
 static STORE: LazyLock<Script> = LazyLock::new(|| Script::new("store", include_str!("store.lua")));
 
-/// One worker's way to the answers of one cache in Redis.
+/// One worker's way to the responses of one cache in Redis.
 #[derive(Clone)]
 pub struct Remote {
     client: Rc<Client>,
@@ -51,7 +51,7 @@ pub struct Remote {
     namespace: Rc<str>,
     /// Name of the cache.
     cache: Arc<str>,
-    /// Makes digests of keys, which hold what clients are told apart by.
+    /// Makes digests of keys, which hold what clients are distinguished by.
     keyed: Rc<KeyedHash>,
     /// Bytes that are being written.
     writing: Rc<Cell<u64>>,
@@ -190,7 +190,7 @@ impl RouteCache {
         }
     }
 
-    /// Writes an answer to Redis, behind the client's back.
+    /// Writes a response to Redis, behind the client's back.
     pub fn remember(self: &Rc<Self>, primary: &[u8], entry: &Entry) {
         let Some(remote) = &self.remote else { return };
         let lasts_ms = entry.head.terms.useless_at_ms(KEEP_MS).saturating_sub(clock::unix_ms());

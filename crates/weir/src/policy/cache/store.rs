@@ -1,7 +1,7 @@
 //! The memory store: one for each cache, shared by all workers.
 //!
-//! What is kept is bounded by bytes and by entries, and both bounds hold at every moment. Eviction is Clock-PRO: what was asked for
-//! once leaves before what is asked for again, so that a scan does not wash out what is in use. Keys are dealt to shards by hash; a hit
+//! What is kept is bounded by bytes and by entries, and both bounds hold at every moment. Eviction is Clock-PRO: what was requested
+//! once leaves before what is requested again, so that a scan does not wash out what is in use. Keys are distributed to shards by hash; a hit
 //! takes the shared lock of one shard for the time of a look-up, and never waits for another hit.
 
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::sync::{Mutex, MutexGuard, lock};
 /// What is filed under a key.
 #[derive(Debug, Clone)]
 pub enum Slot {
-    /// An answer.
+    /// A response.
     Answer(Entry),
-    /// Answers that differ by request fields; each is filed under a key of its own.
+    /// Responses that differ by request fields; each is filed under a key of its own.
     Varies(Arc<Varies>),
     /// The last response could not be kept: for a while requests do not wait for one another.
     HitForMiss(HitForMiss),
@@ -46,7 +46,7 @@ pub struct HitForMiss {
 
 /// Bytes that an entry takes besides its key and content, roughly: its place in the map and the clock, reference counts.
 const OVERHEAD: u64 = 160;
-/// A shard must hold so many of the largest answers, or it would be a poor cache.
+/// A shard must hold so many of the largest responses, or it would be a poor cache.
 const LARGEST_PER_SHARD: u64 = 16;
 const MOST_SHARDS: u64 = 64;
 /// Locks of writers; readers take none.
@@ -107,7 +107,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A store of at most `max_bytes` in at most `max_entries` answers, the largest of `max_body_bytes`.
+    /// A store of at most `max_bytes` in at most `max_entries` responses, the largest of `max_body_bytes`.
     pub fn new(max_bytes: u64, max_entries: usize, max_body_bytes: u64) -> Self {
         let shards = (max_bytes / (max_body_bytes + 1) / LARGEST_PER_SHARD).clamp(1, MOST_SHARDS);
         // A power of two that is not above it; the library rounds up.
@@ -158,7 +158,7 @@ impl Memory {
         self.shards.remove(&key.into()).is_some()
     }
 
-    /// Forgets an answer, unless another has taken its place.
+    /// Forgets a response, unless another has taken its place.
     pub fn remove_answer(&self, key: &Key, answer: &Entry) -> bool {
         let is_same = |slot: &Slot| matches!(slot, Slot::Answer(entry) if entry.is(answer));
         self.shards.remove_if(&KeyRef::from(key), is_same).is_some()

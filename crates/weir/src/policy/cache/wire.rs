@@ -1,15 +1,15 @@
-//! Answers as bytes, for a store outside of this process.
+//! Responses as bytes, for a store outside of this process.
 //!
 //! ```text
 //! 02            version; anything else is not there for this program
-//! 41 | 56       A: an answer, V: what the answers of the key differ by
-//! u64, u64      when the origin was asked, and the date of the response (ms): of two, the newer one stays (`store.lua`)
+//! 41 | 56       A: a response, V: what the responses of the key differ by
+//! u64, u64      when the origin was called, and the date of the response (ms): of two, the newer one stays (`store.lua`)
 //! 32 bytes      keyed digest of the key, which itself holds credentials that partitions are made of
 //! A: class, terms (packed), u64 generation, u64 length + 1 (0: not known), u64 born (0: does not vary), u32 + names, u32 + fields, u64 + body
 //! V: u64 born, u32 + names
 //! ```
 //!
-//! Numbers are big-endian. What does not fit, to the last byte, is taken for nothing: the origin is asked then.
+//! Numbers are big-endian. What does not fit, to the last byte, is taken for nothing: the origin is called then.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ const VERSION: u8 = 2;
 /// What a value holds.
 #[derive(Debug)]
 pub enum Stored {
-    /// An answer.
+    /// A response.
     Answer(Entry),
-    /// What the answers of the key differ by.
+    /// What the responses of the key differ by.
     Varies(Arc<Varies>),
 }
 
-/// An answer as a value.
+/// A response as a value.
 pub fn answer(digest: &[u8; 32], entry: &Entry) -> Vec<u8> {
     let head = &entry.head;
     let mut out = Vec::with_capacity(head.fields().0.len() + entry.body().len() + 200);
@@ -59,7 +59,7 @@ fn begin(out: &mut Vec<u8>, kind: u8, digest: &[u8; 32], entry: &Entry) {
     out.extend_from_slice(digest);
 }
 
-/// What the answers of a key differ by, as a value; `entry` is the one that says so.
+/// What the responses of a key differ by, as a value; `entry` is the one that says so.
 pub fn varies(digest: &[u8; 32], varies: &Varies, entry: &Entry) -> Vec<u8> {
     let mut out = Vec::with_capacity(varies.names.len() + 64);
     begin(&mut out, b'V', digest, entry);
@@ -99,7 +99,7 @@ pub fn read(value: Vec<u8>, key: &[u8], digest: &[u8; 32], edits: &Edits, tag_fi
     if take_u64(&mut rest)? != rest.len() as u64 {
         return None;
     }
-    // What is written out as it is must be an answer, whoever wrote to the store.
+    // What is written out as it is must be a response, whoever wrote to the store.
     if !(200..600).contains(&terms.status) || !head::is_sound(fields) {
         return None;
     }

@@ -78,7 +78,7 @@ impl Texts {
     }
 }
 
-/// Appends the fields of an answer to a request that every limit allowed.
+/// Appends the fields of a response to a request that every limit allowed.
 #[inline]
 pub(super) fn write_allowed(out: &mut Vec<u8>, limits: &WorkerLimits, route: &RouteLimits, asks: &[Ask]) {
     let shown = || {

@@ -1,11 +1,11 @@
 //! Rate limits: what a request is charged, where counts live, what a client is told.
 //!
-//! From the configuration to an answer:
+//! From the configuration to a response:
 //!
 //! - [`Limits`] belongs to a configuration and is made once for all workers; a limit that did not change takes its counts over from
 //!   the configuration before. Each [`Limit`] has an [`Algorithm`] with its numbers and a [`Memory`] with its counts.
 //! - A request makes one [`Ask`] of each limit of its route: whose count ([`Key`]), and how much ([`Ask::cost`]).
-//! - A store answers each with a [`Decision`]. Header fields and refusals are made of decisions alone; they do not care who counted.
+//! - A store responds to each with a [`Decision`]. Header fields and refusals are made of decisions alone; they do not care who counted.
 //!
 //! # All or nothing
 //!
@@ -21,7 +21,7 @@
 //!
 //! Limits with `store: redis` are asked after those in memory, all of a request in one call ([`Remote::ask`]), and only if memory allows:
 //!
-//! - It fills in every [`Ask::decision`]. If any of them refuses, none is charged: neither in the store nor in what stands in for it. Then
+//! - It fills in every [`Ask::decision`]. If any of them refuses, none is charged: neither in the store nor in what replaces it. Then
 //!   limits in memory get back what they took.
 //! - While the store cannot be asked, each limit's `on_store_failure` decides. `local` charges [`Limit::memory`], which for such a
 //!   limit counts with the numbers divided by `replicas` and stands by empty otherwise. `open` is [`Decision::unlimited`]. `closed`

@@ -10,7 +10,7 @@ use crate::exchange::reply::{self, Framing};
 /// Problem type of draft-ietf-httpapi-ratelimit-headers.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-/// What a limit answers instead of the route.
+/// What a limit responses instead of the route.
 pub struct Refusal<'a> {
     limit: &'a WorkerLimit,
     /// `None` when it is about a key that is not there.
@@ -73,7 +73,7 @@ impl<'a> Refusal<'a> {
         self.status_and_body().0
     }
 
-    /// Appends the answer and returns its status. `lines` are further fields, `body` is working memory.
+    /// Appends the response and returns its status. `lines` are further fields, `body` is working memory.
     pub fn write(
         &self,
         out: &mut Vec<u8>,

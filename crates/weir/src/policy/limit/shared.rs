@@ -23,7 +23,7 @@ pub struct Limit {
     pub identity: u128,
     /// First part of the names of its counts in a shared store: namespace, `:limit:`, half of `identity`, `:`.
     pub store_prefix: Box<str>,
-    /// Counts of this process. For a limit with a shared store this is what stands in for it, with the numbers divided by `replicas`.
+    /// Counts of this process. For a limit with a shared store this is what replaces it, with the numbers divided by `replicas`.
     pub memory: Memory,
 }
 

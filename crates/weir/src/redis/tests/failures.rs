@@ -71,7 +71,7 @@ fn a_stopped_redis_costs_a_few_calls_their_timeout_and_is_found_again() {
                 false
             }
             Err(Failure::Unavailable) => true,
-            // An answer that was on its way.
+            // A response that was on its way.
             other => panic!("{other:?}"),
         })
         .await;

@@ -6,7 +6,7 @@
 //! spread over all others rather than on one neighbour, and there is no table to build, to publish or to keep per worker. The price is one
 //! multiplication chain per target and pick: right for the tens of targets that an upstream has; at hundreds a table would be faster.
 //!
-//! The bound: no target has more than 125 % of its share of the requests in flight (rounded up). A key that is asked for much overflows to the next of its
+//! The bound: no target has more than 125 % of its share of the requests in flight (rounded up). A key that is requested much overflows to the next of its
 //! ranking. Targets are ranked by their addresses, so that replicas of the gateway, and the same gateway after a restart, agree.
 
 use super::{Choice, SCALE};

@@ -17,7 +17,7 @@ pub(in crate::upstream) enum Cost {
 }
 
 /// Cost of a request in flight at a target whose latency is not known, in microseconds: the first request goes there at once, and no second one
-/// before an answer, unless the others are worse than a second. (Finagle does the same.)
+/// before a response, unless the others are worse than a second. (Finagle does the same.)
 const UNKNOWN_PENALTY_US: f64 = 1_000_000.0;
 
 #[derive(Debug)]

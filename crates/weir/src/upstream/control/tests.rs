@@ -115,7 +115,7 @@ fn half_a_response_removes_no_address_family() {
     server.break_type(Some(28));
     server.set("model.test", 0, &["10.0.0.2"]);
     control.wait_for_targets(0, &["10.0.0.2:80", "[fd00::1]:80"]);
-    // AAAA works again and says that there is no such record: that is an answer.
+    // AAAA works again and says that there is no such record: that is a response.
     server.break_type(None);
     control.wait_for_targets(0, &["10.0.0.2:80"]);
     server.set("model.test", 0, &["10.0.0.2", "fd00::2"]);
@@ -155,13 +155,13 @@ fn targets_follow_the_answers_of_a_name_server_and_outlive_it() {
     wait::until(DEADLINE, "an error", || error().is_some());
     assert_eq!(control.targets(0), six);
 
-    // It comes back with another answer.
+    // It comes back with another response.
     server.set("model.test", 0, &["10.0.0.9"]);
     server.die(false);
     control.wait_for_targets(0, &["10.0.0.9:80", "10.0.0.9:81"]);
     assert_eq!(error(), None);
 
-    // The name is gone: no reason to drop what may still work.
+    // The name no longer exists: no reason to drop what may still work.
     server.set("model.test", 0, &[]);
     wait::until(DEADLINE, "an error", || error().is_some());
     assert_eq!(control.targets(0), ["10.0.0.9:80", "10.0.0.9:81"]);
@@ -182,7 +182,7 @@ fn a_reload_starts_and_ends_names() {
     control.reload(vec![named("b", &[("b.test", 80)])]);
     let is_known = |host: &str| crate::upstream::lock(&control.current().common.names).contains_key(host);
     wait::until(DEADLINE, "a.test is forgotten", || !is_known("a.test"));
-    // The look-up that was under way may still arrive; then a.test is asked for no more, while b.test is, again and again.
+    // The look-up that was in progress may still arrive; then a.test is asked for no more, while b.test is, again and again.
     let (a, b) = (server.asked_for("a.test"), server.asked_for("b.test"));
     wait::until(DEADLINE, "b.test is asked for", || server.asked_for("b.test") >= b + 20);
     assert!(server.asked_for("a.test") <= a + 2);
@@ -207,7 +207,7 @@ fn names_are_resolved_before_they_are_used_and_not_waited_for_for_ever() {
     let upstreams = Upstreams::new(&one, Clock::start());
     assert!(resolve(&upstreams, &one, DEADLINE).is_empty());
     assert_eq!(upstreams.get(UpstreamId(0)).snapshot().targets.len(), 1);
-    // What a reload does: a name that is known is not asked for again.
+    // What a reload does: a name that is known is not requested again.
     let asked = server.asked_for("a.test");
     assert!(resolve(&upstreams, &both, DEADLINE).is_empty());
     let upstreams = Upstreams::reload(&both, &upstreams);
@@ -288,7 +288,7 @@ fn a_reload_leaves_running_checks_alone_and_ends_those_of_targets_that_are_gone(
     let control = Control::start(vec![rare.clone()], NameServer::start().resolver());
     servers.iter().for_each(|server| server.wait_for_requests(1));
 
-    // The same checks: nobody is asked again. That the reload was seen shows the new upstream.
+    // The same checks: nobody is called again. That the reload was seen shows the new upstream.
     let other = testkit::Upstream::start(answer::ok("c"));
     control.reload(vec![rare.clone(), checked("v", &[other.socket_addr()])]);
     other.wait_for_requests(1);

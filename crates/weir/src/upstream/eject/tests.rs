@@ -130,7 +130,7 @@ fn what_active_checks_took_out_counts_for_the_ceiling() {
 fn an_unhealthy_target_counts_once_for_its_own_ceiling() {
     let rig = ejecting(2, 1, 0.5);
     rig.state(1).set_health(Health::Unhealthy);
-    fail(&rig, 1, 1); // a request that was under way
+    fail(&rig, 1, 1); // a request that was in progress
     assert_eq!(out(&rig), [1]);
 }
 

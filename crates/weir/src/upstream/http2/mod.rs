@@ -2,7 +2,7 @@
 //! byte stream like any other ([`ClientStream`]): it writes an HTTP/1.1 request, which the task turns into frames ([`request`]), and reads
 //! an HTTP/1.1 response, which the task makes of what the codec has validated ([`response`]). So the exchange, its retries, limits, caches and
 //! deadlines exist once, and what a mistake in a translation could do is bounded: the bytes of one side are parsed strictly before they
-//! become the other's. The price is a copy of each body and a second parse of each head. The life of a connection is told in `LIFECYCLE.md`
+//! become the other's. The price is a copy of each body and a second parse of each head. The life of a connection is described in `LIFECYCLE.md`
 //! beside this file.
 
 mod driver;

@@ -1,4 +1,4 @@
-//! Against a name server of our own on a real socket: changing answers, wrong answers, no answer.
+//! Against a name server of our own on a real socket: changing responses, wrong responses, no response.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,13 +15,13 @@ struct Zone {
     records: HashMap<String, (u32, Vec<IpAddr>)>,
     /// Other names of names.
     aliases: HashMap<String, String>,
-    /// Answers nothing at all.
+    /// Sends no response.
     is_dead: bool,
-    /// Answers with this code (RFC 1035 section 4.1.1) and no record.
+    /// Responds with this code (RFC 1035 section 4.1.1) and no record.
     failure: u8,
     /// Queries of this type (RFC 1035 section 3.2.2) fail with SERVFAIL.
     broken: Option<u16>,
-    /// Names that were asked for.
+    /// Names that were requested.
     asked: Vec<String>,
 }
 

@@ -85,7 +85,7 @@ fn an_open_breaker_sends_requests_elsewhere_and_one_probe_back() {
         assert_eq!(rig.request(None), other);
     }
     rig.advance(Duration::from_secs(5));
-    // The probe's client goes away: the next request is the probe.
+    // The probe's client disconnects: the next request is the probe.
     let leases: Vec<Lease> = (0..20).map(|_| rig.lease()).collect();
     let probes = |leases: &[Lease]| leases.iter().filter(|lease| number(lease) == broken).count();
     assert_eq!(probes(&leases), 1);

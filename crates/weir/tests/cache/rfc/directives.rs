@@ -92,7 +92,7 @@ fn rfc9211_what_became_of_a_request_is_told() {
     let rig = Rig::http();
     let path = rig.path();
     let fresh = "200|Cache-Control: max-age=100|Vary: X-V";
-    // Seconds are rounded down: of a hundred, as many as 98 may be left when the answer goes out.
+    // Seconds are rounded down: of a hundred, as many as 98 may be left when the response goes out.
     let told = |fields: &[(&str, &str)], reply: &str| {
         cache_status(&rig.get(&path, reply, fields)).trim_end_matches(|end: char| end.is_ascii_digit()).to_owned()
     };

@@ -1,4 +1,4 @@
-//! RFC 9111 sections 4 to 4.2 and 4.4: what a stored answer is used for; RFC 5861.
+//! RFC 9111 sections 4 to 4.2 and 4.4: what a stored response is used for; RFC 5861.
 
 use testkit::wait;
 

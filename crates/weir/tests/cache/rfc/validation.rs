@@ -114,7 +114,7 @@ fn s4_3_4_a_304_with_another_strong_validator_is_about_something_else() {
         let path = rig.path();
         rig.get(&path, &format!("200|Cache-Control: no-cache|ETag: {stored}|=body"), &[]);
         let before = rig.origin.request_count();
-        // The script answers 304 whatever is asked: where that is about something else the whole is asked for, and gets a 304 again.
+        // The script responds with 304 whatever is asked: where that is about something else the whole is asked for, and gets a 304 again.
         let reply = rig.get(&path, &format!("304|{told}"), &[]);
         assert_eq!(rig.origin.request_count() - before, if confirms { 1 } else { 2 }, "{stored} {told}");
         assert_eq!(reply.status() == 200, confirms, "{stored} {told}");
@@ -157,7 +157,7 @@ fn s4_3_5_a_forwarded_head_freshens_the_stored_get() {
     let rig = Rig::http();
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=0|ETag: \"a\"|X-A: 1|=0123", &[]);
-    // A HEAD that finds a stale answer goes to the origin, whose answer has the same validator and length.
+    // A HEAD that finds a stale response goes to the origin, whose response has the same validator and length.
     let head = rig.ask("HEAD", &path, "200|Cache-Control: max-age=100|ETag: \"a\"|X-A: 2|=4567", &[]);
     assert_eq!((head.status(), x_cache(&head)), (200, Some("MISS")));
     let hit = rig.get(&path, "500", &[]);
@@ -218,7 +218,7 @@ fn a_condition_of_a_client_that_finds_nothing_is_evaluated_against_the_whole() {
 fn a_304_that_nothing_stored_asked_for_confirms_nothing() {
     let rig = Rig::http();
     let path = rig.path();
-    // Stale when it comes, without a validator, and of use to those who take stale answers.
+    // Stale when it comes, without a validator, and of use to those who take stale responses.
     rig.get(&path, "200|Cache-Control: max-age=0, stale-if-error=100|=stored", &[]);
     let theirs = [("If-None-Match", "\"theirs\"")];
     let reply = rig.get(&path, "304|Cache-Control: max-age=100|ETag: \"theirs\"", &theirs);

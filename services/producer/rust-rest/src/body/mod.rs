@@ -1,4 +1,4 @@
-//! Request body to events, in one pass over the JSON. A member of a type that the contract does not know is remembered, not
+//! Request body to events, in one pass over the JSON. A member of a type that the contract does not know is stored, not
 //! an error: the rules decide in their own order. A name that is given twice means its last value.
 
 #[cfg(test)]
@@ -16,10 +16,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// A body that is no JSON text that can be used; answered with 400.
+/// A body that is not a JSON text that can be used; responded with 400.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// Not JSON, not UTF-8, or a string that is no Unicode text.
+    /// Not JSON, not UTF-8, or a string that is not a Unicode text.
     Json,
     /// More levels than [`json::BODY_DEPTH`].
     Depth,

@@ -1,4 +1,4 @@
-//! Heads of answers. Those of a server differ in little but the second of their `Date`: one that is byte for byte the last one says the same, and is
+//! Heads of responses. Those of a server differ in little but the second of their `Date`: one that is byte for byte the last one says the same, and is
 //! neither scanned nor parsed again.
 
 use h1::{Limits, Method, ParseError, ResponseHead};
@@ -9,7 +9,7 @@ pub(super) struct Heads {
     head: ResponseHead,
     /// Its bytes; none when it cannot be used again.
     text: Vec<u8>,
-    /// What it answered: a head means something else to HEAD.
+    /// The method that it responds to: a head means something else to HEAD.
     method: Method,
 }
 

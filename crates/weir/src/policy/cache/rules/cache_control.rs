@@ -1,8 +1,8 @@
 //! `Cache-Control` of requests and of responses (RFC 9111 section 5.2, RFC 5861).
 //!
-//! The parser is kind where kindness is safe and strict where a guess could make an answer more cacheable than it is: names in any
+//! The parser is kind where kindness is safe and strict where a guess could make a response more cacheable than it is: names in any
 //! case, quoted arguments and unknown directives are accepted; a restriction holds also with an argument that makes no sense; a lifetime
-//! that is no number, or that is given twice with different values, is zero.
+//! that is not a number, or that is given twice with different values, is zero.
 
 use h1::Known;
 
@@ -34,7 +34,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// As field names; `None` if it is no list of them with at least one.
+    /// As field names; `None` if it is not a list of them with at least one.
     fn names(self) -> Option<&'a [u8]> {
         let (Argument::Token(names) | Argument::Quoted(names)) = self else { return None };
         let mut any = false;
@@ -113,7 +113,7 @@ impl RequestControl {
     /// Takes one field value into account. Twice the same directive: the stricter one.
     pub fn add(&mut self, value: &[u8]) {
         for (name, argument) in directives(value) {
-            // What cannot be understood asks for the most: zero for an age, for ever for freshness to come.
+            // What cannot be understood counts as the strictest: zero for an age, endless for freshness to come.
             match name.len() {
                 7 if is(name, "max-age") => least(&mut self.max_age, argument.seconds().unwrap_or(0)),
                 8 if is(name, "no-cache") => self.no_cache = true,
@@ -161,7 +161,7 @@ pub struct ResponseControl {
     pub stale_while_revalidate: Option<u32>,
     /// `stale-if-error` (RFC 5861 section 4).
     pub stale_if_error: Option<u32>,
-    /// Part of the field could not be read: the answer counts as stale.
+    /// Part of the field could not be read: the response counts as stale.
     pub malformed: bool,
 }
 
@@ -184,7 +184,7 @@ impl ResponseControl {
     /// Takes one directive into account.
     pub(super) fn apply(&mut self, name: &[u8], argument: Argument<'_>) {
         match name.len() {
-            // What widens the use of an answer must be written as it is defined.
+            // What widens the use of a response must be written as it is defined.
             6 if is(name, "public") => self.public |= argument == Argument::Absent,
             7 if is(name, "max-age") => lifetime(&mut self.max_age, argument),
             7 if is(name, "private") => match useful_names(argument) {
@@ -206,7 +206,7 @@ impl ResponseControl {
         }
     }
 
-    /// Whether a shared cache may answer a request with `Authorization` from it (RFC 9111 section 3.5).
+    /// Whether a shared cache may respond to a request with `Authorization` from it (RFC 9111 section 3.5).
     pub fn allows_authorized(&self) -> bool {
         self.public || self.must_revalidate || self.s_maxage.is_some()
     }
@@ -268,7 +268,7 @@ fn least(slot: &mut Option<u32>, seconds: u32) {
     *slot = Some(slot.map_or(seconds, |before| before.min(seconds)));
 }
 
-/// RFC 9111 section 4.2.1: what is given twice, or is no number, makes the answer stale.
+/// RFC 9111 section 4.2.1: what is given twice, or is not a number, makes the response stale.
 fn lifetime(slot: &mut Option<u32>, argument: Argument<'_>) {
     let seconds = argument.seconds().unwrap_or(0);
     *slot = Some(match *slot {

@@ -1,6 +1,6 @@
 //! Which requests may wait for one another's fetch (RFC 9111 section 4: collapsed requests).
 //!
-//! The caller groups requests by primary key, so never across partitions. Before a fetch has an answer, [`may_lead`] and
+//! The caller groups requests by primary key, so never across partitions. Before a fetch has a response, [`may_lead`] and
 //! [`may_wait`] decide; when its head is there, [`may_share`] decides for each who waits, and who may not goes on alone: so a response that is
 //! not `public` never reaches a request with credentials, nor a response to credentials that is not `public` anyone else.
 
@@ -20,13 +20,13 @@ pub fn may_refresh(asked: &Asked) -> bool {
     asked.class == Class::Get && !asked.must_not_forward()
 }
 
-/// Whether this request may wait for the fetch of another. Not one that wants to hear of a state after it asked; not a range, whose answer
+/// Whether this request may wait for the fetch of another. Not one that wants to hear of a state after it asked; not a range, whose response
 /// has a length that is known when the whole is.
 pub fn may_wait(asked: &Asked) -> bool {
     !asked.control.no_cache && asked.control.max_age != Some(0) && !asked.has_range && !asked.must_not_forward()
 }
 
-/// Whether one who waits may have the answer that came. `terms` as [`consider`](super::storable::consider) gave them (what is not stored is not
+/// Whether one who waits may have the response that came. `terms` as [`consider`](super::storable::consider) gave them (what is not stored is not
 /// shared); `same_variant`: the secondary keys of both requests are equal ([`vary`](super::vary)).
 pub fn may_share(terms: &Terms, asked: &Asked, same_variant: bool, now_ms: u64) -> bool {
     same_variant

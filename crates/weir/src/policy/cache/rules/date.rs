@@ -22,14 +22,14 @@ pub fn parse(value: &[u8], now_s: i64) -> Option<i64> {
 
 /// Length of an IMF-fixdate.
 const FIXDATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
-/// Dates that a thread remembers, a power of two.
+/// Dates that a thread stores, a power of two.
 const REMEMBERED: usize = 8;
 
 /// A date, and what it means.
 type Remembered = Cell<Option<([u8; FIXDATE], i64)>>;
 
 thread_local! {
-    /// Dates that were parsed last, each at a place of its second: all answers of a second have the same `Date`, and it is asked for several times of each.
+    /// Dates that were parsed last, each at a place of its second: all responses of a second have the same `Date`, and it is requested several times of each.
     static LAST: [Remembered; REMEMBERED] = const { [const { Cell::new(None) }; REMEMBERED] };
 }
 

@@ -1,4 +1,4 @@
-//! How much of a stored answer a request gets: preconditions, then ranges (RFC 9110 section 13.2.2).
+//! How much of a stored response a request gets: preconditions, then ranges (RFC 9110 section 13.2.2).
 
 use h1::Known;
 
@@ -7,7 +7,7 @@ use super::range::{self, Ranged};
 use super::request::{Asked, Class};
 use super::{Terms, precondition};
 
-/// What is sent of a stored answer.
+/// What is sent of a stored response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// All, with the stored status.
@@ -50,7 +50,7 @@ impl Delivery {
     }
 }
 
-/// Chooses what a request gets of a stored answer with a body of `body_length` bytes.
+/// Chooses what a request gets of a stored response with a body of `body_length` bytes.
 #[inline]
 pub fn choose<'a, 'b>(
     asked: &Asked,

@@ -1,4 +1,4 @@
-//! What a trusted peer says of the URL that the client asked for, as part of a key: `X-Forwarded-Host`, `X-Forwarded-Proto` and `Forwarded` (RFC 7239).
+//! What a trusted peer says of the URL that the client requested, as part of a key: `X-Forwarded-Host`, `X-Forwarded-Proto` and `Forwarded` (RFC 7239).
 
 use h1::Known;
 
@@ -36,7 +36,7 @@ pub fn write<'a>(request: impl Lines<'a>, out: &mut Vec<u8>) {
 /// What [`write`] appends for a request that has none of these fields.
 pub const NOTHING: &[u8] = &[0; 3];
 
-/// Appends a `Forwarded` without `for` and `by`: those tell clients and proxies apart, not what was asked for, as `X-Forwarded-For` does, which is in no
+/// Appends a `Forwarded` without `for` and `by`: those tell clients and proxies apart, not what was requested, as `X-Forwarded-For` does, which is in no
 /// key either. `None` for anything that breaks the grammar of RFC 7239 section 4.
 fn write_without_nodes(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut rest = value;

@@ -1,4 +1,4 @@
-//! How long an answer is fresh, and how old it was when it came (RFC 9111 sections 4.2.1 to 4.2.3).
+//! How long a response is fresh, and how old it was when it came (RFC 9111 sections 4.2.1 to 4.2.3).
 
 use h1::Known;
 
@@ -14,13 +14,13 @@ pub fn is_heuristically_cacheable(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
-/// When the answer was made, in seconds since the epoch: its `Date`, else when it was received (RFC 9110 section 6.6.1).
+/// When the response was made, in seconds since the epoch: its `Date`, else when it was received (RFC 9110 section 6.6.1).
 pub fn date_s<'a>(lines: impl Lines<'a>, times: Times) -> i64 {
     let received_s = seconds(times.received_ms);
     lines.first(Known::Date).and_then(|value| date::parse(value, received_s)).unwrap_or(received_s)
 }
 
-/// When the answer was made, to tell which of several is the most recent: its `Date`, else when its request was sent. One that came slowly is not newer
+/// When the response was made, to tell which of several is the most recent: its `Date`, else when its request was sent. One that came slowly is not newer
 /// for that.
 pub fn made_ms<'a>(lines: impl Lines<'a>, times: Times) -> u64 {
     let date_s = lines.first(Known::Date).and_then(|value| date::parse(value, seconds(times.received_ms)));
@@ -56,7 +56,7 @@ pub fn lifetime<'a>(
     if control.malformed { (0, source) } else { (ms, source) }
 }
 
-/// What `Expires` says, in milliseconds; 0 if it is no date (RFC 9111 section 5.3), or several different ones.
+/// What `Expires` says, in milliseconds; 0 if it is not a date (RFC 9111 section 5.3), or several different ones.
 fn expires<'a>(effective: &Effective, lines: impl Lines<'a>, times: Times) -> Option<u64> {
     if effective.is_targeted {
         return None;
@@ -77,7 +77,7 @@ pub fn has_validator<'a>(lines: impl Lines<'a>) -> bool {
 
 /// Age at the time it came, in milliseconds (RFC 9111 section 4.2.3, corrected_initial_age; the conservative form).
 pub fn initial_age_ms<'a>(lines: impl Lines<'a>, times: Times) -> u64 {
-    // `Date` knows whole seconds. Compared with a finer clock every answer would seem up to a second old.
+    // `Date` knows whole seconds. Compared with a finer clock every response would seem up to a second old.
     let apparent_s = u64::try_from(seconds(times.received_ms).saturating_sub(date_s(lines, times))).unwrap_or(0);
     let delay_ms = times.received_ms.saturating_sub(times.sent_ms);
     let corrected_ms = age_of(lines).unwrap_or(0).saturating_mul(1000).saturating_add(delay_ms);

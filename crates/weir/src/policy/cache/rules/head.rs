@@ -1,4 +1,4 @@
-//! Heads of stored answers: what is kept of an upstream's, and what is sent of it.
+//! Heads of stored responses: what is kept of an upstream's, and what is sent of it.
 
 use h1::{Known, encode};
 
@@ -9,7 +9,7 @@ use super::{Policy, date, list, range};
 use crate::server::clock;
 
 /// Appends the field lines to store (RFC 9111 section 3.1): all that were received, except fields of one connection or one proxy, framing (made anew),
-/// the request id (each response has its own), `Age` (computed anew), `X-Cache` where the gateway writes its own, `Set-Cookie` where the configuration says so, and what `no-cache` or `private` withholds. An answer without a valid `Date`
+/// the request id (each response has its own), `Age` (computed anew), `X-Cache` where the gateway writes its own, `Set-Cookie` where the configuration says so, and what `no-cache` or `private` withholds. A response without a valid `Date`
 /// gets the time it was received (RFC 9110 section 6.6.1).
 pub fn store<'a>(
     policy: &Policy,
@@ -46,7 +46,7 @@ pub(super) fn is_kept(policy: &Policy, line: &Line<'_>) -> bool {
         // The whole is stored, so that its length is that of the stored body.
         Known::ContentLength | Known::ContentRange | Known::Age => false,
         Known::SetCookie => !policy.strips_set_cookie,
-        // Of the request that the answer was fetched for.
+        // Of the request that the response was fetched for.
         Known::XRequestId => !line.is(policy.request_id.as_bytes()),
         Known::Other if line.is(b"proxy-authentication-info") || line.is(policy.request_id.as_bytes()) => false,
         Known::Other => !policy.headers.x_cache || !line.is(b"x-cache"),

@@ -7,14 +7,14 @@ use super::lines::Lines;
 use super::{Policy, key};
 use crate::route::path::normalise_by;
 
-/// Whether an answer to this request invalidates: the method is unsafe, or nobody knows that it is safe. A POST that is keyed by its body is a
+/// Whether a response to this request invalidates: the method is unsafe, or nobody knows that it is safe. A POST that is keyed by its body is a
 /// question, not a change.
 pub fn is_invalidating(policy: &Policy, method: Method) -> bool {
     let is_question = policy.post_json && method == Method::Post;
     !method.is_safe() && !is_question
 }
 
-/// Hands out the URLs whose stored answers are invalid after such a request got this answer, in the form that [`Policy::write_url`] gives them: the
+/// Hands out the URLs whose stored responses are invalid after such a request got this response, in the form that [`Policy::write_url`] gives them: the
 /// target, and what `Location` and `Content-Location` name, if it is of the same origin. Nothing after an error.
 pub fn each_url<'a>(
     policy: &Policy,

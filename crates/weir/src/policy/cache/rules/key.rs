@@ -1,4 +1,4 @@
-//! The primary key: which requests may share an answer (RFC 9111 section 2), and never across partitions.
+//! The primary key: which requests may share a response (RFC 9111 section 2), and never across partitions.
 //!
 //! ```text
 //! scheme://host/path?query 00 class  configuration  forwarded  partition values  [SHA-256 of the JSON body]
@@ -38,7 +38,7 @@ impl Policy {
         query::write(&self.query, url.query, out);
     }
 
-    /// Appends the primary key of a request. What a trusted peer says of the URL that the client asked for is part of it: it is passed on as it came, and
+    /// Appends the primary key of a request. What a trusted peer says of the URL that the client requested is part of it: it is passed on as it came, and
     /// origins make links of it. `body` belongs to POST and to nothing else. Returns where the class stands.
     pub fn write_key<'a>(
         &self,
@@ -60,7 +60,7 @@ impl Policy {
             out.extend_from_slice(forwarded::NOTHING);
         }
         for (known, name) in &self.partition_by {
-            // A field that came in several lines is not the same as one line with a comma: both are told apart.
+            // A field that came in several lines is not the same as one line with a comma: both are distinguished.
             for value in request.all().filter(|line| line.known == *known && line.is(name.as_bytes())) {
                 out.push(1);
                 sized(out, value.value);
@@ -102,7 +102,7 @@ impl BodyDigest {
     /// Digest of a body; `scratch` is cleared first.
     ///
     /// # Errors
-    /// When the body has no canonical form: the request goes around the cache.
+    /// When the body has no canonical form: the request bypasses the cache.
     pub fn of(body: &[u8], scratch: &mut Vec<u8>) -> Result<Self, json::NotCanonical> {
         scratch.clear();
         json::write_canonical(body, scratch)?;
@@ -116,7 +116,7 @@ pub fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// RFC 9110 section 4.2.3: an empty port and the default one are no port.
+/// RFC 9110 section 4.2.3: an empty port and the default one mean no port.
 pub(super) fn without_default_port<'a>(scheme: &[u8], authority: &'a [u8]) -> &'a [u8] {
     let default: &[u8] = if scheme.eq_ignore_ascii_case(b"https") { b":443" } else { b":80" };
     authority.strip_suffix(default).or_else(|| authority.strip_suffix(b":")).unwrap_or(authority)

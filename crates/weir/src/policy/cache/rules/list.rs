@@ -11,7 +11,7 @@ pub fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// Whether the byte may stand in a token.
+/// Whether the byte may be in a token.
 pub fn is_tchar(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
@@ -42,7 +42,7 @@ pub fn quoted_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// A number of seconds (RFC 9111 section 1.2.2). What cannot be represented is 2^31, which is what the section asks for.
+/// A number of seconds (RFC 9111 section 1.2.2). What cannot be represented is 2^31, which is what the section requests.
 /// `None` for anything but digits.
 pub fn delta_seconds(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {

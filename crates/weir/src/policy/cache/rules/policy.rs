@@ -45,7 +45,7 @@ pub struct Policy {
     pub path: path::Policy,
     /// Fields that are written.
     pub headers: CacheHeaders,
-    /// Stands in every key: an answer stored under other rules is never found.
+    /// Is in every key: a response stored under other rules is never found.
     pub(super) fingerprint: Box<[u8]>,
 }
 
@@ -150,13 +150,13 @@ impl Policy {
         Policy { unseen, ..self }
     }
 
-    /// Whether answers say themselves how long they are fresh.
+    /// Whether responses say themselves how long they are fresh.
     pub fn is_http(&self) -> bool {
         matches!(self.mode, Mode::Http { .. })
     }
 }
 
-/// Everything in the configuration that decides which requests share an answer.
+/// Everything in the configuration that decides which requests share a response.
 fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], told_apart: &str) -> Box<[u8]> {
     let mut bytes = Vec::new();
     let mut text = |text: &str| sized(&mut bytes, text.as_bytes());

@@ -51,7 +51,7 @@ impl<'a> EntityTag<'a> {
     }
 }
 
-/// The entity tag of an answer.
+/// The entity tag of a response.
 pub fn entity_tag<'a>(response: impl Lines<'a>) -> Option<EntityTag<'a>> {
     response.first(Known::Etag).and_then(EntityTag::parse)
 }
@@ -95,7 +95,7 @@ fn names_tag(value: &[u8], tag: Option<EntityTag<'_>>) -> bool {
     }
 }
 
-/// Whether a range may be cut from this answer, given `If-Range`: true without one (RFC 9110 section 13.1.5).
+/// Whether a range may be cut from this response, given `If-Range`: true without one (RFC 9110 section 13.1.5).
 pub fn range_applies<'a, 'b>(request: impl Lines<'a>, terms: &Terms, stored: impl Lines<'b>) -> bool {
     let mut values = request.values(Known::IfRange);
     let Some(value) = values.next() else { return true };
@@ -108,13 +108,13 @@ pub fn range_applies<'a, 'b>(request: impl Lines<'a>, terms: &Terms, stored: imp
     let now_s = unix_s(terms.received_ms);
     let date = |value| date::parse(value, now_s);
     match (date(value), stored.first(Known::LastModified).and_then(date)) {
-        // A date is a strong validator only if the answer was made at least a second after it (section 8.8.2.2).
+        // A date is a strong validator only if the response was made at least a second after it (section 8.8.2.2).
         (Some(wanted), Some(modified)) => wanted == modified && unix_s(terms.date_ms) > modified,
         _ => false,
     }
 }
 
-/// Whether two answers have the same strong validator: the entity tag, else, if neither has one, the date of modification where it is strong.
+/// Whether two responses have the same strong validator: the entity tag, else, if neither has one, the date of modification where it is strong.
 pub fn same_strong_validator<'a, 'b>(stored: impl Lines<'a>, date_ms: u64, new: impl Lines<'b>) -> bool {
     match (entity_tag(stored), entity_tag(new)) {
         (Some(stored), Some(new)) => stored.matches_strongly(&new),
@@ -126,7 +126,7 @@ pub fn same_strong_validator<'a, 'b>(stored: impl Lines<'a>, date_ms: u64, new: 
     }
 }
 
-/// `Last-Modified` in seconds since the epoch; `now_ms` is a time near which the answer was made.
+/// `Last-Modified` in seconds since the epoch; `now_ms` is a time near which the response was made.
 pub fn last_modified<'a>(response: impl Lines<'a>, now_ms: u64) -> Option<i64> {
     response.first(Known::LastModified).and_then(|value| date::parse(value, unix_s(now_ms)))
 }

@@ -1,15 +1,15 @@
-//! Byte ranges cut from whole stored answers (RFC 9110 section 14).
+//! Byte ranges cut from whole stored responses (RFC 9110 section 14).
 
 use h1::{Known, encode};
 
 use super::lines::Lines;
 use super::list;
 
-/// What a `Range` asks for, of content with a known length.
+/// What a `Range` requests, of content with a known length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ranged {
-    /// All of it: the field makes no sense, names another unit or asks for several ranges (which may always be answered with the whole;
-    /// multipart answers are how small requests are made to cost much).
+    /// All of it: the field makes no sense, names another unit or requests several ranges (which may always get the whole;
+    /// multipart responses are how small requests are made to cost much).
     Whole,
     /// These bytes, both ends included.
     Part {

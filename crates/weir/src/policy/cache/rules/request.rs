@@ -9,12 +9,12 @@ use super::list;
 use super::query;
 use super::status::Fwd;
 
-/// Which stored answers can serve a request. Part of the key.
+/// Which stored responses can serve a request. Part of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// GET.
     Get,
-    /// HEAD: served from answers to GET, else from answers to HEAD.
+    /// HEAD: served from responses to GET, else from responses to HEAD.
     Head,
     /// POST with a JSON body, where that is configured.
     Post,
@@ -39,7 +39,7 @@ impl Class {
 /// What a request asks of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// Which stored answers can serve it.
+    /// Which stored responses can serve it.
     pub class: Class,
     /// Its directives; all absent in mode `ttl`.
     pub control: RequestControl,
@@ -54,7 +54,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Whether it wants an answer from the cache or none: 504 where the cache has none that it may give (RFC 9111 section 5.2.1.7).
+    /// Whether it wants a response from the cache or none: 504 where the cache has none that it may give (RFC 9111 section 5.2.1.7).
     pub fn must_not_forward(&self) -> bool {
         self.control.only_if_cached
     }
@@ -64,21 +64,21 @@ impl Asked {
         self.is_authorized || self.is_guarded
     }
 
-    /// Whether its own fields let the upstream answer with less than the whole: with a part, or with 304. Such an answer is never stored,
+    /// Whether its own fields let the upstream respond with less than the whole: with a part, or with 304. Such a response is never stored,
     /// except a 206 that holds everything.
     pub fn may_get_less(&self) -> bool {
         self.has_range || self.is_conditional
     }
 }
 
-/// Why a request goes around the cache: it is not answered from it, and its answer is not stored.
+/// Why a request bypasses the cache: it is not served from it, and its response is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bypass {
     /// Not a method that is cached.
     Method,
     /// Has content that the key does not cover.
     Content,
-    /// Asks for another protocol.
+    /// Requests another protocol.
     Upgrade,
     /// Carries `Authorization`, a cookie, or a field or query parameter that a limit keys on, in mode `ttl`.
     Credentials,
@@ -103,8 +103,8 @@ impl Bypass {
 /// The cache's part in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Look it up, and store the answer where the rules allow. A POST must have its body as canonical JSON for the key first; if that
-    /// fails it goes around the cache.
+    /// Look it up, and store the response where the rules allow. A POST must have its body as canonical JSON for the key first; if that
+    /// fails it bypasses the cache.
     Use(Asked),
     /// Around the cache.
     Bypass(Bypass),
@@ -119,7 +119,7 @@ pub struct Incoming<'a, L> {
     pub query: Option<&'a [u8]>,
     /// Whether there is content, of whatever length.
     pub has_content: bool,
-    /// Whether it asks for an upgrade.
+    /// Whether it requests an upgrade.
     pub is_upgrade: bool,
     /// Fields, as they came from the client.
     pub lines: L,
@@ -136,7 +136,7 @@ pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<'a, L>) -> Adm
     if request.is_upgrade {
         return Admission::Bypass(Bypass::Upgrade);
     }
-    // Some origins read the content of a GET. The key does not cover it, so that one client could plant its answer for all.
+    // Some origins read the content of a GET. The key does not cover it, so that one client could plant its response for all.
     if request.has_content && class != Class::Post {
         return Admission::Bypass(Bypass::Content);
     }

@@ -1,17 +1,17 @@
-//! Whether a stored answer may be used for a request, now (RFC 9111 sections 4, 4.2.4 and 5.2.1; RFC 5861).
+//! Whether a stored response may be used for a request, now (RFC 9111 sections 4, 4.2.4 and 5.2.1; RFC 5861).
 
 use super::request::Asked;
 use super::status::Fwd;
 use super::terms::Terms;
 
-/// What a stored answer, whose key and `Vary` match, is good for.
+/// What a stored response, whose key and `Vary` match, is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
-    /// Answer with it.
+    /// Respond with it.
     Fresh,
-    /// Answer with it, and fetch it again meanwhile (RFC 5861 section 3).
+    /// Respond with it, and fetch it again meanwhile (RFC 5861 section 3).
     WhileRevalidating,
-    /// Answer with it: it is stale, but the client said that it takes that.
+    /// Respond with it: it is stale, but the client said that it takes that.
     StaleAsAsked,
     /// Not without validation: forward with its validators, if it has any. In `Cache-Status` the reason.
     Validate(Fwd),
@@ -19,7 +19,7 @@ pub enum Reuse {
     NotForThisClient,
 }
 
-/// Assesses a stored answer.
+/// Assesses a stored response.
 #[inline]
 pub fn assess(terms: &Terms, asked: &Asked, now_ms: u64) -> Reuse {
     if !may_see(terms, asked) {
@@ -51,7 +51,7 @@ pub fn assess(terms: &Terms, asked: &Asked, now_ms: u64) -> Reuse {
     }
 }
 
-/// Whether a stored answer may stand in for an error: the upstream could not be reached, or its status [`is_error`] (RFC 5861 section 4). The
+/// Whether a stored response may replace an error: the upstream could not be reached, or its status [`is_error`] (RFC 5861 section 4). The
 /// allowance holds "regardless of other freshness information", but not against who forbids it.
 pub fn may_replace_error(terms: &Terms, asked: &Asked, now_ms: u64) -> bool {
     let asked_ms = u64::from(asked.control.stale_if_error.unwrap_or(0)) * 1000;
@@ -67,7 +67,7 @@ pub fn is_error(status: u16) -> bool {
     matches!(status, 500 | 502 | 503 | 504)
 }
 
-/// Whether an answer may be given to the client at all (RFC 9111 section 3.5, and the same for cookies and keys).
+/// Whether a response may be given to the client at all (RFC 9111 section 3.5, and the same for cookies and keys).
 fn may_see(terms: &Terms, asked: &Asked) -> bool {
     (!asked.is_authorized || terms.for_authorized) && (!asked.is_guarded || terms.for_all)
 }

@@ -1,4 +1,4 @@
-//! What clients are told about the cache: `Age` (RFC 9111 section 5.1), `Cache-Status` (RFC 9211) and `X-Cache`. No `Warning`: it is gone
+//! What clients are told about the cache: `Age` (RFC 9111 section 5.1), `Cache-Status` (RFC 9211) and `X-Cache`. No `Warning`: it has been removed
 //! (RFC 9111 section 5.5).
 
 use h1::encode;
@@ -23,7 +23,7 @@ pub enum Fwd {
     Request,
     /// Something, but stale.
     Stale,
-    /// Something, but not the part that was asked for.
+    /// Something, but not the part that was requested.
     Partial,
 }
 
@@ -43,7 +43,7 @@ impl Fwd {
     }
 }
 
-/// How an answer came about. Not for answers that the gateway makes itself, such as the 504 to `only-if-cached` (RFC 9211 section 2).
+/// How a response came about. Not for responses that the gateway makes itself, such as the 504 to `only-if-cached` (RFC 9211 section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// From the store, without asking anyone: fresh, or stale where that is allowed.
@@ -59,14 +59,14 @@ pub enum Outcome {
         why: Fwd,
         /// Status of the upstream, if it is not the one that is sent (304 on validation).
         status: Option<u16>,
-        /// Whether the answer is being stored.
+        /// Whether the response is being stored.
         stored: bool,
-        /// Whether it waited for the fetch of another request: `Some(true)`, and got that answer; `Some(false)`, and could not use it.
+        /// Whether it waited for the fetch of another request: `Some(true)`, and got that response; `Some(false)`, and could not use it.
         collapsed: Option<bool>,
     },
 }
 
-/// Appends the fields that the configuration asks for. `terms` are those of the answer that is sent, if it is stored or storable.
+/// Appends the fields that the configuration requests. `terms` are those of the response that is sent, if it is stored or storable.
 /// `name` is this cache's name, a token (RFC 9211 section 2). Existing `Cache-Status` lines stay before it.
 #[inline]
 pub fn write(
@@ -77,7 +77,7 @@ pub fn write(
     name: &[u8],
     out: &mut Vec<u8>,
 ) {
-    // RFC 9111 section 4: an answer that was not made or validated for this request has an age. One that was has none, unless a cache between here
+    // RFC 9111 section 4: a response that was not made or validated for this request has an age. One that was has none, unless a cache between here
     // and the origin had it: then what that said goes on, grown (section 5.1).
     let is_aged = !matches!(outcome, Outcome::Forwarded { collapsed: None | Some(false), .. })
         || terms.is_some_and(|terms| terms.has_age);

@@ -1,4 +1,4 @@
-//! Which answers are stored, and on what terms (RFC 9111 section 3).
+//! Which responses are stored, and on what terms (RFC 9111 section 3).
 
 use h1::Known;
 
@@ -8,7 +8,7 @@ use super::targeted::Effective;
 use super::terms::{LifetimeSource, Terms, Times};
 use super::{Policy, freshness, range, vary};
 
-/// Why an answer is not stored.
+/// Why a response is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotStored {
     /// Its status is not one that this cache stores.
@@ -19,9 +19,9 @@ pub enum NotStored {
     NoStore,
     /// `private`.
     Private,
-    /// The request was authorized, and nothing says that others may have the answer (RFC 9111 section 3.5).
+    /// The request was authorized, and nothing says that others may have the response (RFC 9111 section 3.5).
     Authorized,
-    /// The request had a cookie, or a field or query parameter that a limit keys on, and nothing says that the answer is for all.
+    /// The request had a cookie, or a field or query parameter that a limit keys on, and nothing says that the response is for all.
     Guarded,
     /// `Set-Cookie`, which no `no-cache` or `private` withholds.
     SetCookie,
@@ -43,7 +43,7 @@ fn is_understood(status: u16) -> bool {
     )
 }
 
-/// Statuses that are never stored, whatever the answer says: those that depend on request fields that are in no key (412, 416, 417),
+/// Statuses that are never stored, whatever the response says: those that depend on request fields that are in no key (412, 416, 417),
 /// that speak of one connection or client (401 and 407 carry challenges; 408, 421, 425, 426), and those whose definition forbids it
 /// (RFC 6585: 428, 429, 431, 511).
 fn is_never_stored(status: u16) -> bool {
@@ -57,7 +57,7 @@ pub fn supersedes(asked: &Asked, status: u16) -> bool {
     !asked.has_credentials() && matches!(status, 200..=205 | 207..=303 | 305..=399 | 404 | 410 | 451)
 }
 
-/// Decides whether the answer to a request is stored, by its head. `lines` are the upstream's, `effective` what they say to this cache.
+/// Decides whether the response to a request is stored, by its head. `lines` are the upstream's, `effective` what they say to this cache.
 ///
 /// # Errors
 /// Why it is not.
@@ -121,7 +121,7 @@ fn storable_status<'a>(policy: &Policy, status: u16, lines: impl Lines<'a>) -> R
     }
 }
 
-/// The terms of an answer that may be stored.
+/// The terms of a response that may be stored.
 pub(super) fn terms<'a>(
     policy: &Policy,
     effective: &Effective,

@@ -34,7 +34,7 @@ impl Effective {
             return lines.values(Known::CacheControl).any(|value| cache_control::withheld(value, name));
         }
         let mut withheld = false;
-        // Of a key that comes twice both lists are left out: more than asked for does no harm.
+        // Of a key that comes twice both lists are left out: more than requested does no harm.
         members(lines, |key, value| withheld |= cache_control::withholds(key, argument("", value), name));
         withheld
     }
@@ -95,7 +95,7 @@ fn members<'a>(lines: impl Lines<'a>, mut member: impl FnMut(&'a [u8], Value<'a>
 }
 
 /// A value as the argument of a directive. One of a type that the directive does not have is not consumed (RFC 9213 section 2.1); what
-/// [`ResponseControl`] makes of a malformed argument never lets an answer live longer or be shared by more.
+/// [`ResponseControl`] makes of a malformed argument never lets a response live longer or be shared by more.
 fn argument<'a>(directive: &str, value: Value<'a>) -> Argument<'a> {
     let is_lifetime = matches!(directive, "max-age" | "s-maxage" | "stale-while-revalidate" | "stale-if-error");
     match value {

@@ -1,11 +1,11 @@
-//! What the rules must know of a stored answer to decide on its reuse, computed once when it is stored.
+//! What the rules must know of a stored response to decide on its reuse, computed once when it is stored.
 
-/// When an answer was fetched; milliseconds since the Unix epoch.
+/// When a response was fetched; milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     /// The request was sent (RFC 9111 section 4.2.3, request_time).
     pub sent_ms: u64,
-    /// The head of the answer was read (response_time).
+    /// The head of the response was read (response_time).
     pub received_ms: u64,
 }
 
@@ -27,7 +27,7 @@ pub enum LifetimeSource {
     None = 5,
 }
 
-/// The terms on which an answer is stored. Plain numbers, so that a store can keep them as it likes.
+/// The terms on which a response is stored. Plain numbers, so that a store can keep them as it likes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// Status that is sent: 200 also for a 206 that held everything.
@@ -44,15 +44,15 @@ pub struct Terms {
     pub stale_while_revalidate_ms: u64,
     /// May be used stale so long in place of an error (RFC 5861 section 4).
     pub stale_if_error_ms: u64,
-    /// Its `Date`, else when its request was sent; decides which of several answers is the most recent (RFC 9111 section 4).
+    /// Its `Date`, else when its request was sent; decides which of several responses is the most recent (RFC 9111 section 4).
     pub date_ms: u64,
     /// Never used without validation: `no-cache`, or invalidated.
     pub always_validate: bool,
     /// Never used stale: `must-revalidate`, `proxy-revalidate`, an applicable `s-maxage`.
     pub never_stale: bool,
-    /// May answer requests with `Authorization` (RFC 9111 section 3.5).
+    /// May respond to requests with `Authorization` (RFC 9111 section 3.5).
     pub for_authorized: bool,
-    /// May answer requests with a cookie or a field that a limit keys on: the origin says expressly that it is for all.
+    /// May respond to requests with a cookie or a field that a limit keys on: the origin says expressly that it is for all.
     pub for_all: bool,
     /// Has an `ETag` or a `Last-Modified` to validate it by.
     pub has_validator: bool,
@@ -118,7 +118,7 @@ impl Terms {
         self.always_validate = true;
     }
 
-    /// What the lifetime is compared with. A fixed time counts from when the answer came, whatever its age was then.
+    /// What the lifetime is compared with. A fixed time counts from when the response came, whatever its age was then.
     #[inline]
     fn basis_ms(&self, now_ms: u64) -> u64 {
         match self.source {

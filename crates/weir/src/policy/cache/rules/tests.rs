@@ -146,7 +146,7 @@ fn asks(fields: &str) -> Asked {
     get(fields).asked(&http())
 }
 
-/// An answer that has come.
+/// A response that has come.
 struct Response {
     buf: Vec<u8>,
     head: ResponseHead,
@@ -176,7 +176,7 @@ impl Response {
     }
 }
 
-/// What becomes of a 200 with these fields, that a plain GET got now in mode `http`; `Date` is added.
+/// What happens to a 200 with these fields, that a plain GET got now in mode `http`; `Date` is added.
 fn store(fields: &str) -> Result<Terms, NotStored> {
     Response::new(200, &format!("{DATE}{fields}")).consider(&http(), &asks(""))
 }
@@ -186,7 +186,7 @@ fn terms(fields: &str) -> Terms {
     store(fields).unwrap()
 }
 
-/// Whether a stored 200 with these response fields answers a GET with those request fields, so many seconds later.
+/// Whether a stored 200 with these response fields responds to a GET with those request fields, so many seconds later.
 fn reuse(response: &str, request: &str, later_s: u64) -> reuse::Reuse {
     reuse::assess(&terms(response), &asks(request), NOW + seconds(later_s))
 }

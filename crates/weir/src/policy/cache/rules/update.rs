@@ -1,4 +1,4 @@
-//! Validation: the request for it, and what an answer to it does to what is stored (RFC 9111 sections 3.2 and 4.3).
+//! Validation: the request for it, and what a response to it does to what is stored (RFC 9111 sections 3.2 and 4.3).
 
 use h1::{Known, encode};
 
@@ -11,7 +11,7 @@ use super::terms::{Terms, Times};
 use super::{Policy, date, freshness, head};
 use crate::server::clock;
 
-/// Appends the preconditions by which a stored answer is validated (RFC 9111 section 4.3.1); nothing if it has no validator.
+/// Appends the preconditions by which a stored response is validated (RFC 9111 section 4.3.1); nothing if it has no validator.
 /// They take the place of the fields that [`is_replaced`] names.
 pub fn write_conditions<'a>(stored: impl Lines<'a>, out: &mut Vec<u8>) {
     if let Some(value) = stored.first(Known::Etag)
@@ -26,20 +26,20 @@ pub fn write_conditions<'a>(stored: impl Lines<'a>, out: &mut Vec<u8>) {
     }
 }
 
-/// Fields of the client's request that are not passed on when the cache validates or fetches the whole for itself: the answer must be about the
+/// Fields of the client's request that are not passed on when the cache validates or fetches the whole for itself: the response must be about the
 /// cache's copy, and whole.
 pub fn is_replaced(known: Known) -> bool {
     matches!(known, Known::IfNoneMatch | Known::IfModifiedSince | Known::IfRange | Known::Range)
 }
 
-/// Whether a 304, received in reply to a request that had the preconditions of this stored answer and no others, is about this answer
+/// Whether a 304, received in reply to a request that had the preconditions of this stored response and no others, is about this response
 /// (RFC 9111 section 4.3.4). If not, what is stored must not be used: fetch it whole.
 pub fn confirms<'a, 'b>(terms: &Terms, stored: impl Lines<'a>, not_modified: impl Lines<'b>) -> bool {
     match entity_tag(not_modified) {
         // A weak validator need only correspond; a strong one must be the same, and the stored one strong too.
         Some(new) if new.is_weak => entity_tag(stored).is_some_and(|stored| stored.matches_weakly(&new)),
         Some(_) => same_strong_validator(stored, terms.date_ms, not_modified),
-        // Many servers send no tag, and many nothing at all. The condition that failed was made of this answer's validators alone, so that
+        // Many servers send no tag, and many nothing at all. The condition that failed was made of this response's validators alone, so that
         // it is the one that was meant, unless a date says otherwise.
         None => match last_modified(not_modified, terms.date_ms) {
             Some(new) => last_modified(stored, terms.date_ms).is_none_or(|stored| stored == new),
@@ -48,16 +48,16 @@ pub fn confirms<'a, 'b>(terms: &Terms, stored: impl Lines<'a>, not_modified: imp
     }
 }
 
-/// What freshening made of a stored answer.
+/// What freshening made of a stored response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshened {
     /// Stored on new terms.
     Stored(Terms),
-    /// It answers the request that caused this, on these terms, and is stored no more.
+    /// It responds to the request that caused this, on these terms, and is stored no more.
     NotStored(Terms, NotStored),
 }
 
-/// Brings a stored answer up to date by the head of a 304 that [`confirms`] it, or of a HEAD that [`head_effect`] found equal: appends the new
+/// Brings a stored response up to date by the head of a 304 that [`confirms`] it, or of a HEAD that [`head_effect`] found equal: appends the new
 /// field lines to `out` and says what the terms are now (RFC 9111 section 3.2). The new lines may name other fields in `Vary`: names and secondary
 /// key are to be written again, from the request that was sent.
 pub fn freshen<'a>(
@@ -127,7 +127,7 @@ fn belongs_to_body(known: Known, name: &[u8]) -> bool {
         || name.eq_ignore_ascii_case(b"repr-digest")
 }
 
-/// What the answer to a forwarded HEAD means for a stored answer to GET that the request could have selected (RFC 9111 section 4.3.5).
+/// What the response to a forwarded HEAD means for a stored response to GET that the request could have selected (RFC 9111 section 4.3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadEffect {
     /// The same: [`freshen`] it.
@@ -138,7 +138,7 @@ pub enum HeadEffect {
     None,
 }
 
-/// Compares a stored 200, whose body has `body_length` bytes, with the answer to a HEAD.
+/// Compares a stored 200, whose body has `body_length` bytes, with the response to a HEAD.
 pub fn head_effect<'a, 'b>(
     terms: &Terms,
     stored: impl Lines<'a>,

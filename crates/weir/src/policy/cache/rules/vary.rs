@@ -1,11 +1,11 @@
-//! `Vary`: which request fields select among the answers of one URL, and their values in one form (RFC 9111 section 4.1).
+//! `Vary`: which request fields select among the responses of one URL, and their values in one form (RFC 9111 section 4.1).
 
 use h1::Known;
 
 use super::lines::Lines;
 use super::list::{self, trim};
 
-/// Most fields that an answer may vary on.
+/// Most fields that a response may vary on.
 pub const MAX_NAMES: usize = 16;
 
 /// No later request can be known to match: `*`; a field that the gateway writes for each client (so that what the upstream saw is not
@@ -18,7 +18,7 @@ pub fn names<'a>(response: impl Lines<'a>) -> impl Iterator<Item = &'a [u8]> {
     response.values(Known::Vary).flat_map(list::elements)
 }
 
-/// Whether answers that vary so can be told apart.
+/// Whether responses that vary so can be distinguished.
 ///
 /// # Errors
 /// When they cannot.
@@ -34,7 +34,7 @@ pub fn check<'a>(response: impl Lines<'a>) -> Result<(), NeverMatches> {
     Ok(())
 }
 
-/// Appends the names of the selecting fields: lower case, sorted, each once, separated by commas. Nothing is appended for an answer that
+/// Appends the names of the selecting fields: lower case, sorted, each once, separated by commas. Nothing is appended for a response that
 /// suits every request.
 ///
 /// # Errors
@@ -53,7 +53,7 @@ pub fn write_names<'a>(response: impl Lines<'a>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Appends the secondary key: what a request says in the fields that `names` ([`write_names`]) lists. Two requests select the same answer if
+/// Appends the secondary key: what a request says in the fields that `names` ([`write_names`]) lists. Two requests select the same response if
 /// and only if theirs are equal. A field that is absent equals nothing but absence.
 pub fn write_secondary<'a>(names: &[u8], request: impl Lines<'a>, out: &mut Vec<u8>) {
     for name in list::elements(names) {

@@ -65,7 +65,7 @@ fn threads_that_fill_and_read_at_once_do_not_block_for_ever() {
     assert!(memory.bytes() <= 8 << 20);
 }
 
-/// An earlier gateway's store locked up for ever when it first reached its cap.
+/// An earlier gateway's store locked up without limit when it first reached its cap.
 #[test]
 fn the_cap_of_ten_thousand_reached_many_times_over_blocks_nobody() {
     let memory = Memory::new(256 << 20, 10_000, 1 << 20);

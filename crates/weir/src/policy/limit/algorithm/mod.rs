@@ -139,7 +139,7 @@ impl Algorithm {
         }
     }
 
-    /// Takes a charge back. What cannot be told apart any more from the charges of others stays charged; `now` must not be earlier than any
+    /// Takes a charge back. What cannot be distinguished any more from the charges of others stays charged; `now` must not be earlier than any
     /// moment that the state has seen.
     pub(super) fn refund(&self, state: State, cost: u64, charge: Charge, now: Now) -> State {
         match self {

@@ -60,7 +60,7 @@ impl TokenBucket {
                 Decision { allowed: true, limit, remaining, reset_ns: ns(self.next_token(after)), retry_ns: 0 };
             return (Some(u128::from(now + after)), decision);
         }
-        // Who asks for more than there can be waits until the bucket is full, and is refused again.
+        // Who requests more than there can be waits until the bucket is full, and is refused again.
         let retry = if price > self.fill { used } else { after - self.fill };
         let remaining = self.fill.saturating_sub(used) / self.interval;
         let decision =

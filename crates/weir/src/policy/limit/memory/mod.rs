@@ -265,7 +265,7 @@ impl Memory {
                 }
                 continue;
             }
-            // Asking for too much leaves no trace.
+            // Requesting too much leaves no trace.
             let Some(state) = next else { return (decision, Receipt::default()) };
             let charged = (decision, Receipt::of(state, now));
             let is_live = |state| self.algorithm.is_live(state, now);

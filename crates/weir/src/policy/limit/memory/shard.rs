@@ -9,7 +9,7 @@ use portable_atomic::AtomicU128;
 use super::{STATE_BITS, STATE_MASK};
 use crate::policy::limit::algorithm::State;
 
-/// What stands in a word of an array that was left for another.
+/// What is in a word of an array that was left for another.
 const MOVED: u128 = u128::MAX;
 const FEWEST: usize = 8;
 /// A full shard is looked through for dead keys only so often: a nanosecond of work or two for each microsecond.
@@ -129,7 +129,7 @@ fn is_taken(slot: &AtomicU128, is_live: impl Fn(State) -> bool) -> bool {
 }
 
 impl Writer {
-    /// Whether a shard without room may be looked through for dead keys; remembers that it was.
+    /// Whether a shard without room may be looked through for dead keys; stores that it was.
     pub(super) fn may_purge(&mut self, slots: &Slots, now_ns: u64) -> bool {
         let pause = slots.0.len() as u64 * PURGE_NS_PER_WORD;
         let may = self.purged_ns == 0 || now_ns >= self.purged_ns.saturating_add(pause);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::super::Decision;
 use super::call::Name;
 
-/// Entries of one kind; more are not remembered, and their keys asked for each time.
+/// Entries of one kind; more are not stored, and their keys requested each time.
 const MOST: usize = 65_536;
 /// How often what is over is thrown away, in nanoseconds.
 const CLEAN_NS: u64 = 5_000_000_000;
@@ -69,7 +69,7 @@ impl Lasting for Over {
 pub(super) struct Refusals(Memo<Over>);
 
 impl Refusals {
-    /// Remembers what Redis refused; the times of `decision` count from `since_ns`. It is believed for `most_ns` at most.
+    /// Stores what Redis refused; the times of `decision` count from `since_ns`. It is believed for `most_ns` at most.
     pub(super) fn remember(
         &self,
         name: Name,
@@ -92,7 +92,7 @@ impl Refusals {
             .borrow()
             .get(&name)
             .is_some_and(|over| over.until_ns > now_ns && over.cost < cost && over.limit >= limit);
-        // Who asks for less is refused for a shorter time, but more often.
+        // Who requests less is refused for a shorter time, but more often.
         if !known {
             self.0.put(name, Over { until_ns, retry_at_ns, reset_at_ns, cost, limit, remaining }, now_ns);
         }
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn tokens_are_spent_from_the_response_even_if_they_cannot_be_kept() {
         let leases = Leases::default();
-        // Too late to be kept, in time for those who wait.
+        // Too late to be kept, before the deadline for those who wait.
         let mut lease = leases.collect(&name(1), 10, 50, &decision(), 0, 100);
         assert!(lease.spend(4, 100).is_some());
         leases.keep(name(1), lease, 100);

@@ -116,7 +116,7 @@ proptest! {
         }
     }
 
-    /// A restriction in front is seen, whatever follows it; one behind is seen, unless it stands in a string that ends.
+    /// A restriction in front is seen, whatever follows it; one behind is seen, unless it is in a string that ends.
     #[test]
     fn restrictions_survive_what_stands_around_them(noise in fragments()) {
         let mut control = ResponseControl::default();

@@ -19,14 +19,14 @@ fn interim_responses_are_not_stored() {
     }
 }
 
-/// RFC 9111 section 3. MUST NOT store a 304 as an answer of its own.
+/// RFC 9111 section 3. MUST NOT store a 304 as a response of its own.
 #[test]
 fn not_modified_is_no_answer_to_store() {
     let response = Response::new(304, "Cache-Control: max-age=60\r\nETag: \"a\"\r\n");
     assert_eq!(response.consider(&http(), &asks("")), Err(NotStored::Status));
 }
 
-/// RFC 9111 section 3. MUST NOT store a 206 unless it is understood; here no part is stored (section 3.3 allows, and does not ask for it).
+/// RFC 9111 section 3. MUST NOT store a 206 unless it is understood; here no part is stored (section 3.3 allows, and does not request it).
 #[test]
 fn parts_are_not_stored() {
     for range in ["bytes 0-3/10", "bytes 6-9/10", "bytes 0-9/*", "chars 0-9/10", "bytes 0-9", "bytes */10"] {
@@ -65,7 +65,7 @@ fn private_is_not_stored() {
     }
 }
 
-/// RFC 9111 section 3. MUST NOT store, being shared, the answer to a request with Authorization unless it expressly allows that.
+/// RFC 9111 section 3. MUST NOT store, being shared, the response to a request with Authorization unless it expressly allows that.
 #[test]
 fn answers_to_authorized_requests_are_not_stored() {
     let asked = asks("Authorization: Bearer a\r\n");
@@ -73,7 +73,7 @@ fn answers_to_authorized_requests_are_not_stored() {
     assert_eq!(response.consider(&http(), &asked), Err(NotStored::Authorized));
 }
 
-/// RFC 9111 section 3.5. Answers to requests with Authorization are stored and reused with must-revalidate, public or s-maxage, and not else.
+/// RFC 9111 section 3.5. Responses to requests with Authorization are stored and reused with must-revalidate, public or s-maxage, and not else.
 #[test]
 fn authorized_requests_share_what_expressly_allows_it() {
     let asked = asks("Authorization: Bearer a\r\n");

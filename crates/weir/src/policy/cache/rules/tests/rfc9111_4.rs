@@ -137,7 +137,7 @@ fn only_who_may_reuse_it_shares_a_fetch() {
     for fields in ["Range: bytes=0-1\r\n", "Cache-Control: only-if-cached\r\n"] {
         assert!(!may_lead(&asks(fields)) && !may_wait(&asks(fields)), "{fields}");
     }
-    // Who wants validation wants an answer that is made after the question.
+    // Who wants validation wants a response that is made after the question.
     for fields in ["Cache-Control: no-cache\r\n", "Cache-Control: max-age=0\r\n"] {
         assert!(may_lead(&asks(fields)) && !may_wait(&asks(fields)), "{fields}");
     }
@@ -398,7 +398,7 @@ fn invalidated(target: &Url<'_>, status: u16, fields: &str) -> Vec<String> {
 
 const TARGET: Url<'static> = Url { scheme: b"http", authority: b"a.example", path: b"/b/c", query: Some(b"d=1") };
 
-/// RFC 9111 section 4.4. MUST invalidate the target URI after a non-error answer to an unsafe method, or one of unknown safety.
+/// RFC 9111 section 4.4. MUST invalidate the target URI after a non-error response to an unsafe method, or one of unknown safety.
 #[test]
 fn unsafe_methods_invalidate_the_target() {
     for method in [Method::Post, Method::Put, Method::Delete, Method::Patch, Method::Other] {

@@ -68,7 +68,7 @@ fn if_none_match_is_answered_from_the_store() {
     assert_eq!(delivered("ETag: \"a\"\r\n", "GET", two), Delivery::NotModified);
 }
 
-/// RFC 9110 section 13.1.3. MUST ignore If-Modified-Since when there is If-None-Match, when it is no date, and for other methods.
+/// RFC 9110 section 13.1.3. MUST ignore If-Modified-Since when there is If-None-Match, when it is not a date, and for other methods.
 #[test]
 fn if_none_match_comes_first() {
     let stored = "ETag: \"a\"\r\nLast-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\n";
@@ -79,7 +79,7 @@ fn if_none_match_comes_first() {
     assert_eq!(delivered(stored, "GET", &format!("{since}{since}")), Delivery::Whole);
 }
 
-/// RFC 9111 section 4.3.2. SHOULD answer If-Modified-Since by Last-Modified, else by Date, else by when the response was received.
+/// RFC 9111 section 4.3.2. SHOULD respond to If-Modified-Since by Last-Modified, else by Date, else by when the response was received.
 #[test]
 fn if_modified_since_is_answered_from_the_store() {
     let modified = "Last-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\n";
@@ -164,7 +164,7 @@ fn a_weak_validator_selects_what_corresponds() {
     assert!(!is_confirmed("ETag: W/\"a\"\r\n", "ETag: W/\"b\"\r\n"));
 }
 
-/// RFC 9111 section 4.3.4. A 304 without validators updates the one response that was asked about.
+/// RFC 9111 section 4.3.4. A 304 without validators updates the one response that the request was about.
 #[test]
 fn a_bare_304_is_about_what_was_asked() {
     assert!(is_confirmed("", ""));

@@ -23,7 +23,7 @@ fn seconds_do_not_overflow() {
     }
 }
 
-/// RFC 9111 section 5.1. SHOULD use the first member of Age and ignore one that is no number.
+/// RFC 9111 section 5.1. SHOULD use the first member of Age and ignore one that is not a number.
 #[test]
 fn age_is_one_number() {
     for (fields, age_s) in [
@@ -146,7 +146,7 @@ fn requests_may_want_validation() {
     assert!(!reuse::may_replace_error(&terms(response), &asks("Cache-Control: no-cache\r\n"), NOW));
 }
 
-/// RFC 9111 section 5.2.1.5. MUST NOT store any part of a request with no-store, nor of its response: it goes around the cache.
+/// RFC 9111 section 5.2.1.5. MUST NOT store any part of a request with no-store, nor of its response: it bypasses the cache.
 #[test]
 fn requests_may_forbid_storing() {
     for policy in [http(), ttl()] {
@@ -155,7 +155,7 @@ fn requests_may_forbid_storing() {
     }
 }
 
-/// RFC 9111 section 5.2.1.7. SHOULD answer only-if-cached from the store or with 504: the request must not go forward.
+/// RFC 9111 section 5.2.1.7. SHOULD respond to only-if-cached from the store or with 504: the request must not go forward.
 #[test]
 fn only_if_cached_does_not_go_forward() {
     let asked = asks("Cache-Control: only-if-cached\r\n");

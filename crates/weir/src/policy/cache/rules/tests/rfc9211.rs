@@ -45,7 +45,7 @@ fn a_forwarded_request_says_why() {
     }
 }
 
-/// RFC 9211 section 2.3. fwd-status: what the next hop answered, where that is not what is sent.
+/// RFC 9211 section 2.3. fwd-status: what the next hop responded, where that is not what is sent.
 #[test]
 fn the_upstreams_status_is_told() {
     let validated = Outcome::Forwarded { why: Fwd::Stale, status: Some(304), stored: true, collapsed: None };

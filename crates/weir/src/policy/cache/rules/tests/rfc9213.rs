@@ -47,7 +47,7 @@ fn an_invalid_targeted_field_does_not_exist() {
     }
 }
 
-/// RFC 9213 section 2.1. SHOULD NOT consume values of a wrong type: none is coerced, and none makes an answer more cacheable.
+/// RFC 9213 section 2.1. SHOULD NOT consume values of a wrong type: none is coerced, and none makes a response more cacheable.
 #[test]
 fn wrong_types_are_not_coerced() {
     for value in [

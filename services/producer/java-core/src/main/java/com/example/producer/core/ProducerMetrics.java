@@ -76,12 +76,12 @@ public class ProducerMetrics {
     }
 
     private Counter requestCounter(Answer answer) {
-        return Counter.builder("producer.requests").description("Requests answered, by operation and status")
+        return Counter.builder("producer.requests").description("Completed requests, by operation and status")
                 .tag("operation", answer.operation()).tag("code", answer.code()).register(registry);
     }
 
     private Timer timer(String operation) {
-        return Timer.builder("producer.request.duration").description("Time from the request to its answer")
+        return Timer.builder("producer.request.duration").description("Time from the request to its response")
                 .serviceLevelObjectives(BUCKETS).tag("operation", operation).register(registry);
     }
 

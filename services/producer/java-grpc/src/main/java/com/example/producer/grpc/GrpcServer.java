@@ -81,7 +81,7 @@ class GrpcServer implements SmartLifecycle {
         server.shutdown();
         try {
             if (!server.awaitTermination(settings.shutdownTimeout().toMillis(), TimeUnit.MILLISECONDS)) {
-                log.warn("calls in flight did not end in time");
+                log.warn("calls in flight did not end before the deadline");
                 server.shutdownNow();
             }
         } catch (InterruptedException e) {
