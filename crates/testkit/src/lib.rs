@@ -9,7 +9,7 @@
 //! ```no_run
 //! use testkit::{Upstream, Weir, answer};
 //!
-//! let upstream = Upstream::start(response::ok("hello"));
+//! let upstream = Upstream::start(answer::ok("hello"));
 //! let weir = Weir::builder("target/debug/weir") // in crates/weir: env!("CARGO_BIN_EXE_weir")
 //!     .config(format!(
 //!         "listen: 127.0.0.1:0\nupstreams: {{a: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: a}}]\n",
