@@ -167,10 +167,11 @@ class Page:
         return ["bash", "-c", f'cd "{folder}"; {script}']
 
     def environment(self) -> dict[str, str]:
-        self.at_free_ports("127.0.0.1:8080")
+        self.at_free_ports("127.0.0.1:8080 127.0.0.1:9901")
         # `gauge run` stores what it measured; not in the history of whoever checks these pages.
         own = {"XDG_DATA_HOME": f"{self.folder}/.data"}
-        return {**os.environ, **own, "PORT": self.ports["8080"], "PROFILE": os.environ.get("PROFILE", "dev")}
+        ports = {"PORT": self.ports["8080"], "ADMIN_PORT": self.ports["9901"]}
+        return {**os.environ, **own, **ports, "PROFILE": os.environ.get("PROFILE", "dev")}
 
     def tell(self, line: int, command: str, problem: str) -> None:
         self.failed += 1
