@@ -23,7 +23,7 @@ use crate::upstream::http2::ClientStream;
 use crate::upstream::retry::may_repeat;
 use crate::upstream::{FailureKind, Lease};
 
-/// Interim answers that one exchange relays; an upstream that sends more is broken.
+/// Interim responses that one exchange relays; an upstream that sends more is broken.
 const MAX_INTERIM: u32 = 16;
 
 /// Sends the request and relays the reply. `Ok` says whether the upstream's connection may carry another exchange.
@@ -179,7 +179,7 @@ fn note_upstream_time(x: &mut Exchange<'_>, sent_at: u64, done_ns: u64) {
     x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns) + done_ns.saturating_sub(last_read));
 }
 
-/// The target answered; some statuses say that it cannot serve.
+/// The target responded; some statuses say that it cannot serve.
 fn succeed(lease: &mut Lease, status: u16) {
     match FailureKind::of_status(status) {
         Some(kind) => lease.failure(kind, moment()),
@@ -206,7 +206,7 @@ async fn final_head(
             return Err(Error::new(Reason::BadResponse, "too many interim responses"));
         }
         interim += 1;
-        // 100 was for us, and a client of HTTP/1.0 knows no interim answers (RFC 9110 section 15.2).
+        // 100 was for us, and a client of HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
         if head.status != 100 && request.version == Version::Http11 {
             write_interim_head(&mut talk.down.out.bytes, talk.up.buffer.whole(), head, own_field);
             talk.down.flush().await.map_err(|_| Error::from(Reason::ClientGone))?;
@@ -214,7 +214,7 @@ async fn final_head(
     }
 }
 
-/// Asks the client for its body, once.
+/// Tells the client to send its body, once.
 pub(in super::super) async fn send_continue(x: &mut Exchange<'_>) -> Result<(), Error> {
     x.continued = true;
     x.down.out.bytes.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -5,7 +5,7 @@ use crate::error::{Error, Fault, Reason};
 use crate::upstream::FailureKind;
 use crate::upstream::retry::Attempt;
 
-/// An attempt that did not lead to an answer.
+/// An attempt that did not lead to a response.
 pub(super) struct Failed {
     pub(super) error: Error,
     /// What it means for the target; `None` when it is not the target's fault.
@@ -14,7 +14,7 @@ pub(super) struct Failed {
     pub(super) sent: bool,
     /// Whether a byte of a reply was read.
     pub(super) reply_started: bool,
-    /// Whether a retry was asked for and granted already.
+    /// Whether a retry was requested and granted already.
     pub(super) retry_granted: bool,
 }
 

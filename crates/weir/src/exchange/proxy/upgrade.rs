@@ -1,4 +1,4 @@
-//! Requests that ask for another protocol, and the tunnel after the upstream agreed.
+//! Requests that request another protocol, and the tunnel after the upstream agreed.
 
 use h1::{BodyKind, Known};
 
@@ -11,7 +11,7 @@ use crate::config::Proxy;
 use crate::error::{Error, Reason};
 use crate::upstream::Lease;
 
-/// The protocol to ask for, if the client wants one that the route allows.
+/// The protocol to request, if the client wants one that the route allows.
 pub(super) fn wanted_upgrade(x: &Exchange<'_>, action: &Proxy) -> Option<usize> {
     let request = &x.scratch.request;
     if !request.upgrade || action.upgrade.is_empty() || request.body != BodyKind::None {
