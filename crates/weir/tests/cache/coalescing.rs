@@ -368,7 +368,8 @@ fn an_error_of_the_origin_is_not_fetched_by_each_who_waits() {
                 conn.respond(status, &[], "body")
             })
         };
-        let weir = gateway(&origin, TTL);
+        // One worker: all who waited for the first fetch have joined the second before that can end.
+        let weir = one_worker(&origin, "none");
         for wave in 1..=2 {
             let before = origin.request_count();
             let mut leader = asking(&weir, 1, "/", &[]).remove(0);
