@@ -116,13 +116,12 @@ pub(super) async fn run_leg(
     let accepts_trailers = forwards_trailers && grpc::accepts_trailers(&x.scratch.request, buf);
     let timeout = if is_grpc { grpc::timeout_ns(&x.scratch.request, buf) } else { None };
     let grpc_due = timeout.map(|timeout| x.log.started_ns.saturating_add(timeout));
-    let mut last = Error::from(Reason::Unavailable);
     let (first, members) = action.split.as_ref().map_or((0, 1), |split| (pick_member(x, split), split.members.len()));
-    // A fallback that was the first choice has failed already.
-    let fallbacks = (members..choices.len()).filter(|&other| choices[other].upstream != choices[first].upstream);
-    let mut order = std::iter::once(first).chain(fallbacks).peekable();
-    while let Some(position) = order.next() {
+    let (mut position, mut rest) = (first, members..choices.len());
+    loop {
         let choice = &choices[position];
+        // A fallback that was the first choice has failed already.
+        let fallback = rest.find(|&other| choices[other].upstream != choices[first].upstream);
         x.log.slot = position + 1;
         x.log.fell_back = position >= members;
         if x.log.fell_back {
@@ -140,32 +139,27 @@ pub(super) async fn run_leg(
             choice,
             view: snapshot.views.get(choice.upstream),
             metrics: &snapshot.upstream_metrics[choice.upstream.0],
-            has_fallback: order.peek().is_some(),
+            has_fallback: fallback.is_some(),
             total_due: total_due.min(grpc_due.unwrap_or(u64::MAX)),
             grpc_due,
             forwards_trailers,
             accepts_trailers,
         };
-        match try_upstream(x, &plan).await {
-            Ok(()) => {
-                let due = plan.total_due;
-                return match x.replaced.take() {
-                    None => Ok(()),
-                    Some(replaced) => Box::pin(x.send_page_for(*replaced, due)).await,
-                };
-            }
-            Err((error, may_fall_back)) => {
-                if error.reason.fault() == Fault::Upstream {
-                    plan.metrics.error(error.reason);
-                }
-                last = error;
-                if !may_fall_back {
-                    break;
-                }
-            }
+        let Err((error, may_fall_back)) = try_upstream(x, &plan).await else {
+            let due = plan.total_due;
+            return match x.replaced.take() {
+                None => Ok(()),
+                Some(replaced) => Box::pin(x.send_page_for(*replaced, due)).await,
+            };
+        };
+        if error.reason.fault() == Fault::Upstream {
+            plan.metrics.error(error.reason);
+        }
+        match fallback {
+            Some(fallback) if may_fall_back => position = fallback,
+            _ => return Err(error),
         }
     }
-    Err(last)
 }
 
 /// Makes attempts at one upstream until one leads to an answer, or no further one is allowed. An error comes with whether another
@@ -266,8 +260,13 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
     let mut may_reuse = true;
     loop {
         let way = Way { metrics: plan.metrics, timeout: plan.choice.timeouts.connect, total_due: plan.total_due };
-        let found = way.stream_to(x, lease, may_reuse).await;
-        let Reached { stream, life, carries, is_reused } = found.map_err(|error| Failed::of(x, error, false, false))?;
+        let Reached { stream, life, carries, is_reused } = match way.idle(x, lease, may_reuse) {
+            Some(reached) => reached,
+            None => {
+                let found = way.stream_to(x, lease, may_reuse).await;
+                found.map_err(|error| Failed::of(x, error, false, false))?
+            }
+        };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
         let result = converse(x, plan, lease, &mut up, number).await;

@@ -49,7 +49,29 @@ impl Reached {
 }
 
 impl Way<'_> {
-    /// A connection to the target of `lease`, or a stream of one. `may_reuse`: an idle connection will do.
+    /// What is there already and serves any request: a stream of an HTTP/2 connection, or with `may_reuse` an idle connection.
+    #[inline]
+    pub(super) fn idle(&self, x: &Exchange<'_>, lease: &Lease, may_reuse: bool) -> Option<Reached> {
+        let target = lease.target().id();
+        let spec = lease.spec();
+        if spec.protocol != UpstreamProtocol::Http1
+            && http2::is_possible(spec.protocol, is_tls(lease))
+            && let Some(stream) = x.worker.sessions.open(target)
+        {
+            self.metrics.connection_reused();
+            return Some(Reached::stream_of_http2(Stream::Http2Upstream(stream), true));
+        }
+        if !may_reuse || spec.proxy_protocol.is_some() || spec.protocol == UpstreamProtocol::Http2 {
+            return None;
+        }
+        let discarded = || self.metrics.connection_discarded();
+        let (stream, mut life) = x.worker.pool.take(target, clock::turn_ns(), discarded)?;
+        self.metrics.connection_reused();
+        life.take(clock::turn_ns());
+        Some(Reached { stream, life, carries: Carries::All, is_reused: true })
+    }
+
+    /// A connection to the target of `lease`, or a stream of one, where none was [`idle`](Self::idle).
     ///
     /// # Errors
     /// Why there is none.
@@ -59,30 +81,14 @@ impl Way<'_> {
         lease: &Lease,
         may_reuse: bool,
     ) -> Result<Reached, Error> {
-        let target = lease.target().id();
         let protocol = lease.spec().protocol;
-        let is_tls = matches!(lease.target().address(), Address::Tls(..));
-        if http2::is_possible(protocol, is_tls) {
-            if let Some(stream) = x.worker.sessions.open(target) {
-                self.metrics.connection_reused();
-                return Ok(Reached::stream_of_http2(Stream::Http2Upstream(stream), true));
-            }
-            if protocol == UpstreamProtocol::Http2 {
-                // Boxed: rare, and every request would carry room for it.
-                return Box::pin(self.http2_stream_to(x, lease)).await;
-            }
+        if protocol == UpstreamProtocol::Http2 {
+            // Boxed: rare, and every request would carry room for it.
+            return Box::pin(self.http2_stream_to(x, lease)).await;
         }
         if let Some(version) = lease.spec().proxy_protocol {
             // Boxed, as above.
             return Box::pin(self.stream_of_client(x, lease, version, may_reuse)).await;
-        }
-        if may_reuse
-            && let Some((stream, mut life)) =
-                x.worker.pool.take(target, clock::turn_ns(), || self.metrics.connection_discarded())
-        {
-            self.metrics.connection_reused();
-            life.take(clock::turn_ns());
-            return Ok(Reached { stream, life, carries: Carries::All, is_reused: true });
         }
         let stream = connect_to(x, lease, self.timeout, self.total_due, &[]).await?;
         self.metrics.connection_opened();
@@ -159,6 +165,10 @@ impl Way<'_> {
         }
         Ok(Reached::stream_of_http2(add_session(x, lease, stream), false))
     }
+}
+
+fn is_tls(lease: &Lease) -> bool {
+    matches!(lease.target().address(), Address::Tls(..))
 }
 
 /// What is left of the use of a new connection behind its first request.

@@ -196,8 +196,10 @@ async fn on_connection(
     let timeout = call.snapshot.config().upstreams[turn.provider.upstream.0].timeouts.connect;
     loop {
         let way = Way { metrics, timeout, total_due: call.total_due };
-        let Reached { stream, life, carries, is_reused } =
-            way.stream_to(x, lease, may_reuse).await.map_err(Failed::of)?;
+        let Reached { stream, life, carries, is_reused } = match way.idle(x, lease, may_reuse) {
+            Some(reached) => reached,
+            None => way.stream_to(x, lease, may_reuse).await.map_err(Failed::of)?,
+        };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
         let result = converse(x, call, turn, lease, &mut up).await;

@@ -49,7 +49,11 @@ impl TwoChoices {
         rng: &mut Rng,
     ) -> Option<usize> {
         let count = choice.targets.len();
-        if count < 2 || choice.ramp.is_some() {
+        // Many upstreams have one target, and most of its requests find it usable.
+        if count < 2 {
+            return (count == 1 && (choice.admits)(0)).then_some(0);
+        }
+        if choice.ramp.is_some() {
             return self.choose_carefully(choice, None, rng);
         }
         // Two draws that both hit: the ordinary case, whatever the number of targets.
