@@ -105,7 +105,7 @@ reasons! {
     /// No provider of the model gave a usable response.
     AiUpstream: Upstream, 502, "ai_upstream", "No provider of the model gave a usable response";
     /// No provider of the model gave content before the deadline.
-    AiTimeout: Upstream, 504, "ai_timeout", "No provider of the model responded in time";
+    AiTimeout: Upstream, 504, "ai_timeout", "No provider of the model responded before the deadline";
     /// The providers of the model, or the keys for them, take no more requests for now.
     AiLimited: Upstream, 429, "ai_limited", "The providers of the model take no more requests for now";
     /// The provider's response broke off after content was sent; the client got an error event.
