@@ -31,7 +31,7 @@ impl Api {
         self.operations.iter().find(|o| o.id == id)
     }
 
-    /// The servers that respond for `operation`: its own, or those of the API.
+    /// The servers of `operation`: its own, or those of the API.
     #[must_use]
     pub fn servers_of<'a>(&'a self, operation: &'a Operation) -> &'a [Server] {
         if operation.servers.is_empty() { &self.servers } else { &operation.servers }
@@ -107,7 +107,7 @@ pub struct Operation {
     pub id: String,
     /// The method.
     pub method: Method,
-    /// URL of the first server that responds for this operation (see [`Server::url`]); a request goes to
+    /// URL of the first server of this operation (see [`Server::url`]); a request goes to
     /// `base_path` + `endpoint_path`.
     pub base_path: String,
     /// Path template below `base_path`, such as `/active/{auctionID}`: starts with a slash, every `{name}` is in `path_params`.

@@ -172,7 +172,7 @@ fn a_body_is_asked_for_once_and_only_when_it_will_be_read() {
     client.send(GOOD);
     let response = client.read_response();
     assert_eq!((response.status(), response.interim.len(), response.text()), (200, 0, GOOD));
-    // Refused by its head: nobody requests the body.
+    // Refused by its head: the body is not read.
     let mut client = weir.connect();
     client.send(head("/orders?dry=maybe"));
     let response = client.read_response();

@@ -26,7 +26,7 @@ pub struct Conn {
     wire: Wire,
     number: usize,
     shared: Arc<Shared>,
-    /// The request that is being read or responded.
+    /// The request that is being read or served.
     current: Option<Slot>,
     method: String,
     body: BodyReader,

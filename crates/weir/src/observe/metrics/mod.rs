@@ -44,7 +44,7 @@ use super::clock::unix_ms;
 use crate::error::Reason;
 use crate::redis::{Failure, Purpose};
 
-/// Name under which requests are counted that match no route, and upstream of those that the gateway responds itself.
+/// Name under which requests are counted that match no route, and upstream of those that the gateway responds to itself.
 pub const NONE: &str = "-";
 
 /// Everything that the process counts; clones are the same metrics.
@@ -293,7 +293,7 @@ impl Shard {
         self.cells.panics.add(1);
     }
 
-    /// Handle of a route. `upstreams` are the names that may respond for it: its upstream, then its fallbacks. The
+    /// Handle of a route. `upstreams` are the names of those that may serve it: its upstream, then its fallbacks. The
     /// handle's slot 0 stands for the gateway itself, slot `i + 1` for `upstreams[i]`.
     pub fn route(&self, name: &str, upstreams: &[&str]) -> RouteMetrics {
         let cells = self.process.routes.get(name, self.worker);

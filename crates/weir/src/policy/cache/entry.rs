@@ -20,7 +20,7 @@ use crate::config::Edits;
 pub struct Head {
     /// How long it may be used, and for what.
     pub terms: Terms,
-    /// Which requests it responds.
+    /// Which requests it responds to.
     pub class: Class,
     /// Field lines as they are stored: the origin's, without those of one connection, framing and `Age`. Behind them the body, where it came
     /// with the head.

@@ -342,7 +342,7 @@ impl Fill {
         wake(state);
     }
 
-    /// The head came, and who requested it reads too.
+    /// The head came, and the client that requested it reads too.
     pub fn begin_and_read(self: &Arc<Self>, head: Arc<Head>) -> Reader {
         let mut state = self.lock();
         state.head = Some(head);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::super::Decision;
 use super::call::Name;
 
-/// Entries of one kind; more are not stored, and their keys requested each time.
+/// Entries of one kind; more are not stored, and their keys are fetched each time.
 const MOST: usize = 65_536;
 /// How often what is over is thrown away, in nanoseconds.
 const CLEAN_NS: u64 = 5_000_000_000;
