@@ -165,6 +165,14 @@ impl Campaign {
         self.raw().iter().map(|(_, text)| serde_json::from_str(text).expect("JSON")).collect()
     }
 
+    /// Whether a round is left out because the machine was disturbed, such as by a host that gave its processors to others: then there may be no
+    /// figures, and nothing of the systems is wrong.
+    pub(crate) fn was_disturbed(&self) -> bool {
+        let decision = &self.json("results.json")["judgement"]["decision"];
+        let mut whys = decision["why"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        whys.any(|why| why.contains("left out for"))
+    }
+
     pub(crate) fn json(&self, file: &str) -> Value {
         let text = std::fs::read_to_string(self.out.join(file)).expect("a file");
         serde_json::from_str(&text).expect("JSON")

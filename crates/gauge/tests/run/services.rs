@@ -54,7 +54,8 @@ fn services_are_measured_one_at_a_time_without_a_baseline() {
     let listed = campaign.gauge(&["list", "--api", "two"]);
     assert!(listed.code == 0 && listed.stdout.contains("  done    2  "), "{}", listed.text());
     let results = campaign.json("results.json");
-    assert_eq!(results["judgement"]["reference"], "one", "{}", results["judgement"]["decision"]);
+    let reference = &results["judgement"]["reference"];
+    assert!(*reference == "one" || campaign.was_disturbed(), "{}", results["judgement"]["decision"]);
     campaign.nothing_runs();
 }
 
