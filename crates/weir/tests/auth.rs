@@ -330,10 +330,7 @@ fn what_is_wrong_is_said_at_its_line() {
         (format!("{{basic: {{file: {weak_users}}}}}"), "line 1: only bcrypt and Argon2id"),
         ("{jwt: {issuer: me, audience: any}}".to_owned(), "needs `jwks` or `secret`"),
         ("{jwt: {issuer: me, audience: any, secret: short}}".to_owned(), "a secret must have 32 bytes"),
-        (
-            format!("{{jwt: {{issuer: me, audience: any, jwks: {{file: {key_set}}}}}}}"),
-            "does not belong into a key set",
-        ),
+        (format!("{{jwt: {{issuer: me, audience: any, jwks: {{file: {key_set}}}}}}}"), "must not be in a key set"),
         (
             format!("{{jwt: {{issuer: me, audience: any, secret: {SECRET}, algorithms: [RS256]}}}}"),
             "`RS256` needs `jwks`",
