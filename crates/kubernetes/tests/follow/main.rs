@@ -6,6 +6,7 @@ mod server;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,9 +16,13 @@ use kubernetes::objects::Key;
 use kubernetes::translate::{Addresses, Settings, Translation};
 use serde_json::{Value, json};
 use server::Server;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 const GATEWAY_API: &str = "/apis/gateway.networking.k8s.io/v1";
+/// Rung whenever something changed that a test waits for.
+static CHANGED: Notify = Notify::const_new();
+
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// What a gateway was told.
@@ -38,6 +43,7 @@ impl Follow for Told {
         says.applied += 1;
         says.document = translation.document.clone();
         says.endpoints = translation.endpoints.clone();
+        CHANGED.notify_waiters();
         Ok(())
     }
 
@@ -45,6 +51,7 @@ impl Follow for Told {
         let mut says = self.0.lock().unwrap();
         says.endpoint_changes += 1;
         says.endpoints.extend(endpoints);
+        CHANGED.notify_waiters();
     }
 }
 
@@ -123,8 +130,14 @@ fn follow(server: &Server, lease: Option<&str>) -> (Told, JoinHandle<()>) {
 /// Waits until something holds.
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        loop {
+            let mut changed = pin!(CHANGED.notified());
+            // Enabled before the look: a change between the look and the wait is not missed.
+            changed.as_mut().enable();
+            if holds() {
+                break;
+            }
+            changed.await;
         }
     };
     tokio::time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("{what}: not within the deadline"));

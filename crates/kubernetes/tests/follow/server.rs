@@ -8,6 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast;
 
+use super::CHANGED;
+
 /// What tests change and look at.
 #[derive(Clone)]
 pub(crate) struct Server {
@@ -75,6 +77,7 @@ impl Server {
     fn tell(&self, state: &mut State, path: &str, version: u64, event: Value) {
         state.history.push((path.to_owned(), version, event.clone()));
         let _ = self.events.send((path.to_owned(), version, event));
+        CHANGED.notify_waiters();
     }
 
     /// Forgets what happened: a watch can go on only from now.
@@ -106,6 +109,7 @@ impl Server {
             let (method, target, body) = read_request(&mut stream).await?;
             let (path, query) = target.split_once('?').unwrap_or((&target, ""));
             self.state().requests.push(format!("{method} {target}"));
+            CHANGED.notify_waiters();
             if query.contains("watch=1") {
                 return self.watch(&mut stream, path, query).await;
             }
