@@ -14,6 +14,7 @@ use crate::policy::limit::Stage;
 use crate::route::path::Target;
 use crate::route::rewrite::{Asked, changed_location, location as location_of};
 use crate::route::{Found, Lookup};
+use crate::server::snapshot::offers_websocket;
 use crate::server::worker::{Scratch, Worker};
 
 /// Methods that routes may take by their own names; others pass too where a route names them, or none.
@@ -82,6 +83,10 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
     }
     let route = found?;
     x.check_trace(route)?;
+
+    if x.down.stream.is_tunnel() && !offers_websocket(&snapshot.config().routes[route.0].action) {
+        return Err(Error::new(Reason::NoTunnel, "the route has no `upgrade: [websocket]`"));
+    }
 
     // What can be refused without reading the body is refused before anything is spent on it.
     x.check_expectation()?;

@@ -41,6 +41,7 @@ mod trailers;
 pub mod tunnel;
 mod variables;
 mod way;
+pub mod websocket;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -87,6 +87,11 @@ impl Stream {
         matches!(self, Stream::Http2(pipe) if pipe.is_reset())
     }
 
+    /// Whether the request is an extended CONNECT of HTTP/2 (RFC 8441): every response but a switch of protocols is a refusal.
+    pub fn is_tunnel(&self) -> bool {
+        matches!(self, Stream::Http2(pipe) if pipe.is_tunnel())
+    }
+
     /// Why the client's connection refused the request, and responded to it, while the exchange was in flight.
     pub fn refusal(&self) -> Option<Error> {
         match self {
@@ -238,7 +243,10 @@ impl AsyncWrite for Stream {
         each!(
             self,
             stream => Pin::new(stream).poll_shutdown(cx),
-            _pipe => Poll::Ready(Ok(())),
+            pipe => {
+                pipe.shut_down();
+                Poll::Ready(Ok(()))
+            },
             _up => Poll::Ready(Ok(())),
             Poll::Ready(Ok(()))
         )

@@ -8,6 +8,7 @@ use crate::config::{
     Action, AuthMethod, Balance, CacheStore, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
 };
 use crate::exchange::reply::Prepared;
+use crate::exchange::websocket;
 use crate::observe::{ContractMetrics, FaultMetrics, MirrorMetrics, RouteMetrics, Shard, UpstreamMetrics};
 use crate::policy::ai::AiState;
 use crate::policy::auth::{Authenticators, RouteEdits, WorkerAuth};
@@ -79,6 +80,8 @@ pub struct Snapshot {
     pub head_limits: h1::Limits,
     /// Whether some upstream is told of its clients by PROXY headers.
     pub sends_proxy_headers: bool,
+    /// Whether some route lets WebSockets through.
+    pub offers_websocket: bool,
     /// The way to Redis that the caches use.
     pub cache_client: Option<Rc<Client>>,
     /// Levels in Redis; by [`CacheId`](crate::config::CacheId).
@@ -169,6 +172,7 @@ impl Snapshot {
             unmatched_limits,
             head_limits,
             sends_proxy_headers: config.upstreams.iter().any(|upstream| upstream.proxy_protocol.is_some()),
+            offers_websocket: config.routes.iter().any(|route| offers_websocket(&route.action)),
             cache_client,
             remotes,
             generation,
@@ -179,6 +183,12 @@ impl Snapshot {
     pub fn config(&self) -> &Config {
         &self.generation.config
     }
+}
+
+/// Whether a route lets WebSockets through.
+pub fn offers_websocket(action: &Action) -> bool {
+    let Action::Proxy(proxy) = action else { return false };
+    proxy.upgrade.iter().any(|protocol| protocol.as_bytes().eq_ignore_ascii_case(websocket::NAME))
 }
 
 /// The way to counts in Redis, if a limit has any there; the one that there is as long as it leads to the same Redis.

@@ -36,6 +36,10 @@ struct State {
     body: Vec<u8>,
     body_at: usize,
     is_chunked: bool,
+    /// Bytes behind the head are a tunnel's: there is no framing, and both directions have an end.
+    is_tunnel: bool,
+    /// The exchange has ended its direction of the tunnel, and the connection has not been told.
+    is_shut_down: bool,
     /// Field lines behind the body.
     trailers: Vec<u8>,
     has_ended: bool,
@@ -81,6 +85,32 @@ impl Pipe {
         let mut state = self.lock();
         state.is_chunked = is_chunked;
         write(&mut state.staged);
+    }
+
+    /// Puts the head of a request for a tunnel in front: what comes behind it is passed on as it is.
+    pub fn begin_tunnel(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.lock();
+        state.is_tunnel = true;
+        write(&mut state.staged);
+    }
+
+    /// Whether the request is for a tunnel.
+    pub fn is_tunnel(&self) -> bool {
+        self.lock().is_tunnel
+    }
+
+    /// The exchange's side of closing: a tunnel has an end of its own, a response has it in its framing.
+    pub fn shut_down(&self) {
+        let mut state = self.lock();
+        state.is_shut_down = state.is_tunnel;
+    }
+
+    /// Whether the exchange has ended its direction of the tunnel, and all that it wrote has gone out. Says so once.
+    pub fn take_shutdown(&self) -> bool {
+        let mut state = self.lock();
+        let is_over = state.is_shut_down && state.response.is_empty();
+        state.is_shut_down &= !is_over;
+        is_over
     }
 
     /// Body bytes came.
@@ -172,9 +202,10 @@ impl Pipe {
         result
     }
 
-    /// Whether the exchange wrote what has not gone out.
+    /// Whether the exchange wrote what has not gone out, the end of a tunnel included.
     pub fn has_response(&self) -> bool {
-        !self.lock().response.is_empty()
+        let state = self.lock();
+        !state.response.is_empty() || state.is_shut_down
     }
 
     /// Whether the exchange waits for something that has come: bytes, room, the end of the client. Says so once; if the exchange does not
@@ -203,7 +234,7 @@ impl Pipe {
         self.lock().failure
     }
 
-    /// The exchange's side of reading. There is no end of the stream: the head says where the request ends.
+    /// The exchange's side of reading. Only a tunnel has an end: elsewhere the head says where the request ends.
     pub fn poll_read(&self, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         if state.is_reset {
@@ -211,7 +242,9 @@ impl Pipe {
         }
         let before = buf.filled().len();
         while buf.remaining() > 0 && state.read(buf) {}
-        state.wants_bytes = buf.filled().len() == before;
+        // Before the target agrees to the tunnel, the end is not one of the client: it waits for the response.
+        let is_over = state.is_tunnel && state.has_ended && state.has_head;
+        state.wants_bytes = buf.filled().len() == before && !is_over;
         if state.wants_bytes { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
@@ -251,7 +284,7 @@ impl State {
     fn has_bytes(&self) -> bool {
         self.staged_at < self.staged.len()
             || self.body_at < self.body.len()
-            || (self.has_ended && self.is_chunked && !self.is_end_staged)
+            || (self.has_ended && (self.is_tunnel && self.has_head || self.is_chunked && !self.is_end_staged))
     }
 
     /// Puts a piece into `buf`; false when there is none.

@@ -11,6 +11,7 @@ mod over_tls;
 mod real;
 mod rules;
 mod upstream;
+mod websocket;
 
 use testkit::{Upstream, Weir};
 

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::http2::{Connection, Event, Head, Malformed, ResetReason};
+use h1::Method;
 use tokio::io::AsyncWrite;
 
 use super::slots::Slots;
@@ -15,6 +16,7 @@ use crate::error::{Error, Reason};
 use crate::exchange::connection;
 use crate::exchange::downstream::Downstream;
 use crate::exchange::stream::{Stream, poll_read};
+use crate::exchange::websocket;
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::server::worker::Worker;
@@ -77,7 +79,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
     pub(super) fn new(worker: Rc<Worker>, down: Downstream, make: M) -> Self {
         let snapshot = worker.snapshot.borrow().clone();
         let server = &snapshot.config().server;
-        let config = codec_config(server, down.life.left());
+        let config = codec_config(server, down.life.left(), snapshot.offers_websocket);
         let ready = Ready::new(config.max_concurrent_streams as usize);
         down.deadline.set_idle(true);
         worker.metrics.http2_connection_opened();
@@ -273,10 +275,21 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
 
     fn open(&mut self, stream: u32, end: bool) {
         let head = &self.head;
+        let is_tunnel = head.request.connect_protocol.is_some();
+        // Another protocol than WebSocket is none of HTTP/1.1's; without random bytes there is no handshake.
+        let key = if request::is_websocket(head) { websocket::key() } else { None };
+        if is_tunnel && key.is_none() {
+            self.refuse_tunnel(stream);
+            return;
+        }
         let body = head.request.body;
         let make = &self.make;
-        self.slots.open(stream, head.request.method, |pipe| {
-            pipe.begin(request::is_chunked(body), |out| request::write_head(out, head));
+        let method = if is_tunnel { Method::Get } else { head.request.method };
+        self.slots.open(stream, method, |pipe| {
+            match &key {
+                Some(key) => pipe.begin_tunnel(|out| request::write_websocket_head(out, head, key)),
+                None => pipe.begin(request::is_chunked(body), |out| request::write_head(out, head)),
+            }
             if end {
                 pipe.end_body(|_| ());
             }
@@ -286,6 +299,15 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         if std::mem::take(&mut self.is_idle) {
             self.down.deadline.set_idle(false);
         }
+    }
+
+    /// Refuses an extended CONNECT that no exchange can serve.
+    fn refuse_tunnel(&mut self, stream: u32) {
+        let error = Error::new(Reason::NoTunnel, "`:protocol` is not `websocket`");
+        // Only a stream that has ended meanwhile has no room for it.
+        let _ = self.codec.send_response(stream, error.reason.status(), std::iter::empty(), true);
+        self.codec.release(stream);
+        connection::note_refusal(&self.worker, &self.down.client, error);
     }
 
     /// A request that no exchange saw: the codec has refused it.

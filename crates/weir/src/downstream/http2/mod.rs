@@ -31,7 +31,7 @@ pub async fn serve(worker: Rc<Worker>, down: Downstream) {
 }
 
 /// The limits of a connection.
-fn codec_config(server: &Server, requests_left: u32) -> ::http2::Config {
+fn codec_config(server: &Server, requests_left: u32, offers_websocket: bool) -> ::http2::Config {
     let milliseconds = |time: Option<std::time::Duration>| time.map_or(u64::MAX / 4, |time| nanos(time) / 1_000_000);
     let http2 = &server.http2;
     ::http2::Config {
@@ -44,10 +44,11 @@ fn codec_config(server: &Server, requests_left: u32) -> ::http2::Config {
         fields: server.fields + PSEUDO_FIELDS,
         head_timeout_ms: milliseconds(server.head_timeout),
         idle_timeout_ms: milliseconds(server.keep_alive),
+        extended_connect: offers_websocket,
         max_streams: http2.max_requests.unwrap_or(1 << 30).min(requests_left),
         ..::http2::Config::default()
     }
 }
 
 /// Pseudo-fields of a request, which the codec counts among its fields.
-const PSEUDO_FIELDS: usize = 4;
+const PSEUDO_FIELDS: usize = 5;

@@ -4,16 +4,37 @@ use ::http2::Head;
 use h1::{Known, encode};
 use message::BodyLength;
 
+use crate::exchange::websocket;
+
 /// Whether a body of this length is framed in chunks.
 pub(super) fn is_chunked(body: BodyLength) -> bool {
     body == BodyLength::Unknown
 }
 
-/// Appends the head. Framing is made here from what is known of the body, Host from the authority; the codec has validated each field and
-/// joined the crumbs of cookies.
-pub(super) fn write_head(out: &mut Vec<u8>, head: &Head) {
+/// Whether the request is for a WebSocket (RFC 8441 section 5).
+pub(super) fn is_websocket(head: &Head) -> bool {
+    head.request.connect_protocol.is_some_and(|protocol| protocol.of_buf(&head.text) == websocket::NAME)
+}
+
+/// Appends the head of a request for a WebSocket: over HTTP/1.1 it is a GET with `Upgrade`, and with a key, which HTTP/2 has no use for.
+pub(super) fn write_websocket_head(out: &mut Vec<u8>, head: &Head, key: &str) {
     let Head { text, request, .. } = head;
-    out.extend_from_slice(request.method_name.of_buf(text));
+    write_line(out, b"GET", head);
+    for field in request.fields.iter() {
+        let is_written_here = matches!(field.known, Known::Host | Known::ContentLength | Known::SecWebSocketKey);
+        if !is_written_here && !field.is_hop_by_hop() {
+            out.extend_from_slice(field.line().of_buf(text));
+        }
+    }
+    out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\r\n\r\n");
+}
+
+/// Appends the request line and Host, which is made from the authority.
+fn write_line(out: &mut Vec<u8>, method: &[u8], head: &Head) {
+    let Head { text, request, .. } = head;
+    out.extend_from_slice(method);
     out.push(b' ');
     out.extend_from_slice(request.path.of_buf(text));
     if let Some(query) = request.query {
@@ -23,6 +44,12 @@ pub(super) fn write_head(out: &mut Vec<u8>, head: &Head) {
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     out.extend_from_slice(request.authority.map_or(&b""[..], |authority| authority.of_buf(text)));
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the head. Framing is made here from what is known of the body; the codec has validated each field and joined the crumbs of cookies.
+pub(super) fn write_head(out: &mut Vec<u8>, head: &Head) {
+    let Head { text, request, .. } = head;
+    write_line(out, request.method_name.of_buf(text), head);
     for field in request.fields.iter() {
         let is_written_here = matches!(field.known, Known::Host | Known::ContentLength);
         if !is_written_here && !field.is_hop_by_hop() {

@@ -46,11 +46,18 @@ impl Reader {
     }
 
     /// Sends at most one frame of what `bytes` begin with. Returns how many of them are done with.
-    pub(super) fn step(&mut self, codec: &mut Connection, stream: u32, method: Method, bytes: &[u8]) -> (usize, Step) {
+    pub(super) fn step(
+        &mut self,
+        codec: &mut Connection,
+        stream: u32,
+        method: Method,
+        is_tunnel: bool,
+        bytes: &[u8],
+    ) -> (usize, Step) {
         if self.has_ended {
             return (bytes.len(), Step::Body(Progress::Ended));
         }
-        match self.try_step(codec, stream, method, bytes) {
+        match self.try_step(codec, stream, method, is_tunnel, bytes) {
             Ok((count, step)) => {
                 self.has_ended = step == Step::Body(Progress::Ended);
                 (count, step)
@@ -64,9 +71,10 @@ impl Reader {
         codec: &mut Connection,
         stream: u32,
         method: Method,
+        is_tunnel: bool,
         bytes: &[u8],
     ) -> Result<(usize, Step), SendError> {
-        let Some(body) = &mut self.body else { return self.head(codec, stream, method, bytes) };
+        let Some(body) = &mut self.body else { return self.head(codec, stream, method, is_tunnel, bytes) };
         body.step(codec, stream, bytes).map(|(count, progress)| (count, Step::Body(progress)))
     }
 
@@ -75,6 +83,7 @@ impl Reader {
         codec: &mut Connection,
         stream: u32,
         method: Method,
+        is_tunnel: bool,
         bytes: &[u8],
     ) -> Result<(usize, Step), SendError> {
         let broken = |_| SendError::Order;
@@ -87,6 +96,17 @@ impl Reader {
         if head.is_interim() {
             codec.send_interim(stream, head.status, fields(&head.fields, bytes))?;
             return Ok((end, Step::Interim));
+        }
+        if is_tunnel && head.status == 101 {
+            // RFC 8441 section 5: the exchange has checked `Sec-WebSocket-Accept`.
+            let passes = fields(&head.fields, bytes).filter(|field| field.0 != Known::SecWebSocketAccept);
+            codec.send_response(stream, 200, passes, false)?;
+            self.body = Some(BodySender::new(BodyKind::UntilClose));
+            return Ok((end, Step::Head));
+        }
+        // Any other success would open the tunnel at the client.
+        if is_tunnel && (200..300).contains(&head.status) {
+            return Err(SendError::Order);
         }
         // Towards HTTP/1.1 the gateway delimits every body; a switch of protocols was not requested.
         if head.body == BodyKind::UntilClose || head.status < 200 {

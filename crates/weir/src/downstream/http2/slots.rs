@@ -47,9 +47,10 @@ impl<F: Future<Output = ()>> Slot<F> {
     pub(super) fn send(&mut self, codec: &mut Connection) -> bool {
         let Slot { pipe, reader, stream, method, .. } = self;
         let mut has_sent = false;
+        let is_tunnel = pipe.is_tunnel();
         loop {
             let (is_data, step) = pipe.take_response(|bytes| {
-                let (count, step) = reader.step(codec, *stream, *method, bytes);
+                let (count, step) = reader.step(codec, *stream, *method, is_tunnel, bytes);
                 (count, (count > 0, step))
             });
             match step {
@@ -60,7 +61,15 @@ impl<F: Future<Output = ()>> Slot<F> {
                 }
                 Step::Body(Progress::Sent) if is_data => return true,
                 Step::Body(Progress::Sent) => {}
-                Step::Body(Progress::Ended) => return true,
+                Step::Body(Progress::Ended) => {
+                    // A refused tunnel is shut down behind its response.
+                    pipe.take_shutdown();
+                    return true;
+                }
+                Step::Body(Progress::NeedMore) if pipe.take_shutdown() => {
+                    reader.has_ended = codec.send_data(*stream, &[], true).is_ok();
+                    return true;
+                }
                 Step::Body(Progress::NeedMore) | Step::Body(Progress::Blocked) => return has_sent,
                 Step::Broken => {
                     pipe.reset();
@@ -78,6 +87,8 @@ impl<F: Future<Output = ()>> Slot<F> {
         }
         Some(match self.pipe.failure() {
             Some(Reason::ClientGone | Reason::BodyTimeout) => ErrorCode::CANCEL,
+            // RFC 8441 section 5: the counterpart of a reset of TCP.
+            None if self.pipe.is_tunnel() => ErrorCode::CANCEL,
             _ => ErrorCode::INTERNAL_ERROR,
         })
     }

@@ -47,6 +47,10 @@ pub(super) async fn converse(
     }
     // HTTP/2 has no upgrades; a request for one is an ordinary request there.
     let upgrade = wanted_upgrade(x, plan.action).filter(|_| up.stream.http2_upstream().is_none());
+    if upgrade.is_none() && x.down.stream.is_tunnel() {
+        let error = Error::new(Reason::NoTunnel, "the target speaks HTTP/2");
+        return Err(Failed { kind: None, ..Failed::new(error, false, false) });
+    }
     write_request_head(x, plan, lease, up, upgrade);
     if x.expects_continue() {
         send_continue(x).await.map_err(|error| Failed::new(error, false, false))?;
@@ -87,6 +91,9 @@ pub(super) async fn converse(
         if failed.retry_granted || falls_back {
             return Err(failed);
         }
+    }
+    if x.down.stream.is_tunnel() && (200..300).contains(&status) {
+        return Err(Failed::new(Error::new(Reason::BadResponse, "a success in place of a 101"), true, true));
     }
     if status == 101 {
         return switch_protocols(x, plan, lease, up, upgrade.is_some()).await.map(|()| false);

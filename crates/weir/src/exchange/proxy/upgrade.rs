@@ -4,7 +4,7 @@ use h1::{BodyKind, Known};
 
 use super::super::conversation::UpstreamSide;
 use super::super::forward::write_upgrade_head;
-use super::super::{Answer, Exchange, tunnel};
+use super::super::{Answer, Exchange, tunnel, websocket};
 use super::failed::Failed;
 use super::{Plan, moment};
 use crate::config::Proxy;
@@ -21,6 +21,13 @@ pub(super) fn wanted_upgrade(x: &Exchange<'_>, action: &Proxy) -> Option<usize> 
     action.upgrade.iter().position(|allowed| wanted.eq_ignore_ascii_case(allowed.as_bytes()))
 }
 
+/// Whether the target read the key of the handshake, which over HTTP/2 no client can check.
+fn is_accepted(x: &Exchange<'_>, up: &UpstreamSide) -> bool {
+    let key = x.scratch.request.fields.first(Known::SecWebSocketKey, x.down.buffer.whole()).unwrap_or_default();
+    let accept = x.scratch.response.fields.first(Known::SecWebSocketAccept, up.buffer.whole()).unwrap_or_default();
+    websocket::accepts(key, accept)
+}
+
 /// The upstream agreed to another protocol: from here on the connection is a tunnel, and never again HTTP.
 pub(super) async fn switch_protocols(
     x: &mut Exchange<'_>,
@@ -31,6 +38,10 @@ pub(super) async fn switch_protocols(
 ) -> Result<(), Failed> {
     if !asked {
         return Err(Failed::new(Error::new(Reason::BadResponse, "101 without an upgrade"), true, true));
+    }
+    if x.down.stream.is_tunnel() && !is_accepted(x, up) {
+        let error = Error::new(Reason::BadResponse, "the target's Sec-WebSocket-Accept does not match");
+        return Err(Failed::new(error, true, true));
     }
     let protocol = x.scratch.response.fields.first(Known::Upgrade, up.buffer.whole()).unwrap_or_default();
     let out = &mut x.down.out.bytes;
