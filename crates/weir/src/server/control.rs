@@ -13,7 +13,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use super::error::ServeError;
-use super::fingerprint::Fingerprint;
 use super::process::announce;
 use super::reload::Controller;
 use super::shared::{Message, Shared};
@@ -193,7 +192,6 @@ impl ControlThread {
     async fn serve(&mut self, workers: &mut Workers) -> Ending {
         let mut look = tokio::time::interval(WATCH);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut seen = self.controller.watched().and_then(Fingerprint::of);
         let mut giving: Option<GivingAway> = None;
         loop {
             tokio::select! {
@@ -203,16 +201,15 @@ impl ControlThread {
                     if let Some(log) = self.shared.access_log() {
                         log.reopen();
                     }
-                    seen = self.controller.watched().and_then(Fingerprint::of);
+                    // One reload is enough for both.
+                    self.controller.file_changed();
                     self.reload("SIGHUP");
                 }
                 _ = look.tick(), if self.controller.watched().is_some() => {
                     self.controller.follow_credentials();
-                    let now = self.controller.watched().and_then(Fingerprint::of);
                     // Both are looked at: one reload reads all.
                     let has_new_certificates = self.controller.tls_files_changed();
-                    if now.is_some() && now != seen {
-                        seen = now;
+                    if self.controller.file_changed() {
                         self.reload("the file changed");
                     } else if has_new_certificates {
                         self.reload("a certificate or key file changed");

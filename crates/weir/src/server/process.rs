@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 
@@ -17,7 +17,7 @@ use super::descriptors;
 use super::error::ServeError;
 use super::listen;
 use super::listeners::Listeners;
-use super::reload::{Controller, Source, generation, resolve};
+use super::reload::{Controller, FirstReading, Source, generation, resolve};
 use super::self_signed::SelfSigned;
 use super::shared::Shared;
 use super::takeover::{self, OldProcess, Sockets};
@@ -45,6 +45,7 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
         options.tls_self_signed.then(SelfSigned::new).transpose().map_err(|error| {
             ServeError::system("cannot make a self-signed certificate", std::io::Error::other(error))
         })?;
+    let (began, seen) = (SystemTime::now(), source.fingerprint());
     let loaded = source.load(self_signed.as_ref()).map_err(ServeError::Config)?;
     let config = &loaded.config;
     let count = config.workers.map_or_else(available_cores, std::num::NonZeroUsize::get);
@@ -103,7 +104,8 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
     let configured = &shared.generation().config.listen.clone();
     let (listeners, sockets) = Listeners::new(configured, groups, count, can_give_away)
         .map_err(|error| ServeError::system("cannot keep the sockets for a take-over", error))?;
-    let controller = Controller::new(source, self_signed, loaded.file, shared.clone(), Resolver::system(), listeners);
+    let first = FirstReading { file: loaded.file, seen, began };
+    let controller = Controller::new(source, self_signed, first, shared.clone(), Resolver::system(), listeners);
     let controller = Arc::new(controller);
 
     let runtime = tokio::runtime::Builder::new_current_thread()

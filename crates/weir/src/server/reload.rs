@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::ServeError;
 use super::fingerprint::Fingerprint;
@@ -59,6 +59,14 @@ impl Source {
         Ok(loaded)
     }
 
+    /// Looks at the file, if it is one.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        match self {
+            Source::File(path) => Fingerprint::of(path),
+            Source::Environment | Source::Managed(_) => None,
+        }
+    }
+
     fn read(&self) -> Result<Loaded, LoadError> {
         match self {
             Source::File(path) => config::load_file(path, &config::process_environment),
@@ -68,10 +76,22 @@ impl Source {
     }
 }
 
+/// What is known of the files that the configuration was made of, when a process starts.
+pub struct FirstReading {
+    /// The configuration as it was said.
+    pub file: config::raw::File,
+    /// Its file before it was read.
+    pub seen: Option<Fingerprint>,
+    /// When the reading began.
+    pub began: SystemTime,
+}
+
 /// The hand of the control thread on the rest of the process.
 pub struct Controller {
     source: Source,
     self_signed: Option<SelfSigned>,
+    /// The configuration's file, as it was when it was last looked at.
+    seen: Mutex<Option<Fingerprint>>,
     /// Files that TLS needs, as they were when they were read.
     tls_files: Mutex<Vec<(PathBuf, Option<Fingerprint>)>>,
     shared: Arc<Shared>,
@@ -114,16 +134,27 @@ impl Controller {
     pub fn new(
         source: Source,
         self_signed: Option<SelfSigned>,
-        file: config::raw::File,
+        first: FirstReading,
         shared: Arc<Shared>,
         resolver: Resolver,
         listeners: Listeners,
     ) -> Self {
         let (changed, _) = tokio::sync::watch::channel(shared.generation().upstreams.clone());
-        let tls_files = Mutex::new(look_at(&shared.generation().config.tls_files));
-        let (file, listeners, reloading) = (Mutex::new(file), Mutex::new(listeners), tokio::sync::Mutex::new(()));
-        let history = History::default();
-        Controller { source, self_signed, tls_files, shared, file, resolver, listeners, history, reloading, changed }
+        let unchanged = |path: &PathBuf| (path.clone(), Fingerprint::of_unchanged(path, first.began));
+        let tls_files = Mutex::new(shared.generation().config.tls_files.iter().map(unchanged).collect());
+        Controller {
+            source,
+            self_signed,
+            seen: Mutex::new(first.seen),
+            tls_files,
+            shared,
+            file: Mutex::new(first.file),
+            resolver,
+            listeners: Mutex::new(listeners),
+            history: History::default(),
+            reloading: tokio::sync::Mutex::new(()),
+            changed,
+        }
     }
 
     /// The listeners of the process.
@@ -165,6 +196,18 @@ impl Controller {
                 *seen = now;
                 has_changed = true;
             }
+        }
+        has_changed
+    }
+
+    /// Whether the configuration's file has changed since this was asked last, or since before it was first read.
+    pub fn file_changed(&self) -> bool {
+        let now = self.source.fingerprint();
+        let mut seen = lock(&self.seen);
+        // A file that is being replaced may not be there for a moment.
+        let has_changed = now.is_some() && now != *seen;
+        if has_changed {
+            *seen = now;
         }
         has_changed
     }

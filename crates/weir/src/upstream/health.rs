@@ -1,7 +1,8 @@
 //! Active health checks: a GET to each target from time to time, or a gRPC call, on a connection of its own.
 //!
-//! A target starts unknown and counts as healthy. It is asked at once, and its first answer decides alone, so that a target which is down when the
-//! gateway starts is known to be within one `timeout`; after that `healthy_after` and `unhealthy_after` results in a row are needed.
+//! A target starts unknown and counts as healthy. It is probed at once, and its first response decides alone (a refused connection too), so that
+//! a target which is down when the gateway starts is known to be at once; after that `healthy_after` and `unhealthy_after` results in a row are needed.
+//! Silence needs `unhealthy_after` in a row from the beginning: a process that takes over starts when its machine is at its busiest.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::{Target, Upstream};
 use crate::config::{self, UpstreamProtocol};
 use crate::exchange::stream::Stream;
 
-/// How far the time between two probes strays from the interval, so that many gateways do not ask in step: a tenth either way.
+/// How far the time between two probes strays from the interval, so that many gateways do not probe in step: a tenth either way.
 const JITTER: f64 = 0.1;
 
 /// A timeout that is noticed so much too late says nothing about the target.
@@ -33,10 +34,23 @@ const LATE: Duration = Duration::from_millis(100);
 pub(super) enum Finding {
     /// A status within the range.
     Healthy(u16),
-    /// Anything else that the target did or failed to do.
+    /// Anything else that the target did or refused to do.
     Unhealthy(String),
+    /// No response within the timeout.
+    Silent(String),
     /// This process could not probe: no descriptor, memory or local port was left, or it did not run. Says nothing about the target.
     Unknown(String),
+}
+
+/// What a target said to a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A status within the range.
+    Good,
+    /// Another response, or a refusal.
+    Bad,
+    /// Nothing within the timeout.
+    Nothing,
 }
 
 /// Results in a row.
@@ -48,7 +62,8 @@ pub(super) struct Streak {
 
 impl Streak {
     /// Takes in a result; the new verdict, if it changes.
-    pub(super) fn judge(&mut self, before: Health, healthy: bool, spec: &config::Health) -> Option<Health> {
+    pub(super) fn judge(&mut self, before: Health, heard: Heard, spec: &config::Health) -> Option<Health> {
+        let healthy = heard == Heard::Good;
         if self.healthy != healthy {
             self.length = 0;
         }
@@ -56,15 +71,17 @@ impl Streak {
         self.length = self.length.saturating_add(1);
         match (before, healthy) {
             (Health::Unknown, true) => Some(Health::Healthy),
-            (Health::Unknown, false) => Some(Health::Unhealthy),
-            (Health::Healthy, false) if self.length >= spec.unhealthy_after => Some(Health::Unhealthy),
+            (Health::Unknown, false) if heard == Heard::Bad => Some(Health::Unhealthy),
+            (Health::Unknown | Health::Healthy, false) if self.length >= spec.unhealthy_after => {
+                Some(Health::Unhealthy)
+            }
             (Health::Unhealthy, true) if self.length >= spec.healthy_after => Some(Health::Healthy),
             _ => None,
         }
     }
 }
 
-/// Asks one target for ever.
+/// Probes one target until its upstream is removed.
 pub(super) async fn watch(upstream: std::sync::Weak<Upstream>, target: Target, spec: config::Health) {
     let mut rng = Rng::from_entropy();
     let mut streak = Streak::default();
@@ -72,7 +89,7 @@ pub(super) async fn watch(upstream: std::sync::Weak<Upstream>, target: Target, s
     loop {
         let started = Instant::now();
         let finding = probe_once(&target, &spec, &configs).await;
-        // The upstream is gone from the configuration: so is the reason to ask.
+        // The upstream was removed from the configuration: so is the reason to probe.
         let Some(upstream) = upstream.upgrade() else { return };
         take_in(&upstream, &target, &spec, &mut streak, finding);
         drop(upstream);
@@ -82,9 +99,10 @@ pub(super) async fn watch(upstream: std::sync::Weak<Upstream>, target: Target, s
 }
 
 fn take_in(upstream: &Upstream, target: &Target, spec: &config::Health, streak: &mut Streak, finding: Finding) {
-    let result = match finding {
-        Finding::Healthy(status) => Ok(status),
-        Finding::Unhealthy(why) => Err(why),
+    let (heard, result) = match finding {
+        Finding::Healthy(status) => (Heard::Good, Ok(status)),
+        Finding::Unhealthy(why) => (Heard::Bad, Err(why)),
+        Finding::Silent(why) => (Heard::Nothing, Err(why)),
         Finding::Unknown(why) => {
             tracing::warn!(upstream = %upstream.name, target = %target.address, why, "health check not possible");
             return;
@@ -92,7 +110,7 @@ fn take_in(upstream: &Upstream, target: &Target, spec: &config::Health, streak: 
     };
     let mut verdict = None;
     let judge = |before| {
-        verdict = streak.judge(before, result.is_ok(), spec);
+        verdict = streak.judge(before, heard, spec);
         verdict
     };
     if !upstream.take_in_check(target, spec, judge) {
@@ -118,7 +136,7 @@ pub(super) async fn probe_once(target: &Target, spec: &config::Health, configs: 
         Err(_elapsed) if started.elapsed() > spec.timeout + LATE => {
             Finding::Unknown("this process was late: the time passed while it did not run".to_owned())
         }
-        Err(_elapsed) => Finding::Unhealthy(format!("no response within {}", human(spec.timeout))),
+        Err(_elapsed) => Finding::Silent(format!("no response within {}", human(spec.timeout))),
         Ok(Ok(status)) if (spec.status.0..=spec.status.1).contains(&status) => Finding::Healthy(status),
         Ok(Ok(status)) => Finding::Unhealthy(format!("status {status}")),
         Ok(Err(Trouble::Ours(why))) => Finding::Unknown(why),

@@ -11,7 +11,7 @@ use tls::server::{Listener, Options, Tickets};
 use tls::{Certificate, Names};
 use weir::config::load_file;
 
-use super::load::{Load, Request};
+use super::load::{Load, Request, Way};
 use super::{DEADLINE, File, reload, take_over};
 
 /// What replaces the targets of examples.
@@ -134,7 +134,7 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
 
         let mut running = file.start();
         let addresses = running.addrs(example["listen"].as_array().unwrap().len());
-        let clients: Vec<_> = addresses.iter().cycle().take(2).copied().collect();
+        let clients: Vec<Way> = addresses.iter().cycle().take(2).copied().map(Way::from).collect();
         // What an example refuses on purpose is no failure.
         let load = Load::start(&clients, &requests(&example), |status| status < 500);
         load.wait_for(20);

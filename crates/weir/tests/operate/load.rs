@@ -28,6 +28,27 @@ impl Request {
     }
 }
 
+/// How a client reaches the gateway.
+#[derive(Debug, Clone)]
+pub(crate) struct Way {
+    address: SocketAddr,
+    /// What it sends before its first request.
+    preface: Vec<u8>,
+}
+
+impl From<SocketAddr> for Way {
+    fn from(address: SocketAddr) -> Self {
+        Way { address, preface: Vec::new() }
+    }
+}
+
+impl Way {
+    /// A listener that expects a PROXY header.
+    pub(crate) fn with_proxy_header(address: SocketAddr) -> Self {
+        Way { address, preface: b"PROXY TCP4 192.0.2.7 192.0.2.80 4711 80\r\n".to_vec() }
+    }
+}
+
 #[derive(Default)]
 struct State {
     stop: AtomicBool,
@@ -43,14 +64,14 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// One client for each address; each sends all of `requests` in turn. A response is good if `is_good` says so of its status.
-    pub(crate) fn start(addresses: &[SocketAddr], requests: &[Request], is_good: fn(u16) -> bool) -> Self {
+    /// One client for each way; each sends all of `requests` in turn. A response is good if `is_good` says so of its status.
+    pub(crate) fn start(ways: &[Way], requests: &[Request], is_good: fn(u16) -> bool) -> Self {
         let state = Arc::new(State::default());
-        let client = |address: &SocketAddr| {
-            let (state, address, requests) = (state.clone(), *address, requests.to_vec());
-            std::thread::spawn(move || client(&state, address, &requests, is_good))
+        let client = |way: &Way| {
+            let (state, way, requests) = (state.clone(), way.clone(), requests.to_vec());
+            std::thread::spawn(move || client(&state, &way, &requests, is_good))
         };
-        let clients = addresses.iter().map(client).collect();
+        let clients = ways.iter().map(client).collect();
         Load { state, clients }
     }
 
@@ -78,15 +99,16 @@ impl Load {
     }
 }
 
-fn client(state: &State, address: SocketAddr, requests: &[Request], is_good: fn(u16) -> bool) -> Vec<String> {
+fn client(state: &State, way: &Way, requests: &[Request], is_good: fn(u16) -> bool) -> Vec<String> {
     let mut failures = Vec::new();
     let mut next = 0;
     while !state.stop.load(Ordering::SeqCst) && failures.len() < 10 {
-        let mut client = match RawClient::try_connect(address, None) {
+        let connected = RawClient::try_connect(way.address, None);
+        let mut client = match connected.and_then(|mut client| client.try_send(&way.preface).map(|()| client)) {
             Ok(client) => client,
             Err(_) if state.draining.load(Ordering::SeqCst) => break,
             Err(error) => {
-                failures.push(format!("connect to {address}: {error}"));
+                failures.push(format!("connect to {}: {error}", way.address));
                 continue;
             }
         };
@@ -124,7 +146,7 @@ fn client(state: &State, address: SocketAddr, requests: &[Request], is_good: fn(
 fn send(client: &mut RawClient, request: &Request) -> Result<(u16, bool), testkit::WireError> {
     let mut text = format!("{} {} HTTP/1.1\r\n", request.method, request.path);
     if !request.fields.iter().any(|(name, _)| name == "Host") {
-        text += "Host: test\r\n";
+        text += "Host: localhost\r\n";
     }
     for (name, value) in &request.fields {
         text += &format!("{name}: {value}\r\n");

@@ -26,10 +26,21 @@ fn spec() -> config::Health {
 }
 
 #[test]
-fn the_first_answer_decides_alone() {
-    for (healthy, verdict) in [(true, Health::Healthy), (false, Health::Unhealthy)] {
-        assert_eq!(Streak::default().judge(Health::Unknown, healthy, &spec()), Some(verdict));
+fn the_first_response_decides_alone() {
+    for (heard, verdict) in [(Heard::Good, Health::Healthy), (Heard::Bad, Health::Unhealthy)] {
+        assert_eq!(Streak::default().judge(Health::Unknown, heard, &spec()), Some(verdict));
     }
+}
+
+#[test]
+fn silence_needs_as_many_in_a_row_at_the_start_too() {
+    let (mut streak, spec) = (Streak::default(), spec());
+    assert_eq!(streak.judge(Health::Unknown, Heard::Nothing, &spec), None);
+    assert_eq!(streak.judge(Health::Unknown, Heard::Nothing, &spec), None);
+    assert_eq!(streak.judge(Health::Unknown, Heard::Nothing, &spec), Some(Health::Unhealthy));
+    let mut streak = Streak::default();
+    assert_eq!(streak.judge(Health::Unknown, Heard::Nothing, &spec), None);
+    assert_eq!(streak.judge(Health::Unknown, Heard::Good, &spec), Some(Health::Healthy), "the first answer");
 }
 
 proptest! {
@@ -50,7 +61,8 @@ proptest! {
             if expected.is_none() || in_a_row >= needed {
                 expected = Some(healthy);
             }
-            if let Some(verdict) = streak.judge(health, healthy, &spec) {
+            let heard = if healthy { Heard::Good } else { Heard::Bad };
+            if let Some(verdict) = streak.judge(health, heard, &spec) {
                 prop_assert_ne!(verdict, health, "a verdict is told once");
                 health = verdict;
             }
@@ -143,14 +155,14 @@ async fn whatever_is_no_answer_is_unhealthy_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_unhealthy_after_the_timeout() {
+async fn a_server_that_hangs_is_silent_until_the_timeout() {
     let server = testkit::Upstream::start(answer::stall());
     let hasty = config::Health { timeout: Duration::from_millis(50), ..spec() };
-    assert_eq!(probe_of(&server, &hasty).await, Finding::Unhealthy("no response within 50ms".into()));
+    assert_eq!(probe_of(&server, &hasty).await, Finding::Silent("no response within 50ms".into()));
     server.wait_for_open(0);
     // Handshakes are completed by the kernel, nothing else happens.
     server.pause();
-    assert_eq!(probe_of(&server, &hasty).await, Finding::Unhealthy("no response within 50ms".into()));
+    assert_eq!(probe_of(&server, &hasty).await, Finding::Silent("no response within 50ms".into()));
     server.resume();
 }
 
