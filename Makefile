@@ -6,6 +6,8 @@ PREFIX ?= $(HOME)/.local
 # What `run`, `build` and `install` build: release, dist, or dev (the tests' build, in target/debug).
 PROFILE ?= release
 BUILT = $(CARGO_TARGET_DIR)/$(patsubst dev,debug,$(PROFILE))
+# The programs of `dev` are those of the tests, with the features of what they depend on as the tests have them: nothing is built twice.
+PROGRAMS = $(if $(filter dev,$(PROFILE)),--workspace --bin weir --bin gauge --example describe,-p weir -p gauge)
 
 .DEFAULT_GOAL := help
 .PHONY: help run services build dist install uninstall deb test test-fast lint conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
@@ -14,14 +16,14 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 run: ## build the gateway and start it on :8080 with embedded demo upstreams
-	@cargo build --profile "$(PROFILE)" --locked -p weir
+	@cargo build --profile "$(PROFILE)" --locked $(if $(filter dev,$(PROFILE)),$(PROGRAMS),-p weir)
 	@ADMIN_ADDR="$${ADMIN_ADDR-127.0.0.1:0}" exec "$(BUILT)/weir" $(ARGS)
 
 services: ## start the reference services with Weir in front; Ctrl-C stops all of them
 	@exec scripts/services
 
 build: ## build both programs, into target/release
-	cargo build --profile "$(PROFILE)" --locked -p weir -p gauge
+	cargo build --profile "$(PROFILE)" --locked $(PROGRAMS)
 
 dist: ## build both programs as they are shipped and measured, into target/dist (minutes)
 	cargo build --profile dist --locked -p weir -p gauge

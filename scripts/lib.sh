@@ -8,6 +8,8 @@ export WEIR_CACHE=${WEIR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/weir}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 export WEIR_BUILD=${WEIR_BUILD:-$root/target/other}
 mkdir -p "$WEIR_CACHE" "$WEIR_BUILD"
+# One set of flags for all that is built with Go, that of the images: what two scripts build is compiled once.
+export GOFLAGS=${GOFLAGS--trimpath} CGO_ENABLED=${CGO_ENABLED-0}
 # Debian and Ubuntu keep servers where an ordinary user's PATH does not look.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 cd "$root"
@@ -161,18 +163,25 @@ need_cargo_tool() {
   export PATH=$dir/bin:$PATH
   [ -e "$dir/.$1-$2" ] && return 0
   say "building $1 $2 (once)"
-  CARGO_TARGET_DIR=$WEIR_CACHE/target-tools cargo install --quiet --locked --root "$dir" --version "$2" "$1" || die "cargo install $1 $2 failed"
+  # Without optimisation: a tool runs for seconds, and is built on every machine that lints for the first time.
+  CARGO_TARGET_DIR=$WEIR_CACHE/target-tools CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root "$dir" --version "$2" "$1" ||
+    die "cargo install $1 $2 failed"
   touch "$dir/.$1-$2"
+  rm -rf "$WEIR_CACHE/target-tools"
 }
 
-# need_weir: the gateway as the suite 10-rust builds it; the path is then in $weir. Built only when a source is newer: for one crate cargo
-# would choose other features of what it depends on, and build that again.
+# need_built NAME...: programs of the workspace, in $CARGO_TARGET_DIR/debug, as `cargo test --workspace` builds them. For one package, or
+# without a target that uses dev-dependencies (the example), cargo would choose other features of what all depend on, and build that again.
+need_built() {
+  local name programs=()
+  for name in "$@"; do programs+=(--bin "$name"); done
+  cargo build --quiet --locked --workspace "${programs[@]}" --example describe || die "these do not build: $*"
+}
+
+# need_weir: the gateway; its path is then in $weir.
 need_weir() {
+  need_built weir
   weir=$CARGO_TARGET_DIR/debug/weir
-  if [ -x "$weir" ] && [ -z "$(sed -E 's/^[^:]*: //; s/([^\\]) /\1\n/g' "$weir.d" | xargs -r -d '\n' sh -c 'find "$@" Cargo.lock -newer "$0" 2>&1' "$weir")" ] &&
-    grep -q " $root/crates/weir/src/main.rs" "$weir.d"; then return 0; fi
-  say "building weir"
-  cargo build --quiet --locked -p weir || die "the gateway does not build"
 }
 
 # count_line PASSED FAILED [SKIPPED]: the closing line of a suite; scripts/test adds them up.

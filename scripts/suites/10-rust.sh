@@ -17,7 +17,7 @@ read -r p f s < <(awk '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0
 if [ "$f" -gt 0 ] && [ "$flaky" = "$f" ]; then p=$((p + f)) f=0 code=0; fi
 # The cache under a scheduler: 24,000 orders of threads, about half a minute.
 log=$logs/rust-shuttle.log
-cargo test -p weir --lib --locked --features shuttle schedules 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
+cargo test --workspace --lib --locked --features weir/shuttle schedules 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
 read -r p f s < <(awk -v p="$p" -v f="$f" -v s="$s" '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")
 count_line "$p" "$f" "$s"
 exit "$code"

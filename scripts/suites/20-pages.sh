@@ -3,7 +3,7 @@
 source "$(dirname "$0")/../suite.sh"
 need_program python3 "Python 3.11 or newer."
 need curl nginx haproxy
-cargo build --quiet --locked -p weir -p gauge || die "weir and gauge do not build"
+need_built weir gauge
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 export PREFIX=$tmp/prefix PROFILE=dev
 export PATH=$PREFIX/bin:$CARGO_TARGET_DIR/debug:$PATH

@@ -9,7 +9,7 @@ golden=$root/crates/apidoc/tests/golden
 source "$(dirname "$0")/../documents.sh"
 
 say "building"
-cargo build --quiet --locked -p apidoc --example describe
+cargo build --quiet --locked --workspace --example describe
 describe=$CARGO_TARGET_DIR/debug/examples/describe
 need_npm "$here"
 python=$(need_venv apidoc "$here/requirements.txt")/bin/python
@@ -29,7 +29,7 @@ part() {
 # cargo's line for one test file.
 public_documents() {
   local code=0
-  APIDOC_DOCUMENTS=$docs cargo test --locked -p apidoc --test large -- --ignored public_documents >"$logs/apidoc-raw.log" 2>&1 || code=$?
+  APIDOC_DOCUMENTS=$docs cargo test --locked --workspace --test large -- --ignored public_documents >"$logs/apidoc-raw.log" 2>&1 || code=$?
   cat "$logs/apidoc-raw.log"
   sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed.*/rust \1 \2/p' "$logs/apidoc-raw.log"
   return "$code"

@@ -8,7 +8,7 @@ here=$root/crates/weir/tests/ai/clients
 python=$(need_venv ai-clients "$here/requirements.txt")/bin/python
 need_npm "$here"
 need_weir
-cargo build --quiet --locked -p simulator || die "the simulator does not build"
+need_built simulator
 
 start simulator '' "$CARGO_TARGET_DIR/debug/simulator"
 export SIMULATOR_URL=$url

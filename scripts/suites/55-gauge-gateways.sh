@@ -23,7 +23,7 @@ export GAUGE_DESCRIPTIONS=$docs
 passed=0 failed=0 skipped=0
 
 code=0
-cargo test --quiet --locked -p gauge --test gateways -- --ignored --nocapture >"$logs/gauge-gateways.log" 2>&1 || code=$?
+cargo test --quiet --locked --workspace --test gateways -- --ignored --nocapture >"$logs/gauge-gateways.log" 2>&1 || code=$?
 read -r p f < <(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed;.*/\1 \2/p' "$logs/gauge-gateways.log") || true
 absent=$(grep -c 'is not here and was not run' "$logs/gauge-gateways.log" || true)
 passed=$((passed + ${p:-0} - absent)) failed=$((failed + ${f:-0})) skipped=$((skipped + absent))

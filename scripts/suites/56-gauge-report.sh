@@ -11,7 +11,8 @@ check() { # NAME COMMAND...
   if "$@" >"$tmp/said" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); say "FAILED $name"; head -n 20 "$tmp/said"; fi
 }
 
-cargo build --quiet --locked -p gauge --bin gauge --example made_up_campaign || die "gauge does not build"
+need_built gauge
+cargo build --quiet --locked --workspace --example made_up_campaign || die "the made-up campaign does not build"
 "$CARGO_TARGET_DIR/debug/examples/made_up_campaign" "$tmp/campaign"
 "$CARGO_TARGET_DIR/debug/gauge" recompute "$tmp/campaign"
 page=file://$tmp/campaign/report.html

@@ -6,10 +6,10 @@ suite="gauge-run"
 source "$root/scripts/lib-services.sh"
 need nginx sshd ssh ps
 need_weir
+need_built gauge
 # Started by root, OpenSSH wants the folder that its package's service makes; started by anyone else it does not look for it.
 [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ] || mkdir -p /run/sshd
 gauge=$CARGO_TARGET_DIR/debug/gauge
-cargo build --quiet --locked -p gauge --bin gauge || die "gauge does not build"
 export GAUGE_WEIR=$weir XDG_RUNTIME_DIR=$tmp/runtime XDG_DATA_HOME=$tmp/data
 mkdir -p "$XDG_RUNTIME_DIR"
 
@@ -32,8 +32,8 @@ PYTHON
 }
 one quickstart measured
 one recomputed "$gauge" recompute "$tmp/out"
-one examples cargo test --locked -p gauge --test evaluations
-one ssh cargo test --locked -p gauge --test run -- --ignored
+one examples cargo test --locked --workspace --test evaluations
+one ssh cargo test --locked --workspace --test run -- --ignored
 
 count_line "$passed" "$failed" "$skipped"
 exit "$code"

@@ -4,7 +4,7 @@ source "$(dirname "$0")/../suite.sh"
 need chromium fonts nginx
 tests=crates/gauge/tests/browser
 need_npm "$tests"
-cargo build --quiet --locked -p gauge --bin gauge || die "gauge does not build"
+need_built gauge
 GAUGE=$CARGO_TARGET_DIR/debug/gauge
 CHROMIUM=$(find_program chromium)
 RUN=$root/benches/runs/2026-11-22-vm/congestion/cubic

@@ -4,17 +4,16 @@
 //! session in memory, known to the browser by a cookie that scripts cannot read and that other sites cannot send.
 //!
 //! An action needs a second secret, which only a page of this origin can have read; it is a field of its form. Before that, [`guard`] refuses what a page of
-//! another site may have caused: by a name of its own that leads here (DNS rebinding), or by sending a form (cross-site requests).
+//! another site may have caused ([`admin_http::guard`]).
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::extract::{Request, State};
-use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
@@ -44,8 +43,6 @@ pub(super) struct Access {
     csrf: String,
     /// Cookies do not tell ports apart.
     cookie: String,
-    /// Whether only this machine can connect.
-    is_loopback: bool,
     sessions: Mutex<Vec<Session>>,
     failures: Mutex<Vec<Instant>>,
 }
@@ -70,7 +67,6 @@ impl Access {
             token: token.map(sum),
             csrf: random_text()?,
             cookie: format!("gauge_ui_{}", address.port()),
-            is_loopback: address.ip().to_canonical().is_loopback(),
             sessions: Mutex::default(),
             failures: Mutex::default(),
         })
@@ -130,10 +126,10 @@ impl Access {
 }
 
 /// Refuses what a foreign page may have caused, and says in each response what its page may do.
-pub(super) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut response = match foreign(&request, app.access.is_loopback) {
-        Some((status, why)) => refusal(&Failure::new(status, why), "", false),
-        None => next.run(request).await,
+pub(super) async fn guard(request: Request, next: Next) -> Response {
+    let mut response = match admin_http::guard::check(&request) {
+        Err(refused) => refusal(&Failure::new(refused.status(), refused.to_string()), "", false),
+        Ok(()) => next.run(request).await,
     };
     let fields = response.headers_mut();
     fields.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
@@ -145,53 +141,6 @@ pub(super) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     fields.insert(HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin"));
     fields.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
     response
-}
-
-fn foreign(request: &Request, is_loopback: bool) -> Option<(StatusCode, &'static str)> {
-    // RFC 9112 section 3.2.2: an absolute target overrides Host; a browser sends neither twice nor different.
-    let hosts = request.headers().get_all(header::HOST).iter().map(|value| Authority::try_from(value.as_bytes()).ok());
-    let named = request.uri().authority().cloned().map(Some);
-    let all: Vec<Option<Authority>> = hosts.chain(named).collect();
-    if all.is_empty() {
-        return Some((StatusCode::BAD_REQUEST, "The Host field is missing."));
-    }
-    if !all.iter().all(|host| host.as_ref().is_some_and(|host| is_ours(host, is_loopback))) {
-        let why = "Host must be an IP address or localhost, not this name (a protection against DNS rebinding).";
-        return Some((StatusCode::MISDIRECTED_REQUEST, why));
-    }
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    let why = "The request came from a page of another site.";
-    (changes && is_cross_site(request.headers())).then_some((StatusCode::FORBIDDEN, why))
-}
-
-/// Whether no stranger can have made this name lead here. A name without a dot (`gauge:8095` in a compose file) is one of the network's own.
-fn is_ours(host: &Authority, is_loopback: bool) -> bool {
-    let name = host.host();
-    let literal = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
-    if host.as_str().contains('@') {
-        return false;
-    }
-    if literal.parse::<IpAddr>().is_ok() {
-        return true;
-    }
-    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-    // RFC 6761 section 6.3: these never leave the machine.
-    name == "localhost" || name.ends_with(".localhost") || (!is_loopback && !name.is_empty() && !name.contains('.'))
-}
-
-/// By `Sec-Fetch-Site` (Fetch Metadata) and `Origin` (Fetch standard).
-fn is_cross_site(headers: &HeaderMap) -> bool {
-    const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-    let foreign_site = |value: &HeaderValue| !matches!(value.as_bytes(), b"same-origin" | b"none");
-    if headers.get_all(SEC_FETCH_SITE).iter().any(foreign_site) {
-        return true;
-    }
-    let host = headers.get(header::HOST).map_or(&b""[..], |host| host.as_bytes());
-    headers.get_all(header::ORIGIN).iter().any(|origin| {
-        let origin = origin.as_bytes();
-        let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
-        !authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
-    })
 }
 
 /// Lets pass who may look.

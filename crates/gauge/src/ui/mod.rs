@@ -3,7 +3,7 @@
 //! Pages are made here and need no script; one small script replaces what changes while a run goes on. Every page is made on a blocking thread, from the
 //! database and the files as they are at that moment: nothing of them is kept between requests but logins and the programs that were started.
 //!
-//! The order of a request: [`server`] bounds it, [`access`] refuses what a foreign page may have caused and who is not logged in, [`request`] reads it and
+//! The order of a request: [`admin_http::serve`] bounds it, [`access`] refuses what a foreign page may have caused and who is not logged in, [`request`] reads it and
 //! checks the secret of forms, and one function makes the page.
 
 mod access;
@@ -19,7 +19,6 @@ mod page;
 mod request;
 mod run;
 mod runs;
-mod server;
 mod starts;
 mod tar;
 mod trend;
@@ -29,7 +28,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use admin_http::Bounds;
 use axum::Router;
 use axum::routing::get;
 
@@ -83,10 +84,13 @@ pub fn serve(options: Options, ready: impl FnOnce(SocketAddr), stop: impl Future
         let access = Access::new(options.token.as_deref(), address)?;
         let app = Arc::new(App { options, access, starts: Starts::default() });
         ready(address);
-        server::serve(listener, router(Arc::clone(&app)), stop).await;
+        admin_http::serve(listener, router(Arc::clone(&app)), BOUNDS, stop).await;
         tokio::task::spawn_blocking(move || app.starts.end()).await.map_err(io::Error::other)
     })
 }
+
+/// Few visitors, short requests.
+const BOUNDS: Bounds = Bounds { connections: 64, head_or_idle: Duration::from_secs(30) };
 
 /// Every page and action.
 fn router(app: Arc<App>) -> Router {
@@ -117,6 +121,6 @@ fn router(app: Arc<App>) -> Router {
         .route("/logout", axum::routing::post(access::logout))
         .route("/web/{name}", get(page::asset))
         .fallback(page::not_found)
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), access::guard))
+        .layer(axum::middleware::from_fn(access::guard))
         .with_state(app)
 }

@@ -37,6 +37,6 @@ fn chunked() {
 }
 
 #[test]
-fn exchange() {
-    run("exchange", checks::exchange);
+fn connection() {
+    run("connection", checks::connection);
 }

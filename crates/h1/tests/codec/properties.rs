@@ -362,13 +362,13 @@ proptest! {
     #[test]
     fn fragments_in_any_order_keep_the_invariant(fragments in vec(select(FRAGMENTS), 0..40), selector in any::<u8>()) {
         let text = fragments.concat();
-        checks::exchange(&[&[selector], text.as_bytes()].concat());
+        checks::connection(&[&[selector], text.as_bytes()].concat());
         checks::chunked(text.as_bytes());
     }
 
     #[test]
     fn any_bytes_keep_the_invariant(bytes in vec(any::<u8>(), 0..400)) {
-        checks::exchange(&bytes);
+        checks::connection(&bytes);
         checks::request_head(&bytes);
         checks::response_head(&bytes);
         checks::chunked(&bytes);

@@ -1,13 +1,11 @@
 //! The admin listener: what an operator and a scraper may ask this process, and the one thing they may tell it to do.
 //!
 //! It runs on the control thread, apart from the public listeners, and trusts who can reach it: bind it to an address
-//! that only they can. Against a browser on their machine, which a foreign page can make send requests, [`guard`] looks
+//! that only they can. Against a browser on their machine, which a foreign page can make send requests, [`admin_http::guard`] looks
 //! at every request first.
 
 mod console;
-mod guard;
 mod healthz;
-pub(crate) mod listener;
 mod problem;
 mod purge;
 mod routes;
@@ -17,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin_http::Bounds;
 use tokio::net::TcpListener;
 
 pub use console::{
@@ -100,13 +99,13 @@ pub enum ReloadError {
 
 /// Bounds of the listener: few clients, short requests. A connection that is idle or slow for as long as a scraper may
 /// pause is closed.
-const BOUNDS: listener::Bounds = listener::Bounds { connections: 64, head_or_idle: Duration::from_secs(90) };
+const BOUNDS: Bounds = Bounds { connections: 64, head_or_idle: Duration::from_secs(90) };
 
 /// Serves the admin endpoints until `shutdown` completes; then finishes the requests in flight, for up to a second.
 pub async fn serve(listener: TcpListener, control: Arc<dyn Control>, shutdown: impl Future<Output = ()>) {
     let console = console::Console::new(control.clone());
     tokio::select! {
-        () = listener::serve(listener, routes::router(control, console.clone()), BOUNDS, shutdown) => {}
+        () = admin_http::serve(listener, routes::router(control, console.clone()), BOUNDS, shutdown) => {}
         () = console.sample() => {}
     }
 }

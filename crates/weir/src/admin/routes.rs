@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use super::console::{self, Console};
-use super::{Control, ReloadError, guard, problem, purge, write_cachez, write_healthz};
+use super::{Control, ReloadError, problem, purge, write_cachez, write_healthz};
 use crate::observe::metrics::Format;
 use crate::policy::limit::{BadQuestion, Question};
 
@@ -57,8 +57,16 @@ pub(super) fn router(control: Arc<dyn Control>, console: Arc<Console>) -> Router
         .method_not_allowed_fallback(async || {
             problem::of(StatusCode::METHOD_NOT_ALLOWED, "This page takes another method; / lists what there is.")
         })
-        .layer(middleware::from_fn(guard::check))
+        .layer(middleware::from_fn(guard))
         .layer(middleware::from_fn(harden))
+}
+
+/// Refuses what a page of another site may have caused.
+async fn guard(request: Request, next: Next) -> Response {
+    match admin_http::guard::check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => problem::of(refused.status(), refused.to_string()).into_response(),
+    }
 }
 
 /// Text for programs; a browser is sent to the console.

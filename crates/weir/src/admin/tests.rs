@@ -417,7 +417,7 @@ fn an_endless_body_is_not_read() {
 fn an_endless_head_is_refused() {
     let admin = Admin::start();
     let mut client = RawClient::connect(admin.address);
-    let long = "a".repeat(listener::HEAD);
+    let long = "a".repeat(admin_http::HEAD);
     // It may have heard enough before all is sent.
     let _ = client.try_send(format!("GET / HTTP/1.1\r\nHost: {}\r\nX: {long}\r\n\r\n", admin.address));
     assert_eq!(client.read_response().status(), 431);
@@ -432,9 +432,9 @@ fn a_body_that_stalls_gives_its_place_back() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let page = axum::routing::post(|body: axum::body::Bytes| async move { body });
-            let bounds = listener::Bounds { connections: 2, head_or_idle: Duration::from_millis(300) };
+            let bounds = admin_http::Bounds { connections: 2, head_or_idle: Duration::from_millis(300) };
             let listener = TcpListener::from_std(listener).unwrap();
-            listener::serve(listener, axum::Router::new().route("/", page), bounds, std::future::pending()).await;
+            admin_http::serve(listener, axum::Router::new().route("/", page), bounds, std::future::pending()).await;
         });
     });
     let mut stalled = [RawClient::connect(address), RawClient::connect(address)];

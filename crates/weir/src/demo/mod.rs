@@ -18,11 +18,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use admin_http::Bounds;
 use tokio::net::TcpListener;
 
 pub use settings::{BadSetting, Settings};
 
-use crate::admin::listener::{self, Bounds};
 use crate::config::DemoService;
 
 /// Idle connections are kept for longer than gateways keep theirs, so that it is the gateway that closes.
@@ -40,7 +40,7 @@ pub async fn start(service: DemoService, settings: Settings) -> io::Result<Socke
         DemoService::InferenceNode => inference::router(inference::Flavour::Node, settings),
         DemoService::Plain => plain::router(),
     };
-    tokio::spawn(listener::serve(listener, router, BOUNDS, std::future::pending()));
+    tokio::spawn(admin_http::serve(listener, router, BOUNDS, std::future::pending()));
     Ok(address)
 }
 

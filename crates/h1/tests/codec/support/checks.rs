@@ -73,7 +73,7 @@ pub fn chunked(bytes: &[u8]) {
 }
 
 /// Whole connections, both ways: the first byte says which side is read.
-pub fn exchange(bytes: &[u8]) {
+pub fn connection(bytes: &[u8]) {
     match bytes.split_first() {
         Some((selector, rest)) if selector & 1 == 0 => requests(rest),
         Some((_, rest)) => responses(rest),

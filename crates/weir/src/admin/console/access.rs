@@ -6,11 +6,12 @@
 //! read and that other sites cannot send.
 //!
 //! An action needs a second secret, which only a page of this origin can have read, in a header field that a form cannot
-//! send. [`guard`](crate::admin::guard) has refused requests from pages of other sites before.
+//! send. [`guard`](admin_http::guard) has refused requests from pages of other sites before.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use admin_http::LocalAddress;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::body::Bytes;
 use axum::extract::{Extension, Request, State};
@@ -21,7 +22,6 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::Shared;
-use crate::admin::listener::LocalAddress;
 use crate::admin::routes::json;
 use crate::admin::{Control, problem};
 

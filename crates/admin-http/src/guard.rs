@@ -9,27 +9,57 @@
 //! *Cross-site requests*: the browser sends them but does not show the response to the page. That is enough to reload, so
 //! what changes something must not carry a foreign `Origin` (Fetch standard) or `Sec-Fetch-Site` (Fetch Metadata).
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 
-use super::listener::LocalAddress;
-use super::problem;
+use crate::LocalAddress;
 
-/// Refuses what a foreign page may have caused.
-pub(super) async fn check(request: Request, next: Next) -> Response {
-    let local = request.extensions().get::<LocalAddress>().map(|local| local.0);
-    match refusal(&request, local) {
-        None => next.run(request).await,
-        Some((status, detail)) => problem::of(status, detail).into_response(),
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It has no Host field.
+    NoHost,
+    /// Host is a name that another site can have made to lead here.
+    Name,
+    /// It changes something, and a page of another site sent it.
+    Site,
+}
+
+impl Refused {
+    /// The status of the response.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Refused::NoHost => StatusCode::BAD_REQUEST,
+            Refused::Name => StatusCode::MISDIRECTED_REQUEST,
+            Refused::Site => StatusCode::FORBIDDEN,
+        }
     }
 }
 
-fn refusal(request: &Request, local: Option<SocketAddr>) -> Option<(StatusCode, &'static str)> {
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refused::NoHost => "The Host field is missing.",
+            Refused::Name => {
+                "This listener accepts an IP address or localhost as Host, not this name (a protection against DNS rebinding)."
+            }
+            Refused::Site => {
+                "The request came from a page of another site. Only this site and programs other than browsers may send it."
+            }
+        })
+    }
+}
+
+/// Whether a page of another site may have caused a request, as [`crate::serve`] hands it over.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(request: &Request) -> Result<(), Refused> {
+    let local = request.extensions().get::<LocalAddress>().map(|local| local.0);
     // RFC 9112 section 3.2.2: an absolute target overrides Host; a browser sends neither twice nor different.
     let hosts = request.headers().get_all(header::HOST).iter().map(|value| Authority::try_from(value.as_bytes()).ok());
     let named = request.uri().authority().cloned().map(Some);
@@ -37,20 +67,14 @@ fn refusal(request: &Request, local: Option<SocketAddr>) -> Option<(StatusCode, 
     for host in hosts.chain(named) {
         count += 1;
         if !host.is_some_and(|host| is_ours(&host, local)) {
-            return Some((
-                StatusCode::MISDIRECTED_REQUEST,
-                "This listener accepts an IP address or localhost as Host, not this name (a protection against DNS rebinding).",
-            ));
+            return Err(Refused::Name);
         }
     }
     if count == 0 {
-        return Some((StatusCode::BAD_REQUEST, "The Host field is missing."));
+        return Err(Refused::NoHost);
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    (changes && is_cross_site(request.headers())).then_some((
-        StatusCode::FORBIDDEN,
-        "The request came from a page of another site. Only this site and programs other than browsers may send it.",
-    ))
+    if changes && is_cross_site(request.headers()) { Err(Refused::Site) } else { Ok(()) }
 }
 
 /// Whether no stranger can have made this name lead here.

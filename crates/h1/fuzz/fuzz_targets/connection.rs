@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| h1_fuzz::checks::exchange(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| h1_fuzz::checks::connection(bytes));

@@ -1,6 +1,4 @@
-//! The control thread's own HTTP server: axum routes behind hyper, with a bound on connections and on timeout.
-//!
-//! Traffic never comes here; it is for the admin listener and the demo services.
+//! axum routes behind hyper, with bounds on connections and on how long a client may take.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,26 +17,26 @@ use tokio::sync::{Semaphore, watch};
 
 /// What a client may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Open connections; further ones wait in the kernel's queue.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// Time for a request's head to arrive, counted from when the connection last had nothing to do.
-    pub(crate) head_or_idle: Duration,
+    pub head_or_idle: Duration,
 }
 
 /// Where the connection of a request came in; in the request's extensions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LocalAddress(pub(crate) SocketAddr);
+pub struct LocalAddress(pub SocketAddr);
 
 /// Bytes of a request's head.
-pub(super) const HEAD: usize = 16 * 1024;
+pub const HEAD: usize = 16 * 1024;
 /// How long requests in flight may take after the shutdown.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Pause after a failed accept: without a free descriptor the next one fails at once too.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `router` until `shutdown` completes.
-pub(crate) async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdown: impl Future<Output = ()>) {
+pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdown: impl Future<Output = ()>) {
     let slots = Arc::new(Semaphore::new(bounds.connections));
     let (close, closing) = watch::channel(());
     let accepting = async {
