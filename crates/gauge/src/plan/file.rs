@@ -1,4 +1,4 @@
-//! What an evaluation file says. Unknown keys are refused; what is said is checked against the API in the files beside this one.
+//! The format of an evaluation file. Unknown keys are refused; values are checked against the API in the files beside this one.
 
 mod place;
 mod requirement;

@@ -19,7 +19,7 @@ fn reload(weir: &Weir) {
     assert_eq!(admin.read_response().status(), 200);
 }
 
-/// Runs a configuration that is wrong; returns what is said about it.
+/// Runs a configuration that is wrong; returns its error output.
 fn wrong(yaml: &str) -> String {
     let finished = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).run();
     assert_ne!(finished.code, Some(0), "{yaml}");

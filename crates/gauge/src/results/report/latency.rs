@@ -46,22 +46,33 @@ impl Latency {
         if histogram.is_empty() {
             return None;
         }
-        let at = |quantile| Some(histogram.quantile_ns(quantile) as f64 / MS);
-        Some(Latency {
-            count: Some(histogram.count()),
-            min_ms: Some(histogram.min_ns() as f64 / MS),
-            mean_ms: Some(histogram.mean_ns() / MS),
-            stdev_ms: Some(histogram.stdev_ns() / MS),
-            max_ms: Some(histogram.max_ns() as f64 / MS),
+        let (mean_ns, stdev_ns) = (histogram.mean_ns(), histogram.stdev_ns());
+        let summary = Latency::summary(histogram.count(), mean_ns, stdev_ns, |quantile| match quantile {
+            0.0 => histogram.min_ns(),
+            1.0 => histogram.max_ns(),
+            _ => histogram.quantile_ns(quantile),
+        });
+        Some(Latency { histogram: Some(histogram), ..summary })
+    }
+
+    /// A summary by a function from a quantile (0: the smallest, 1: the largest) to nanoseconds.
+    fn summary(count: u64, mean_ns: f64, stdev_ns: f64, quantile_ns: impl Fn(f64) -> u64) -> Self {
+        let at = |quantile| Some(quantile_ns(quantile) as f64 / MS);
+        Latency {
+            count: Some(count),
+            min_ms: at(0.0),
+            mean_ms: Some(mean_ns / MS),
+            stdev_ms: Some(stdev_ns / MS),
+            max_ms: at(1.0),
             p50_ms: at(0.5),
             p75_ms: at(0.75),
             p90_ms: at(0.9),
             p95_ms: at(0.95),
             p99_ms: at(0.99),
             p999_ms: at(0.999),
-            histogram: Some(histogram),
+            histogram: None,
             samples_ns: None,
-        })
+        }
     }
 
     /// Summarises samples exactly (a quantile is the smallest sample that at least that share does not exceed: nearest rank) and keeps
@@ -75,29 +86,15 @@ impl Latency {
         let count = sorted.len();
         let mean = sorted.iter().map(|&sample| sample as f64).sum::<f64>() / count as f64;
         let variance = sorted.iter().map(|&sample| (sample as f64 - mean).powi(2)).sum::<f64>() / count as f64;
-        let at = |quantile: f64| {
+        let summary = Latency::summary(count as u64, mean, variance.sqrt(), |quantile| {
             let rank = ((quantile * count as f64).ceil() as usize).clamp(1, count);
-            Some(sorted[rank - 1] as f64 / MS)
-        };
+            sorted[rank - 1]
+        });
         let mut histogram = Histogram::default();
         for &sample in &sorted {
             histogram.record(sample);
         }
-        Some(Latency {
-            count: Some(count as u64),
-            min_ms: Some(sorted[0] as f64 / MS),
-            mean_ms: Some(mean / MS),
-            stdev_ms: Some(variance.sqrt() / MS),
-            max_ms: Some(sorted[count - 1] as f64 / MS),
-            p50_ms: at(0.5),
-            p75_ms: at(0.75),
-            p90_ms: at(0.9),
-            p95_ms: at(0.95),
-            p99_ms: at(0.99),
-            p999_ms: at(0.999),
-            histogram: Some(histogram),
-            samples_ns: Some(samples_ns),
-        })
+        Some(Latency { histogram: Some(histogram), samples_ns: Some(samples_ns), ..summary })
     }
 
     /// Whether there are enough durations (1,000) for the p99 to mean something: ten above it.

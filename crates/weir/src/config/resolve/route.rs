@@ -316,13 +316,18 @@ impl Resolver<'_> {
             }
             host.as_str().into()
         });
-        let rewrite = match (&raw.path, &raw.prefix) {
-            (None, None) => {
-                if host.is_none() {
-                    self.problem(raw.origin, "`rewrite` needs `path`, `prefix` or `host`");
-                }
-                Rewrite::None
-            }
+        if raw.path.is_none() && raw.prefix.is_none() && host.is_none() {
+            self.problem(raw.origin, "`rewrite` needs `path`, `prefix` or `host`");
+        }
+        let both = "`rewrite` replaces the whole `path` or its `prefix`, not both";
+        let rewrite = self.new_path(raw.path.as_ref(), raw.prefix.as_ref(), both);
+        (rewrite, host)
+    }
+
+    /// What a path becomes: all of it `path`, or its fixed part `prefix`; `both` says what is wrong with both.
+    fn new_path(&mut self, path: Option<&At<String>>, prefix: Option<&At<String>>, both: &str) -> Rewrite {
+        match (path, prefix) {
+            (None, None) => Rewrite::None,
             (Some(path), None) => {
                 self.check(path.origin, check_path(path));
                 Rewrite::Path(path.as_str().into())
@@ -332,12 +337,10 @@ impl Resolver<'_> {
                 Rewrite::Prefix(prefix.strip_suffix('/').unwrap_or(prefix).into())
             }
             (Some(_), Some(prefix)) => {
-                let message = "`rewrite` replaces the whole `path` or its `prefix`, not both";
-                self.problem(prefix.origin, message);
+                self.problem(prefix.origin, both);
                 Rewrite::None
             }
-        };
-        (rewrite, host)
+        }
     }
 
     fn redirect(&mut self, raw: &At<raw::Redirect>, matcher: &Matcher) -> Redirect {
@@ -398,21 +401,8 @@ impl Resolver<'_> {
             let message = "`prefix` replaces the fixed part of a path, and a regular expression has none";
             self.problem(prefix.origin, message);
         }
-        let path = match (&raw.path, &raw.prefix) {
-            (None, None) => Rewrite::None,
-            (Some(path), None) => {
-                self.check(path.origin, check_path(path));
-                Rewrite::Path(path.as_str().into())
-            }
-            (None, Some(prefix)) => {
-                self.check(prefix.origin, check_path(prefix));
-                Rewrite::Prefix(prefix.strip_suffix('/').unwrap_or(prefix).into())
-            }
-            (Some(_), Some(prefix)) => {
-                self.problem(prefix.origin, "a redirect replaces the whole `path` or its `prefix`, not both");
-                Rewrite::None
-            }
-        };
+        let both = "a redirect replaces the whole `path` or its `prefix`, not both";
+        let path = self.new_path(raw.path.as_ref(), raw.prefix.as_ref(), both);
         let (scheme, host) = (&raw.scheme, &raw.host);
         let says = scheme.is_some() || host.is_some() || raw.port.is_some() || path != Rewrite::None;
         let text = |at: &At<String>| at.as_str().into();

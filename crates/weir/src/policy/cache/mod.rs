@@ -81,7 +81,7 @@ pub struct State {
     pub stores: AtomicU64,
 }
 
-/// Of the bound of bytes, the part (one of so many) that fetches in flight may hold besides what is kept.
+/// Of the bound of bytes, the part (one of so many) that fetches in flight may hold besides the stored entries.
 const FETCHING: u64 = 4;
 
 impl Cache {

@@ -1,6 +1,6 @@
 //! The memory store: one for each cache, shared by all workers.
 //!
-//! What is kept is bounded by bytes and by entries, and both bounds hold at every moment. Eviction is Clock-PRO: what was requested
+//! Stored entries are bounded in bytes and in number, and both bounds hold at every moment. Eviction is Clock-PRO: what was requested
 //! once leaves before what is requested again, so that a scan does not wash out what is in use. Keys are distributed to shards by hash; a hit
 //! takes the shared lock of one shard for the time of a look-up, and never waits for another hit.
 

@@ -9,7 +9,7 @@
 //! V: u64 born, u32 + names
 //! ```
 //!
-//! Numbers are big-endian. What does not fit, to the last byte, is taken for nothing: the origin is called then.
+//! Numbers are big-endian. What does not fit, to the last byte, is treated as a miss: the origin is called then.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Heads of stored responses: what is kept of an upstream's, and what is sent of it.
+//! Heads of stored responses: which fields of an upstream's response are stored, and which of those are sent.
 
 use h1::{Known, encode};
 
