@@ -200,7 +200,7 @@ impl Controller {
         has_changed
     }
 
-    /// Whether the configuration's file has changed since this was asked last, or since before it was first read.
+    /// Whether the configuration's file has changed since the last call, or since before it was first read.
     pub fn file_changed(&self) -> bool {
         let now = self.source.fingerprint();
         let mut seen = lock(&self.seen);
