@@ -173,9 +173,9 @@ need_cargo_tool() {
 # need_built NAME...: programs of the workspace, in $CARGO_TARGET_DIR/debug, as `cargo test --workspace` builds them. For one package, or
 # without a target that uses dev-dependencies (the example), cargo would choose other features of what all depend on, and build that again.
 need_built() {
-  local name programs=()
-  for name in "$@"; do programs+=(--bin "$name"); done
-  cargo build --quiet --locked --workspace "${programs[@]}" --example describe || die "these do not build: $*"
+  local name flags=()
+  for name in "$@"; do flags+=(--bin "$name"); done
+  cargo build --quiet --locked --workspace "${flags[@]}" --example describe || die "these do not build: $*"
 }
 
 # need_weir: the gateway; its path is then in $weir.
