@@ -229,7 +229,7 @@ fn a_treatment_is_counted_in_the_answers() {
 #[test]
 fn the_rate_that_an_slo_allows_is_searched_for() {
     let search = "load: {search: {from: 200/s, to: 400/s, duration: 300ms, connections: 8, rounds: 1, precision: 0.5, \
-        curve: [0.5], slo: {p99: 10s, errors: 100%}}}";
+        curve: [0.5], slo: {p50: 10s, errors: 100%}}}";
     let text =
         GATEWAYS.replace("load: {closed: {users: 4, duration: 300ms}}", search).replace("repeats: 2", "repeats: 1");
     let campaign = Campaign::new(&text);
@@ -250,7 +250,7 @@ fn the_rate_that_an_slo_allows_is_searched_for() {
 #[test]
 fn a_system_that_does_not_start_is_no_gap_in_a_search() {
     let search = "load: {search: {from: 200/s, to: 400/s, duration: 300ms, connections: 8, rounds: 1, precision: 0.5, \
-        curve: [], slo: {p99: 10s, errors: 100%}}}";
+        curve: [], slo: {p50: 10s, errors: 100%}}}";
     let text = GATEWAYS.replace("load: {closed: {users: 4, duration: 300ms}}", search);
     let campaign = Campaign::new(&format!("{}control: false\n", text.replace("repeats: 2", "repeats: 1")));
     // It starts once, to be checked, and not again.
