@@ -170,7 +170,8 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
     x.scratch.tried.clear();
     let mut attempts = 0;
     loop {
-        let mut lease = match plan.view.pick(&Request { hash, wanted, tried: &x.scratch.tried }, moment()) {
+        let request = Request { hash, wanted, tried: &x.scratch.tried, ..Request::default() };
+        let mut lease = match plan.view.pick(&request, moment()) {
             Pick::Target(lease) => lease,
             // Only a controller makes upstreams without targets: for backends that it cannot find.
             Pick::Unavailable if plan.snapshot.config().upstreams[plan.choice.upstream.0].targets.is_empty() => {
@@ -179,7 +180,8 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
             Pick::Busy => {
                 x.stalls.change(Stall::Gateway);
-                wait(x, plan.view.wait(), plan.total_due).await?
+                let place = plan.view.wait_for_untried(&x.scratch.tried);
+                wait(x, place, plan.total_due).await?
             }
         };
         attempts += 1;

@@ -62,7 +62,7 @@ pub use view::{Pick, Request, View, Views};
 
 use crate::config::{self, Config, DemoService, UpstreamId};
 use members::Members;
-use set::{Shared, TargetSet};
+use set::{Again, Shared, TargetSet};
 
 /// All upstreams of one configuration, in its order.
 #[derive(Debug)]
@@ -345,7 +345,10 @@ impl Upstream {
         if self.shared.queue.is_waited_for() {
             let set = self.published.load_full();
             let now = self.common.clock.now();
-            self.shared.queue.serve(|| set.least_loaded(&[], false, now));
+            self.shared.queue.serve(|tried| {
+                let again = if tried.is_empty() { Again::AtOnce } else { Again::IfNoneIsLeft };
+                set.least_loaded(tried, again, now)
+            });
         }
     }
 }

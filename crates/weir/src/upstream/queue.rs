@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use super::Upstream;
 use super::lease::Lease;
 use super::set::Grant;
+use super::target::TargetId;
 use crate::config;
 
 /// How often the first in line looks for places that become free without a request that ends: a target is healthy again, an ejection is over,
@@ -52,6 +53,8 @@ pub(super) struct Queue {
 struct Waiter {
     ticket: u64,
     give: oneshot::Sender<Result<Lease, WaitError>>,
+    /// Targets that failed its request.
+    tried: Box<[TargetId]>,
 }
 
 impl Queue {
@@ -65,13 +68,14 @@ impl Queue {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Gives places to those in line as long as `find` finds any.
-    pub(super) fn serve(&self, mut find: impl FnMut() -> Grant) {
+    /// Gives places to those in line as long as `find` finds any; its argument is the list of targets
+    /// that failed the request whose turn it is.
+    pub(super) fn serve(&self, mut find: impl FnMut(&[TargetId]) -> Grant) {
         // A place whose waiter had just left goes to the next one; if there is none, it is given back after the lock.
         let mut spare = None;
         let mut line = super::lock(&self.line);
-        while !line.is_empty() {
-            let grant = spare.take().map_or_else(&mut find, Grant::Lease);
+        while let Some(first) = line.front() {
+            let grant = spare.take().map_or_else(|| find(&first.tried), Grant::Lease);
             let result = match grant {
                 Grant::Lease(lease) => Ok(lease),
                 Grant::Unavailable => Err(WaitError::Unavailable),
@@ -105,8 +109,9 @@ impl Queue {
 pub(super) fn wait(
     upstream: Arc<Upstream>,
     spec: Option<config::Queue>,
+    tried: Box<[TargetId]>,
 ) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
-    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| enter(upstream, spec));
+    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| enter(upstream, spec, tried));
     async move {
         let (mut place, timeout) = entered?;
         let waiting = async {
@@ -126,7 +131,7 @@ pub(super) fn wait(
     }
 }
 
-fn enter(upstream: Arc<Upstream>, spec: config::Queue) -> Result<(Place, Duration), WaitError> {
+fn enter(upstream: Arc<Upstream>, spec: config::Queue, tried: Box<[TargetId]>) -> Result<(Place, Duration), WaitError> {
     let (give, given) = oneshot::channel();
     let queue = &upstream.shared.queue;
     let ticket = {
@@ -137,7 +142,7 @@ fn enter(upstream: Arc<Upstream>, spec: config::Queue) -> Result<(Place, Duratio
         }
         // Under the lock, so that the line is ordered by ticket.
         let ticket = queue.tickets.fetch_add(1, Ordering::Relaxed);
-        line.push_back(Waiter { ticket, give });
+        line.push_back(Waiter { ticket, give, tried });
         queue.waiting.store(line.len(), Ordering::SeqCst);
         queue.waited.fetch_add(1, Ordering::Relaxed);
         ticket

@@ -48,6 +48,17 @@ impl Shared {
     }
 }
 
+/// Whether a target that failed a request may get it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// Rather than no target at this moment.
+    AtOnce,
+    /// Not while an untried one is only full: the request may wait for that.
+    IfNoneIsLeft,
+    /// Never: what failed it could not be reached at all.
+    Never,
+}
+
 /// What a central pick (for those who wait) found.
 pub(super) enum Grant {
     /// A place.
@@ -118,8 +129,8 @@ impl TargetSet {
     /// 3. ejected targets, when not one usable target is left: ejection is a guess from a few failures, and a guess must not turn the last
     ///    targets off. What active checks found dead, or a breaker holds back, stays out: then [`Grant::Unavailable`] leads to a fallback.
     ///
-    /// `patient`: the request may wait, so it rather waits for an untried target than asks a tried one again.
-    pub(super) fn least_loaded(self: &Arc<Self>, tried: &[TargetId], patient: bool, now: Moment) -> Grant {
+    /// `again` says what tried targets are good for.
+    pub(super) fn least_loaded(self: &Arc<Self>, tried: &[TargetId], again: Again, now: Moment) -> Grant {
         let mut refused: Vec<usize> = Vec::new();
         loop {
             let group = |ejected: bool, was_tried: bool| {
@@ -140,16 +151,20 @@ impl TargetSet {
                 }
                 found
             };
-            let (fresh, again) = (group(false, false), group(false, true));
+            let tried_group = |ejected: bool| match again {
+                Again::Never => Group { exists: false, best: None },
+                Again::AtOnce | Again::IfNoneIsLeft => group(ejected, true),
+            };
+            let (fresh, used) = (group(false, false), tried_group(false));
             let mut best = fresh.best;
-            if best.is_none() && !(fresh.exists && patient) {
-                best = again.best;
+            if best.is_none() && !(fresh.exists && again == Again::IfNoneIsLeft) {
+                best = used.best;
             }
-            let mut exists = fresh.exists || again.exists;
-            if !exists {
-                let (fresh, again) = (group(true, false), group(true, true));
-                best = fresh.best.or(again.best);
-                exists = fresh.exists || again.exists;
+            let mut exists = fresh.exists || used.exists;
+            if !exists || (best.is_none() && again == Again::Never) {
+                let (fresh, used) = (group(true, false), tried_group(true));
+                best = fresh.best.or(used.best);
+                exists |= fresh.exists || used.exists;
             }
             let Some((_, index)) = best else {
                 return if exists { Grant::Full } else { Grant::Unavailable };

@@ -11,7 +11,7 @@ use super::lease::Lease;
 use super::queue::{self, WaitError};
 use super::retry::{self, Attempt, Deposits, NoRetry};
 use super::rng::Rng;
-use super::set::{Grant, TargetSet};
+use super::set::{Again, Grant, TargetSet};
 use super::target::TargetId;
 use super::time::Moment;
 use super::{Upstream, Upstreams};
@@ -26,6 +26,8 @@ pub struct Request<'a> {
     pub wanted: Option<super::Token>,
     /// Targets that earlier attempts of this request went to: avoided while there is another. Empty on the first attempt, which feeds the retry budget.
     pub tried: &'a [TargetId],
+    /// The tried targets were not reached, so they do not get the request again: an ejected target comes before them, as its ejection is a guess.
+    pub only_untried: bool,
 }
 
 /// Result of a pick.
@@ -156,7 +158,12 @@ impl View {
             }
         }
         // Nothing that the policy may choose: what is left is decided by need, not by policy.
-        match set.least_loaded(request.tried, set.spec.queue.is_some(), now) {
+        let again = match (request.only_untried, set.spec.queue) {
+            (true, _) => Again::Never,
+            (false, Some(_)) => Again::IfNoneIsLeft,
+            (false, None) => Again::AtOnce,
+        };
+        match set.least_loaded(request.tried, again, now) {
             Grant::Lease(lease) => Pick::Target(lease),
             Grant::Full => Pick::Busy,
             Grant::Unavailable => Pick::Unavailable,
@@ -166,8 +173,26 @@ impl View {
     /// Enters the queue, in the order of the calls, and waits for a place at any target. The future needs nothing of this view, and leaves the queue
     /// when it is dropped.
     pub fn wait(&self) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
+        self.wait_for_untried(&[])
+    }
+
+    /// The same for a request that these targets failed: while it waits for others, it does not get a place there.
+    pub fn wait_for_untried(
+        &self,
+        tried: &[TargetId],
+    ) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
         let spec = self.local.borrow().set.spec.queue;
-        queue::wait(self.upstream.clone(), spec)
+        queue::wait(self.upstream.clone(), spec, tried.into())
+    }
+
+    /// Whether a target that a request may still go to was not tried for it. One without room counts if there is a queue to wait in.
+    pub fn has_untried(&self, tried: &[TargetId], now: Moment) -> bool {
+        let local = self.local.borrow();
+        let set = &local.set;
+        let may_wait = set.spec.queue.is_some();
+        set.targets
+            .iter()
+            .any(|target| target.alive(now) && !tried.contains(&target.id()) && (may_wait || set.has_room(target)))
     }
 
     /// Whether to make one more attempt at this upstream after `attempts` of them, the last of which failed. Takes from the retry budget, so ask

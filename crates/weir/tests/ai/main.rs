@@ -5,6 +5,7 @@ mod client;
 mod faults;
 mod judge;
 mod pass_through;
+mod replicas;
 mod rig;
 mod scripted;
 mod translated_streams;

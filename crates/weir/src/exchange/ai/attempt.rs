@@ -22,6 +22,7 @@ use crate::config::{Candidate, Provider, ProviderKey};
 use crate::error::{Error, Fault as Side, Reason};
 use crate::server::clock;
 use crate::server::deadline::nanos;
+use crate::upstream::http2::ClientStream;
 use crate::upstream::{FailureKind, Lease, Pick, Request};
 
 /// Interim responses that are read past; they say nothing about the final one.
@@ -45,6 +46,8 @@ pub(super) struct Turn<'a> {
     pub is_first: bool,
     /// Usage is asked for in a stream whose client did not ask.
     pub adds_usage: bool,
+    /// The attempt before was not processed by its target: this one goes to a target that was not tried yet.
+    pub is_elsewhere: bool,
 }
 
 /// An attempt that did not lead to a response.
@@ -64,6 +67,8 @@ pub(super) struct Failed {
     pub message: String,
     /// Nothing of a response was read on a connection that was idle before.
     pub is_stale: bool,
+    /// The target cannot have processed the request: there was no connection, or it refused the stream (RFC 9113 section 8.7).
+    pub is_unprocessed: bool,
 }
 
 impl Failed {
@@ -83,6 +88,7 @@ impl Failed {
             response: None,
             message: String::new(),
             is_stale: false,
+            is_unprocessed: false,
         }
     }
 
@@ -103,6 +109,12 @@ impl Failed {
             _ => return Failed { kind: kind_of(error.reason), ..Failed::last(error) },
         };
         Failed { fault: Some(fault), kind: kind_of(error.reason), ..Failed::last(error) }
+    }
+
+    /// What an error of the way to a target means.
+    fn unreached(error: Error) -> Self {
+        let failed = Failed::of(error);
+        Failed { is_unprocessed: failed.fault == Some(Fault::UNREACHABLE), ..failed }
     }
 }
 
@@ -155,6 +167,8 @@ pub(super) async fn attempt(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'
         if let Some(kind) = failed.kind {
             lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));
             lease.failure(kind, moment());
+        }
+        if failed.kind.is_some() || failed.is_unprocessed {
             x.scratch.tried.push(lease.target().id());
         }
         if failed.error.reason.fault() == Side::Upstream {
@@ -172,13 +186,15 @@ async fn pick(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> Result<
     let is_hashed = matches!(snapshot.config().upstreams[upstream.0].balance, crate::config::Balance::Hash(_));
     let hash = is_hashed.then(|| hash_of(x, snapshot, upstream));
     loop {
-        match view.pick(&Request { hash, wanted: None, tried: &x.scratch.tried }, moment()) {
+        let request = Request { hash, tried: &x.scratch.tried, only_untried: turn.is_elsewhere, ..Request::default() };
+        match view.pick(&request, moment()) {
             Pick::Target(lease) => return Ok(lease),
-            Pick::Unavailable if !x.scratch.tried.is_empty() => x.scratch.tried.clear(),
+            Pick::Unavailable if !x.scratch.tried.is_empty() && !turn.is_elsewhere => x.scratch.tried.clear(),
             Pick::Unavailable => return Err(Failed::of(Reason::Unavailable.into())),
             Pick::Busy => {
                 x.stalls.change(Stall::Gateway);
-                return wait(x, view.wait(), call.total_due).await.map_err(|(error, _)| Failed::of(error));
+                let place = view.wait_for_untried(&x.scratch.tried);
+                return wait(x, place, call.total_due).await.map_err(|(error, _)| Failed::of(error));
             }
         }
     }
@@ -198,12 +214,14 @@ async fn on_connection(
         let way = Way { metrics, timeout, total_due: call.total_due };
         let Reached { stream, life, carries, is_reused } = match way.idle(x, lease, may_reuse) {
             Some(reached) => reached,
-            None => way.stream_to(x, lease, may_reuse).await.map_err(Failed::of)?,
+            None => way.stream_to(x, lease, may_reuse).await.map_err(Failed::unreached)?,
         };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
         let result = converse(x, call, turn, lease, &mut up).await;
         let UpstreamSide { stream, buffer, out } = up;
+        let is_refused = stream.http2_upstream().is_some_and(ClientStream::is_refused);
+        let is_unprocessed = stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
         // A prompt's memory goes back to the system, an ordinary head's stays.
         x.scratch.to_upstream =
             Some(out.into_bytes()).filter(|bytes| bytes.capacity() <= 64 * 1024).unwrap_or_default();
@@ -217,11 +235,11 @@ async fn on_connection(
                 return Ok(());
             }
             // An idle connection may be closed by its upstream at any time: that says nothing about the target.
-            Err(failed) if may_reuse && is_reused && failed.is_stale => {
+            Err(failed) if may_reuse && is_reused && failed.is_stale && !is_refused => {
                 metrics.connection_discarded();
                 may_reuse = false;
             }
-            Err(failed) => return Err(failed),
+            Err(failed) => return Err(Failed { is_unprocessed: is_unprocessed && failed.is_stale, ..failed }),
         }
     }
 }

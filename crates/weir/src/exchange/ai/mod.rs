@@ -189,10 +189,11 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
         let keys = state.keys(candidate.provider);
         let mut tried_keys: Vec<usize> = Vec::new();
         let mut same_key = None;
-        for at_one in 1..=AT_ONE {
-            if attempts >= call.model.attempts {
-                break;
-            }
+        let view = call.snapshot.views.get(provider.upstream);
+        let first_due = call.model.first_token.map_or(u64::MAX, |first| clock::turn_ns().saturating_add(nanos(first)));
+        let mut is_elsewhere = false;
+        let mut at_one = 0;
+        while at_one < AT_ONE && attempts < call.model.attempts {
             let key = match same_key.take() {
                 Some(key) => key,
                 None => match KeyHealth::choose(keys, &tried_keys, clock::turn_ns(), x.worker.random()) {
@@ -205,6 +206,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                     KeyChoice::Resting(..) | KeyChoice::Tried => break,
                 },
             };
+            at_one += 1;
             attempts += 1;
             let turn = Turn {
                 candidate,
@@ -215,7 +217,9 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 dropped: dropped.clone(),
                 is_first: position == 0,
                 adds_usage: adds_usage(call, translated.is_some()),
+                is_elsewhere,
             };
+            is_elsewhere = false;
             if let Some(record) = &mut x.ai {
                 record.provider = Some(provider.name.clone());
                 record.served_model = candidate.model.clone();
@@ -249,6 +253,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             let (Some(fault), Answer::None) = (failed.fault, x.answer) else { return Err(failed.error.into()) };
             let rule = fault.rule();
             let hint = failed.retry_after;
+            let is_unprocessed = failed.is_unprocessed;
             let is_unknown_model =
                 fault == Fault::UNAUTHORIZED && failed.response.as_ref().is_some_and(|r| r.status == 404);
             last = Some(failed);
@@ -257,6 +262,21 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             }
             if rule.next == Next::LargerContext {
                 more_than = Some(candidate.context);
+            }
+            // The candidate is not lost while another of its replicas can be reached. It has not seen the request, so the attempt does not
+            // count as one at the candidate; the retry budget and the time to the first token bound how many follow.
+            if is_unprocessed
+                && rule.next == Next::Target
+                && clock::turn_ns() < first_due
+                && view.has_untried(&x.scratch.tried, super::proxy::moment())
+                && view.spend_retry(super::proxy::moment())
+            {
+                call.snapshot.upstream_metrics[provider.upstream.0].retried();
+                at_one -= 1;
+                attempts -= 1;
+                same_key = Some(key);
+                is_elsewhere = true;
+                continue;
             }
             let mut other_key = false;
             if is_unknown_model {
@@ -285,7 +305,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 (Repeat::AfterHint, _) => None,
             };
             let Some(wait) = wait else { break };
-            if !call.snapshot.views.get(provider.upstream).spend_retry(super::proxy::moment()) {
+            if !view.spend_retry(super::proxy::moment()) {
                 break;
             }
             call.snapshot.upstream_metrics[provider.upstream.0].retried();
@@ -409,6 +429,7 @@ fn last_turn<'a>(x: &Exchange<'_>, call: &Call<'a>) -> Option<Turn<'a>> {
         dropped: Vec::new(),
         is_first,
         adds_usage: false,
+        is_elsewhere: false,
     })
 }
 
