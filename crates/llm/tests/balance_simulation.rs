@@ -3,7 +3,8 @@
 //! Model. A replica computes prompts one after another (`PREFILL` tokens/s for what its prefix cache does not hold; the last block is always
 //! computed) and decodes any number of responses beside that. Its cache holds `CACHE_BLOCKS` blocks of 128 tokens, least recently used ones
 //! leave first. Conversations arrive by a Poisson process; each starts with one of `SYSTEMS` system prompts and has several turns, whose
-//! prompt is everything said before. The gateway sees metrics that are up to 1 s old and counts what it sent since.
+//! prompt is everything said before. The gateway sees metrics that are up to 1 s old, and counts its own requests in flight, as the balance
+//! `inference` of the gateway does (docs/ai.md).
 //!
 //! Not modelled: batching of prompts, decode speed under load, network, evictions of running requests. Times are simulated, so the results
 //! are the same on every machine.
@@ -75,7 +76,8 @@ struct Replica {
     /// Starts and ends of prompts and the ends of responses, for the metrics.
     requests: VecDeque<(f64, f64, f64)>,
     scraped: EngineMetrics,
-    since_scrape: u32,
+    /// Requests in flight when it was scraped.
+    scraped_in_flight: usize,
 }
 
 impl Replica {
@@ -88,7 +90,19 @@ impl Replica {
             kv: Some(0.5),
             ..EngineMetrics::default()
         };
-        self.since_scrape = 0;
+        self.scraped_in_flight = self.requests.len();
+    }
+
+    /// What a gateway knows that sends all requests.
+    fn load(&mut self, now: f64) -> Load {
+        self.requests.retain(|(_, _, end)| *end > now);
+        let in_flight = self.requests.len();
+        Load {
+            metrics: Some(self.scraped),
+            since_scrape: in_flight as i32 - self.scraped_in_flight as i32,
+            in_flight: in_flight as u32,
+            available: true,
+        }
     }
 }
 
@@ -96,6 +110,8 @@ impl Replica {
 enum Policy {
     RoundRobin,
     Random,
+    /// Fewer requests in flight of two random replicas.
+    LeastRequest,
     /// Knows every cache and queue, and picks the replica whose first token comes first: the optimum for each request.
     Oracle,
     Inference,
@@ -144,6 +160,11 @@ fn simulate(policy: Policy, replicas: usize, conversations_per_second: f64, seco
         let chosen = match policy {
             Policy::RoundRobin => sent % replicas,
             Policy::Random => random.next() as usize % replicas,
+            Policy::LeastRequest => {
+                let two = [random.next() as usize % replicas, random.next() as usize % replicas];
+                let [first, second] = two.map(|index| fleet[index].load(now).in_flight);
+                two[usize::from(second < first)]
+            }
             Policy::Oracle => {
                 let first_token = |replica: &Replica| {
                     let missing = (blocks.len() - replica.cache.matched(&blocks)).max(1) as f64;
@@ -154,15 +175,7 @@ fn simulate(policy: Policy, replicas: usize, conversations_per_second: f64, seco
                     .expect("a replica")
             }
             Policy::Inference => {
-                let loads: Vec<Load> = fleet
-                    .iter()
-                    .map(|replica| Load {
-                        metrics: Some(replica.scraped),
-                        since_scrape: replica.since_scrape,
-                        in_flight: 0,
-                        available: true,
-                    })
-                    .collect();
+                let loads: Vec<Load> = fleet.iter_mut().map(|replica| replica.load(now)).collect();
                 let longest = |eligible| index.longest(&blocks, eligible);
                 let choice = choose(&loads, &Settings::default(), blocks.len() as f64, longest, random.next());
                 choice.expect("a replica").replica
@@ -171,7 +184,6 @@ fn simulate(policy: Policy, replicas: usize, conversations_per_second: f64, seco
         sent += 1;
         index.insert(&blocks, chosen);
         let replica = &mut fleet[chosen];
-        replica.since_scrape += 1;
         let matched = replica.cache.matched(&blocks);
         found += matched;
         possible += ideal.matched(&blocks);
@@ -198,9 +210,11 @@ fn simulate(policy: Policy, replicas: usize, conversations_per_second: f64, seco
 #[test]
 fn eight_replicas_answer_in_half_the_time_of_round_robin() {
     let even = simulate(Policy::RoundRobin, 8, 2.4, 600.0);
+    let least = simulate(Policy::LeastRequest, 8, 2.4, 600.0);
     let ours = simulate(Policy::Inference, 8, 2.4, 600.0);
-    println!("round robin {even:?}\ninference {ours:?}");
+    println!("round robin {even:?}\nleast request {least:?}\ninference {ours:?}");
     assert!(ours.mean_ttft <= 0.5 * even.mean_ttft, "{ours:?} against {even:?}");
+    assert!(ours.mean_ttft <= 0.5 * least.mean_ttft, "{ours:?} against {least:?}");
     assert!(ours.hits >= 0.9, "{ours:?}");
 }
 

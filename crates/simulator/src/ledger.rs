@@ -15,6 +15,17 @@ struct Counts {
     input_tokens: u64,
     output_tokens: u64,
     metrics: Option<String>,
+    /// Calls that are not over.
+    running: u64,
+}
+
+/// A call that is not over; ends when it is dropped.
+pub(crate) struct Running<'l>(&'l Ledger);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.with(|counts| counts.running -= 1);
+    }
 }
 
 impl Ledger {
@@ -31,6 +42,11 @@ impl Ledger {
         })
     }
 
+    pub(crate) fn begin(&self) -> Running<'_> {
+        self.with(|counts| counts.running += 1);
+        Running(self)
+    }
+
     pub(crate) fn cancelled(&self) {
         self.with(|counts| counts.cancelled += 1);
     }
@@ -43,13 +59,20 @@ impl Ledger {
         });
     }
 
-    pub(crate) fn set_metrics(&self, text: String) {
-        self.with(|counts| counts.metrics = Some(text));
+    /// What engine metrics say from now on; see the crate's documentation for `none` and `stall`.
+    pub fn set_metrics(&self, text: impl Into<String>) {
+        self.with(|counts| counts.metrics = Some(text.into()));
     }
 
     pub(crate) fn metrics(&self) -> String {
-        self.with(|counts| counts.metrics.clone()).unwrap_or_else(|| {
-            "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\nvllm:kv_cache_usage_perc 0\n".into()
+        self.with(|counts| {
+            let running = counts.running;
+            let own = || {
+                format!(
+                    "vllm:num_requests_waiting 0\nvllm:num_requests_running {running}\nvllm:kv_cache_usage_perc 0\n"
+                )
+            };
+            counts.metrics.clone().unwrap_or_else(own)
         })
     }
 

@@ -3,7 +3,8 @@
 //! The model's name chooses what happens ([`Scenario`]): `sim` works, `sim-f10` is cut after content, `sim-tokens50-gap20` sends 50 tokens,
 //! one every 20 ms. Text is the same for every call, so that a stream can be continued by another one.
 //!
-//! Besides the APIs: `GET /metrics` and `/prometheus/metrics` (engine metrics), `PUT /simulator/metrics` (sets them: the body is the text),
+//! Besides the APIs: `GET /metrics` and `/prometheus/metrics` (engine metrics, with the calls that are running),
+//! `PUT /simulator/metrics` (sets them: the body is the text; `none` for 404, `stall` for no response),
 //! `GET /simulator/ledger` (calls, cancelled streams and tokens so far).
 
 #![forbid(unsafe_code)]

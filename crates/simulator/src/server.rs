@@ -36,7 +36,15 @@ impl Simulator {
     /// # Errors
     /// No port could be bound.
     pub async fn start() -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::start_at(([127, 0, 0, 1], 0).into()).await
+    }
+
+    /// Starts one at this address.
+    ///
+    /// # Errors
+    /// It could not be bound.
+    pub async fn start_at(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let ledger = Arc::new(Ledger::default());
         let task = tokio::spawn(serve(listener, ledger.clone())).abort_handle();
@@ -79,6 +87,7 @@ async fn connection(mut stream: TcpStream, ledger: &Ledger) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::new();
     while let Some(request) = http::read(&mut stream, &mut buffer).await? {
+        let _running = (request.method == "POST").then(|| ledger.begin());
         let steps = respond(&request, ledger);
         if !send(&mut stream, steps, &mut buffer, ledger).await? {
             break;
@@ -135,11 +144,13 @@ fn json_response(status: u16, body: &Value) -> Vec<Step> {
 fn respond(request: &Request, ledger: &Ledger) -> Vec<Step> {
     let path = request.path.as_str();
     match (request.method.as_str(), path) {
-        ("GET", "/metrics" | "/prometheus/metrics") => {
-            vec![Step::Bytes(http::whole(200, "text/plain; version=0.0.4", "", ledger.metrics().as_bytes()))]
-        }
+        ("GET", "/metrics" | "/prometheus/metrics") => match ledger.metrics().as_str() {
+            "none" => json_response(404, &json!({})),
+            "stall" => vec![Step::Stall],
+            text => vec![Step::Bytes(http::whole(200, "text/plain; version=0.0.4", "", text.as_bytes()))],
+        },
         ("PUT", "/simulator/metrics") => {
-            ledger.set_metrics(String::from_utf8_lossy(&request.body).into_owned());
+            ledger.set_metrics(String::from_utf8_lossy(&request.body));
             json_response(200, &json!({}))
         }
         ("GET", "/simulator/ledger") => json_response(200, &ledger.to_json()),

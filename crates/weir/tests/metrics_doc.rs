@@ -28,6 +28,7 @@ upstreams:
     max_in_flight: 10
     queue: {{size: 10}}
   dead: {{targets: [\"http://{dead}\"], retry: {{extra_attempts: 0}}}}
+  replicas: {{targets: [\"http://{dead}\"], balance: inference}}
 limits:
   shared: {{rate: 100/s, burst: 100, store: redis}}
   tight: {{algorithm: fixed_window, quota: 1, window: 1h}}

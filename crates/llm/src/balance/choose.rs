@@ -5,11 +5,11 @@ use super::{EngineMetrics, PrefixMatch};
 /// What is known of a replica when a request is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Load {
-    /// Its last scrape; `None` if there is none or it is older than 3 s.
+    /// Its last scrape; `None` if there is none or it is too old to say anything.
     pub metrics: Option<EngineMetrics>,
-    /// Requests sent to it since that scrape.
-    pub since_scrape: u32,
-    /// Own requests in flight: all that counts without metrics.
+    /// Own requests in flight, more or fewer than at that scrape.
+    pub since_scrape: i32,
+    /// Own requests in flight: all that counts where metrics are missing.
     pub in_flight: u32,
     /// Health, breaker and drain allow it.
     pub available: bool,
@@ -60,24 +60,41 @@ impl Load {
             .is_some_and(|metrics| metrics.waiting > settings.waiting || metrics.kv.is_some_and(|kv| kv > settings.kv))
     }
 
-    /// Requests at the replica.
-    fn requests(&self) -> f64 {
-        match &self.metrics {
-            Some(metrics) => metrics.running + metrics.waiting + f64::from(self.since_scrape),
-            None => f64::from(self.in_flight),
-        }
+    /// Requests at the replica, as far as its engine told.
+    fn requests(&self) -> Option<f64> {
+        let metrics = &self.metrics?;
+        Some((metrics.running + metrics.waiting + f64::from(self.since_scrape)).max(0.0))
     }
 
     /// `running + 3 x waiting + own since the scrape`, over what is left of the KV cache where that is less than a fifth.
-    fn score(&self) -> f64 {
-        let Some(metrics) = &self.metrics else { return f64::from(self.in_flight) };
-        let requests = metrics.running + 3.0 * metrics.waiting + f64::from(self.since_scrape);
-        match metrics.kv {
+    fn score(&self) -> Option<f64> {
+        let metrics = &self.metrics?;
+        let requests = (metrics.running + 3.0 * metrics.waiting + f64::from(self.since_scrape)).max(0.0);
+        Some(match metrics.kv {
             // one more, or an empty queue would hide a full cache
             Some(kv) if kv > 0.8 => (requests + 1.0) / (1.0 - kv).max(0.01),
             _ => requests,
+        })
+    }
+
+    /// Whether it is less loaded than the other. What an engine tells and what the gateway counts are no measure of each other, so own counts
+    /// decide unless both engines told.
+    fn is_below(&self, other: &Load) -> bool {
+        match (self.score(), other.score()) {
+            (Some(own), Some(other)) => own < other,
+            _ => self.in_flight < other.in_flight,
         }
     }
+}
+
+/// Whether load is too uneven for prefixes to decide: by what the engines tell, or by own counts if one of them does not.
+fn is_uneven(replicas: &[Load], eligible: u128, settings: &Settings) -> bool {
+    let loads = || replicas.iter().take(128).enumerate().filter(|(i, _)| eligible >> i & 1 == 1).map(|(_, load)| load);
+    let by_engine = loads().all(|load| load.metrics.is_some());
+    let requests = |load: &Load| load.requests().filter(|_| by_engine).unwrap_or(f64::from(load.in_flight));
+    let most = loads().map(requests).fold(0.0, f64::max);
+    let least = loads().map(requests).fold(f64::INFINITY, f64::min);
+    most - least > settings.uneven_by && most > settings.uneven_factor * least
 }
 
 /// The replicas that may get a request, one bit each: those that are available and not busy, or all available ones if all are busy.
@@ -108,11 +125,8 @@ pub fn choose(
     if count == 0 {
         return None;
     }
-    let lower = |a: usize, b: usize| if replicas[b].score() < replicas[a].score() { b } else { a };
-    let requests = |pick: fn(f64, f64) -> f64| indices().map(|i| replicas[i].requests()).reduce(pick).unwrap_or(0.0);
-    let (most, least) = (requests(f64::max), requests(f64::min));
-    let uneven = most - least > settings.uneven_by && most > settings.uneven_factor * least;
-    if !uneven {
+    let lower = |a: usize, b: usize| if replicas[b].is_below(&replicas[a]) { b } else { a };
+    if !is_uneven(replicas, eligible, settings) {
         let found = longest(eligible);
         let is_long = found.blocks > 0 && found.blocks as f64 >= settings.prefix * prompt_blocks;
         if is_long && let Some(replica) = indices().filter(|i| found.replicas >> i & 1 == 1).reduce(lower) {

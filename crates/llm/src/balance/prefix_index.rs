@@ -91,6 +91,18 @@ impl PrefixIndex {
         }
     }
 
+    /// The request with this prefix did not reach the replica after all.
+    pub fn remove(&self, hashes: &[u64], replica: usize) {
+        if replica >= MAX_REPLICAS {
+            return;
+        }
+        for hash in hashes.iter().filter(|hash| **hash != 0) {
+            if let Some(entry) = self.ways(*hash).iter().find(|entry| entry.hash.load(Relaxed) == *hash) {
+                entry.replicas[replica / 64].fetch_and(!(1 << (replica % 64)), Relaxed);
+            }
+        }
+    }
+
     /// The replica has lost its cache (restarted, removed): nothing is expected of it.
     pub fn forget(&self, replica: usize) {
         if replica < MAX_REPLICAS {

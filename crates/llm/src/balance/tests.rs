@@ -71,8 +71,12 @@ fn the_index_finds_the_longest_prefix_of_eligible_replicas() {
     assert_eq!(index.longest(&hashes[..3], u128::MAX), PrefixMatch { replicas: 1 << 100 | 1 << 1, blocks: 3 });
     assert_eq!(index.longest(&hashes, 0b10), PrefixMatch { replicas: 0b10, blocks: 4 });
     assert_eq!(index.longest(&hashes, 0b1), PrefixMatch::default());
+    index.remove(&hashes[..7], 100);
+    assert_eq!(index.longest(&hashes, u128::MAX), PrefixMatch { replicas: 0b10, blocks: 4 });
+    index.insert(&hashes[..7], 100);
     index.forget(100);
     assert_eq!(index.longest(&hashes, u128::MAX).blocks, 4);
+    index.remove(&hashes, MAX_REPLICAS);
     index.insert(&hashes, MAX_REPLICAS);
     index.insert(&[0], 0);
     assert_eq!(index.longest(&[0], u128::MAX), PrefixMatch::default());
@@ -170,6 +174,14 @@ fn the_rules_of_the_choice_in_their_order() {
     assert_eq!(pick(&[load(0.0, 1.0, 0.0); 3], none, 10.0).len(), 3, "each is chosen at times");
     let recent = Load { since_scrape: 3, ..load(0.0, 0.0, 0.0) };
     assert_eq!(pick(&[recent, load(0.0, 2.0, 0.0)], none, 10.0), [(1, ByLoad)]);
+    let finished = Load { since_scrape: -3, ..load(0.0, 4.0, 0.0) };
+    assert_eq!(pick(&[finished, load(0.0, 2.0, 0.0)], none, 10.0), [(0, ByLoad)], "they have finished since");
+    // own counts decide where one engine does not tell: it would look idle beside one that does
+    let silent = Load { in_flight: 3, available: true, ..Load::default() };
+    let told = Load { in_flight: 1, ..load(4.0, 9.0, 0.0) };
+    assert_eq!(pick(&[silent, told], none, 10.0), [(1, ByLoad)]);
+    let hot = Load { in_flight: 70, available: true, ..Load::default() };
+    assert_eq!(pick(&[hot, told], on(1, 9), 10.0), [(1, ByLoad)], "uneven by own counts");
     // without metrics own counts decide; who is not available gets nothing
     let own = |in_flight, available| Load { in_flight, available, ..Load::default() };
     assert_eq!(pick(&[own(3, true), own(1, true)], none, 10.0), [(1, ByLoad)]);

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::resolve::Resolver;
-use super::{Target, TargetId, Upstream, Upstreams, health};
+use super::{Target, TargetId, Upstream, Upstreams, health, inference};
 use crate::config::{self, Config};
 
 /// Resolves the names and checks the targets of the newest of `upstreams`, until it is dropped; then all of its tasks end. Runs on the
@@ -92,7 +92,15 @@ struct Check {
     target: TargetId,
     authority: Option<Arc<str>>,
     base_path: Arc<str>,
-    spec: config::Health,
+    of: Of,
+}
+
+/// What is checked.
+#[derive(PartialEq)]
+enum Of {
+    Health(config::Health),
+    /// Metrics of an inference engine.
+    Engine(Arc<config::Inference>, Option<proxy_protocol::Version>),
 }
 
 /// Ends with its handle.
@@ -121,27 +129,36 @@ impl Tasks {
         let mut before = std::mem::take(&mut self.checks);
         for upstream in current.iter() {
             let set = upstream.published.load_full();
-            let Some(spec) = &set.spec.health else { continue };
             for target in &set.targets {
-                let check = Check {
-                    target: target.id(),
-                    authority: target.authority.clone(),
-                    base_path: target.base_path.clone(),
-                    spec: spec.clone(),
+                let health = set.spec.health.as_ref().map(|spec| Of::Health(spec.clone()));
+                let engine = match &set.spec.balance {
+                    config::Balance::Inference(spec) => Some(Of::Engine(spec.clone(), set.spec.proxy_protocol)),
+                    _ => None,
                 };
-                let running = before.iter().position(|(other, _)| *other == check);
-                let task = match running {
-                    Some(position) => before.swap_remove(position).1,
-                    None => start_check(Arc::downgrade(upstream), target.clone(), spec.clone()),
-                };
-                self.checks.push((check, task));
+                for of in health.into_iter().chain(engine) {
+                    let check = Check {
+                        target: target.id(),
+                        authority: target.authority.clone(),
+                        base_path: target.base_path.clone(),
+                        of,
+                    };
+                    let running = before.iter().position(|(other, _)| *other == check);
+                    let task = match running {
+                        Some(position) => before.swap_remove(position).1,
+                        None => start_check(Arc::downgrade(upstream), target.clone(), &check.of),
+                    };
+                    self.checks.push((check, task));
+                }
             }
         }
     }
 }
 
-fn start_check(upstream: Weak<Upstream>, target: Target, spec: config::Health) -> Task {
-    Task(tokio::spawn(health::watch(upstream, target, spec)))
+fn start_check(upstream: Weak<Upstream>, target: Target, of: &Of) -> Task {
+    Task(match of {
+        Of::Health(spec) => tokio::spawn(health::watch(upstream, target, spec.clone())),
+        Of::Engine(spec, header) => tokio::spawn(inference::watch(upstream, target, spec.clone(), *header)),
+    })
 }
 
 /// Asks for one name for ever.

@@ -229,7 +229,7 @@ async fn ask_over(
 }
 
 /// The target's own authority; a Unix socket has none.
-fn host(target: &Target) -> String {
+pub(super) fn host(target: &Target) -> String {
     match (&target.authority, &target.address) {
         (Some(authority), _) => authority.to_string(),
         (None, Address::Tcp(address) | Address::Tls(address, _)) => address.to_string(),

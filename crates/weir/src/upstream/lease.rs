@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use llm::request::PrefixHashes;
+
 use super::breaker::{Change, Entry};
 use super::outcome::FailureKind;
 use super::set::TargetSet;
@@ -52,6 +54,16 @@ impl Lease {
         if self.set.spec.balance == config::Balance::Ewma {
             self.target().state.load.ewma.observe(latency, now);
         }
+    }
+
+    /// A call with this prompt goes to the target: the next one that begins so is best served there too.
+    pub fn carries_prompt(&self, prompt: &PrefixHashes) {
+        self.set.shared.replicas().saw(self.target(), prompt);
+    }
+
+    /// The call did not get there after all.
+    pub fn lost_prompt(&self, prompt: &PrefixHashes) {
+        self.set.shared.replicas().missed(self.target(), prompt);
     }
 
     /// The client kept the attempt waiting for so long, which is not the target's.

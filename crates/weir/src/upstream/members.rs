@@ -80,6 +80,7 @@ impl Members {
                     base_path: target.base_path.clone(),
                     weight: target.weight.get(),
                     breaker,
+                    slot: None,
                     state,
                 });
             }
@@ -88,6 +89,9 @@ impl Members {
         if targets.is_empty() && !before.targets.is_empty() && !spec.targets.iter().all(is_found) {
             targets = before.targets.iter().map(|target| keep(target, &spec, same_breaker)).collect();
             left = Left::of(&[]);
+        }
+        if matches!(spec.balance, config::Balance::Inference(_)) {
+            before.shared.replicas().assign(&mut targets);
         }
         let gone = left.rest().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
         self.retired.extend(gone);

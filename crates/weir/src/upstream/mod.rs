@@ -24,6 +24,7 @@ mod eject;
 mod ewma;
 mod health;
 pub mod http2;
+mod inference;
 mod lease;
 mod members;
 mod outcome;
@@ -49,12 +50,15 @@ pub use affinity::Token;
 pub use balance::hash_key;
 pub use breaker::BreakerState;
 pub use control::{Resolved, supervise};
+pub(crate) use inference::MATCH_BOUNDS;
+pub use inference::PickReason;
 pub use lease::Lease;
 pub use outcome::FailureKind;
 pub use queue::WaitError;
 pub use resolve::Resolver;
 pub use snapshot::{
-    Failures, NameSnapshot, ProbeSnapshot, QueueSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot,
+    EngineSnapshot, Failures, NameSnapshot, ProbeSnapshot, QueueSnapshot, ReplicasSnapshot, TargetCondition,
+    TargetSnapshot, UpstreamSnapshot,
 };
 pub use target::{Address, Health, Target, TargetId, TlsIdentity};
 pub use time::{Clock, Moment};

@@ -1,11 +1,12 @@
 //! The targets of one upstream at one moment: immutable, published by the control thread, copied by each worker.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::Upstream;
 use super::affinity::Token;
 use super::eject::Ejector;
+use super::inference::Replicas;
 use super::lease::Lease;
 use super::queue::Queue;
 use super::retry::Budget;
@@ -34,11 +35,18 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) budget: Budget,
     pub(super) ejector: Ejector,
+    /// Of replicas of an inference engine; there once the balance asks for it.
+    replicas: OnceLock<Box<Replicas>>,
     /// Until then some target may be in slow start; later every target has its whole weight, and no pick needs to look.
     ramp_until_us: AtomicU64,
 }
 
 impl Shared {
+    /// What is known of the replicas of an inference engine.
+    pub(super) fn replicas(&self) -> &Replicas {
+        self.replicas.get_or_init(Box::default)
+    }
+
     /// A target of the set comes back (or appears) at `since`.
     pub(super) fn ramp_until(&self, set: &TargetSet, since: Moment) {
         if let Some(slow_start) = set.spec.slow_start {

@@ -4,16 +4,19 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::breaker::BreakerState;
+use super::inference::{EngineState, MATCH_BOUNDS};
 use super::outcome::FailureKind;
 use super::set::TargetSet;
 use super::target::{Health, Probe, Target, TargetId};
 use super::time::Moment;
 use super::{Upstream, Upstreams, lock};
+use crate::config;
 
 /// One upstream.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,6 +35,8 @@ pub struct UpstreamSnapshot {
     pub retries_over_budget: u64,
     /// Retries within the budget's window of ten seconds.
     pub retries_in_window: u64,
+    /// Picks among the replicas of an inference engine; null for another balance.
+    pub replicas: Option<ReplicasSnapshot>,
 }
 
 /// One target.
@@ -71,6 +76,39 @@ pub struct TargetSnapshot {
     pub breaker: Option<BreakerState>,
     /// How often the breaker opened, since the start.
     pub breaker_opened: u64,
+    /// What its inference engine tells; null for another balance.
+    pub engine: Option<EngineSnapshot>,
+}
+
+/// What an inference engine tells.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct EngineSnapshot {
+    /// Requests that wait in it; null, as the others, when the last scrape is too old.
+    pub waiting: Option<f64>,
+    /// Requests that it works on.
+    pub running: Option<f64>,
+    /// Share of its KV cache in use, 0 to 1.
+    pub kv: Option<f64>,
+    /// Age of the last scrape that succeeded.
+    pub age_ms: Option<u64>,
+    /// Scrapes that succeeded, since the start.
+    pub scraped: u64,
+    /// Scrapes that failed, since the start.
+    pub failed: u64,
+}
+
+/// How replicas of an inference engine were picked, since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ReplicasSnapshot {
+    /// Picks of a replica that had seen the start of the prompt.
+    pub by_prefix: u64,
+    /// Picks by what engines tell of their load.
+    pub by_load: u64,
+    /// Picks by requests in flight, as an engine told nothing new.
+    pub by_in_flight: u64,
+    /// Prompts by the share that their replica had seen; see `MATCH_BOUNDS`.
+    #[serde(skip)]
+    pub matches: ([u64; MATCH_BOUNDS.len() + 1], f64),
 }
 
 /// Whether a target gets requests.
@@ -199,6 +237,11 @@ impl Upstream {
             retries: budget.taken(),
             retries_over_budget: budget.refused(),
             retries_in_window: budget.retries(now),
+            replicas: matches!(set.spec.balance, config::Balance::Inference(_)).then(|| {
+                let replicas = self.shared.replicas();
+                let [by_prefix, by_load, by_in_flight] = replicas.picks();
+                ReplicasSnapshot { by_prefix, by_load, by_in_flight, matches: replicas.matches() }
+            }),
         }
     }
 }
@@ -235,6 +278,23 @@ fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
         ejected_for_ms: state.ejected(now).then(|| state.ejected_until().since(now).as_millis() as u64),
         breaker: breaker.map(|breaker| breaker.state(now)),
         breaker_opened: state.breaker_opened(),
+        engine: match &set.spec.balance {
+            config::Balance::Inference(spec) => Some(engine(&state.engine, spec.stale_after(), now)),
+            _ => None,
+        },
+    }
+}
+
+fn engine(state: &EngineState, stale_after: Duration, now: Moment) -> EngineSnapshot {
+    let fresh = state.fresh(now, stale_after).map(|scrape| scrape.metrics);
+    let (scraped, failed) = state.scrapes();
+    EngineSnapshot {
+        waiting: fresh.map(|metrics| metrics.waiting),
+        running: fresh.map(|metrics| metrics.running),
+        kv: fresh.and_then(|metrics| metrics.kv),
+        age_ms: state.last().map(|scrape| now.since(scrape.at).as_millis() as u64),
+        scraped,
+        failed,
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use super::affinity::Token;
 use super::breaker::Breaker;
 use super::ewma::PeakEwma;
+use super::inference::EngineState;
 use super::outcome::FailureKind;
 use super::time::Moment;
 use crate::config::TlsPolicy;
@@ -106,6 +107,8 @@ pub struct Target {
     pub(super) token: Option<Token>,
     /// Part of the set, not of the state: its size is configured.
     pub(super) breaker: Option<Arc<Breaker>>,
+    /// Among the replicas of an inference engine.
+    pub(super) slot: Option<u8>,
     pub(super) state: Arc<TargetState>,
 }
 
@@ -159,6 +162,7 @@ pub enum Health {
 pub(super) struct TargetState {
     pub(super) id: TargetId,
     pub(super) load: Load,
+    pub(super) engine: EngineState,
     condition: Condition,
     record: Record,
 }
@@ -217,6 +221,7 @@ impl TargetState {
         TargetState {
             id,
             load: Load::default(),
+            engine: EngineState::default(),
             condition: Condition {
                 health: AtomicU8::new(Health::Unknown as u8),
                 consecutive_failures: AtomicU32::new(0),

@@ -57,6 +57,18 @@ pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
     }
 }
 
+/// `balance: inference` as a file leaves it.
+pub(super) fn inference() -> config::Inference {
+    config::Inference {
+        engine: llm::balance::Engine::Vllm,
+        path: "/metrics".into(),
+        names: config::EngineNames::default(),
+        scrape: Duration::from_secs(1),
+        isolate: false,
+        settings: llm::balance::Settings::default(),
+    }
+}
+
 pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
     Config {
         providers: Vec::new(),

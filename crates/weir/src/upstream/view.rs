@@ -6,6 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use llm::request::PrefixHashes;
+
 use super::balance::{Balancer, Choice};
 use super::lease::Lease;
 use super::queue::{self, WaitError};
@@ -22,6 +24,8 @@ use crate::config::{self, UpstreamId};
 pub struct Request<'a> {
     /// Key of a consistent hash, see [`super::hash_key`]; only `balance: hash` looks at it.
     pub hash: Option<u64>,
+    /// Start of the prompt of a model call; only `balance: inference` looks at it.
+    pub prompt: Option<&'a PrefixHashes>,
     /// What names the target that served the client before, see [`Target::token`](super::Target::token).
     pub wanted: Option<super::Token>,
     /// Targets that earlier attempts of this request went to: avoided while there is another. Empty on the first attempt, which feeds the retry budget.
@@ -139,6 +143,7 @@ impl View {
                 is_even: set.has_even_weights && ramp.is_none(),
                 ramp,
                 hash: request.hash,
+                prompt: request.prompt,
                 now,
                 admits: |index: usize| {
                     let target = &set.targets[index];

@@ -15,9 +15,18 @@ pub(crate) struct Provider {
 
 impl Provider {
     pub(crate) fn start() -> Self {
+        Self::start_at(([127, 0, 0, 1], 0).into())
+    }
+
+    pub(crate) fn start_at(address: SocketAddr) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let simulator = runtime.block_on(Simulator::start()).unwrap();
+        let simulator = runtime.block_on(Simulator::start_at(address)).unwrap();
         Provider { simulator: Some(simulator), runtime: Some(runtime) }
+    }
+
+    /// What the metrics of its engine say from now on.
+    pub(crate) fn set_metrics(&self, text: impl Into<String>) {
+        self.simulator.as_ref().unwrap().ledger().set_metrics(text);
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ConnectionUse, TcpOptions};
+use super::{ConnectionUse, Inference, TcpOptions};
 
 /// A named group of targets that can serve the same requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,7 +161,7 @@ impl DemoService {
 }
 
 /// How a target is picked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Balance {
     /// In turn, by weight.
     RoundRobin,
@@ -173,6 +173,8 @@ pub enum Balance {
     Hash(HashKey),
     /// The target that a cookie names, else as with `LeastRequest`.
     Cookie(Affinity),
+    /// By queue, KV cache and shared prefix of the replicas of an inference engine.
+    Inference(Arc<Inference>),
 }
 
 /// A cookie that names the target which served a client before.

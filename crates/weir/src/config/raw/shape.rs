@@ -21,6 +21,8 @@ pub(crate) const AT: &str = "$weir::At";
 pub(crate) const ONE_OR_MANY: &str = "$weir::OneOrMany";
 /// Announces [`OrNone`]: an option is expected, empty for the word `none`.
 pub(crate) const OR_NONE: &str = "$weir::OrNone";
+/// Announces [`OrDefault`]: an option is expected, empty for a variant that stands alone.
+pub(crate) const OR_DEFAULT: &str = "$weir::OrDefault";
 
 /// A value with the place where it was written. Equality looks at the value only.
 #[derive(Debug, Clone, Copy, Default)]
@@ -302,5 +304,49 @@ impl<T: JsonSchema> JsonSchema for OrNone<T> {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let value = generator.subschema_for::<T>();
         json_schema!({"anyOf": [{"const": "none"}, value]})
+    }
+}
+
+/// The value of a variant that may be left out: the word alone means the defaults. (The derived schema of the enum does not know that.)
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OrDefault<T>(pub T);
+
+impl<T: Serialize> Serialize for OrDefault<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for OrDefault<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OrDefaultVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for OrDefaultVisitor<T> {
+            type Value = OrDefault<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value or nothing")
+            }
+            fn visit_none<E>(self) -> Result<Self::Value, E> {
+                Ok(OrDefault::default())
+            }
+            fn visit_some<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
+                T::deserialize(d).map(OrDefault)
+            }
+        }
+        deserializer.deserialize_newtype_struct(OR_DEFAULT, OrDefaultVisitor(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for OrDefault<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 }

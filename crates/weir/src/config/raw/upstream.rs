@@ -6,8 +6,9 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::inference::{Inference, allow_word};
 use super::server::Tcp;
-use super::shape::{At, OrNone};
+use super::shape::{At, OrDefault, OrNone};
 use super::target::{HashKeyText, TargetUrl};
 use super::text::{CookieName, StatusRange};
 use super::units::{Share, Size, Time};
@@ -273,6 +274,7 @@ pub enum SentProxyProtocol {
 /// How a target is picked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = allow_word)]
 pub enum Balance {
     /// In turn, by weight.
     RoundRobin,
@@ -285,6 +287,8 @@ pub enum Balance {
     Hash(HashKeyText),
     /// The target that served a client before, by a cookie that the gateway sets; else as `least_request`.
     Cookie(Affinity),
+    /// The replica of an inference engine that has seen the start of the prompt, or the less loaded of two.
+    Inference(OrDefault<Inference>),
 }
 
 /// A cookie that names the target which served a client before: its name, or a mapping with a secret.

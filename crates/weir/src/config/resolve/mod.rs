@@ -13,6 +13,7 @@ mod compress;
 mod errors;
 mod headers;
 mod identity;
+mod inference;
 mod limit;
 mod listen;
 mod mirror;

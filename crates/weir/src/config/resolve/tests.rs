@@ -3,6 +3,7 @@ use std::num::NonZeroU32;
 use super::*;
 use crate::config::model::*;
 use crate::config::yaml;
+use llm::balance::{Engine, Settings};
 
 mod policy;
 mod route;
@@ -236,8 +237,19 @@ fn names_become_indices_in_the_order_of_the_file() {
     assert_eq!((proxy.upstream, &*proxy.fallback), (UpstreamId(1), &[UpstreamId(0)][..]));
 }
 
+fn inference() -> Inference {
+    Inference {
+        engine: Engine::Vllm,
+        path: "/metrics".into(),
+        names: EngineNames::default(),
+        scrape: Duration::from_secs(1),
+        isolate: false,
+        settings: Settings::default(),
+    }
+}
+
 #[test]
-fn balance_takes_a_word_or_a_hash() {
+fn balance_takes_a_word_or_a_mapping() {
     for (text, expected) in [
         ("round_robin", Balance::RoundRobin),
         ("least_request", Balance::LeastRequest),
@@ -245,6 +257,22 @@ fn balance_takes_a_word_or_a_hash() {
         ("{hash: client_ip}", Balance::Hash(HashKey::ClientIp)),
         ("{hash: path}", Balance::Hash(HashKey::Path)),
         ("{hash: header:X-User}", Balance::Hash(HashKey::Header("x-user".into()))),
+        ("inference", Balance::Inference(inference().into())),
+        ("{inference: {}}", Balance::Inference(inference().into())),
+        (
+            "{inference: {engine: trtllm, scrape: 500ms, kv: 80%, max_imbalance: 8, isolate: true, metrics: {kv: used}}}",
+            Balance::Inference(
+                Inference {
+                    engine: Engine::TrtLlm,
+                    path: "/prometheus/metrics".into(),
+                    names: EngineNames { kv: Some("used".into()), ..EngineNames::default() },
+                    scrape: Duration::from_millis(500),
+                    isolate: true,
+                    settings: Settings { kv: 0.8, uneven_by: 8.0, ..Settings::default() },
+                }
+                .into(),
+            ),
+        ),
     ] {
         let config = good(&format!(
             "listen: 127.0.0.1:0\nupstreams: {{app: {{targets: [http://127.0.0.1:1], balance: {text}}}}}\n{ROUTE}"

@@ -64,6 +64,7 @@ impl Resolver<'_> {
                 raw::Balance::Ewma => Balance::Ewma,
                 raw::Balance::Hash(key) => Balance::Hash(key.0.clone()),
                 raw::Balance::Cookie(affinity) => Balance::Cookie(self.affinity(affinity)),
+                raw::Balance::Inference(inference) => Balance::Inference(self.inference(&inference.0, raw).into()),
             },
             health: raw.health.as_option().map(|health| self.health(health, protocol, raw)),
             eject: raw.eject.as_option().map(|eject| Eject {

@@ -11,7 +11,7 @@ use serde::forward_to_deserialize_any;
 
 use super::error::Error;
 use super::tree::{Content, Key, NodeId, Slot, Tree};
-use crate::config::raw::shape::{AT, ONE_OR_MANY, OR_NONE};
+use crate::config::raw::shape::{AT, ONE_OR_MANY, OR_DEFAULT, OR_NONE};
 
 /// A node, seen from where it is used.
 #[derive(Clone, Copy)]
@@ -155,7 +155,7 @@ impl<'t> Deserializer<'t> for Value<'t> {
     fn deserialize_newtype_struct<V: Visitor<'t>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
         let result = match self.content() {
             Content::Scalar { text, .. } if name == OR_NONE && text == "none" => visitor.visit_none(),
-            _ if name == OR_NONE => visitor.visit_some(self),
+            _ if name == OR_NONE || name == OR_DEFAULT => visitor.visit_some(self),
             _ => visitor.visit_newtype_struct(self),
         };
         self.placed(result)
@@ -351,8 +351,8 @@ impl<'t> VariantAccess<'t> for BareVariant<'t> {
         Ok(())
     }
 
-    fn newtype_variant_seed<S: DeserializeSeed<'t>>(self, _seed: S) -> Result<S::Value, Error> {
-        Err(self.needs_value())
+    fn newtype_variant_seed<S: DeserializeSeed<'t>>(self, seed: S) -> Result<S::Value, Error> {
+        seed.deserialize(LeftOut(self))
     }
 
     fn tuple_variant<V: Visitor<'t>>(self, _len: usize, _visitor: V) -> Result<V::Value, Error> {
@@ -361,6 +361,27 @@ impl<'t> VariantAccess<'t> for BareVariant<'t> {
 
     fn struct_variant<V: Visitor<'t>>(self, _fields: &'static [&'static str], _visitor: V) -> Result<V::Value, Error> {
         Err(self.needs_value())
+    }
+}
+
+/// The value of a variant that stands alone: nothing, for a type that takes it.
+struct LeftOut<'t>(BareVariant<'t>);
+
+impl<'t> Deserializer<'t> for LeftOut<'t> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'t>>(self, _visitor: V) -> Result<V::Value, Error> {
+        Err(self.0.needs_value())
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'t>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        if name == OR_DEFAULT { visitor.visit_none() } else { Err(self.0.needs_value()) }
+    }
+
+    forward_to_deserialize_any! {
+        <W: Visitor<'t>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 

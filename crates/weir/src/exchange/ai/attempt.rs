@@ -12,10 +12,11 @@ use rustix::event::PollFlags;
 
 use super::super::Exchange;
 use super::super::conversation::{Conversation, Timing, UpstreamSide};
-use super::super::proxy::{hash_of, kind_of, moment, wait};
+use super::super::proxy::{kind_of, moment};
 use super::super::stall::Stall;
 use super::super::stream::{Outgoing, poll_read};
 use super::super::way::{Reached, Way};
+use super::pick::{pick, prompt_of};
 use super::response::{Response, client_lines};
 use super::{Call, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
@@ -23,7 +24,7 @@ use crate::error::{Error, Fault as Side, Reason};
 use crate::server::clock;
 use crate::server::deadline::nanos;
 use crate::upstream::http2::ClientStream;
-use crate::upstream::{FailureKind, Lease, Pick, Request};
+use crate::upstream::{FailureKind, Lease};
 
 /// Interim responses that are read past; they say nothing about the final one.
 const MAX_INTERIM: u32 = 16;
@@ -98,7 +99,7 @@ impl Failed {
     }
 
     /// What an error of the exchange means.
-    fn of(error: Error) -> Self {
+    pub(super) fn of(error: Error) -> Self {
         let fault = match error.reason {
             Reason::ConnectFailed | Reason::ConnectTimeout | Reason::UpstreamTls => Fault::UNREACHABLE,
             // No target to be had: as if none could be reached.
@@ -147,7 +148,11 @@ pub(super) fn row(number: u8) -> &'static str {
 /// # Errors
 /// Why it has not, and what that means.
 pub(super) async fn attempt(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> Result<(), Failed> {
-    let mut lease = pick(x, call, turn).await?;
+    let prompt = prompt_of(x, call, turn);
+    let mut lease = pick(x, call, turn, prompt.as_deref()).await?;
+    if let Some(prompt) = &prompt {
+        lease.carries_prompt(prompt);
+    }
     x.log.attempts += 1;
     let choices = &call.snapshot.routes[call.route.0].choices;
     x.log.slot = 1 + choices.iter().position(|choice| choice.upstream == turn.provider.upstream).unwrap_or(0);
@@ -171,33 +176,14 @@ pub(super) async fn attempt(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'
         if failed.kind.is_some() || failed.is_unprocessed {
             x.scratch.tried.push(lease.target().id());
         }
+        if let (true, Some(prompt)) = (failed.is_unprocessed, &prompt) {
+            lease.lost_prompt(prompt);
+        }
         if failed.error.reason.fault() == Side::Upstream {
             call.snapshot.upstream_metrics[turn.provider.upstream.0].error(failed.error.reason);
         }
     }
     result
-}
-
-/// A place at a target: one that was not tried in this request, if there is one.
-async fn pick(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> Result<Lease, Failed> {
-    let snapshot = call.snapshot;
-    let upstream = turn.provider.upstream;
-    let view = snapshot.views.get(upstream);
-    let is_hashed = matches!(snapshot.config().upstreams[upstream.0].balance, crate::config::Balance::Hash(_));
-    let hash = is_hashed.then(|| hash_of(x, snapshot, upstream));
-    loop {
-        let request = Request { hash, tried: &x.scratch.tried, only_untried: turn.is_elsewhere, ..Request::default() };
-        match view.pick(&request, moment()) {
-            Pick::Target(lease) => return Ok(lease),
-            Pick::Unavailable if !x.scratch.tried.is_empty() && !turn.is_elsewhere => x.scratch.tried.clear(),
-            Pick::Unavailable => return Err(Failed::of(Reason::Unavailable.into())),
-            Pick::Busy => {
-                x.stalls.change(Stall::Gateway);
-                let place = view.wait_for_untried(&x.scratch.tried);
-                return wait(x, place, call.total_due).await.map_err(|(error, _)| Failed::of(error));
-            }
-        }
-    }
 }
 
 async fn on_connection(

@@ -4,6 +4,7 @@
 mod attempt;
 mod budget;
 mod models;
+mod pick;
 mod problem;
 mod record;
 mod request;

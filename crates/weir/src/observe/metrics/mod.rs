@@ -18,6 +18,7 @@ mod histogram;
 mod names;
 mod process;
 mod render;
+mod replicas;
 mod targets;
 mod totals;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::exposition::{Exposition, Samples};
+use super::replicas::of_replicas;
 use crate::upstream::{BreakerState, FailureKind, Health, TargetCondition, TargetSnapshot, UpstreamSnapshot};
 
 /// Writes what the snapshots say; to be called by a [`Source`](super::Source) that has them.
@@ -20,11 +21,12 @@ pub fn collect_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_
         .collect();
     of_targets(&targets, out)?;
     of_breakers(&targets, out)?;
+    of_replicas(upstreams, &targets, out)?;
     of_upstreams(upstreams, out)
 }
 
 /// Writes one sample for each target for which there is a value.
-fn each<'a, V: Into<super::Value>>(
+pub(super) fn each<'a, V: Into<super::Value>>(
     targets: &'a [(&str, &TargetSnapshot)],
     value: impl Fn(&TargetSnapshot) -> Option<V> + 'a,
 ) -> impl FnOnce(&mut Samples<'_>) -> fmt::Result + 'a {

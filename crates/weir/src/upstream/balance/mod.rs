@@ -3,6 +3,7 @@
 //! A policy is worker-local and proposes; whether a target may be used (alive, not ejected, not at its maximum, not tried before) is the caller's
 //! question, asked through [`Choice::admits`]. A policy returns `None` only when no target is admitted.
 
+mod inference;
 mod rendezvous;
 mod round_robin;
 mod two_choices;
@@ -11,6 +12,8 @@ pub use rendezvous::hash_key;
 pub(super) use rendezvous::hash_seed;
 
 use std::time::Duration;
+
+use llm::request::PrefixHashes;
 
 use super::rng::Rng;
 use super::set::TargetSet;
@@ -33,6 +36,8 @@ pub(super) struct Choice<'a, F> {
     pub(super) ramp: Option<Duration>,
     /// Key of a consistent hash.
     pub(super) hash: Option<u64>,
+    /// Start of a prompt.
+    pub(super) prompt: Option<&'a PrefixHashes>,
     pub(super) now: Moment,
     /// Whether the target at an index may be used.
     pub(super) admits: F,
@@ -69,12 +74,13 @@ pub(super) enum Balancer {
     RoundRobin(round_robin::RoundRobin),
     TwoChoices(two_choices::TwoChoices),
     Rendezvous,
+    Inference(inference::Inference),
 }
 
 impl Balancer {
     /// For a set of targets. The random generator spreads the workers over the positions of a round.
     pub(super) fn new(set: &TargetSet, rng: &mut Rng) -> Balancer {
-        match set.spec.balance {
+        match &set.spec.balance {
             config::Balance::RoundRobin => Balancer::RoundRobin(round_robin::RoundRobin::new(&set.targets, rng)),
             config::Balance::LeastRequest | config::Balance::Cookie(_) => Balancer::TwoChoices(
                 two_choices::TwoChoices::new(&set.targets, set.has_even_weights, two_choices::Cost::InFlight),
@@ -85,6 +91,7 @@ impl Balancer {
                 two_choices::Cost::PeakEwma,
             )),
             config::Balance::Hash(_) => Balancer::Rendezvous,
+            config::Balance::Inference(spec) => Balancer::Inference(inference::Inference::new(set, spec)),
         }
     }
 
@@ -98,6 +105,7 @@ impl Balancer {
                 let key = choice.hash.unwrap_or_else(|| rng.next());
                 rendezvous::choose(choice, key)
             }
+            Balancer::Inference(policy) => policy.choose(choice, rng),
         }
     }
 }

@@ -40,7 +40,7 @@ impl Worker {
     fn choose(&mut self, hash: Option<u64>, now: Moment, admits: impl Fn(usize) -> bool) -> Option<usize> {
         let ramp = if self.set.ramping(now) { self.set.spec.slow_start } else { None };
         let is_even = self.set.has_even_weights && ramp.is_none();
-        let choice = Choice { targets: &self.set.targets, is_even, ramp, hash, now, admits };
+        let choice = Choice { targets: &self.set.targets, is_even, ramp, hash, prompt: None, now, admits };
         self.balancer.choose(&choice, &mut self.rng)
     }
 
@@ -348,7 +348,8 @@ fn the_short_cut_for_even_weights_ranks_alike() {
     let rank = |key, is_even| {
         let targets = &worker.set.targets;
         let admits = |_: usize| true;
-        rendezvous::choose(&Choice { targets, is_even, ramp: None, hash: None, now: Moment::START, admits }, key)
+        let choice = Choice { targets, is_even, ramp: None, hash: None, prompt: None, now: Moment::START, admits };
+        rendezvous::choose(&choice, key)
     };
     for key in 0..1000 {
         assert_eq!(rank(key, true), rank(key, false));

@@ -10,9 +10,12 @@ use super::*;
 use crate::config::{Balance, Breaker, HashKey, Queue, Retry, RetryOn};
 use crate::upstream::outcome::FailureKind;
 use crate::upstream::target::Health;
-use crate::upstream::tests::{Rig, ip, number, spec, target};
+use crate::upstream::tests::{Rig, inference, ip, number, spec, target};
 
-const ALL: [Balance; 4] = [Balance::RoundRobin, Balance::LeastRequest, Balance::Ewma, Balance::Hash(HashKey::ClientIp)];
+fn all() -> [Balance; 5] {
+    let hash = Balance::Hash(HashKey::ClientIp);
+    [Balance::RoundRobin, Balance::LeastRequest, Balance::Ewma, hash, Balance::Inference(inference().into())]
+}
 
 fn again(rig: &Rig, tried: &[TargetId]) -> Pick {
     rig.view().pick(&Request { hash: Some(1), tried, ..Request::default() }, rig.now())
@@ -20,7 +23,7 @@ fn again(rig: &Rig, tried: &[TargetId]) -> Pick {
 
 #[test]
 fn a_retry_goes_elsewhere_while_there_is_an_elsewhere() {
-    for balance in ALL {
+    for balance in all() {
         let rig = Rig::new(spec(balance, &[1, 1, 1]));
         let mut tried = Vec::new();
         for _ in 0..3 {
@@ -54,7 +57,7 @@ fn a_retry_of_a_patient_upstream_waits_for_another_target_than_the_one_that_fail
 
 #[test]
 fn a_full_target_is_passed_over_and_all_full_is_busy() {
-    for balance in ALL {
+    for balance in all() {
         let mut bounded = spec(balance, &[1, 1]);
         bounded.max_in_flight = NonZeroU32::new(2);
         let rig = Rig::new(bounded);
@@ -68,7 +71,7 @@ fn a_full_target_is_passed_over_and_all_full_is_busy() {
 
 #[test]
 fn without_a_target_nothing_is_available() {
-    for balance in ALL {
+    for balance in all() {
         let rig = Rig::new(spec(balance, &[]));
         assert!(matches!(rig.pick(), Pick::Unavailable));
     }
@@ -209,17 +212,53 @@ fn attempts_beyond_the_first_feed_no_budget() {
     assert_eq!(allowed, retry::BUDGET_FLOOR);
 }
 
+/// What failed a request because it was not reached does not get it again: neither at once nor after a wait.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_was_not_reached_is_not_tried_again() {
+    for balance in all() {
+        let rig = Rig::new(spec(balance.clone(), &[1, 1, 1]));
+        let pick = |tried: &[TargetId]| {
+            rig.view().pick(&Request { hash: Some(1), tried, only_untried: true, ..Request::default() }, rig.now())
+        };
+        let Pick::Target(first) = pick(&[]) else { panic!("a target is there") };
+        let mut tried = vec![first.target().id()];
+        // An ejected target is a guess, an unreachable one is not.
+        rig.state(1 + u8::from(number(&first) == 1)).eject_until(rig.now().after(Duration::from_secs(5)));
+        for _ in 0..2 {
+            assert!(rig.view().has_untried(&tried, rig.now()));
+            let Pick::Target(lease) = pick(&tried) else { panic!("an untried target is there") };
+            assert!(!tried.contains(&lease.target().id()), "{balance:?}");
+            tried.push(lease.target().id());
+        }
+        assert!(!rig.view().has_untried(&tried, rig.now()));
+        assert!(matches!(pick(&tried), Pick::Unavailable), "{balance:?}");
+
+        let mut bounded = spec(balance, &[1, 1]);
+        bounded.max_in_flight = NonZeroU32::new(1);
+        bounded.queue = Some(Queue { size: 2, timeout: Duration::from_secs(1) });
+        let rig = Rig::new(bounded);
+        let (first, second) = (rig.lease(), rig.lease());
+        let tried = [first.target().id()];
+        let wait = rig.view().wait_for_untried(&tried);
+        drop(first);
+        tokio::task::yield_now().await;
+        let other = second.target().id();
+        drop(second);
+        assert_eq!(wait.await.expect("a place").target().id(), other);
+    }
+}
+
 proptest! {
     /// Whatever the states of the targets, a pick does what the order of need says.
     #[test]
     fn a_pick_follows_the_order_of_need(
         // (unhealthy, ejected, full, tried) of each target.
         states in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()), 1..6),
-        policy in 0usize..4,
+        policy in 0usize..5,
         patient in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let mut any = spec(ALL[policy].clone(), &vec![1; states.len()]);
+        let mut any = spec(all()[policy].clone(), &vec![1; states.len()]);
         any.max_in_flight = NonZeroU32::new(1);
         any.queue = patient.then_some(Queue { size: 1, timeout: Duration::from_secs(1) });
         let rig = Rig::new(any);
@@ -276,7 +315,7 @@ proptest! {
 #[test]
 fn over_all_threads_max_in_flight_is_exact() {
     const LAST: u64 = 20_000;
-    for balance in ALL {
+    for balance in all() {
         let mut bounded = spec(balance, &[1, 1]);
         bounded.max_in_flight = NonZeroU32::new(2);
         let rig = Rig::new(bounded);
