@@ -26,13 +26,14 @@ pub struct Allow {
 }
 
 impl Allow {
-    /// Whether an address may send requests at all. `not_ips` wins over `ips`.
+    /// Whether an address may send requests at all. `not_ips` wins over `ips`. A client without an IP address is in no network.
     ///
     /// # Errors
     /// [`Refusal::IpDenied`]
-    pub fn admits_address(&self, address: IpAddr) -> Result<(), Refusal> {
-        let admitted = self.ips.as_ref().is_none_or(|ips| ips.contains(address));
-        if admitted && !self.not_ips.contains(address) { Ok(()) } else { Err(Refusal::IpDenied) }
+    pub fn admits_address(&self, address: Option<IpAddr>) -> Result<(), Refusal> {
+        let is_in = |list: &AddressList| address.is_some_and(|address| list.contains(address));
+        let admitted = self.ips.as_ref().is_none_or(is_in);
+        if admitted && !is_in(&self.not_ips) { Ok(()) } else { Err(Refusal::IpDenied) }
     }
 
     /// Whether an identity may send this request.
@@ -149,7 +150,7 @@ mod tests {
         assert!(Allow { consumers: Some(vec![]), ..Allow::default() }.admits(&who()).is_err());
         assert!(
             Allow { ips: Some(AddressList::default()), ..Allow::default() }
-                .admits_address([10, 0, 0, 1].into())
+                .admits_address(Some([10, 0, 0, 1].into()))
                 .is_err()
         );
     }
@@ -158,9 +159,10 @@ mod tests {
     fn a_denied_network_wins_over_an_allowed_one() {
         let net = |text: &str| AddressList::new(&[text.parse().expect("a network")]);
         let allow = Allow { ips: Some(net("10.0.0.0/8")), not_ips: net("10.1.0.0/16"), ..Allow::default() };
-        assert!(allow.admits_address([10, 0, 0, 1].into()).is_ok());
-        assert!(allow.admits_address([10, 1, 0, 1].into()).is_err());
-        assert!(allow.admits_address([11, 0, 0, 1].into()).is_err());
-        assert!(allow.admits_address("::ffff:10.1.0.1".parse().expect("an address")).is_err());
+        assert!(allow.admits_address(Some([10, 0, 0, 1].into())).is_ok());
+        assert!(allow.admits_address(Some([10, 1, 0, 1].into())).is_err());
+        assert!(allow.admits_address(Some([11, 0, 0, 1].into())).is_err());
+        assert!(allow.admits_address(None).is_err(), "in no network");
+        assert!(allow.admits_address(Some("::ffff:10.1.0.1".parse().expect("an address"))).is_err());
     }
 }

@@ -94,8 +94,8 @@ impl Header<'_> {
 /// A header that was received, kept for as long as its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// The proxy that sent it.
-    pub proxy: IpAddr,
+    /// The proxy that sent it; `None` if it came by a Unix socket.
+    pub proxy: Option<IpAddr>,
     /// The version that it is written in.
     pub version: Version,
     /// Whose connection it is.
@@ -110,7 +110,7 @@ pub struct Received {
 
 impl Received {
     /// Keeps a header that came from `proxy`.
-    pub fn new(proxy: IpAddr, header: &Header<'_>) -> Self {
+    pub fn new(proxy: Option<IpAddr>, header: &Header<'_>) -> Self {
         Received {
             proxy,
             version: header.version,

@@ -28,7 +28,7 @@ fn keys(count: u32) -> Vec<Key> {
     let mut bytes = KeyBytes::default();
     let key = |number: u32| {
         bytes.clear();
-        bytes.address(number.to_be_bytes().into());
+        bytes.address(std::net::IpAddr::from(number.to_be_bytes()).into());
         Key::local(&bytes, &secret)
     };
     (0..count).map(key).collect()
@@ -41,7 +41,7 @@ fn hash(bencher: Bencher<'_, '_>) {
     let mut bytes = KeyBytes::default();
     bencher.bench_local(|| {
         bytes.clear();
-        bytes.address(black_box([192, 0, 2, 1]).into());
+        bytes.address(std::net::IpAddr::from(black_box([192, 0, 2, 1])).into());
         Key::local(&bytes, &secret)
     });
 }

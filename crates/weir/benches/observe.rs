@@ -44,7 +44,7 @@ fn count(bencher: Bencher<'_, '_>) {
 fn line() -> Line<'static> {
     Line {
         time_ms: 1_735_689_599_123,
-        client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77)),
+        client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77)).into(),
         protocol: "HTTP/1.1",
         method: b"POST",
         host: Some(b"api.example.com"),

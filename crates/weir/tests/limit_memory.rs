@@ -50,7 +50,7 @@ fn a_million_keys_fit_in_128_mib_and_are_given_back() {
     let mut bytes = KeyBytes::default();
     let mut key = |number: u32| -> Key {
         bytes.clear();
-        bytes.address(number.to_be_bytes().into());
+        bytes.address(std::net::IpAddr::from(number.to_be_bytes()).into());
         Key::local(&bytes, &secret)
     };
     let (live_before, resident_before) = (LIVE.load(Relaxed), resident());

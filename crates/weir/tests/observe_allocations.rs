@@ -70,7 +70,7 @@ fn requests_after_the_first_allocate_nothing() {
             if writer.sampled() {
                 writer.line(&Line {
                     time_ms: 1_735_689_599_123 + n,
-                    client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    client: IpAddr::V4(Ipv4Addr::LOCALHOST).into(),
                     protocol: "HTTP/1.1",
                     method: b"POST",
                     host: Some(b"api.example.com"),

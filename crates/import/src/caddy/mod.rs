@@ -95,7 +95,7 @@ impl<'n> Importer<'n> {
                 Err(_) => self.doc.report.left_out(
                     place,
                     format!("listen {listen} of {label}"),
-                    "Weir listens on IP addresses and ports",
+                    "only IP addresses with a port are imported; a Unix socket is written `unix:/PATH` in `listen`",
                 ),
             }
         }

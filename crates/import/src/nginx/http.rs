@@ -324,7 +324,11 @@ impl<'d> Importer<'d> {
                 self.doc.report.left_out(place, format!("{other} of {shown}"), how);
             }
             let Some(socket) = listen.socket else {
-                self.doc.report.left_out(place, shown, "Weir listens on IP addresses and ports");
+                self.doc.report.left_out(
+                    place,
+                    shown,
+                    "only IP addresses with a port are imported; a Unix socket is written `unix:/PATH` in `listen`",
+                );
                 continue;
             };
             if listen.ssl {

@@ -81,7 +81,7 @@ impl<'n> Importer<'n> {
                 self.doc.report.left_out(
                     &place,
                     format!("entryPoint {name}"),
-                    "Weir listens on IP addresses and ports",
+                    "only IP addresses with a port are imported; a Unix socket is written `unix:/PATH` in `listen`",
                 );
             }
         }

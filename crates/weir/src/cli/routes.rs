@@ -127,8 +127,9 @@ impl Request {
             named.map(|(_, value)| value.as_bytes()).collect::<Vec<_>>().into_iter()
         };
         // What it falls back to where the request has no value.
-        let point_for =
-            |address: IpAddr| split.by.as_ref().map(|by| split::point(by, Sender { address, consumer: None }, values));
+        let point_for = |address: IpAddr| {
+            split.by.as_ref().map(|by| split::point(by, Sender { address: address.into(), consumer: None }, values))
+        };
         let one = point_for(self.client.unwrap_or(Ipv4Addr::LOCALHOST.into()));
         let other = point_for(self.client.unwrap_or(Ipv4Addr::UNSPECIFIED.into()));
         match one.zip(other) {

@@ -20,7 +20,7 @@ use super::raw::shape::{At, Map, OneOrMany, OrNone};
 use super::raw::target::{LimitKeyText, TargetUrl};
 use super::raw::text::{Address, FieldValue, Method, Network};
 use super::raw::units::{Rate, Size, Time};
-use super::raw::{self, File, Route};
+use super::raw::{self, BindText, File, Route, TrustedProxy};
 use super::yaml::Environment;
 
 const PYTHON: &str = "python";
@@ -102,7 +102,7 @@ impl Variables<'_> {
         });
         let port = self
             .parse("PORT", 8080, |text| text.parse().map_err(|_| format!("`{text}` is not a port; write 0 to 65535")));
-        At::new(Address(SocketAddr::new(host, port)).into(), Origin::Variable("PORT"))
+        At::new(BindText::from(SocketAddr::new(host, port)).into(), Origin::Variable("PORT"))
     }
 
     fn admin(&mut self) -> OrNone<At<Address>> {
@@ -119,14 +119,15 @@ impl Variables<'_> {
         Some(At::new(raw::Console { token: Some(token), read_only: false }, origin))
     }
 
-    fn trusted_proxies(&mut self) -> Vec<Network> {
-        let mut networks = vec![
-            Network(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8).into()),
-            Network(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128).into()),
+    fn trusted_proxies(&mut self) -> Vec<TrustedProxy> {
+        let networks = [
+            Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8).into(),
+            Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128).into(),
         ];
+        let mut networks: Vec<_> = networks.map(|network| TrustedProxy::Network(Network(network))).into();
         let more = self.parse("TRUSTED_PROXIES", Vec::new(), |text| {
             let list = text.split(',').map(str::trim).filter(|network| !network.is_empty());
-            list.map(Network::from_str).collect()
+            list.map(TrustedProxy::from_str).collect()
         });
         networks.extend(more);
         networks

@@ -117,7 +117,7 @@ impl Exchange<'_> {
     pub fn check_address(&self, snapshot: &Snapshot) -> Result<(), Error> {
         let Some(route) = self.route else { return Ok(()) };
         let allow = &snapshot.config().routes[route.0].allow;
-        if allow.has_addresses() && allow.rules.admits_address(self.down.client.address).is_err() {
+        if allow.has_addresses() && allow.rules.admits_address(self.down.client.address.ip()).is_err() {
             return Err(Reason::IpDenied.into());
         }
         Ok(())

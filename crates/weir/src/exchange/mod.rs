@@ -1,6 +1,7 @@
 //! One HTTP/1.1 exchange: both sides, their bodies and their timeouts. The life of a connection is told in `LIFECYCLE.md` beside
 //! this file.
 
+mod address;
 mod affinity;
 pub mod ahead;
 pub mod ai;
@@ -33,6 +34,7 @@ mod record;
 pub mod refresh;
 pub mod reply;
 mod request_id;
+pub mod socket;
 pub mod stall;
 pub mod stream;
 pub mod subrequest;
@@ -59,6 +61,7 @@ use crate::server::clock;
 use crate::server::snapshot::Snapshot;
 use crate::server::wakeups::Waiting;
 use crate::server::worker::{Scratch, Worker};
+pub use address::ClientAddress;
 use cached::CacheSide;
 use changed::Changed;
 use downstream::Downstream;

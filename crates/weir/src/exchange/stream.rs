@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::buffer::Buffer;
+use super::socket::Socket;
 use crate::error::{Error, Reason};
 use crate::streams::pipe::Pipe;
 use crate::upstream::http2::ClientStream;
@@ -22,8 +23,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A Unix socket.
     Unix(UnixStream),
-    /// TLS over TCP, as either side.
-    Tls(Box<TlsStream<TcpStream>>),
+    /// TLS, as either side.
+    Tls(Box<TlsStream<Socket>>),
     /// One stream of a client's HTTP/2 connection.
     Http2(Pipe),
     /// One stream of an HTTP/2 connection to a target.
@@ -53,6 +54,15 @@ impl Collected {
         }
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
+    }
+}
+
+impl From<Socket> for Stream {
+    fn from(socket: Socket) -> Self {
+        match socket {
+            Socket::Tcp(stream) => Stream::Tcp(stream),
+            Socket::Unix(stream) => Stream::Unix(stream),
+        }
     }
 }
 

@@ -3,16 +3,15 @@
 //! The same value lies at the same point in every process and every release, and on every route, so that a client has one version of
 //! all parts of an application.
 
-use std::net::IpAddr;
-
 use crate::config::SplitKey;
+use crate::exchange::ClientAddress;
 use crate::upstream::hash_key;
 
 /// What of a request can keep it with the same upstream.
 #[derive(Debug, Clone, Copy)]
 pub struct Sender<'a> {
     /// Address of the client.
-    pub address: IpAddr,
+    pub address: ClientAddress,
     /// Name of the consumer.
     pub consumer: Option<&'a str>,
 }
@@ -34,12 +33,9 @@ pub fn point<'k, 'a, V: Iterator<Item = &'a [u8]>>(
     value.map_or_else(|| point_of(sender.address), hash_key)
 }
 
-fn point_of(address: IpAddr) -> u64 {
-    match address.to_canonical() {
-        IpAddr::V4(address) => hash_key(&address.octets()),
-        // Whoever has one address of a /64 has all of them, and changes them at will.
-        IpAddr::V6(address) => hash_key(&address.octets()[..8]),
-    }
+fn point_of(address: ClientAddress) -> u64 {
+    // Whoever has one address of a /64 has all of them, and changes them at will.
+    address.to_canonical().with_bytes(8, hash_key)
 }
 
 /// The value of a cookie in a `Cookie` field (RFC 6265 section 4.2.1), unless it is empty.

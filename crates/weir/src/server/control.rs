@@ -16,6 +16,7 @@ use super::error::ServeError;
 use super::process::announce;
 use super::reload::Controller;
 use super::shared::{Message, Shared};
+use super::socket_file::SocketFile;
 use super::takeover::{self, OldProcess, Outcome, Sockets};
 use super::workers::Workers;
 use crate::admin;
@@ -79,6 +80,8 @@ pub struct ControlThread {
     pub duplicates: Option<Sockets>,
     /// The process that this one takes over from.
     pub old: Option<OldProcess>,
+    /// Files of that process' sockets that this one does not listen on.
+    pub unused_files: Vec<SocketFile>,
     /// Where that is requested.
     pub takeover: Option<PathBuf>,
 }
@@ -108,6 +111,9 @@ impl ControlThread {
         {
             return Ok(());
         }
+        self.controller.listeners().own_files();
+        // Those of sockets that nobody listens on any more.
+        self.unused_files.drain(..).for_each(|mut file| file.own());
         self.shared.tell_all(|| Message::Accept);
         for url in self.controller.listeners().urls() {
             announce(&format!("listening on {url}"));
@@ -195,7 +201,13 @@ impl ControlThread {
         let mut giving: Option<GivingAway> = None;
         loop {
             tokio::select! {
-                () = self.signals.end.recv() => return Ending::Signal,
+                () = self.signals.end.recv() => {
+                    // The process that is being given the sockets may serve once this one has ended, and needs their files.
+                    if giving.is_some() {
+                        self.controller.listeners().disown_files();
+                    }
+                    return Ending::Signal;
+                }
                 index = workers.one_ended() => return Ending::WorkerEnded(index),
                 _ = self.signals.hang_up.recv() => {
                     if let Some(log) = self.shared.access_log() {
@@ -224,6 +236,7 @@ impl ControlThread {
                         Ok(stream) => match takeover::confirm(&stream) {
                             Ok(()) => {
                                 tracing::info!("another process takes over");
+                                self.controller.listeners().disown_files();
                                 self.stop_accepting();
                                 return Ending::HandedOver;
                             }
@@ -266,7 +279,11 @@ impl ControlThread {
     fn stop_accepting(&mut self) {
         self.takeovers = None;
         self.duplicates = None;
-        self.controller.listeners().drop_duplicates();
+        let mut listeners = self.controller.listeners();
+        listeners.drop_duplicates();
+        // Before the sockets close: who comes later finds no file, not one that refuses.
+        listeners.remove_files();
+        drop(listeners);
         self.shared.drain();
     }
 

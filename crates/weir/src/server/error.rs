@@ -68,6 +68,8 @@ impl fmt::Display for ServeError {
             ServeError::Config(error) => error.fmt(f),
             ServeError::Demo(error) => error.fmt(f),
             ServeError::Listen { key, address, error } => match error.kind() {
+                // It says by itself what to do.
+                _ if error.get_ref().is_some() => write!(f, "cannot listen on {address} (`{key}`): {error}"),
                 io::ErrorKind::AddrInUse => write!(
                     f,
                     "cannot listen on {address} (`{key}`): another process listens there already. Stop it, choose another \

@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -16,14 +15,15 @@ use std::time::Duration;
 
 use tls::server::Listener;
 use tls::{Failure, TlsStream, handshake};
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use super::clock;
 use super::deadline::{Deadline, nanos};
 use super::seldom::Seldom;
 use super::worker::Worker;
+use crate::exchange::ClientAddress;
 use crate::exchange::client_tls::ClientTls;
+use crate::exchange::socket::Socket;
 use crate::observe::HandshakeResult;
 
 /// Handshakes behind the ClientHello that run at once on one worker.
@@ -73,10 +73,10 @@ enum Ended {
 /// Makes a client's handshake. `None` when it failed, which is counted and logged.
 pub async fn accept(
     worker: &Worker,
-    stream: TcpStream,
+    stream: Socket,
     (listener, generation): (&Listener, u64),
-    client: IpAddr,
-) -> Option<(TlsStream<TcpStream>, ClientTls)> {
+    client: ClientAddress,
+) -> Option<(TlsStream<Socket>, ClientTls)> {
     let longest = worker.snapshot.borrow().config().server.head_timeout.map_or(LONGEST, |time| time.min(LONGEST));
     let deadline = worker.deadlines.add();
     deadline.set(Some(longest));
@@ -117,10 +117,10 @@ pub async fn accept(
 
 async fn run(
     handshakes: &Handshakes,
-    stream: TcpStream,
+    stream: Socket,
     listener: &Listener,
     deadline: &Deadline,
-) -> Result<TlsStream<TcpStream>, Ended> {
+) -> Result<TlsStream<Socket>, Ended> {
     // Until its ClientHello is there it is a connection like any other that is idle: closed first when room is needed, or on draining.
     deadline.set_idle(true);
     let hello = before(deadline, handshake::hello(stream, NOT_TLS)).await?.map_err(Ended::Failed)?;

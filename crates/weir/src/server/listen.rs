@@ -1,37 +1,58 @@
-//! Listening sockets: one per worker and address, to which the kernel distributes connections (SO_REUSEPORT).
+//! Listening sockets: one per worker and IP address, to which the kernel distributes connections (SO_REUSEPORT). A Unix socket has no such groups:
+//! all workers accept from one, and whoever is free first gets the connection.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Length of the accept queue; the kernel caps it at `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+use super::listening::ListeningSocket;
+use super::socket_file::{self, SocketFile};
+use crate::config::Bind;
 
-/// The sockets of one address.
+/// Length of the accept queue; the kernel caps it at `net.core.somaxconn`.
+pub(super) const BACKLOG: i32 = 4096;
+
+/// The sockets of one listener.
 #[derive(Debug)]
 pub struct Group {
-    /// The address, with the port that was given for port 0.
-    pub address: SocketAddr,
-    /// One socket per worker, or as many as were taken over.
-    pub sockets: Vec<TcpListener>,
+    /// Where it takes connections, with the port that was given for port 0.
+    pub bind: Bind,
+    /// One socket per worker, or as many as were taken over; a single one where the workers share it.
+    pub sockets: Vec<ListeningSocket>,
+    /// The file of a Unix socket.
+    pub file: Option<SocketFile>,
+}
+
+/// Opens the sockets of a listener for so many workers.
+///
+/// # Errors
+/// The system's; `AddrInUse` also when another instance of this program listens there.
+pub fn open(bind: &Bind, mode: u32, workers: usize) -> io::Result<Group> {
+    match bind {
+        Bind::Tcp(address) => bind_tcp(*address, workers),
+        Bind::Unix(path) => {
+            let (listener, file) = socket_file::bind(path, mode)?;
+            Ok(Group { bind: bind.clone(), sockets: vec![ListeningSocket::Unix(listener)], file: Some(file) })
+        }
+    }
 }
 
 /// Binds `count` sockets to one address.
 ///
 /// # Errors
 /// The system's; `AddrInUse` also when another instance of this program listens there, which SO_REUSEPORT alone would let happen in silence.
-pub fn bind(address: SocketAddr, count: usize) -> io::Result<Group> {
+fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Group> {
     // The first socket is bound without SO_REUSEPORT, which fails if anyone listens; the option is set before it listens itself,
     // so that the others can join. There is no moment in which a second instance could slip in between.
     let first = new_socket(address)?;
     first.bind(&address.into())?;
     first.set_reuse_port(true)?;
     first.listen(BACKLOG)?;
-    let sockets = vec![first.into()];
-    let mut group = Group { address, sockets };
-    group.address = group.sockets[0].local_addr()?;
+    let first = std::net::TcpListener::from(first);
+    let bind = Bind::Tcp(first.local_addr()?);
+    let mut group = Group { bind, sockets: vec![ListeningSocket::Tcp(first)], file: None };
     group.grow(count)?;
     group.sockets.iter().try_for_each(activate)?;
     Ok(group)
@@ -45,38 +66,39 @@ pub fn activate(socket: &impl AsFd) -> io::Result<()> {
     socket2::SockRef::from(socket).listen(BACKLOG)
 }
 
-/// Binds `count` sockets to an address that overlaps one which this process listens on already. Without the check of [`bind`], which would find that one.
+/// Binds `count` sockets to an address that overlaps one which this process listens on already. Without the check of [`open`], which would find that one.
 ///
 /// # Errors
 /// The system's.
 pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Group> {
-    let mut group = Group { address, sockets: Vec::new() };
+    let mut group = Group { bind: Bind::Tcp(address), sockets: Vec::new(), file: None };
     group.grow(count)?;
     group.sockets.iter().try_for_each(activate)?;
     Ok(group)
 }
 
 impl Group {
-    /// Duplicates: the same sockets under other descriptors.
+    /// Duplicates: the same sockets under other descriptors. The file stays this one's.
     ///
     /// # Errors
     /// The system's.
     pub fn try_clone(&self) -> io::Result<Group> {
-        let sockets = self.sockets.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?;
-        Ok(Group { address: self.address, sockets })
+        let sockets = self.sockets.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?;
+        Ok(Group { bind: self.bind.clone(), sockets, file: None })
     }
 
     /// Binds further sockets until there are `count`. They get no connections before [`activate`]: a process that cannot start after all
-    /// would lose them.
+    /// would lose them. What workers share stays one socket.
     ///
     /// # Errors
     /// The system's.
     pub fn grow(&mut self, count: usize) -> io::Result<()> {
+        let Bind::Tcp(address) = self.bind else { return Ok(()) };
         while self.sockets.len() < count {
-            let socket = new_socket(self.address)?;
+            let socket = new_socket(address)?;
             socket.set_reuse_port(true)?;
-            socket.bind(&self.address.into())?;
-            self.sockets.push(socket.into());
+            socket.bind(&address.into())?;
+            self.sockets.push(ListeningSocket::Tcp(socket.into()));
         }
         Ok(())
     }
@@ -98,27 +120,46 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
 mod tests {
     use super::*;
 
+    fn group(address: &str, count: usize) -> io::Result<Group> {
+        open(&Bind::Tcp(address.parse().unwrap()), 0, count)
+    }
+
+    fn address(group: &Group) -> SocketAddr {
+        let Bind::Tcp(address) = group.bind else { panic!("{group:?}") };
+        address
+    }
+
     #[test]
     fn a_group_shares_one_port_and_a_second_group_is_refused() {
-        let group = bind("127.0.0.1:0".parse().unwrap(), 4).unwrap();
-        assert_eq!(group.sockets.len(), 4);
-        for socket in &group.sockets {
-            assert_eq!(socket.local_addr().unwrap(), group.address);
+        let four = group("127.0.0.1:0", 4).unwrap();
+        assert_eq!(four.sockets.len(), 4);
+        let address = address(&four);
+        for socket in &four.sockets {
+            let ListeningSocket::Tcp(socket) = socket else { panic!("{socket:?}") };
+            assert_eq!(socket.local_addr().unwrap(), address);
         }
-        let refused = bind(group.address, 4).unwrap_err();
+        let refused = group(&address.to_string(), 4).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
-        let address = group.address;
-        drop(group);
-        bind(address, 2).unwrap();
+        drop(four);
+        group(&address.to_string(), 2).unwrap();
     }
 
     #[test]
     fn the_kernel_deals_connections_to_all_sockets_of_a_group() {
-        let group = bind("127.0.0.1:0".parse().unwrap(), 2).unwrap();
-        let clients: Vec<_> = (0..64).map(|_| std::net::TcpStream::connect(group.address).unwrap()).collect();
+        let group = group("127.0.0.1:0", 2).unwrap();
+        let clients: Vec<_> = (0..64).map(|_| std::net::TcpStream::connect(address(&group)).unwrap()).collect();
         let counts = group.sockets.iter().map(|socket| std::iter::from_fn(|| socket.accept().ok()).count());
         let counts: Vec<usize> = counts.collect();
         assert_eq!(counts.iter().sum::<usize>(), clients.len());
         assert!(counts.iter().all(|&count| count > 8), "{counts:?}");
+    }
+
+    #[test]
+    fn workers_share_the_socket_of_a_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let bind = Bind::Unix(folder.path().join("listen.sock").into());
+        let mut group = open(&bind, 0o600, 4).unwrap();
+        group.grow(8).unwrap();
+        assert_eq!((group.sockets.len(), &group.bind), (1, &bind));
     }
 }

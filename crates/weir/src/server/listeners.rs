@@ -1,7 +1,7 @@
 //! The listeners of the process: opened at the start, and changed by reloads, all of them or none.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -11,7 +11,9 @@ use tls::Names;
 use tls::server::{self, Tickets};
 
 use super::listen::{self, Group};
-use crate::config::{self, ListenerTls, Serves, TcpOptions};
+use super::listening::ListeningSocket;
+use super::socket_file::SocketFile;
+use crate::config::{self, Bind, ListenerTls, Serves, TcpOptions};
 
 /// What connections know of the listener that they came by.
 #[derive(Debug, Default)]
@@ -115,29 +117,31 @@ impl Origin {
 
 /// One socket of a listener, for one worker.
 #[derive(Debug)]
-pub struct Socket {
-    /// The address that it is bound to.
-    pub address: SocketAddr,
+pub struct ListenerSocket {
+    /// Where its listener takes connections.
+    pub bind: Bind,
     /// What its connections know of it.
     pub origin: Arc<Origin>,
     /// The socket itself.
-    pub listener: TcpListener,
+    pub listener: ListeningSocket,
 }
 
 #[derive(Debug)]
 struct Listener {
     /// As in the configuration, where the port may be 0.
-    configured: SocketAddr,
-    /// Its address and duplicates of its sockets, if they are kept for a take-over.
+    configured: Bind,
+    /// Where it takes connections, and duplicates of its sockets, if they are kept for a take-over.
     group: Group,
+    /// Permissions of its file, if it is a Unix socket.
+    mode: u32,
     origin: Arc<Origin>,
     /// What is in force for its connections.
     serves: Serves,
 }
 
 impl Listener {
-    fn is(&self, configured: SocketAddr) -> bool {
-        self.configured == configured || self.group.address == configured
+    fn is(&self, configured: &Bind) -> bool {
+        self.configured == *configured || self.group.bind == *configured
     }
 
     fn tls(&self) -> Option<&ListenerTls> {
@@ -148,8 +152,22 @@ impl Listener {
     }
 
     fn url(&self) -> String {
-        let scheme = if self.tls().is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.group.address)
+        match (&self.group.bind, self.tls()) {
+            (Bind::Tcp(address), None) => format!("http://{address}"),
+            (Bind::Tcp(address), Some(_)) => format!("https://{address}"),
+            (path, None) => path.to_string(),
+            (path, Some(_)) => format!("{path} (https)"),
+        }
+    }
+
+    /// Lets who may connect be as configured; whether that is a change. The file of another process stays as it is.
+    fn follow_mode(&mut self, mode: u32) -> bool {
+        self.mode = mode;
+        let Some(file) = self.group.file.as_ref().filter(|file| file.is_own()) else { return false };
+        file.set_mode(mode).unwrap_or_else(|error| {
+            tracing::error!(%error, listener = %self.group.bind, "cannot set the permissions of a socket");
+            false
+        })
     }
 }
 
@@ -167,20 +185,20 @@ pub struct Listeners {
 #[derive(Debug)]
 pub struct Opened {
     wanted: Vec<config::Listen>,
-    groups: Vec<(SocketAddr, Group)>,
+    groups: Vec<(Bind, Group)>,
 }
 
 /// What a reload changes.
 #[derive(Debug, Default)]
 pub struct Change {
     /// New sockets, for each worker.
-    pub opened: Vec<Vec<Socket>>,
-    /// Addresses of new listeners.
-    pub added: Vec<SocketAddr>,
-    /// Addresses of listeners that speak TLS, redirect, or show certificates in another way than before.
-    pub changed: Vec<SocketAddr>,
-    /// Addresses of listeners that are no longer there.
-    pub removed: Vec<SocketAddr>,
+    pub opened: Vec<Vec<ListenerSocket>>,
+    /// New listeners.
+    pub added: Vec<Bind>,
+    /// Listeners that speak TLS, redirect, or show certificates in another way than before.
+    pub changed: Vec<Bind>,
+    /// Listeners that are no longer there.
+    pub removed: Vec<Bind>,
 }
 
 impl Listeners {
@@ -193,11 +211,11 @@ impl Listeners {
         groups: Vec<Group>,
         workers: usize,
         keeps_duplicates: bool,
-    ) -> io::Result<(Listeners, Vec<Vec<Socket>>)> {
+    ) -> io::Result<(Listeners, Vec<Vec<ListenerSocket>>)> {
         let mut listeners = Listeners { list: Vec::new(), tickets: Tickets::default(), workers, keeps_duplicates };
-        let mut sockets: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut sockets: Vec<Vec<ListenerSocket>> = (0..workers).map(|_| Vec::new()).collect();
         for (configured, group) in configured.iter().zip(groups) {
-            listeners.add(configured.bind, group, &mut sockets)?;
+            listeners.add(configured.bind.clone(), group, &mut sockets)?;
         }
         listeners.configure(configured);
         Ok((listeners, sockets))
@@ -206,21 +224,21 @@ impl Listeners {
     /// Opens the listeners of `wanted` that are not open yet.
     ///
     /// # Errors
-    /// The address that cannot be listened on, and why; then none was opened.
-    pub fn open(&self, wanted: &[config::Listen]) -> Result<Opened, (SocketAddr, io::Error)> {
+    /// The listener that cannot be opened, and why; then none was opened.
+    pub fn open(&self, wanted: &[config::Listen]) -> Result<Opened, (Bind, io::Error)> {
         let mut groups = Vec::new();
-        for address in wanted.iter().map(|wanted| wanted.bind) {
-            if self.list.iter().any(|listener| listener.is(address)) {
+        for config::Listen { bind, mode, .. } in wanted {
+            if self.list.iter().any(|listener| listener.is(bind)) {
                 continue;
             }
-            // The one that it takes the place of is open until the new one is.
-            let overlaps = |listener: &Listener| overlaps(listener.group.address, address);
-            let group = if self.list.iter().any(overlaps) {
-                listen::bind_beside(address, self.workers)
-            } else {
-                listen::bind(address, self.workers)
+            let group = match bind {
+                // The one that it takes the place of is open until the new one is.
+                Bind::Tcp(address) if self.list.iter().any(|listener| overlaps(&listener.group.bind, *address)) => {
+                    listen::bind_beside(*address, self.workers)
+                }
+                _ => listen::open(bind, *mode, self.workers),
             };
-            groups.push((address, group.map_err(|error| (address, error))?));
+            groups.push((bind.clone(), group.map_err(|error| (bind.clone(), error))?));
         }
         Ok(Opened { wanted: wanted.to_vec(), groups })
     }
@@ -231,7 +249,7 @@ impl Listeners {
     /// When the sockets cannot be duplicated for a take-over; then nothing has changed.
     pub fn apply(&mut self, opened: Opened) -> io::Result<Change> {
         let before = self.list.len();
-        let mut sockets: Vec<Vec<Socket>> = (0..self.workers).map(|_| Vec::new()).collect();
+        let mut sockets: Vec<Vec<ListenerSocket>> = (0..self.workers).map(|_| Vec::new()).collect();
         for (configured, group) in opened.groups {
             if let Err(error) = self.add(configured, group, &mut sockets) {
                 self.list.truncate(before);
@@ -239,39 +257,40 @@ impl Listeners {
             }
         }
         let mut change = Change { opened: sockets, ..Change::default() };
-        change.added.extend(self.list[before..].iter().map(|listener| listener.group.address));
+        change.added.extend(self.list[before..].iter().map(|listener| listener.group.bind.clone()));
         self.list.retain_mut(|listener| {
-            match opened.wanted.iter().find(|wanted| listener.is(wanted.bind)) {
+            match opened.wanted.iter().find(|wanted| listener.is(&wanted.bind)) {
                 Some(wanted) => {
-                    listener.configured = wanted.bind;
+                    listener.configured = wanted.bind.clone();
                     true
                 }
-                // Its duplicates go before the workers close theirs: the last one closes the queue.
+                // Its duplicates go before the workers close theirs: the last one closes the queue. So does its file, after which nobody can
+                // enter the queue any more.
                 None => {
                     listener.origin.is_closed.store(true, Ordering::Relaxed);
-                    change.removed.push(listener.group.address);
+                    change.removed.push(listener.group.bind.clone());
                     false
                 }
             }
         });
         change.changed = self.configure(&opened.wanted);
-        change.changed.retain(|address| !change.added.contains(address));
+        change.changed.retain(|bind| !change.added.contains(bind));
         Ok(change)
     }
 
     /// Puts in force what the configuration says of each listener. Connections that are there keep what they began with, as long as their
     /// clients would still be accepted.
-    /// Returns the addresses of those that changed.
-    fn configure(&mut self, wanted: &[config::Listen]) -> Vec<SocketAddr> {
+    /// Returns those that changed.
+    fn configure(&mut self, wanted: &[config::Listen]) -> Vec<Bind> {
         let mut changed = Vec::new();
         let mut free: Vec<&config::Listen> = wanted.iter().collect();
         let mut redirecting = Vec::new();
         for listener in &mut self.list {
             // One entry for each: several may request any free port of one address.
-            let Some(position) = free.iter().position(|wanted| listener.is(wanted.bind)) else { continue };
+            let Some(position) = free.iter().position(|wanted| listener.is(&wanted.bind)) else { continue };
             let wanted = free.remove(position);
-            if listener.origin.follow(wanted) {
-                changed.push(listener.group.address);
+            if listener.origin.follow(wanted) | listener.follow_mode(wanted.mode) {
+                changed.push(listener.group.bind.clone());
             }
             let serves = &wanted.serves;
             if listener.serves == *serves {
@@ -289,7 +308,7 @@ impl Listeners {
                     }
                     // It was made once when the configuration was checked, so it can be made.
                     Err(error) => {
-                        tracing::error!(%error, address = %listener.group.address, "TLS cannot be set up: it stays as it was");
+                        tracing::error!(%error, address = %listener.group.bind, "TLS cannot be set up: it stays as it was");
                         continue;
                     }
                 },
@@ -300,15 +319,18 @@ impl Listeners {
                 }
             };
             listener.serves = serves.clone();
-            if changed.last() != Some(&listener.group.address) {
-                changed.push(listener.group.address);
+            if changed.last() != Some(&listener.group.bind) {
+                changed.push(listener.group.bind.clone());
             }
             listener.origin.redirects.store(false, Ordering::Relaxed);
             listener.origin.accepts.store(Arc::new(accepts));
             listener.origin.generation.fetch_add(1, Ordering::Release);
         }
-        let of =
-            |listener: &Listener| listener.tls().map(|tls| (tls.options.names.clone(), listener.group.address.port()));
+        let of = |listener: &Listener| match (listener.tls(), &listener.group.bind) {
+            (Some(tls), Bind::Tcp(address)) => Some((tls.options.names.clone(), address.port())),
+            // No URL leads to a path.
+            (Some(_), Bind::Unix(_)) | (None, _) => None,
+        };
         let hosts = Arc::new(HttpsHosts(self.list.iter().filter_map(of).collect()));
         for origin in redirecting {
             origin.hosts.store(hosts.clone());
@@ -332,26 +354,52 @@ impl Listeners {
         self.list.iter_mut().for_each(|listener| listener.group.sockets.clear());
     }
 
+    /// Takes the files of sockets over from the process that had them.
+    pub fn own_files(&mut self) {
+        for listener in &mut self.list {
+            if let Some(file) = &mut listener.group.file {
+                file.own();
+                listener.follow_mode(listener.mode);
+            }
+        }
+    }
+
+    /// Leaves the files of sockets to the process that has them now.
+    pub fn disown_files(&mut self) {
+        self.list.iter_mut().filter_map(|listener| listener.group.file.as_mut()).for_each(SocketFile::disown);
+    }
+
+    /// Removes the files of sockets: this process ends, and no other has them.
+    pub fn remove_files(&mut self) {
+        self.list.iter_mut().for_each(|listener| listener.group.file = None);
+    }
+
     /// Where clients connect, as URLs.
     pub fn urls(&self) -> Vec<String> {
         self.list.iter().map(Listener::url).collect()
     }
 
     /// The same for one listener.
-    pub fn url_of(&self, address: SocketAddr) -> Option<String> {
-        self.list.iter().find(|listener| listener.group.address == address).map(Listener::url)
+    pub fn url_of(&self, bind: &Bind) -> Option<String> {
+        self.list.iter().find(|listener| listener.group.bind == *bind).map(Listener::url)
     }
 
     /// Adds a listener; each worker gets its sockets. There may be more sockets than workers: they come from a process that had more of them, and all
-    /// must be listened on.
-    fn add(&mut self, configured: SocketAddr, group: Group, workers: &mut [Vec<Socket>]) -> io::Result<()> {
+    /// must be listened on. One that the workers share each of them has under a descriptor of its own.
+    fn add(&mut self, configured: Bind, mut group: Group, workers: &mut [Vec<ListenerSocket>]) -> io::Result<()> {
         let origin = Arc::new(Origin::default());
-        let address = group.address;
-        let kept = if self.keeps_duplicates { group.try_clone()? } else { Group { address, sockets: Vec::new() } };
-        for (index, listener) in group.sockets.into_iter().enumerate() {
-            workers[index % self.workers].push(Socket { address, origin: origin.clone(), listener });
+        let kept = if self.keeps_duplicates { group.try_clone()?.sockets } else { Vec::new() };
+        while group.sockets.len() < self.workers {
+            group.sockets.push(group.sockets[0].try_clone()?);
         }
-        self.list.push(Listener { configured, group: kept, origin, serves: Serves::Http });
+        for (index, listener) in std::mem::replace(&mut group.sockets, kept).into_iter().enumerate() {
+            workers[index % self.workers].push(ListenerSocket {
+                bind: group.bind.clone(),
+                origin: origin.clone(),
+                listener,
+            });
+        }
+        self.list.push(Listener { configured, group, mode: 0, origin, serves: Serves::Http });
         Ok(())
     }
 }
@@ -368,7 +416,8 @@ fn warn_of_problems(tls: &ListenerTls) {
 }
 
 /// Whether sockets at both addresses could not be bound without SO_REUSEPORT.
-fn overlaps(one: SocketAddr, other: SocketAddr) -> bool {
+fn overlaps(one: &Bind, other: SocketAddr) -> bool {
+    let Bind::Tcp(one) = one else { return false };
     one.port() == other.port() && (one.ip().is_unspecified() || other.ip().is_unspecified())
 }
 
@@ -376,53 +425,85 @@ fn overlaps(one: SocketAddr, other: SocketAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn address(text: &str) -> SocketAddr {
-        text.parse().unwrap()
+    fn bind(text: &str) -> Bind {
+        text.parse::<config::raw::BindText>().unwrap().0
     }
 
-    fn listeners(configured: &[&str], keeps_duplicates: bool) -> (Listeners, Vec<Vec<Socket>>) {
-        let configured: Vec<config::Listen> = configured.iter().map(|text| address(text).into()).collect();
-        let groups = configured.iter().map(|listener| listen::bind(listener.bind, 2).unwrap()).collect();
-        Listeners::new(&configured, groups, 2, keeps_duplicates).unwrap()
+    fn wanted(texts: &[&str]) -> Vec<config::Listen> {
+        let free: SocketAddr = ([127, 0, 0, 1], 0).into();
+        texts.iter().map(|text| config::Listen { bind: bind(text), ..free.into() }).collect()
+    }
+
+    fn listeners(configured: &[&str], keeps_duplicates: bool) -> (Listeners, Vec<Vec<ListenerSocket>>) {
+        let configured = wanted(configured);
+        let open = |wanted: &config::Listen| listen::open(&wanted.bind, wanted.mode, 2).unwrap();
+        Listeners::new(&configured, configured.iter().map(open).collect(), 2, keeps_duplicates).unwrap()
     }
 
     #[test]
-    fn every_socket_has_a_worker() {
-        let group = listen::bind(address("127.0.0.1:0"), 5).unwrap();
-        let (_, sockets) = Listeners::new(&[address("127.0.0.1:0").into()], vec![group], 2, false).unwrap();
+    fn every_socket_has_a_worker_and_every_worker_a_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = format!("unix:{}/listen.sock", folder.path().display());
+        let configured = wanted(&["127.0.0.1:0", &path]);
+        let groups = configured.iter().map(|one| listen::open(&one.bind, one.mode, 5).unwrap()).collect();
+        let (_, sockets) = Listeners::new(&configured, groups, 2, false).unwrap();
         let counts: Vec<usize> = sockets.iter().map(Vec::len).collect();
-        assert_eq!(counts, [3, 2]);
+        assert_eq!(counts, [3 + 1, 2 + 1]);
     }
 
     #[test]
     fn all_are_opened_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = format!("unix:{}/listen.sock", folder.path().display());
         let (mut listeners, _sockets) = listeners(&["127.0.0.1:0"], true);
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let wanted = [address("127.0.0.2:0"), taken.local_addr().unwrap()];
-        let (refused, error) = listeners.open(&wanted.map(config::Listen::from)).unwrap_err();
-        assert_eq!((refused, error.kind()), (wanted[1], io::ErrorKind::AddrInUse));
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let all = wanted(&["127.0.0.2:0", &path, &taken.local_addr().unwrap().to_string()]);
+        let (refused, error) = listeners.open(&all).unwrap_err();
+        assert_eq!((&refused, error.kind()), (&all[2].bind, io::ErrorKind::AddrInUse));
         assert_eq!(listeners.list.len(), 1);
+        assert!(!folder.path().join("listen.sock").exists(), "what was opened is closed again");
 
-        let first = listeners.list[0].group.address;
-        let opened = listeners.open(&[first.into(), address("127.0.0.2:0").into()]).unwrap();
+        let first = listeners.list[0].group.bind.clone();
+        let opened = listeners.open(&wanted(&[&first.to_string(), "127.0.0.2:0", &path])).unwrap();
         let change = listeners.apply(opened).unwrap();
-        assert_eq!((change.added.len(), change.removed.len()), (1, 0));
-        assert_eq!(change.opened.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!(listeners.duplicates().unwrap().len(), 2);
-        let opened = listeners.open(&[address("127.0.0.2:0").into()]).unwrap();
+        assert_eq!((change.added.len(), change.removed.len()), (2, 0));
+        assert_eq!(change.opened.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(listeners.duplicates().unwrap().len(), 3);
+        let opened = listeners.open(&wanted(&["127.0.0.2:0"])).unwrap();
         let change = listeners.apply(opened).unwrap();
-        assert_eq!(change.removed, [first]);
+        assert_eq!(change.removed, [first, bind(&path)]);
         assert!(change.opened.iter().all(Vec::is_empty));
+        assert!(!folder.path().join("listen.sock").exists(), "its file goes with it");
     }
 
     #[test]
     fn an_address_can_become_the_unspecified_one() {
         let (mut listeners, sockets) = listeners(&["127.0.0.1:0"], false);
-        let before = listeners.list[0].group.address;
-        let wanted = SocketAddr::new([0, 0, 0, 0].into(), before.port());
-        let opened = listeners.open(&[wanted.into()]).unwrap();
+        let before = listeners.list[0].group.bind.clone();
+        let Bind::Tcp(address) = before else { panic!("{before}") };
+        let all = format!("0.0.0.0:{}", address.port());
+        let opened = listeners.open(&wanted(&[&all])).unwrap();
         let change = listeners.apply(opened).unwrap();
-        assert_eq!((change.added, change.removed), (vec![wanted], vec![before]));
+        assert_eq!((change.added, change.removed), (vec![bind(&all)], vec![before]));
         assert!(sockets[0][0].origin.is_closed());
+    }
+
+    #[test]
+    fn permissions_follow_the_configuration() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("listen.sock");
+        let mode = || std::fs::metadata(&path).unwrap().mode() & 0o777;
+        let text = format!("unix:{}", path.display());
+        let (mut listeners, _sockets) = listeners(&[&text], false);
+        assert_eq!(mode(), config::SOCKET_MODE);
+        let mut open_to_all = wanted(&[&text]);
+        open_to_all[0].mode = 0o666;
+        let opened = listeners.open(&open_to_all).unwrap();
+        assert_eq!(listeners.apply(opened).unwrap().changed, [bind(&text)]);
+        assert_eq!(mode(), 0o666);
+        listeners.disown_files();
+        drop(listeners);
+        assert!(path.exists(), "it is another's");
     }
 }

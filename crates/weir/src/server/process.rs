@@ -20,9 +20,10 @@ use super::listeners::Listeners;
 use super::reload::{Controller, FirstReading, Source, generation, resolve};
 use super::self_signed::SelfSigned;
 use super::shared::Shared;
+use super::socket_file::SocketFile;
 use super::takeover::{self, OldProcess, Sockets};
 use super::workers::Workers;
-use crate::config::{Config, TargetAddress};
+use crate::config::{self, Bind, Config, TargetAddress};
 use crate::demo;
 use crate::observe::metrics::{Exposition, collect_caches, collect_certificates, collect_upstreams};
 use crate::observe::{AccessLog, Metrics, Push, Traces, collect_exports};
@@ -51,9 +52,9 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
     let count = config.workers.map_or_else(available_cores, std::num::NonZeroUsize::get);
 
     let descriptors = descriptors::limit(config.server.raises_files);
-    let (sockets, old) = open_sockets(config, count)?;
-    // Twice: the control thread keeps duplicates.
-    let listeners = 2 * sockets.groups.iter().map(|group| group.sockets.len()).sum::<usize>();
+    let (sockets, old, unused_files) = open_sockets(config, count)?;
+    // Twice: the control thread keeps duplicates. Each worker has a descriptor also of a socket that they share.
+    let listeners = 2 * sockets.groups.iter().map(|group| group.sockets.len().max(count)).sum::<usize>();
     let descriptor_bound = descriptors::connections(descriptors, count, listeners);
     if descriptor_bound < config.server.max_connections {
         tracing::warn!(
@@ -137,6 +138,7 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
             takeovers: control.map(tokio::net::UnixListener::from_std).transpose().map_err(failed)?,
             duplicates,
             old,
+            unused_files,
             takeover: shared.generation().config.takeover.clone(),
         })
     })?;
@@ -193,9 +195,11 @@ async fn start_demo(shared: &Shared) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Listening sockets: those of a running process where it gives them, new ones else. All of them are bound here, and the way to the running
-/// process is returned with them.
-fn open_sockets(config: &Config, workers: usize) -> Result<(Sockets, Option<OldProcess>), ServeError> {
+/// What listens, the way to the process that gave it, and the files of what it gave that the configuration does not have.
+type OpenSockets = (Sockets, Option<OldProcess>, Vec<SocketFile>);
+
+/// Listening sockets: those of a running process where it gives them, new ones else. All of them are bound here.
+fn open_sockets(config: &Config, workers: usize) -> Result<OpenSockets, ServeError> {
     let (given, old) = match &config.takeover {
         Some(path) => takeover::request(path)
             .map_err(|error| ServeError::TakeOver { path: path.display().to_string(), why: error.to_string() })?
@@ -204,21 +208,22 @@ fn open_sockets(config: &Config, workers: usize) -> Result<(Sockets, Option<OldP
     };
     let mut given = given.unwrap_or_default();
     let mut sockets = Sockets::default();
-    for address in config.listen.iter().map(|listen| listen.bind) {
-        let failed = |error| ServeError::Listen { key: "listen", address: address.to_string(), error };
-        let group = match given.groups.iter().position(|group| is_same(group.address, address)) {
+    for config::Listen { bind, mode, .. } in &config.listen {
+        let failed = |error| ServeError::Listen { key: "listen", address: bind.to_string(), error };
+        let group = match given.groups.iter().position(|group| is_same(&group.bind, bind)) {
             Some(position) => {
                 let mut group = given.groups.remove(position);
                 group.grow(workers).map_err(failed)?;
                 group
             }
-            None => listen::bind(address, workers).map_err(failed)?,
+            None => listen::open(bind, *mode, workers).map_err(failed)?,
         };
         sockets.groups.push(group);
     }
     if let Some(address) = config.admin {
         let failed = |error| ServeError::Listen { key: "admin", address: address.to_string(), error };
-        let given = given.admin.filter(|given| given.local_addr().is_ok_and(|given| is_same(given, address)));
+        let is_admin = |given: &TcpListener| given.local_addr().is_ok_and(|given| is_same_address(given, address));
+        let given = given.admin.filter(is_admin);
         let listener = given.map_or_else(|| TcpListener::bind(address), Ok).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         sockets.admin = Some(listener);
@@ -229,12 +234,20 @@ fn open_sockets(config: &Config, workers: usize) -> Result<(Sockets, Option<OldP
         listener.set_nonblocking(true).map_err(failed)?;
         sockets.control = Some(listener);
     }
-    Ok((sockets, old))
+    let unused_files = given.groups.into_iter().filter_map(|group| group.file).collect();
+    Ok((sockets, old, unused_files))
 }
 
-/// Whether a socket that was given is the one that an address of the configuration means. Port 0 stands for whatever port the old process
-/// has at that address.
-fn is_same(given: SocketAddr, configured: SocketAddr) -> bool {
+/// Whether a listener that was given is the one that the configuration means.
+fn is_same(given: &Bind, configured: &Bind) -> bool {
+    match (given, configured) {
+        (Bind::Tcp(given), Bind::Tcp(configured)) => is_same_address(*given, *configured),
+        _ => given == configured,
+    }
+}
+
+/// The same for addresses. Port 0 stands for whatever port the old process has at that address.
+fn is_same_address(given: SocketAddr, configured: SocketAddr) -> bool {
     given == configured || (configured.port() == 0 && given.ip() == configured.ip())
 }
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 use proxy_protocol::{Accepts, Malformed, Received};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::seldom::Seldom;
 use super::worker::Worker;
 use crate::exchange::identity::Client;
+use crate::exchange::socket::Socket;
 use crate::observe::HeaderResult;
 
 /// How long a connection may take to send its header.
@@ -54,7 +54,7 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Untrusted => f.write_str("its address is not in `trusted_proxies`"),
+            Refused::Untrusted => f.write_str("its peer is not in `trusted_proxies`"),
             Refused::Malformed(malformed) => malformed.fmt(f),
             Refused::Late => f.write_str("its PROXY header did not come within 5 s"),
             Refused::Closed => f.write_str("it ended before its PROXY header"),
@@ -64,13 +64,13 @@ impl fmt::Display for Refused {
 
 /// Reads the header of a connection from `peer`: the client that it names. `None` when there is none, which is counted and logged; the connection is
 /// to be closed without a response.
-pub(super) async fn accept(worker: &Worker, stream: &TcpStream, peer: &Client, accepts: Accepts) -> Option<Client> {
+pub(super) async fn accept(worker: &Worker, stream: &Socket, peer: &Client, accepts: Accepts) -> Option<Client> {
     let received = if peer.peer_is_trusted {
         let deadline = worker.deadlines.add();
         deadline.set(Some(TIMEOUT));
         // Like any other connection that is idle: closed first when room is needed, or on draining.
         deadline.set_idle(true);
-        let mut reading = pin!(read(stream, peer.peer, accepts));
+        let mut reading = pin!(read(stream, peer.peer.ip(), accepts));
         poll_fn(|cx| match reading.as_mut().poll(cx) {
             Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(Err(Refused::Late)),
             poll => poll,
@@ -103,7 +103,7 @@ pub(super) async fn accept(worker: &Worker, stream: &TcpStream, peer: &Client, a
 }
 
 /// Reads a header, and no byte behind it.
-async fn read(stream: &TcpStream, proxy: IpAddr, accepts: Accepts) -> Result<Received, Refused> {
+async fn read(stream: &Socket, proxy: Option<IpAddr>, accepts: Accepts) -> Result<Received, Refused> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut piece = [0; PIECE];
     loop {

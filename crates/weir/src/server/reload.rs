@@ -289,8 +289,8 @@ impl Controller {
             LoadError::Invalid(problems) => ReloadError::Invalid(problems.to_string()),
         })?;
         // Before anything changes: a listener that cannot be opened refuses the whole reload.
-        let opened = self.listeners().open(&loaded.config.listen).map_err(|(address, error)| {
-            let error = ServeError::Listen { key: "listen", address: address.to_string(), error };
+        let opened = self.listeners().open(&loaded.config.listen).map_err(|(bind, error)| {
+            let error = ServeError::Listen { key: "listen", address: bind.to_string(), error };
             ReloadError::Failed(error.to_string())
         })?;
         let before = self.shared.generation();
@@ -298,9 +298,9 @@ impl Controller {
         before.upstreams.learn(resolve(&before.upstreams, &loaded.config, &self.resolver).await);
         let mut changes = changes(&before.config, &loaded.config);
         let change = self.listeners().apply(opened).map_err(|error| ReloadError::Failed(error.to_string()))?;
-        changes.extend(change.added.iter().map(|address| format!("listen {address} added")));
-        changes.extend(change.changed.iter().map(|address| format!("listen {address} changed")));
-        changes.extend(change.removed.iter().map(|address| format!("listen {address} removed")));
+        changes.extend(change.added.iter().map(|bind| format!("listen {bind} added")));
+        changes.extend(change.changed.iter().map(|bind| format!("listen {bind} changed")));
+        changes.extend(change.removed.iter().map(|bind| format!("listen {bind} removed")));
         let generation = Arc::new(generation(loaded.config, Some(&before)));
         *lock(&self.file) = loaded.file;
         let seen = |path: &PathBuf| match before_reading.iter().find(|(known, _)| known == path) {
@@ -329,7 +329,7 @@ impl Controller {
         change
             .added
             .iter()
-            .filter_map(|address| listeners.url_of(*address))
+            .filter_map(|bind| listeners.url_of(bind))
             .for_each(|url| announce(&format!("listening on {url}")));
     }
 }

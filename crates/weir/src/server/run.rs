@@ -1,6 +1,6 @@
 //! A worker thread's event loop: accept, serve, follow messages, drain.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,6 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use proxy_protocol::Addresses;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
@@ -16,16 +15,19 @@ use tokio::task::spawn_local;
 use super::clock;
 use super::handshake;
 use super::listen;
-use super::listeners::{Accepts, Origin, Socket};
+use super::listeners::{Accepts, ListenerSocket, Origin};
+use super::listening::Acceptor;
 use super::proxied;
 use super::shared::{Message, Shared, WorkerHandle};
 use super::snapshot::Snapshot;
 use super::wakeups;
 use super::worker::Worker;
-use crate::config::Config;
+use crate::config::{Bind, Config};
 use crate::error::Reason;
+use crate::exchange::ClientAddress;
 use crate::exchange::connection;
 use crate::exchange::identity::{Client, subscriber};
+use crate::exchange::socket::{DetachedSocket, Socket};
 use crate::exchange::stream::Stream;
 use crate::exchange::tcp;
 use crate::policy::cache::remote;
@@ -45,7 +47,7 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// Runs a worker until it has drained. Tells `ready` when it is set up, or why it could not be; it accepts from [`Message::Accept`] on.
 pub fn run(
     index: usize,
-    listeners: Vec<Socket>,
+    listeners: Vec<ListenerSocket>,
     shared: Arc<Shared>,
     mailbox: UnboundedReceiver<Message>,
     seed: u64,
@@ -68,8 +70,8 @@ pub fn run(
     let worker = runtime.block_on(async move {
         // Only to see that it can be done. A socket that does not listen yet must not stay registered: it reports the end of the stream, which
         // tokio never forgets.
-        let register = |socket: Socket| -> std::io::Result<Socket> {
-            Ok(Socket { listener: TcpListener::from_std(socket.listener)?.into_std()?, ..socket })
+        let register = |socket: ListenerSocket| -> std::io::Result<ListenerSocket> {
+            Ok(ListenerSocket { listener: socket.listener.attach()?.detach()?, ..socket })
         };
         let listeners = match listeners.into_iter().map(register).collect::<Result<Vec<_>, _>>() {
             Ok(listeners) => listeners,
@@ -101,12 +103,12 @@ pub fn run(
 /// The listeners of a worker, and the tasks that accept from them.
 struct Accepting {
     /// Those that nothing is accepted from yet.
-    sockets: Vec<Socket>,
+    sockets: Vec<ListenerSocket>,
     tasks: Vec<AcceptTask>,
 }
 
 struct AcceptTask {
-    address: SocketAddr,
+    bind: Bind,
     task: tokio::task::JoinHandle<()>,
     /// Ends the task after it has emptied the queue.
     close: Option<oneshot::Sender<()>>,
@@ -114,18 +116,18 @@ struct AcceptTask {
 
 impl Accepting {
     fn begin(&mut self, worker: &Rc<Worker>) -> std::io::Result<()> {
-        for Socket { address, origin, listener } in self.sockets.drain(..) {
+        for ListenerSocket { bind, origin, listener } in self.sockets.drain(..) {
             listen::activate(&listener)?;
             let (close, closed) = oneshot::channel();
-            let task = spawn_local(accept(worker.clone(), TcpListener::from_std(listener)?, origin, closed));
-            self.tasks.push(AcceptTask { address, task, close: Some(close) });
+            let task = spawn_local(accept(worker.clone(), listener.attach()?, origin, closed));
+            self.tasks.push(AcceptTask { bind, task, close: Some(close) });
         }
         Ok(())
     }
 
-    /// Ends listening on these addresses.
-    fn end(&mut self, addresses: &[SocketAddr]) {
-        for task in self.tasks.iter_mut().filter(|task| addresses.contains(&task.address)) {
+    /// Ends listening there.
+    fn end(&mut self, binds: &[Bind]) {
+        for task in self.tasks.iter_mut().filter(|task| binds.contains(&task.bind)) {
             if let Some(close) = task.close.take() {
                 // A task that has ended accepts nothing.
                 let _ = close.send(());
@@ -170,8 +172,8 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                         tracing::error!(%error, "cannot accept from a new listener");
                     }
                 }
-                Some(Message::Unlisten(addresses)) => {
-                    accepting.end(&addresses);
+                Some(Message::Unlisten(binds)) => {
+                    accepting.end(&binds);
                     worker.http2.wake_all();
                 }
                 Some(Message::Serve(stream, peer, origin)) => serve_handed_over(worker, stream, peer, origin),
@@ -245,7 +247,7 @@ fn flush(worker: &Worker) {
 }
 
 /// Accepts until the task is aborted, or until `closed`: then what waits in the queue is accepted too, because closing the socket would reset it.
-async fn accept(worker: Rc<Worker>, listener: TcpListener, origin: Arc<Origin>, mut closed: oneshot::Receiver<()>) {
+async fn accept(worker: Rc<Worker>, listener: Acceptor, origin: Arc<Origin>, mut closed: oneshot::Receiver<()>) {
     loop {
         wait_for_room(&worker).await;
         let accepted = tokio::select! {
@@ -254,10 +256,7 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, origin: Arc<Origin>, 
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                let _ = stream.set_nodelay(true);
-                place(&worker, stream, peer, &origin);
-            }
+            Ok((stream, peer)) => place(&worker, stream, peer, &origin),
             Err(error) => {
                 // ECONNABORTED and the like concern one connection; a shortage of descriptors lasts.
                 if !matches!(error.kind(), std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset)
@@ -274,12 +273,10 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, origin: Arc<Origin>, 
 }
 
 /// Empties the queue of a listener that is being removed. By the system's own call: the readiness that the event loop knows may be older.
-fn accept_rest(worker: &Rc<Worker>, listener: TcpListener, origin: &Arc<Origin>) {
-    let Ok(listener) = listener.into_std() else { return };
+fn accept_rest(worker: &Rc<Worker>, listener: Acceptor, origin: &Arc<Origin>) {
+    let Ok(listener) = listener.detach() else { return };
     while let Ok((stream, peer)) = listener.accept() {
-        let _ = stream.set_nodelay(true);
-        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-        match stream {
+        match stream.set_nonblocking().and_then(|()| stream.attach()) {
             Ok(stream) => place(worker, stream, peer, origin),
             Err(error) => tracing::warn!(%error, "a connection was lost"),
         }
@@ -312,7 +309,7 @@ fn make_room(worker: &Rc<Worker>) {
 
 /// Decides which worker serves a fresh connection: this one, unless it has well above its share. The kernel distributes by hash, which a few
 /// long connections can make very uneven.
-fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: &Arc<Origin>) {
+fn place(worker: &Rc<Worker>, stream: Socket, peer: Option<SocketAddr>, origin: &Arc<Origin>) {
     let workers = worker.shared.workers();
     let own = worker.handle();
     let mine = own.connections.fetch_add(1, Ordering::Relaxed) + 1;
@@ -336,8 +333,8 @@ fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: &Arc<
 }
 
 /// Serves a connection that another worker handed over and counted for this one.
-fn serve_handed_over(worker: &Rc<Worker>, stream: std::net::TcpStream, peer: SocketAddr, origin: Arc<Origin>) {
-    match TcpStream::from_std(stream) {
+fn serve_handed_over(worker: &Rc<Worker>, stream: DetachedSocket, peer: Option<SocketAddr>, origin: Arc<Origin>) {
+    match stream.attach() {
         Ok(stream) => serve(worker, stream, peer, origin),
         Err(error) => {
             worker.handle().connections.fetch_sub(1, Ordering::Relaxed);
@@ -347,8 +344,8 @@ fn serve_handed_over(worker: &Rc<Worker>, stream: std::net::TcpStream, peer: Soc
 }
 
 /// Hands a connection to another worker; returns it when that one has ended.
-fn hand_over(to: &WorkerHandle, stream: TcpStream, peer: SocketAddr, origin: &Arc<Origin>) -> Option<TcpStream> {
-    let stream = match stream.into_std() {
+fn hand_over(to: &WorkerHandle, stream: Socket, peer: Option<SocketAddr>, origin: &Arc<Origin>) -> Option<Socket> {
+    let stream = match stream.detach() {
         Ok(stream) => stream,
         Err(error) => {
             tracing::warn!(%error, "cannot hand a connection over");
@@ -358,22 +355,25 @@ fn hand_over(to: &WorkerHandle, stream: TcpStream, peer: SocketAddr, origin: &Ar
     to.connections.fetch_add(1, Ordering::Relaxed);
     let Err(Message::Serve(stream, ..)) = to.tell(Message::Serve(stream, peer, origin.clone())) else { return None };
     to.connections.fetch_sub(1, Ordering::Relaxed);
-    TcpStream::from_std(stream).inspect_err(|error| tracing::warn!(%error, "a connection was lost")).ok()
+    stream.attach().inspect_err(|error| tracing::warn!(%error, "a connection was lost")).ok()
 }
 
 /// Serves a connection that this worker's count of connections holds already, if its client may have one more. One that is turned
 /// away gets no response: writing one to each of many would be work that an attacker chooses.
-fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: Arc<Origin>) {
+fn serve(worker: &Rc<Worker>, stream: Socket, peer: Option<SocketAddr>, origin: Arc<Origin>) {
     let snapshot = worker.snapshot.borrow().clone();
-    let mut client = Client::of_peer(peer.ip(), &snapshot.config().trusted_proxies);
-    if snapshot.sends_proxy_headers
-        && let Ok(destination) = stream.local_addr()
-    {
-        client.ends = Some(Rc::new(Addresses { source: peer, destination }));
-    }
+    let address = peer.map_or(ClientAddress::Unix, |peer| peer.ip().into());
+    let mut client = Client::of_peer(address, &snapshot.config().trusted_proxies);
     let mut open = Open::new(worker.clone());
     let settings = origin.settings();
-    tcp::set_options(&stream, settings.tcp);
+    if let (Socket::Tcp(stream), Some(source)) = (&stream, peer) {
+        if snapshot.sends_proxy_headers
+            && let Ok(destination) = stream.local_addr()
+        {
+            client.ends = Some(Rc::new(Addresses { source, destination }));
+        }
+        tcp::set_options(stream, settings.tcp);
+    }
     let header = settings.proxy_protocol;
     // Whose connection it is decides a PROXY header, where there is one.
     if header.is_none() && !open.admit(&client, snapshot.config()) {
@@ -395,7 +395,7 @@ fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: Arc<O
             }
         }
         let stream = match &*accepts {
-            Accepts::Http => Stream::Tcp(stream),
+            Accepts::Http => stream.into(),
             Accepts::Https(listener) => {
                 match handshake::accept(&open.worker, stream, (listener, generation), client.peer).await {
                     Some((stream, tls)) => {
@@ -420,7 +420,7 @@ fn serve(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, origin: Arc<O
 /// A connection in progress; undoes the counts however it ends.
 struct Open {
     worker: Rc<Worker>,
-    counted: Option<IpAddr>,
+    counted: Option<ClientAddress>,
 }
 
 impl Open {
@@ -462,6 +462,7 @@ impl Drop for Open {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -494,7 +495,9 @@ mod tests {
             // The order of the race: told to drain, then handed a connection before it has read that.
             worker.shared.drain();
             worker.handle().connections.fetch_add(1, Ordering::Relaxed);
-            assert!(worker.handle().tell(Message::Serve(stream, peer, Arc::default())).is_ok());
+            assert!(
+                worker.handle().tell(Message::Serve(DetachedSocket::Tcp(stream), Some(peer), Arc::default())).is_ok()
+            );
             let mut accepting = Accepting { sockets: Vec::new(), tasks: Vec::new() };
             follow(&worker, messages, &mut accepting).await;
             assert_eq!(worker.open.get(), 1, "the connection is being served");
@@ -523,12 +526,12 @@ mod tests {
         let other = WorkerHandle::new(mailbox);
         let _client = TcpStream::connect(address).await.unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
-        assert!(hand_over(&other, stream, peer, &Arc::default()).is_none());
+        assert!(hand_over(&other, Socket::Tcp(stream), Some(peer), &Arc::default()).is_none());
         assert_eq!(other.connections.load(Ordering::Relaxed), 1);
         drop(messages);
         let _client = TcpStream::connect(address).await.unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
-        assert!(hand_over(&other, stream, peer, &Arc::default()).is_some());
+        assert!(hand_over(&other, Socket::Tcp(stream), Some(peer), &Arc::default()).is_some());
         assert_eq!(other.connections.load(Ordering::Relaxed), 1);
     }
 }

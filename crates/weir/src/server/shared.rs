@@ -1,17 +1,19 @@
 //! What all threads of the process share.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::listeners::{Origin, Socket};
+use super::listeners::{ListenerSocket, Origin};
 use super::snapshot::Generation;
 use super::worker::Worker;
 use crate::admin::{Cachez, write_healthz};
-use crate::config::{CacheMode, CacheStore};
+use crate::config::{Bind, CacheMode, CacheStore};
+use crate::exchange::ClientAddress;
+use crate::exchange::socket::DetachedSocket;
 use crate::observe::metrics::CacheSnapshot;
 use crate::observe::{AccessLog, Metrics, Push, Traces};
 use crate::policy::cache::Cache;
@@ -24,11 +26,11 @@ pub enum Message {
     /// Accept connections: all workers could be set up.
     Accept,
     /// Listen on these sockets too: the configuration has new listeners.
-    Listen(Vec<Socket>),
-    /// Listen on these addresses no more; what waits in their queues is still accepted.
-    Unlisten(Vec<SocketAddr>),
-    /// Serve a connection that another worker accepted.
-    Serve(TcpStream, SocketAddr, Arc<Origin>),
+    Listen(Vec<ListenerSocket>),
+    /// Listen there no more; what waits in the queues is still accepted.
+    Unlisten(Vec<Bind>),
+    /// Serve a connection that another worker accepted, from this address if it has one.
+    Serve(DetachedSocket, Option<SocketAddr>, Arc<Origin>),
     /// Do something that needs what only the worker has.
     Run(Box<dyn FnOnce(&Worker) + Send>),
     /// Accept no more, end what is in progress, then end.
@@ -53,7 +55,7 @@ pub struct Shared {
     workers: Vec<WorkerHandle>,
     /// Client connections that descriptors allow.
     descriptor_bound: usize,
-    per_client: Mutex<HashMap<IpAddr, usize>>,
+    per_client: Mutex<HashMap<ClientAddress, usize>>,
     /// Whether load balancers should send requests here.
     ready: AtomicBool,
     /// Whether what is in flight is given up.
@@ -223,7 +225,7 @@ impl Shared {
     }
 
     /// Counts a connection of `client`, unless it has `most` already.
-    pub fn admit_client(&self, client: IpAddr, most: usize) -> bool {
+    pub fn admit_client(&self, client: ClientAddress, most: usize) -> bool {
         let mut counts = lock(&self.per_client);
         let count = counts.entry(client).or_insert(0);
         if *count >= most {
@@ -234,7 +236,7 @@ impl Shared {
     }
 
     /// A counted connection of `client` has ended.
-    pub fn release_client(&self, client: IpAddr) {
+    pub fn release_client(&self, client: ClientAddress) {
         let mut counts = lock(&self.per_client);
         if let Some(count) = counts.get_mut(&client) {
             *count -= 1;

@@ -7,7 +7,7 @@
 //! ```text
 //!   new                                   old
 //!    connect  ------------------------>
-//!             <-- lines with sockets --    "listen ADDRESS COUNT\n", "admin ADDRESS 1\n", "control - 1\n", "end\n"
+//!             <-- lines with sockets --    "listen ADDRESS COUNT\n", "unix - 1\n", "admin ADDRESS 1\n", "control - 1\n", "end\n"
 //!    all that can fail is done
 //!             --- "ready\n" ---------->
 //!             <-- "draining\n" --------    stops accepting
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Until "draining" the old process serves as before, whatever becomes of the new one. A line of a kind that is not known is skipped, with its
-//! sockets.
+//! sockets. A Unix socket knows its path itself; its file stays, and belongs to the process that serves.
 //!
 //! # Which of the two serves
 //!
@@ -26,10 +26,11 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{
@@ -38,6 +39,9 @@ use rustix::net::{
 };
 
 use super::listen::Group;
+use super::listening::ListeningSocket;
+use super::socket_file::SocketFile;
+use crate::config::Bind;
 
 /// Most descriptors in one message; the kernel's own bound is 253.
 const DESCRIPTORS: usize = 128;
@@ -107,18 +111,29 @@ pub fn request(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {
         }
         match kind {
             "listen" => {
-                let address: SocketAddr = address.parse().map_err(|_| protocol("an address"))?;
-                let received = descriptors.into_iter().map(TcpListener::from);
-                match sockets.groups.iter_mut().find(|group| group.address == address) {
+                let bind = Bind::Tcp(address.parse().map_err(|_| protocol("an address"))?);
+                let received = descriptors.into_iter().map(|socket| ListeningSocket::Tcp(socket.into()));
+                match sockets.groups.iter_mut().find(|group| group.bind == bind) {
                     Some(group) => group.sockets.extend(received),
-                    None => sockets.groups.push(Group { address, sockets: received.collect() }),
+                    None => sockets.groups.push(Group { bind, sockets: received.collect(), file: None }),
                 }
             }
+            "unix" => sockets.groups.push(unix(descriptors.pop().ok_or_else(|| protocol("a socket"))?.into())?),
             "admin" => sockets.admin = descriptors.pop().map(TcpListener::from),
             "control" => sockets.control = descriptors.pop().map(UnixListener::from),
             _ => {}
         }
     }
+}
+
+/// The listener whose socket this is.
+fn unix(socket: UnixListener) -> io::Result<Group> {
+    let path: Arc<Path> = match socket.local_addr()?.as_pathname() {
+        Some(path) => path.into(),
+        None => return Err(protocol("a socket with a path")),
+    };
+    let file = Some(SocketFile::of_other(path.clone()));
+    Ok(Group { bind: Bind::Unix(path), sockets: vec![ListeningSocket::Unix(socket)], file })
 }
 
 /// What came of a take-over, as the new process sees it.
@@ -199,7 +214,11 @@ pub fn give(stream: &UnixStream, sockets: &Sockets) -> io::Result<()> {
     for group in &sockets.groups {
         for some in group.sockets.chunks(DESCRIPTORS) {
             let descriptors: Vec<BorrowedFd<'_>> = some.iter().map(AsFd::as_fd).collect();
-            send(stream, &format!("listen {} {}\n", group.address, some.len()), &descriptors)?;
+            let line = match &group.bind {
+                Bind::Tcp(address) => format!("listen {address} {}\n", some.len()),
+                Bind::Unix(_) => format!("unix - {}\n", some.len()),
+            };
+            send(stream, &line, &descriptors)?;
         }
     }
     if let Some(admin) = &sockets.admin {
@@ -283,13 +302,17 @@ mod tests {
         let path = directory.path().join("takeover.sock");
         assert!(request(&path).unwrap().is_none());
 
-        let group = super::super::listen::bind("127.0.0.1:0".parse().unwrap(), 3).unwrap();
-        let address = group.address;
+        let bind = Bind::Tcp("127.0.0.1:0".parse().unwrap());
+        let group = super::super::listen::open(&bind, 0, 3).unwrap();
+        let bind = group.bind.clone();
+        let Bind::Tcp(address) = bind else { panic!("{bind}") };
+        let file = Bind::Unix(directory.path().join("a path.sock").into());
+        let unix = super::super::listen::open(&file, 0o600, 3).unwrap();
         let admin = TcpListener::bind("127.0.0.1:0").unwrap();
         let admin_address = admin.local_addr().unwrap();
         let waiting = std::net::TcpStream::connect(address).unwrap();
         let control = listen(&path).unwrap();
-        let all = Sockets { groups: vec![group], admin: Some(admin), control: Some(control) };
+        let all = Sockets { groups: vec![group, unix], admin: Some(admin), control: Some(control) };
         let old = std::thread::spawn(move || {
             let (stream, _) = all.control.as_ref().unwrap().accept().unwrap();
             give(&stream, &all.try_clone().unwrap()).unwrap();
@@ -297,8 +320,9 @@ mod tests {
         });
         let (taken, process) = request(&path).unwrap().unwrap();
         assert_eq!(taken.admin.unwrap().local_addr().unwrap(), admin_address);
-        assert_eq!(taken.groups.len(), 1);
-        assert_eq!(taken.groups[0].address, address);
+        let binds: Vec<&Bind> = taken.groups.iter().map(|group| &group.bind).collect();
+        assert_eq!(binds, [&bind, &file]);
+        assert!(taken.groups[1].file.as_ref().is_some_and(|file| !file.is_own()), "it is the old process' for now");
         let sockets = &taken.groups[0].sockets;
         assert_eq!(sockets.len(), 3);
         assert_eq!(process.ready(), Outcome::Draining);

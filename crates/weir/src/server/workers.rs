@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::error::ServeError;
-use super::listeners::Socket;
+use super::listeners::ListenerSocket;
 use super::run;
 use super::shared::{Message, Shared};
 
@@ -22,7 +22,7 @@ impl Workers {
     /// # Errors
     /// Why one of them could not.
     pub fn start(
-        listeners: Vec<Vec<Socket>>,
+        listeners: Vec<Vec<ListenerSocket>>,
         mailboxes: Vec<UnboundedReceiver<Message>>,
         shared: &Arc<Shared>,
     ) -> Result<Workers, ServeError> {

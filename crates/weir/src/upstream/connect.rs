@@ -12,6 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::target::{Address, TlsIdentity};
 use crate::config::TcpOptions;
+use crate::exchange::socket::Socket;
 use crate::exchange::stream::Stream;
 use crate::exchange::tcp::set_options;
 
@@ -79,7 +80,7 @@ async fn over_tls(address: SocketAddr, identity: &TlsIdentity, dial: &Dial<'_>) 
     let config = dial.tls.of(identity)?;
     let name = tls::client::server_name(&identity.name)
         .map_err(|why| ConnectError::Tls(Failure::Name, io::Error::other(why)))?;
-    let stream = tls::connect(tcp(address, dial).await?, config, name).await;
+    let stream = tls::connect(Socket::Tcp(tcp(address, dial).await?), config, name).await;
     stream.map(|stream| Stream::Tls(Box::new(stream))).map_err(|error| ConnectError::Tls(Failure::of_io(&error), error))
 }
 

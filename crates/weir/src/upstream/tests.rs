@@ -85,7 +85,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
         console: config::Console::default(),
         takeover: None,
         workers: None,
-        trusted_proxies: Vec::new(),
+        trusted_proxies: crate::config::TrustedProxies::default(),
         untrusted_headers: config::UntrustedHeaders { strip: true, keep: Vec::new() },
         request_id: "X-Request-Id".into(),
         access_log: None::<AccessLog>,

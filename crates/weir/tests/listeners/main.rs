@@ -5,6 +5,8 @@ mod received;
 mod routes;
 mod sent;
 mod sticky;
+mod unix;
+mod unix_life;
 mod used;
 
 use std::net::SocketAddr;

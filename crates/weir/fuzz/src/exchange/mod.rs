@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, LocalSet};
-use weir::config::{self, Config};
+use weir::config::{self, Config, TrustedProxies};
 use weir::exchange::connection;
 use weir::exchange::identity::Client;
 use weir::exchange::stream::Stream;
@@ -185,7 +185,7 @@ impl Lab {
         let serving = tokio::task::spawn_local(connection::serve(
             worker.clone(),
             Stream::Tcp(stream),
-            Client::of_peer(peer.ip(), &[]),
+            Client::of_peer(peer.ip().into(), &TrustedProxies::default()),
             Arc::default(),
         ));
         let upstreams = Upstreams::new(self.back.try_clone().expect("a duplicate"));

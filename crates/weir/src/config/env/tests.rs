@@ -24,9 +24,9 @@ fn everything(variables: &[(&str, &str)]) -> (Option<Map<raw::Limit>>, Option<ra
 fn without_any_variable_the_demo_runs_on_the_documented_port() {
     let config = load(&[]).unwrap().config;
     assert_eq!(config.mode, Mode::Environment);
-    assert_eq!(config.listen[0].bind, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!(config.listen[0].bind.to_string(), "127.0.0.1:8080");
     assert_eq!(config.admin, None);
-    let proxies: Vec<String> = config.trusted_proxies.iter().map(ToString::to_string).collect();
+    let proxies: Vec<String> = config.trusted_proxies.networks.iter().map(ToString::to_string).collect();
     assert_eq!(proxies, ["127.0.0.0/8", "::1/128"]);
     let targets: Vec<_> = config.upstreams.iter().map(|upstream| upstream.targets[0].address.clone()).collect();
     let demos = [DemoService::InferencePython, DemoService::InferenceNode, DemoService::Plain];
@@ -87,9 +87,9 @@ fn addresses_and_networks_are_taken_from_variables() {
     ])
     .unwrap()
     .config;
-    assert_eq!(config.listen[0].bind, "[::]:0".parse().unwrap());
+    assert_eq!(config.listen[0].bind.to_string(), "[::]:0");
     assert_eq!(config.admin, Some("127.0.0.1:9901".parse().unwrap()));
-    assert_eq!(config.trusted_proxies.len(), 4);
+    assert_eq!(config.trusted_proxies.networks.len(), 4);
     let empty = load(&[("HOST", ""), ("PORT", ""), ("ADMIN_ADDR", "none"), ("TRUSTED_PROXIES", "")]).unwrap().config;
     assert_eq!(empty, load(&[]).unwrap().config, "an empty variable is as good as not set");
 }
@@ -132,7 +132,7 @@ fn every_variable_that_cannot_be_understood_is_named() {
 fn limits_and_cache_are_those_of_the_contract() {
     let (limits, cache, redis) = everything(&[]);
     let file = File {
-        listen: At::from(OneOrMany(vec![raw::Listen::from("127.0.0.1:0".parse::<Address>().unwrap()).into()])),
+        listen: At::from(OneOrMany(vec![raw::Listen::from("127.0.0.1:0".parse::<raw::BindText>().unwrap()).into()])),
         limits: limits.unwrap(),
         caches: Map::from_iter([("c".to_owned(), cache.unwrap())]),
         routes: At::from(vec![

@@ -1,6 +1,8 @@
 //! Public listeners.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::TcpOptions;
@@ -10,8 +12,10 @@ use super::TcpOptions;
 pub struct Listen {
     /// Name that routes refer to.
     pub name: Option<Arc<str>>,
-    /// Address; port 0 takes a free port.
-    pub bind: SocketAddr,
+    /// Where it takes connections.
+    pub bind: Bind,
+    /// Permissions of its file, if it is a Unix socket.
+    pub mode: u32,
     /// Whether a connection in clear text may begin with the preface of HTTP/2.
     pub takes_prior_knowledge: bool,
     /// PROXY header that its connections begin with.
@@ -20,6 +24,34 @@ pub struct Listen {
     pub tcp: TcpOptions,
     /// What it does with connections.
     pub serves: Serves,
+}
+
+/// Permissions of a Unix socket without `mode`: its user and group may connect.
+pub const SOCKET_MODE: u32 = 0o660;
+
+/// Where a listener takes connections.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Bind {
+    /// An IP address; port 0 takes a free port.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(Arc<Path>),
+}
+
+impl Bind {
+    /// Whether any number of listeners may say the same: each takes another free port.
+    pub fn takes_free_port(&self) -> bool {
+        matches!(self, Bind::Tcp(address) if address.port() == 0)
+    }
+}
+
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bind::Tcp(address) => address.fmt(f),
+            Bind::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// What a listener does with connections.
@@ -75,7 +107,8 @@ impl From<SocketAddr> for Listen {
     fn from(bind: SocketAddr) -> Self {
         Listen {
             name: None,
-            bind,
+            bind: Bind::Tcp(bind),
+            mode: SOCKET_MODE,
             takes_prior_knowledge: false,
             proxy_protocol: None,
             tcp: TcpOptions::default(),

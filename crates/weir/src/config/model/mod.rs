@@ -22,6 +22,7 @@ mod route;
 mod split;
 mod telemetry;
 mod template;
+mod trust;
 mod upstream;
 
 use std::fmt;
@@ -30,8 +31,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-use ipnet::IpNet;
 
 use crate::policy::spoofable;
 
@@ -51,6 +50,7 @@ pub use route::*;
 pub use split::*;
 pub use telemetry::*;
 pub use template::*;
+pub use trust::*;
 pub use upstream::*;
 
 /// A whole gateway: what it listens on, what it stands in front of, what it does in between.
@@ -71,7 +71,7 @@ pub struct Config {
     /// Worker threads; `None`: one per core that this process may use.
     pub workers: Option<NonZeroUsize>,
     /// Peers whose `X-Forwarded-*` and request id are believed.
-    pub trusted_proxies: Vec<IpNet>,
+    pub trusted_proxies: TrustedProxies,
     /// Which fields of other peers are removed.
     pub untrusted_headers: UntrustedHeaders,
     /// Name of the request id field, as it is written to upstreams.

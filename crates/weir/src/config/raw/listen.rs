@@ -5,18 +5,19 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::TlsVersion;
 use super::server::Tcp;
 use super::shape::{At, OrNone};
-use super::text::Address;
 use super::units::Time;
 use super::word::{WordOr, word_or};
+use super::{BindText, FileMode, TlsVersion};
 
-/// A public listener: an address, or a mapping that says more.
+/// A public listener: where it takes connections, or a mapping that says more.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listen {
-    /// Address; port 0 takes a free port.
-    pub bind: At<Address>,
+    /// Where it takes connections; port 0 takes a free port.
+    pub bind: At<BindText>,
+    /// Permissions of a Unix socket.
+    pub mode: Option<At<FileMode>>,
     /// How HTTP/2 begins on connections in clear text.
     pub http2: ClearTextHttp2,
     /// TLS; without it the listener speaks clear text.
@@ -57,10 +58,11 @@ pub enum ClearTextHttp2 {
     PriorKnowledge,
 }
 
-impl From<Address> for Listen {
-    fn from(bind: Address) -> Self {
+impl From<BindText> for Listen {
+    fn from(bind: BindText) -> Self {
         Listen {
             bind: bind.into(),
+            mode: None,
             http2: ClearTextHttp2::None,
             tls: None,
             redirect: None,
@@ -75,8 +77,11 @@ impl From<Address> for Listen {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping with `bind`")]
 struct ListenMapping {
-    /// IP address and port; port 0 takes a free port.
-    bind: At<Address>,
+    /// IP address and port, where port 0 takes a free port; or `unix:` and the path of a Unix socket.
+    bind: At<BindText>,
+    /// Permissions of a Unix socket's file, as for `chmod`: who may write to it may connect. Default: `0660`, its user and group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mode: Option<At<FileMode>>,
     /// How HTTP/2 begins on connections in clear text.
     #[serde(default)]
     http2: ClearTextHttp2,
@@ -99,20 +104,20 @@ struct ListenMapping {
 
 impl Serialize for Listen {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if *self == Listen::from(self.bind.value) {
+        if *self == Listen::from(self.bind.value.clone()) {
             return self.bind.serialize(serializer);
         }
-        let Listen { bind, http2, tls, redirect, proxy_protocol, tcp, name } = self.clone();
-        ListenMapping { bind, http2, tls, redirect, proxy_protocol, tcp, name }.serialize(serializer)
+        let Listen { bind, mode, http2, tls, redirect, proxy_protocol, tcp, name } = self.clone();
+        ListenMapping { bind, mode, http2, tls, redirect, proxy_protocol, tcp, name }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Listen {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Ok(match word_or::<_, Address, ListenMapping>(d, "an address or a mapping with `bind`")? {
+        Ok(match word_or::<_, BindText, ListenMapping>(d, "an address or a mapping with `bind`")? {
             WordOr::Word(bind) => bind.into(),
-            WordOr::More(ListenMapping { bind, http2, tls, redirect, proxy_protocol, tcp, name }) => {
-                Listen { bind, http2, tls, redirect, proxy_protocol, tcp, name }
+            WordOr::More(ListenMapping { bind, mode, http2, tls, redirect, proxy_protocol, tcp, name }) => {
+                Listen { bind, mode, http2, tls, redirect, proxy_protocol, tcp, name }
             }
         })
     }
@@ -123,7 +128,7 @@ impl JsonSchema for Listen {
         "Listen".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let address = generator.subschema_for::<Address>();
+        let address = generator.subschema_for::<BindText>();
         let mapping = generator.subschema_for::<ListenMapping>();
         json_schema!({"description": "A public listener.", "anyOf": [address, mapping]})
     }

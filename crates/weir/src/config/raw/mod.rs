@@ -8,6 +8,7 @@ mod ai;
 mod api;
 mod auth;
 mod authorizer;
+mod bind;
 mod budget;
 mod cache;
 mod compress;
@@ -39,6 +40,7 @@ pub use ai::*;
 pub use api::*;
 pub use auth::*;
 pub use authorizer::*;
+pub use bind::*;
 pub use budget::*;
 pub use cache::*;
 pub use compress::*;
@@ -58,13 +60,13 @@ pub use telemetry::*;
 pub use upstream::*;
 
 use shape::{At, Map, OneOrMany, OrNone};
-use text::{Address, FieldName, Network};
+use text::{Address, FieldName};
 
 /// Configuration of Weir.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping with at least `listen` and `routes`")]
 pub struct File {
-    /// The public listener, or a list of them: an address, or a mapping with `bind`. Port 0 takes a free port.
+    /// The public listener, or a list of them: an address, the path of a Unix socket, or a mapping with `bind`. Port 0 takes a free port.
     pub listen: At<OneOrMany<At<Listen>>>,
     /// Address of the admin listener: metrics, upstreams, routes, configuration, reload.
     #[serde(default)]
@@ -78,9 +80,9 @@ pub struct File {
     /// Worker threads; `auto` is one for each core that the process may use.
     #[serde(default)]
     pub workers: Workers,
-    /// Networks of the proxies in front, whose `X-Forwarded-*` and request id are believed.
+    /// Networks of the proxies in front, whose `X-Forwarded-*` and request id are believed; `unix:` for those that connect to Unix sockets.
     #[serde(default)]
-    pub trusted_proxies: Vec<Network>,
+    pub trusted_proxies: Vec<TrustedProxy>,
     /// Request fields that only a trusted proxy may send.
     #[serde(default)]
     pub untrusted_headers: UntrustedHeaders,

@@ -11,8 +11,9 @@ use tls::{Alpn, CertificateError};
 
 use super::Resolver;
 use super::tls::version;
+use crate::config::raw::TrustedProxy;
 use crate::config::raw::shape::{At, OrNone};
-use crate::config::{Listen, ListenerTls, Serves, raw};
+use crate::config::{Bind, Listen, ListenerTls, SOCKET_MODE, Serves, TrustedProxies, raw};
 
 /// Most tickets of one handshake: more than any client uses at once.
 const MOST_TICKETS: usize = 8;
@@ -26,11 +27,12 @@ impl Resolver<'_> {
         }
         let mut seen = HashSet::new();
         for listener in file.listen.iter() {
+            let bind = &listener.bind.0;
             // Any number of free ports may be asked for.
-            if listener.bind.0.port() != 0 && !seen.insert(listener.bind.0) {
-                let message = format!("`{}` is listened on twice", listener.bind.0);
-                self.problem(listener.origin, message);
+            if !bind.takes_free_port() && !seen.insert(bind) {
+                self.problem(listener.origin, format!("`{bind}` is listened on twice"));
             }
+            self.of_its_kind(listener);
         }
         let mut names = HashSet::new();
         for name in file.listen.iter().filter_map(|listener| listener.name.as_ref()) {
@@ -38,7 +40,9 @@ impl Resolver<'_> {
                 self.problem(name.origin, format!("another listener is named `{}` too", name.value));
             }
         }
-        let has_tls = file.listen.iter().any(|listener| listener.tls.is_some());
+        // Clients of a Unix socket are proxies of this machine: no URL leads there.
+        let has_tls =
+            file.listen.iter().any(|listener| listener.tls.is_some() && !matches!(listener.bind.0, Bind::Unix(_)));
         let mut resolve = |listener: &At<raw::Listen>| {
             let serves = match (&listener.tls, &listener.redirect) {
                 (Some(tls), None) => self.listener_tls(tls).map_or(Serves::Http, |tls| Serves::Https(Arc::new(tls))),
@@ -49,7 +53,10 @@ impl Resolver<'_> {
                 }
                 (None, Some(redirect)) => {
                     if !has_tls {
-                        self.problem(redirect.origin, "no listener has `tls`, so there is nothing to redirect to");
+                        self.problem(
+                            redirect.origin,
+                            "no listener with an address has `tls`, so there is nothing to redirect to",
+                        );
                     }
                     Serves::RedirectToHttps
                 }
@@ -64,7 +71,8 @@ impl Resolver<'_> {
             }
             Listen {
                 name: listener.name.as_ref().map(|name| name.as_str().into()),
-                bind: listener.bind.0,
+                bind: listener.bind.0.clone(),
+                mode: listener.mode.as_ref().map_or(SOCKET_MODE, |mode| mode.0),
                 takes_prior_knowledge: asks && listener.tls.is_none(),
                 proxy_protocol: self.received_proxy_protocol(listener),
                 tcp: self.tcp(&listener.tcp),
@@ -74,6 +82,39 @@ impl Resolver<'_> {
         file.listen.iter().map(&mut resolve).collect()
     }
 
+    /// Keys that some listeners only have.
+    fn of_its_kind(&mut self, listener: &raw::Listen) {
+        match (&listener.bind.0, &listener.mode) {
+            (Bind::Tcp(_), Some(mode)) => {
+                let message =
+                    "`mode` is for a listener with the path of a Unix socket: an IP address has no permissions";
+                self.problem(mode.origin, message);
+            }
+            (Bind::Unix(path), _) => {
+                let is_takeover = |other: &At<String>| **path == *Path::new(&other.value);
+                if self.file.takeover.as_option().is_some_and(is_takeover) {
+                    self.problem(listener.bind.origin, "`takeover` has this path; a listener needs one of its own");
+                }
+                if listener.tcp != raw::Tcp::default() {
+                    let message = "`tcp` is for a listener with an IP address: a Unix socket has no such options";
+                    self.problem(listener.bind.origin, message);
+                }
+            }
+            (Bind::Tcp(_), None) => {}
+        }
+    }
+
+    pub(super) fn trusted_proxies(&self) -> TrustedProxies {
+        let list = &self.file.trusted_proxies;
+        TrustedProxies {
+            networks: list
+                .iter()
+                .filter_map(|one| if let TrustedProxy::Network(it) = one { Some(it.0) } else { None })
+                .collect(),
+            unix: list.contains(&TrustedProxy::Unix),
+        }
+    }
+
     fn received_proxy_protocol(&mut self, listener: &raw::Listen) -> Option<Accepts> {
         let accepts = match listener.proxy_protocol.value {
             raw::ReceivedProxyProtocol::None => return None,
@@ -81,10 +122,19 @@ impl Resolver<'_> {
             raw::ReceivedProxyProtocol::V2 => Accepts::V2,
             raw::ReceivedProxyProtocol::Any => Accepts::Any,
         };
-        if self.file.trusted_proxies.is_empty() {
-            let message = "`proxy_protocol` takes headers from `trusted_proxies` only, and that list is empty: every connection would be \
-                           closed; name the addresses of the load balancer there";
-            self.problem(listener.proxy_protocol.origin, message);
+        let trusted = self.trusted_proxies();
+        match listener.bind.0 {
+            Bind::Tcp(_) if trusted.networks.is_empty() => {
+                let message = "`proxy_protocol` takes headers from `trusted_proxies` only, and no address is in that list: every connection would \
+                               be closed; name the addresses of the load balancer there";
+                self.problem(listener.proxy_protocol.origin, message);
+            }
+            Bind::Unix(_) if !trusted.unix => {
+                let message = "`proxy_protocol` takes headers from `trusted_proxies` only, and `unix:` is not in that list: every connection would \
+                               be closed; add `unix:` there to believe whoever may connect to a Unix socket";
+                self.problem(listener.proxy_protocol.origin, message);
+            }
+            Bind::Tcp(_) | Bind::Unix(_) => {}
         }
         Some(accepts)
     }

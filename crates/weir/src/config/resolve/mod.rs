@@ -113,7 +113,7 @@ impl Resolver<'_> {
                 raw::Workers::Auto => None,
                 raw::Workers::Number(number) => Some(number),
             },
-            trusted_proxies: file.trusted_proxies.iter().map(|network| network.0).collect(),
+            trusted_proxies: self.trusted_proxies(),
             untrusted_headers: self.untrusted_headers(),
             request_id: self.request_id(),
             access_log: self.access_log(),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::{Resolver, headers, time};
 use crate::config::raw::shape::{At, OrNone};
 use crate::config::raw::units::{Size, Time};
-use crate::config::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash};
+use crate::config::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash, SOCKET_PATH_BYTES, is_socket_path};
 use crate::config::{
-    AccessLog, AccessLogTarget, ConnectionUse, Console, Http2, Redis, Server, TcpOptions, UntrustedHeaders,
+    AccessLog, AccessLogTarget, Bind, ConnectionUse, Console, Http2, Redis, Server, TcpOptions, UntrustedHeaders,
 };
 use crate::policy::spoofable;
 use crate::redis::Address;
@@ -34,8 +34,6 @@ const KEEPALIVE_SECONDS: std::ops::RangeInclusive<u64> = 1..=32_767;
 const USER_TIMEOUT_SECONDS: std::ops::RangeInclusive<u64> = 1..=86_400;
 /// Bytes of the console's token: too many to guess.
 const TOKEN_BYTES: usize = 16;
-/// `sun_path` holds 108 bytes, the last of them NUL.
-const SOCKET_PATH_BYTES: usize = 107;
 
 fn path_policy(raw: &PathPolicy) -> path::Policy {
     let slash = |which| match which {
@@ -63,7 +61,7 @@ impl Resolver<'_> {
     pub(super) fn admin(&mut self) -> Option<SocketAddr> {
         let file = self.file;
         let admin = file.admin.as_option()?;
-        if admin.0.port() != 0 && file.listen.iter().any(|listener| listener.bind.0 == admin.0) {
+        if admin.0.port() != 0 && file.listen.iter().any(|listener| listener.bind.0 == Bind::Tcp(admin.0)) {
             let message = "the admin listener needs an address of its own; a public listener has this one";
             self.problem(admin.origin, message);
         }
@@ -97,7 +95,7 @@ impl Resolver<'_> {
     pub(super) fn takeover(&mut self) -> Option<PathBuf> {
         let file = self.file;
         let path = file.takeover.as_option()?;
-        if !path.starts_with('/') || path.len() > SOCKET_PATH_BYTES || path.contains('\0') {
+        if !is_socket_path(path) {
             let message = format!(
                 "`takeover` is the whole path of a Unix socket, such as `/run/weir.sock`, of at most {SOCKET_PATH_BYTES} bytes"
             );

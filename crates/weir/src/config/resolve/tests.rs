@@ -58,7 +58,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
         console: crate::config::Console::default(),
         takeover: None,
         workers: None,
-        trusted_proxies: vec![],
+        trusted_proxies: crate::config::TrustedProxies::default(),
         untrusted_headers: UntrustedHeaders { strip: true, keep: Vec::new() },
         request_id: "X-Request-Id".into(),
         access_log: None,

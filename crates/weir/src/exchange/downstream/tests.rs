@@ -39,7 +39,7 @@ fn a_client_that_took_a_byte_before_the_deadline_has_another() {
     let deadline = deadlines.add();
     // What is idle can be made to fire without a clock.
     deadline.set_idle(true);
-    let client = Client::of_peer("127.0.0.1".parse().unwrap(), &[]);
+    let client = Client::of_peer("127.0.0.1".parse().unwrap(), &crate::config::TrustedProxies::default());
     let (kernel, mut reader) = connected();
     // Its event loop never turns, so to this end the kernel never announces space, although it may have some.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();

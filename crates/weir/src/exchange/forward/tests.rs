@@ -11,8 +11,8 @@ fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> Str
     let buf = request.as_bytes();
     let mut head = RequestHead::default();
     head.parse(buf, 0, buf.len(), &h1::Limits::default()).unwrap();
-    let networks: &[ipnet::IpNet] = if is_trusted { &["192.0.2.0/24".parse().unwrap()] } else { &[] };
-    let client = Client::of_peer("192.0.2.1".parse().unwrap(), networks);
+    let trusted = is_trusted.then(|| "192.0.2.0/24".parse().unwrap()).into_iter().collect();
+    let client = Client::of_peer("192.0.2.1".parse().unwrap(), &trusted);
     strip_forged_headers(&mut head.fields, buf, is_trusted, "X-Request-Id", untrusted, &ForgedNames::default(), &[]);
     let mut out = Vec::new();
     ToUpstream {

@@ -1,7 +1,5 @@
 //! Which upstream of a split, and which target of a consistent hash, a request belongs to.
 
-use std::net::IpAddr;
-
 use super::super::Exchange;
 use crate::config::{Balance, HashKey, Split, UpstreamId};
 use crate::route::split::{self, Sender};
@@ -24,10 +22,7 @@ pub(super) fn pick_member(x: &Exchange<'_>, split: &Split) -> usize {
 /// What a consistent hash is taken of.
 pub(in super::super) fn hash_of(x: &Exchange<'_>, snapshot: &Snapshot, upstream: UpstreamId) -> u64 {
     let buf = x.down.buffer.whole();
-    let by_client = || match x.down.client.address {
-        IpAddr::V4(address) => hash_key(&address.octets()),
-        IpAddr::V6(address) => hash_key(&address.octets()),
-    };
+    let by_client = || x.down.client.address.with_bytes(16, hash_key);
     match &snapshot.config().upstreams[upstream.0].balance {
         Balance::Hash(HashKey::Header(name)) => {
             x.scratch.request.fields.get(name.as_bytes(), buf).map_or_else(by_client, hash_key)

@@ -1,13 +1,12 @@
 //! One line: which fields it has and how long each may become.
 
 use std::io::Write;
-use std::net::IpAddr;
 
 use proxy_protocol::Received;
 
 use super::json;
 use crate::error::Error;
-use crate::exchange::ai;
+use crate::exchange::{ClientAddress, ai};
 use crate::observe::clock::Rfc3339;
 use crate::observe::redact;
 
@@ -32,7 +31,7 @@ pub struct Line<'a> {
     /// End of the exchange in milliseconds since the Unix epoch.
     pub time_ms: u64,
     /// Who asked: the peer, or whom a trusted peer speaks for.
-    pub client: IpAddr,
+    pub client: ClientAddress,
     /// Protocol of the request: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
     pub protocol: &'static str,
     /// Method as sent.
@@ -166,7 +165,8 @@ impl Line<'_> {
         }
         if let Some(received) = self.proxied {
             key(out, "proxy");
-            write!(out, "\"{}\"", received.proxy).expect("a Vec takes what is written");
+            let proxy = received.proxy.map_or(ClientAddress::Unix, ClientAddress::Ip);
+            write!(out, "\"{proxy}\"").expect("a Vec takes what is written");
             text(out, "proxy_protocol", Some(received.version.name().as_bytes()), NAME);
             text(out, "proxy_authority", received.authority.as_deref(), NAME);
             text(out, "proxy_alpn", received.alpn.as_deref(), NAME);

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn line() -> Line<'static> {
     Line {
         time_ms: 1_735_689_599_123,
-        client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
+        client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)).into(),
         protocol: "HTTP/1.1",
         method: b"GET",
         host: Some(b"api.example.com"),
@@ -99,7 +99,7 @@ fn a_plain_line() {
 #[test]
 fn a_line_with_everything() {
     let value = parsed(&Line {
-        client: IpAddr::V6(Ipv6Addr::LOCALHOST),
+        client: IpAddr::V6(Ipv6Addr::LOCALHOST).into(),
         query: Some(b"a=1&b=\"2\""),
         status: 502,
         user_agent: Some("curl/8 \u{1f30a}".as_bytes()),

@@ -1,7 +1,6 @@
 //! A worker's end: which traces are recorded, and how an exchange becomes spans.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,6 +12,7 @@ use tokio::sync::mpsc;
 use super::trace::{Generation, Trace};
 use super::{Batch, Shared, Traces};
 use crate::error::Error;
+use crate::exchange::ClientAddress;
 use crate::observe::redact;
 
 /// A buffer that holds this much is handed over.
@@ -67,9 +67,9 @@ pub struct Finished<'a> {
     /// Why the request was not served as requested.
     pub error: Option<Error>,
     /// Who asked: the peer, or whom a trusted peer speaks for.
-    pub client: IpAddr,
+    pub client: ClientAddress,
     /// The other end of the connection.
-    pub peer: IpAddr,
+    pub peer: ClientAddress,
     /// `User-Agent`.
     pub user_agent: &'a [u8],
     /// Id of the request.

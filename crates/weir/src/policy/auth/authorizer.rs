@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use auth::Identity;
@@ -12,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::changes::{Action, Changes, ResponseField};
 use super::ext_authz;
 use crate::config::{Authorizer, AuthorizerForm, VerdictKey};
+use crate::exchange::ClientAddress;
 
 /// A request that the service is called about.
 pub struct Subject<'a> {
@@ -22,7 +22,7 @@ pub struct Subject<'a> {
     /// Its path, in the form that routes see.
     pub path: &'a [u8],
     /// Whom it comes from.
-    pub client: IpAddr,
+    pub client: ClientAddress,
     /// Whether what proxies say is believed.
     pub peer_is_trusted: bool,
     /// Scheme of its connection.

@@ -1,7 +1,5 @@
 //! The step of the pipeline: what a request asks of the limits of its route, and what they say.
 
-use std::net::IpAddr;
-
 use auth::Identity;
 use h1::RequestHead;
 
@@ -12,6 +10,7 @@ use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
 use super::{Ask, Decision, Key, Now, StoreFailed};
 use crate::config::{LimitCost, LimitKey, MissingKey};
 use crate::error::{Error, Reason};
+use crate::exchange::ClientAddress;
 use crate::server::clock;
 
 /// What limits look at.
@@ -21,7 +20,7 @@ pub struct Asked<'a> {
     /// What it was parsed from.
     pub buf: &'a [u8],
     /// Who sent it.
-    pub client: IpAddr,
+    pub client: ClientAddress,
     /// Whether the peer may say what a request costs.
     pub peer_is_trusted: bool,
     /// Name of the route.

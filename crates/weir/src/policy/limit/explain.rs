@@ -1,12 +1,12 @@
 //! What an operator may ask about a key, and do about it: `/limits` of the admin listener.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
 use super::{Algorithm, Key, KeyBytes, Limit, Limits, Now};
 use crate::config::{LimitKey, LimitStore, LimitTiers};
+use crate::exchange::ClientAddress;
 use crate::observe::metrics::Exposition;
 use crate::policy::form::decoded;
 
@@ -178,7 +178,7 @@ pub(super) fn key_bytes(name: &str, key: &[LimitKey], values: &[String]) -> Resu
         match part {
             LimitKey::ClientIp => {
                 let address = value
-                    .parse::<IpAddr>()
+                    .parse::<ClientAddress>()
                     .map_err(|_| BadQuestion(format!("`{name}` counts by client address, and `{value}` is not one")))?;
                 bytes.address(address.to_canonical());
             }

@@ -1,9 +1,8 @@
 //! Failed logins of each client address: whoever guesses is refused before anything is computed for it.
 
-use std::net::IpAddr;
-
 use super::{Algorithm, Decision, Key, KeyBytes, Limits, Memory};
 use crate::config::Config;
+use crate::exchange::ClientAddress;
 
 /// Clients that are held; further ones share one count.
 const MOST: usize = 1_000_000;
@@ -17,19 +16,19 @@ pub(super) fn memory(config: &Config, before: Option<&Limits>) -> Option<Memory>
 
 impl Limits {
     /// The refusal of a client with too many failed logins.
-    pub fn failures_refuse(&self, client: IpAddr) -> Option<Decision> {
+    pub fn failures_refuse(&self, client: ClientAddress) -> Option<Decision> {
         let memory = self.failures.as_ref()?;
         Some(memory.peek(self.client_key(client), 1, self.now())).filter(|decision| !decision.allowed)
     }
 
     /// Counts a failed login.
-    pub fn count_failure(&self, client: IpAddr) {
+    pub fn count_failure(&self, client: ClientAddress) {
         if let Some(memory) = &self.failures {
             memory.charge(self.client_key(client), 1, self.now());
         }
     }
 
-    fn client_key(&self, client: IpAddr) -> Key {
+    fn client_key(&self, client: ClientAddress) -> Key {
         let mut bytes = KeyBytes::default();
         bytes.address(client);
         Key::local(&bytes, &self.secret)

@@ -1,10 +1,10 @@
 //! Whose count: the parts of a limit's key, put into one form, hashed to 128 bits.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+use crate::exchange::ClientAddress;
 use crate::policy::form::decoded;
 use crate::redis::KeyedHash;
 
@@ -67,11 +67,8 @@ impl KeyBytes {
 
     /// A client's address: IPv6 by its /64, because one subscriber has at least that.
     #[inline]
-    pub fn address(&mut self, address: IpAddr) {
-        match address {
-            IpAddr::V4(address) => self.value(&address.octets()),
-            IpAddr::V6(address) => self.value(&address.octets()[..8]),
-        }
+    pub fn address(&mut self, address: ClientAddress) {
+        address.with_bytes(8, |bytes| self.value(bytes));
     }
 
     /// A value as it is.

@@ -1,4 +1,3 @@
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -11,7 +10,7 @@ fn split(weights: &[u32]) -> Split {
 }
 
 fn of(by: &SplitKey, address: &str, consumer: Option<&str>, fields: &[(&str, &'static str)]) -> u64 {
-    let sender = Sender { address: address.parse::<IpAddr>().unwrap(), consumer };
+    let sender = Sender { address: address.parse().unwrap(), consumer };
     point(by, sender, |name| fields.iter().filter(move |(known, _)| *known == name).map(|(_, value)| value.as_bytes()))
 }
 

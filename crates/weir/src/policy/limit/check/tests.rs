@@ -26,7 +26,7 @@ fn with_request<R>(fields: &str, use_it: impl FnOnce(&Asked<'_>) -> R) -> R {
     let buf = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     let mut head = RequestHead::default();
     head.parse(buf.as_bytes(), 0, buf.len(), &h1::Limits::default()).unwrap();
-    let client = IpAddr::from([192, 0, 2, 1]);
+    let client = std::net::IpAddr::from([192, 0, 2, 1]).into();
     use_it(&Asked {
         head: &head,
         buf: buf.as_bytes(),
