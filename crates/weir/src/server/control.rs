@@ -13,6 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use super::error::ServeError;
+use super::notify::ServiceManager;
 use super::process::announce;
 use super::reload::Controller;
 use super::shared::{Message, Shared};
@@ -82,6 +83,8 @@ pub struct ControlThread {
     pub old: Option<OldProcess>,
     /// Files of that process' sockets that this one does not listen on.
     pub unused_files: Vec<SocketFile>,
+    /// The service manager that follows the life of this process, if there is one.
+    pub manager: Arc<ServiceManager>,
     /// Where that is requested.
     pub takeover: Option<PathBuf>,
 }
@@ -140,7 +143,9 @@ impl ControlThread {
             tokio::spawn(drive(self.controller.clone()));
         }
 
+        self.manager.ready();
         let ending = self.serve(&mut workers).await;
+        self.manager.stopping();
         match ending {
             Ending::Signal => {
                 self.shared.refuse_readiness();
@@ -251,8 +256,14 @@ impl ControlThread {
 
     /// Reloads beside what else there is to follow: it may wait for name servers. What came of it is logged.
     fn reload(&self, why: &'static str) {
-        let controller = self.controller.clone();
-        tokio::spawn(async move { controller.reload(why).await });
+        let (controller, manager) = (self.controller.clone(), self.manager.clone());
+        tokio::spawn(async move {
+            manager.reloading();
+            match controller.reload(why).await {
+                Ok(_) => manager.ready(),
+                Err(_) => manager.refused(),
+            }
+        });
     }
 
     /// Leaves load balancers the time to see that this process is no longer ready. False when a second signal ends it at once.

@@ -1,5 +1,5 @@
 //! Listening sockets: one per worker and IP address, to which the kernel distributes connections (SO_REUSEPORT). A Unix socket has no such groups:
-//! all workers accept from one, and whoever is free first gets the connection.
+//! all workers accept from one, and whoever is free first gets the connection. So it is with a socket that the process is started with.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::inherited::Inherited;
 use super::listening::ListeningSocket;
 use super::socket_file::{self, SocketFile};
 use crate::config::Bind;
@@ -19,6 +20,8 @@ pub(super) const BACKLOG: i32 = 4096;
 pub struct Group {
     /// Where it takes connections, with the port that was given for port 0.
     pub bind: Bind,
+    /// Where clients find it: as `bind`, but for sockets that the process is started with.
+    pub local: Bind,
     /// One socket per worker, or as many as were taken over; a single one where the workers share it.
     pub sockets: Vec<ListeningSocket>,
     /// The file of a Unix socket.
@@ -29,13 +32,15 @@ pub struct Group {
 ///
 /// # Errors
 /// The system's; `AddrInUse` also when another instance of this program listens there.
-pub fn open(bind: &Bind, mode: u32, workers: usize) -> io::Result<Group> {
+pub fn open(bind: &Bind, mode: u32, workers: usize, inherited: &Inherited) -> io::Result<Group> {
     match bind {
         Bind::Tcp(address) => bind_tcp(*address, workers),
         Bind::Unix(path) => {
             let (listener, file) = socket_file::bind(path, mode)?;
-            Ok(Group { bind: bind.clone(), sockets: vec![ListeningSocket::Unix(listener)], file: Some(file) })
+            let sockets = vec![ListeningSocket::Unix(listener)];
+            Ok(Group { bind: bind.clone(), local: bind.clone(), sockets, file: Some(file) })
         }
+        Bind::Inherited(which) => inherited.open(which),
     }
 }
 
@@ -52,7 +57,7 @@ fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Group> {
     first.listen(BACKLOG)?;
     let first = std::net::TcpListener::from(first);
     let bind = Bind::Tcp(first.local_addr()?);
-    let mut group = Group { bind, sockets: vec![ListeningSocket::Tcp(first)], file: None };
+    let mut group = Group { local: bind.clone(), bind, sockets: vec![ListeningSocket::Tcp(first)], file: None };
     group.grow(count)?;
     group.sockets.iter().try_for_each(activate)?;
     Ok(group)
@@ -71,7 +76,8 @@ pub fn activate(socket: &impl AsFd) -> io::Result<()> {
 /// # Errors
 /// The system's.
 pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Group> {
-    let mut group = Group { bind: Bind::Tcp(address), sockets: Vec::new(), file: None };
+    let bind = Bind::Tcp(address);
+    let mut group = Group { local: bind.clone(), bind, sockets: Vec::new(), file: None };
     group.grow(count)?;
     group.sockets.iter().try_for_each(activate)?;
     Ok(group)
@@ -84,7 +90,7 @@ impl Group {
     /// The system's.
     pub fn try_clone(&self) -> io::Result<Group> {
         let sockets = self.sockets.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?;
-        Ok(Group { bind: self.bind.clone(), sockets, file: None })
+        Ok(Group { bind: self.bind.clone(), local: self.local.clone(), sockets, file: None })
     }
 
     /// Binds further sockets until there are `count`. They get no connections before [`activate`]: a process that cannot start after all
@@ -121,7 +127,7 @@ mod tests {
     use super::*;
 
     fn group(address: &str, count: usize) -> io::Result<Group> {
-        open(&Bind::Tcp(address.parse().unwrap()), 0, count)
+        open(&Bind::Tcp(address.parse().unwrap()), 0, count, &Inherited::default())
     }
 
     fn address(group: &Group) -> SocketAddr {
@@ -158,7 +164,7 @@ mod tests {
     fn workers_share_the_socket_of_a_path() {
         let folder = tempfile::tempdir().unwrap();
         let bind = Bind::Unix(folder.path().join("listen.sock").into());
-        let mut group = open(&bind, 0o600, 4).unwrap();
+        let mut group = open(&bind, 0o600, 4, &Inherited::default()).unwrap();
         group.grow(8).unwrap();
         assert_eq!((group.sockets.len(), &group.bind), (1, &bind));
     }

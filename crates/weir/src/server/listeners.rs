@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 use tls::Names;
 use tls::server::{self, Tickets};
 
+use super::inherited::Inherited;
 use super::listen::{self, Group};
 use super::listening::ListeningSocket;
 use super::socket_file::SocketFile;
@@ -152,7 +153,7 @@ impl Listener {
     }
 
     fn url(&self) -> String {
-        match (&self.group.bind, self.tls()) {
+        match (&self.group.local, self.tls()) {
             (Bind::Tcp(address), None) => format!("http://{address}"),
             (Bind::Tcp(address), Some(_)) => format!("https://{address}"),
             (path, None) => path.to_string(),
@@ -179,6 +180,8 @@ pub struct Listeners {
     tickets: Tickets,
     workers: usize,
     keeps_duplicates: bool,
+    /// Sockets that the process was started with.
+    inherited: Inherited,
 }
 
 /// Listeners that are open and not in use yet. Dropping it closes them: nothing was accepted.
@@ -211,8 +214,10 @@ impl Listeners {
         groups: Vec<Group>,
         workers: usize,
         keeps_duplicates: bool,
+        inherited: Inherited,
     ) -> io::Result<(Listeners, Vec<Vec<ListenerSocket>>)> {
-        let mut listeners = Listeners { list: Vec::new(), tickets: Tickets::default(), workers, keeps_duplicates };
+        let mut listeners =
+            Listeners { list: Vec::new(), tickets: Tickets::default(), workers, keeps_duplicates, inherited };
         let mut sockets: Vec<Vec<ListenerSocket>> = (0..workers).map(|_| Vec::new()).collect();
         for (configured, group) in configured.iter().zip(groups) {
             listeners.add(configured.bind.clone(), group, &mut sockets)?;
@@ -236,7 +241,7 @@ impl Listeners {
                 Bind::Tcp(address) if self.list.iter().any(|listener| overlaps(&listener.group.bind, *address)) => {
                     listen::bind_beside(*address, self.workers)
                 }
-                _ => listen::open(bind, *mode, self.workers),
+                _ => listen::open(bind, *mode, self.workers, &self.inherited),
             };
             groups.push((bind.clone(), group.map_err(|error| (bind.clone(), error))?));
         }
@@ -326,10 +331,10 @@ impl Listeners {
             listener.origin.accepts.store(Arc::new(accepts));
             listener.origin.generation.fetch_add(1, Ordering::Release);
         }
-        let of = |listener: &Listener| match (listener.tls(), &listener.group.bind) {
+        let of = |listener: &Listener| match (listener.tls(), &listener.group.local) {
             (Some(tls), Bind::Tcp(address)) => Some((tls.options.names.clone(), address.port())),
             // No URL leads to a path.
-            (Some(_), Bind::Unix(_)) | (None, _) => None,
+            (Some(_), Bind::Unix(_) | Bind::Inherited(_)) | (None, _) => None,
         };
         let hosts = Arc::new(HttpsHosts(self.list.iter().filter_map(of).collect()));
         for origin in redirecting {
@@ -351,6 +356,7 @@ impl Listeners {
     /// Gives up the duplicates: from now on the sockets are the workers' alone.
     pub fn drop_duplicates(&mut self) {
         self.keeps_duplicates = false;
+        self.inherited = Inherited::default();
         self.list.iter_mut().for_each(|listener| listener.group.sockets.clear());
     }
 
@@ -436,8 +442,9 @@ mod tests {
 
     fn listeners(configured: &[&str], keeps_duplicates: bool) -> (Listeners, Vec<Vec<ListenerSocket>>) {
         let configured = wanted(configured);
-        let open = |wanted: &config::Listen| listen::open(&wanted.bind, wanted.mode, 2).unwrap();
-        Listeners::new(&configured, configured.iter().map(open).collect(), 2, keeps_duplicates).unwrap()
+        let open = |wanted: &config::Listen| listen::open(&wanted.bind, wanted.mode, 2, &Inherited::default()).unwrap();
+        Listeners::new(&configured, configured.iter().map(open).collect(), 2, keeps_duplicates, Inherited::default())
+            .unwrap()
     }
 
     #[test]
@@ -445,8 +452,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = format!("unix:{}/listen.sock", folder.path().display());
         let configured = wanted(&["127.0.0.1:0", &path]);
-        let groups = configured.iter().map(|one| listen::open(&one.bind, one.mode, 5).unwrap()).collect();
-        let (_, sockets) = Listeners::new(&configured, groups, 2, false).unwrap();
+        let groups =
+            configured.iter().map(|one| listen::open(&one.bind, one.mode, 5, &Inherited::default()).unwrap()).collect();
+        let (_, sockets) = Listeners::new(&configured, groups, 2, false, Inherited::default()).unwrap();
         let counts: Vec<usize> = sockets.iter().map(Vec::len).collect();
         assert_eq!(counts, [3 + 1, 2 + 1]);
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::exchange::socket::{DetachedSocket, Socket};
 
@@ -25,6 +25,11 @@ pub enum Acceptor {
 }
 
 impl ListeningSocket {
+    /// One that another process opened.
+    pub fn of(descriptor: OwnedFd, is_unix: bool) -> Self {
+        if is_unix { ListeningSocket::Unix(descriptor.into()) } else { ListeningSocket::Tcp(descriptor.into()) }
+    }
+
     /// The same socket under another descriptor.
     ///
     /// # Errors

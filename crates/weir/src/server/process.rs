@@ -5,6 +5,7 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,8 +16,10 @@ use super::clock;
 use super::control::{ControlThread, Signals};
 use super::descriptors;
 use super::error::ServeError;
+use super::inherited::Inherited;
 use super::listen;
 use super::listeners::Listeners;
+use super::notify::ServiceManager;
 use super::reload::{Controller, FirstReading, Source, generation, resolve};
 use super::self_signed::SelfSigned;
 use super::shared::Shared;
@@ -42,6 +45,8 @@ pub struct Options {
 /// Why it could not start, or did not end by itself.
 pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
     clock::process_start();
+    let mut inherited = Inherited::of_process()
+        .map_err(|error| ServeError::system("cannot find the sockets that this process was started with", error))?;
     let self_signed =
         options.tls_self_signed.then(SelfSigned::new).transpose().map_err(|error| {
             ServeError::system("cannot make a self-signed certificate", std::io::Error::other(error))
@@ -52,7 +57,7 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
     let count = config.workers.map_or_else(available_cores, std::num::NonZeroUsize::get);
 
     let descriptors = descriptors::limit(config.server.raises_files);
-    let (sockets, old, unused_files) = open_sockets(config, count)?;
+    let (sockets, old, unused_files) = open_sockets(config, count, &mut inherited)?;
     // Twice: the control thread keeps duplicates. Each worker has a descriptor also of a socket that they share.
     let listeners = 2 * sockets.groups.iter().map(|group| group.sockets.len().max(count)).sum::<usize>();
     let descriptor_bound = descriptors::connections(descriptors, count, listeners);
@@ -103,7 +108,7 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
     }));
     let Sockets { groups, admin, control } = sockets;
     let configured = &shared.generation().config.listen.clone();
-    let (listeners, sockets) = Listeners::new(configured, groups, count, can_give_away)
+    let (listeners, sockets) = Listeners::new(configured, groups, count, can_give_away, inherited)
         .map_err(|error| ServeError::system("cannot keep the sockets for a take-over", error))?;
     let first = FirstReading { file: loaded.file, seen, began };
     let controller = Controller::new(source, self_signed, first, shared.clone(), Resolver::system(), listeners);
@@ -139,6 +144,7 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
             duplicates,
             old,
             unused_files,
+            manager: Arc::new(ServiceManager::of_process()),
             takeover: shared.generation().config.takeover.clone(),
         })
     })?;
@@ -199,7 +205,7 @@ async fn start_demo(shared: &Shared) -> Result<(), ServeError> {
 type OpenSockets = (Sockets, Option<OldProcess>, Vec<SocketFile>);
 
 /// Listening sockets: those of a running process where it gives them, new ones else. All of them are bound here.
-fn open_sockets(config: &Config, workers: usize) -> Result<OpenSockets, ServeError> {
+fn open_sockets(config: &Config, workers: usize, inherited: &mut Inherited) -> Result<OpenSockets, ServeError> {
     let (given, old) = match &config.takeover {
         Some(path) => takeover::request(path)
             .map_err(|error| ServeError::TakeOver { path: path.display().to_string(), why: error.to_string() })?
@@ -208,6 +214,15 @@ fn open_sockets(config: &Config, workers: usize) -> Result<OpenSockets, ServeErr
     };
     let mut given = given.unwrap_or_default();
     let mut sockets = Sockets::default();
+    for socket in inherited.unused(config.listen.iter().map(|listen| &listen.bind)) {
+        tracing::warn!(socket, "no listener uses a socket that this process was started with");
+    }
+    for group in &given.groups {
+        let Bind::Inherited(which) = &group.bind else { continue };
+        let duplicates = group.sockets.iter().map(|socket| socket.as_fd().try_clone_to_owned());
+        let failed = |error| ServeError::Listen { key: "listen", address: group.bind.to_string(), error };
+        inherited.give(which, duplicates.collect::<Result<_, _>>().map_err(failed)?);
+    }
     for config::Listen { bind, mode, .. } in &config.listen {
         let failed = |error| ServeError::Listen { key: "listen", address: bind.to_string(), error };
         let group = match given.groups.iter().position(|group| is_same(&group.bind, bind)) {
@@ -216,7 +231,7 @@ fn open_sockets(config: &Config, workers: usize) -> Result<OpenSockets, ServeErr
                 group.grow(workers).map_err(failed)?;
                 group
             }
-            None => listen::open(bind, *mode, workers).map_err(failed)?,
+            None => listen::open(bind, *mode, workers, inherited).map_err(failed)?,
         };
         sockets.groups.push(group);
     }

@@ -7,7 +7,7 @@
 //! ```text
 //!   new                                   old
 //!    connect  ------------------------>
-//!             <-- lines with sockets --    "listen ADDRESS COUNT\n", "unix - 1\n", "admin ADDRESS 1\n", "control - 1\n", "end\n"
+//!             <-- lines with sockets --    "listen ADDRESS COUNT\n", "unix - 1\n", "fd NAME COUNT\n", "admin ADDRESS 1\n", "control - 1\n", "end\n"
 //!    all that can fail is done
 //!             --- "ready\n" ---------->
 //!             <-- "draining\n" --------    stops accepting
@@ -38,10 +38,11 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
+use super::inherited::Inherited;
 use super::listen::Group;
 use super::listening::ListeningSocket;
 use super::socket_file::SocketFile;
-use crate::config::Bind;
+use crate::config::{Bind, InheritedSocket};
 
 /// Most descriptors in one message; the kernel's own bound is 253.
 const DESCRIPTORS: usize = 128;
@@ -115,10 +116,19 @@ pub fn request(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {
                 let received = descriptors.into_iter().map(|socket| ListeningSocket::Tcp(socket.into()));
                 match sockets.groups.iter_mut().find(|group| group.bind == bind) {
                     Some(group) => group.sockets.extend(received),
-                    None => sockets.groups.push(Group { bind, sockets: received.collect(), file: None }),
+                    None => {
+                        let local = bind.clone();
+                        sockets.groups.push(Group { bind, local, sockets: received.collect(), file: None });
+                    }
                 }
             }
             "unix" => sockets.groups.push(unix(descriptors.pop().ok_or_else(|| protocol("a socket"))?.into())?),
+            "fd" => {
+                let which: InheritedSocket = address.parse().map_err(|_| protocol("the name of a socket"))?;
+                let mut given = Inherited::default();
+                given.give(&which, descriptors);
+                sockets.groups.push(given.open(&which)?);
+            }
             "admin" => sockets.admin = descriptors.pop().map(TcpListener::from),
             "control" => sockets.control = descriptors.pop().map(UnixListener::from),
             _ => {}
@@ -133,7 +143,8 @@ fn unix(socket: UnixListener) -> io::Result<Group> {
         None => return Err(protocol("a socket with a path")),
     };
     let file = Some(SocketFile::of_other(path.clone()));
-    Ok(Group { bind: Bind::Unix(path), sockets: vec![ListeningSocket::Unix(socket)], file })
+    let bind = Bind::Unix(path);
+    Ok(Group { local: bind.clone(), bind, sockets: vec![ListeningSocket::Unix(socket)], file })
 }
 
 /// What came of a take-over, as the new process sees it.
@@ -217,6 +228,7 @@ pub fn give(stream: &UnixStream, sockets: &Sockets) -> io::Result<()> {
             let line = match &group.bind {
                 Bind::Tcp(address) => format!("listen {address} {}\n", some.len()),
                 Bind::Unix(_) => format!("unix - {}\n", some.len()),
+                Bind::Inherited(which) => format!("fd {which} {}\n", some.len()),
             };
             send(stream, &line, &descriptors)?;
         }
@@ -303,11 +315,11 @@ mod tests {
         assert!(request(&path).unwrap().is_none());
 
         let bind = Bind::Tcp("127.0.0.1:0".parse().unwrap());
-        let group = super::super::listen::open(&bind, 0, 3).unwrap();
+        let group = super::super::listen::open(&bind, 0, 3, &Inherited::default()).unwrap();
         let bind = group.bind.clone();
         let Bind::Tcp(address) = bind else { panic!("{bind}") };
         let file = Bind::Unix(directory.path().join("a path.sock").into());
-        let unix = super::super::listen::open(&file, 0o600, 3).unwrap();
+        let unix = super::super::listen::open(&file, 0o600, 3, &Inherited::default()).unwrap();
         let admin = TcpListener::bind("127.0.0.1:0").unwrap();
         let admin_address = admin.local_addr().unwrap();
         let waiting = std::net::TcpStream::connect(address).unwrap();

@@ -1,5 +1,6 @@
 //! What listeners and connections can do beside serving requests: PROXY headers in and out, how long connections are used, which target a client keeps.
 
+mod activation;
 mod peers;
 mod received;
 mod routes;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use super::TcpOptions;
@@ -36,6 +37,46 @@ pub enum Bind {
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(Arc<Path>),
+    /// A socket that the process is started with, as systemd passes them.
+    Inherited(InheritedSocket),
+}
+
+/// A socket that the process is started with.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum InheritedSocket {
+    /// By the number of its descriptor, from 3 on.
+    Number(u32),
+    /// By its name.
+    Name(Arc<str>),
+}
+
+/// Longest name of a socket.
+const NAME_BYTES: usize = 64;
+
+impl FromStr for InheritedSocket {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.@".contains(&byte);
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let number = text.parse().ok().filter(|number| *number >= 3);
+            return number.map(InheritedSocket::Number).ok_or_else(|| {
+                "descriptors that are passed have numbers from 3 on, such as `fd:3`; a name says more, such as `fd:web`".to_owned()
+            });
+        }
+        if text.len() > NAME_BYTES || !text.bytes().all(is_name_byte) {
+            return Err(format!("the name of a socket has up to {NAME_BYTES} letters, digits, `_`, `-`, `.` and `@`"));
+        }
+        Ok(InheritedSocket::Name(text.into()))
+    }
+}
+
+impl fmt::Display for InheritedSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InheritedSocket::Number(number) => number.fmt(f),
+            InheritedSocket::Name(name) => name.fmt(f),
+        }
+    }
 }
 
 impl Bind {
@@ -50,6 +91,7 @@ impl fmt::Display for Bind {
         match self {
             Bind::Tcp(address) => address.fmt(f),
             Bind::Unix(path) => write!(f, "unix:{}", path.display()),
+            Bind::Inherited(which) => write!(f, "fd:{which}"),
         }
     }
 }

@@ -14,25 +14,32 @@ pub(crate) const SOCKET_PATH_BYTES: usize = 107;
 /// What stands for Unix sockets, and for whoever connects to them.
 const UNIX: &str = "unix:";
 
+/// What stands before the name of a socket that the process is started with.
+const INHERITED: &str = "fd:";
+
 /// Whether this can be the path of a Unix socket: a whole path, so that it does not depend on where the process is started.
 pub(crate) fn is_socket_path(path: &str) -> bool {
     path.starts_with('/') && !path.ends_with('/') && path.len() <= SOCKET_PATH_BYTES && !path.contains('\0')
 }
 
-/// `127.0.0.1:8080`, `[::1]:8080` or `unix:/PATH`.
+/// `127.0.0.1:8080`, `[::1]:8080`, `unix:/PATH` or `fd:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindText(pub Bind);
 
 text_type!(
     BindText,
     "Bind",
-    r"^((\[[0-9A-Fa-f:.]+\]|[0-9.]+):[0-9]{1,5}|unix:/.*[^/])$",
-    "an IP address with a port, such as `127.0.0.1:8080` or `[::]:8080`, or the path of a Unix socket, such as `unix:/run/weir/http.sock`"
+    r"^((\[[0-9A-Fa-f:.]+\]|[0-9.]+):[0-9]{1,5}|unix:/.*[^/]|fd:[A-Za-z0-9_.@-]{1,64})$",
+    "an IP address with a port, such as `127.0.0.1:8080` or `[::]:8080`, the path of a Unix socket, such as `unix:/run/weir/http.sock`, or a socket that systemd passes, such as `fd:web`"
 );
 
 impl FromStr for BindText {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(which) = text.strip_prefix(INHERITED) {
+            let which = which.parse().map_err(|why| format!("`{text}`: {why}"))?;
+            return Ok(BindText(Bind::Inherited(which)));
+        }
         let Some(path) = text.strip_prefix(UNIX) else {
             return Address::from_str(text).map(|address| BindText(Bind::Tcp(address.0)));
         };
@@ -130,12 +137,22 @@ mod tests {
 
     #[test]
     fn a_bind_is_an_address_or_a_whole_path() {
-        for text in ["127.0.0.1:8080", "[::]:0", "unix:/run/weir.sock", "unix:/a b/c"] {
+        for text in ["127.0.0.1:8080", "[::]:0", "unix:/run/weir.sock", "unix:/a b/c", "fd:3", "fd:weir@1.socket"] {
             assert_eq!(text.parse::<BindText>().unwrap().to_string(), text);
         }
         let longest = format!("unix:/{}", "a".repeat(106));
         assert!(longest.parse::<BindText>().is_ok());
-        for text in ["unix:", "unix:weir.sock", "unix:/run/", "localhost:80", &format!("{longest}a")] {
+        for text in [
+            "unix:",
+            "unix:weir.sock",
+            "unix:/run/",
+            "localhost:80",
+            "fd:",
+            "fd:2",
+            "fd:a:b",
+            "fd:a b",
+            &format!("{longest}a"),
+        ] {
             assert!(text.parse::<BindText>().is_err(), "{text}");
         }
     }

@@ -77,7 +77,7 @@ impl From<BindText> for Listen {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping with `bind`")]
 struct ListenMapping {
-    /// IP address and port, where port 0 takes a free port; or `unix:` and the path of a Unix socket.
+    /// IP address and port, where port 0 takes a free port; `unix:` and the path of a Unix socket; or `fd:` and the name of a socket that systemd passes.
     bind: At<BindText>,
     /// Permissions of a Unix socket's file, as for `chmod`: who may write to it may connect. Default: `0660`, its user and group.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,6 +18,10 @@ use crate::config::{Bind, Listen, ListenerTls, SOCKET_MODE, Serves, TrustedProxi
 /// Most tickets of one handshake: more than any client uses at once.
 const MOST_TICKETS: usize = 8;
 
+/// Why no connection at an address could begin with a PROXY header.
+const NO_ADDRESS: &str =
+    "no address is in that list: every connection would be closed; name the addresses of the load balancer there";
+
 impl Resolver<'_> {
     pub(super) fn listen(&mut self) -> Vec<Listen> {
         let file = self.file;
@@ -100,7 +104,11 @@ impl Resolver<'_> {
                     self.problem(listener.bind.origin, message);
                 }
             }
-            (Bind::Tcp(_), None) => {}
+            (Bind::Inherited(_), Some(mode)) => {
+                let message = "`mode` is for a listener with the path of a Unix socket; `SocketMode=` of the socket unit says it here";
+                self.problem(mode.origin, message);
+            }
+            (Bind::Tcp(_) | Bind::Inherited(_), None) => {}
         }
     }
 
@@ -123,18 +131,17 @@ impl Resolver<'_> {
             raw::ReceivedProxyProtocol::Any => Accepts::Any,
         };
         let trusted = self.trusted_proxies();
-        match listener.bind.0 {
-            Bind::Tcp(_) if trusted.networks.is_empty() => {
-                let message = "`proxy_protocol` takes headers from `trusted_proxies` only, and no address is in that list: every connection would \
-                               be closed; name the addresses of the load balancer there";
-                self.problem(listener.proxy_protocol.origin, message);
-            }
-            Bind::Unix(_) if !trusted.unix => {
-                let message = "`proxy_protocol` takes headers from `trusted_proxies` only, and `unix:` is not in that list: every connection would \
-                               be closed; add `unix:` there to believe whoever may connect to a Unix socket";
-                self.problem(listener.proxy_protocol.origin, message);
-            }
-            Bind::Tcp(_) | Bind::Unix(_) => {}
+        let missing = match listener.bind.0 {
+            Bind::Tcp(_) if trusted.networks.is_empty() => Some(NO_ADDRESS),
+            Bind::Inherited(_) if trusted.is_empty() => Some(NO_ADDRESS),
+            Bind::Unix(_) if !trusted.unix => Some(
+                "`unix:` is not in that list: every connection would be closed; add `unix:` there to believe whoever may connect to a Unix socket",
+            ),
+            Bind::Tcp(_) | Bind::Unix(_) | Bind::Inherited(_) => None,
+        };
+        if let Some(missing) = missing {
+            let message = format!("`proxy_protocol` takes headers from `trusted_proxies` only, and {missing}");
+            self.problem(listener.proxy_protocol.origin, message);
         }
         Some(accepts)
     }
