@@ -200,3 +200,22 @@ fn a_stalled_successor_ends_with_75_and_its_predecessor_goes_on() {
     assert_eq!(pair.running.wait_for_exit(DEADLINE).code(), Some(0));
     assert_eq!(next.get("/").text(), "two");
 }
+
+#[test]
+fn a_file_that_changes_while_the_process_starts_is_read_again() {
+    let pair = Pair::start();
+    // The successor has read its file once it is connected to the process that does not respond.
+    pair.running.pause();
+    let (directory, next) = pair.next();
+    let descriptors = format!("/proc/{}/fd", next.pid());
+    wait::until(DEADLINE, "the successor to be connected", || {
+        let links = std::fs::read_dir(&descriptors).into_iter().flatten().flatten();
+        let mut targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+        targets.any(|target| target.to_string_lossy().starts_with("socket:"))
+    });
+    let path = directory.path().join("weir.yaml");
+    std::fs::write(path.with_extension("new"), pair.text.replace("body: two", "body: three")).unwrap();
+    std::fs::rename(path.with_extension("new"), &path).unwrap();
+    pair.running.resume();
+    wait::until(DEADLINE, "the new file", || pair.running.get("/").text() == "three");
+}

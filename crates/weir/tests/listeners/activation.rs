@@ -227,6 +227,14 @@ fn a_successor_that_was_started_without_them_takes_them_over() {
         assert_eq!(next.get("/").text(), "one");
         running = next;
     }
+    // The last one has them for reloads too.
+    for binds in ["fd:web", "fd:web, fd:4"] {
+        let mark = running.mark();
+        running.rewrite_config(&text.replace("fd:web, fd:4", binds));
+        let reloaded = |line: &str| line.contains("configuration reloaded").then_some(());
+        running.wait_for_line_after(mark, "the reload", DEADLINE, reloaded);
+    }
+    assert_eq!(RawClient::connect(&*path).get("/").text(), "one");
     running.stop(DEADLINE);
     assert!(path.exists(), "the file is systemd's");
 }
