@@ -83,7 +83,7 @@ fn pseudo_fields_method_path_and_scheme_are_checked_rules_3_4_5_6() {
 #[test]
 fn connect_is_not_offered_rules_4_18() {
     let upstream = Upstream::start(returns_body());
-    let weir = gateway_with(&upstream, "", "    upgrade: [websocket]\n");
+    let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     for fields in [
         &[(":method", "CONNECT"), (":authority", "a:80")][..],

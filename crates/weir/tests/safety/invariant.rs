@@ -154,7 +154,7 @@ fn is_sound(request: &Message, sent: &[u8]) {
 fn what_reaches_an_upstream_is_one_request_each_with_one_framing() {
     let mut inputs = corpus("request_head", "");
     // The first byte of these says which side of a connection they are.
-    inputs.extend(corpus("exchange", "request").into_iter().map(|input| input[1..].to_vec()));
+    inputs.extend(corpus("connection", "request").into_iter().map(|input| input[1..].to_vec()));
     let prefix = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     inputs.extend(corpus("chunked", "").into_iter().map(|body| [&prefix[..], &body].concat()));
     let arrived = Mutex::new(0);
@@ -201,7 +201,7 @@ fn requests_by_the_grammar(mut bytes: &[u8]) -> Vec<Message> {
 #[test]
 fn what_reaches_a_client_is_one_response_or_visibly_none() {
     let mut inputs: Vec<Vec<u8>> =
-        corpus("exchange", "response").into_iter().map(|input| input[1..].to_vec()).collect();
+        corpus("connection", "response").into_iter().map(|input| input[1..].to_vec()).collect();
     inputs.extend(corpus("response_head", ""));
     let statuses = Mutex::new(BTreeSet::new());
     in_lanes(&tampered(inputs), |inputs| {
