@@ -1,16 +1,21 @@
 //! The file of a Unix socket: who may connect, whether a process listens behind it, and who removes it.
 
-use std::fs::{self, Metadata, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::listen::BACKLOG;
+
+/// How long a process may take between binding a socket and listening on it.
+const STARTING: Duration = Duration::from_millis(50);
 
 /// The file of a socket that this process listens on. Dropped, it is removed, if it is this process' own.
 #[derive(Debug)]
@@ -33,9 +38,11 @@ pub fn bind(path: &Arc<Path>, mode: u32) -> io::Result<(UnixListener, SocketFile
         _ => Err(error),
     });
     bound.map_err(|error| in_words(error, path))?;
-    let file = SocketFile { path: path.clone(), id: id_at(path), is_own: true };
     // Before it listens: until then nobody can connect.
-    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    let handle = open(path)?;
+    let id = Some(id_of(&handle.metadata()?));
+    let file = SocketFile { path: path.clone(), id, is_own: true };
+    set_mode_of(&handle, mode)?;
     socket.listen(BACKLOG)?;
     Ok((OwnedFd::from(socket).into(), file))
 }
@@ -64,11 +71,16 @@ impl SocketFile {
     /// Sets who may connect; whether that is a change.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's, and [`ErrorKind::NotFound`] when another file has its place.
     pub fn set_mode(&self, mode: u32) -> io::Result<bool> {
-        let is_changed = fs::metadata(&self.path)?.mode() & 0o777 != mode;
+        let handle = open(&self.path)?;
+        let file = handle.metadata()?;
+        if self.id != Some(id_of(&file)) {
+            return Err(io::Error::new(ErrorKind::NotFound, "another file is in the place of the socket's"));
+        }
+        let is_changed = file.mode() & 0o777 != mode;
         if is_changed {
-            fs::set_permissions(&self.path, Permissions::from_mode(mode))?;
+            set_mode_of(&handle, mode)?;
         }
         Ok(is_changed)
     }
@@ -90,6 +102,21 @@ fn new_socket() -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+/// The file itself, whatever has its name later; an error if it is a link or anything else than a socket.
+fn open(path: &Path) -> io::Result<File> {
+    let handle = File::from(rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?);
+    if handle.metadata()?.file_type().is_socket() {
+        Ok(handle)
+    } else {
+        Err(io::Error::new(ErrorKind::NotFound, "another kind of file is in the place of the socket's"))
+    }
+}
+
+/// Sets permissions of a file that is open. A descriptor that only names a file is no argument of `fchmod`; the path of it is one of `chmod`.
+fn set_mode_of(handle: &File, mode: u32) -> io::Result<()> {
+    fs::set_permissions(format!("/proc/self/fd/{}", handle.as_raw_fd()), Permissions::from_mode(mode))
 }
 
 fn id_of(file: &Metadata) -> (u64, u64) {
@@ -117,7 +144,16 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         return Err(io::Error::new(ErrorKind::AlreadyExists, text));
     }
     // Without blocking: a queue that is full (`WouldBlock`) is one of a process that listens.
-    match new_socket()?.connect(&SockAddr::unix(path)?) {
+    let connect = || new_socket()?.connect(&SockAddr::unix(path)?);
+    let refused = connect().or_else(|error| match error.kind() {
+        // A process that is starting has bound its socket and listens in a moment.
+        ErrorKind::ConnectionRefused => {
+            std::thread::sleep(STARTING);
+            connect()
+        }
+        _ => Err(error),
+    });
+    match refused {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -190,6 +226,38 @@ mod tests {
         drop(file);
         assert!(!path.exists());
         drop(listener);
+    }
+
+    #[test]
+    fn permissions_of_what_has_its_name_later_stay() {
+        let (folder, path) = folder();
+        let (_listener, file) = bind(&path, 0o600).unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, "mine").unwrap();
+        fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(file.set_mode(0o666).is_err());
+        assert_eq!(mode(&other), 0o600);
+        fs::remove_file(&path).unwrap();
+        let _another = UnixListener::bind(&path).unwrap();
+        let before = mode(&path);
+        assert!(file.set_mode(0o666).is_err(), "another socket");
+        assert_eq!(mode(&path), before);
+    }
+
+    #[test]
+    fn a_process_that_is_about_to_listen_keeps_its_file() {
+        let (_folder, path) = folder();
+        let starting = new_socket().unwrap();
+        starting.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        let id = id_at(&path);
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| bind(&path, 0o600).unwrap_err().kind());
+            starting.listen(1).unwrap();
+            assert_eq!(refused.join().unwrap(), ErrorKind::AddrInUse);
+        });
+        assert_eq!(id_at(&path), id);
     }
 
     #[test]

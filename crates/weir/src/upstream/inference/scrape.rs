@@ -47,6 +47,7 @@ pub(in crate::upstream) async fn watch(
     let mut rng = Rng::from_entropy();
     let configs = TlsConfigs::default();
     let mut is_well = true;
+    let mut was_gone = false;
     loop {
         let started = Instant::now();
         let Some(clock) = upstream.upgrade().map(|upstream| upstream.common.clock.clone()) else { return };
@@ -66,17 +67,21 @@ pub(in crate::upstream) async fn watch(
                     tracing::info!(upstream = %upstream.name, target = %target.address, "metrics of the engine are read again");
                 }
                 is_well = true;
+                was_gone = false;
                 target.state.engine.succeed(Scrape { at, metrics, in_flight });
             }
             Err(trouble) => {
                 target.state.engine.fail();
+                // Nothing listens: the engine has ended, and with it its cache, whatever the scrapes before found.
+                let is_gone = matches!(trouble, Trouble::Refused);
+                if is_gone && !was_gone {
+                    replicas.forget(&target);
+                }
+                was_gone = is_gone;
                 // Once, as it may last.
                 if std::mem::replace(&mut is_well, false) {
                     let why = match trouble {
-                        Trouble::Refused => {
-                            replicas.forget(&target);
-                            "the connection was refused".to_owned()
-                        }
+                        Trouble::Refused => "the connection was refused".to_owned(),
                         Trouble::Other(why) => why,
                     };
                     tracing::warn!(upstream = %upstream.name, target = %target.address, why, "no metrics of the engine; requests in flight decide");
