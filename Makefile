@@ -10,7 +10,7 @@ BUILT = $(CARGO_TARGET_DIR)/$(patsubst dev,debug,$(PROFILE))
 PROGRAMS = $(if $(filter dev,$(PROFILE)),--workspace --bin weir --bin gauge --example describe,-p weir -p gauge)
 
 .DEFAULT_GOAL := help
-.PHONY: help run services build dist install uninstall deb test test-fast lint conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
+.PHONY: help run services build dist install uninstall deb test test-pages test-fast lint conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -39,6 +39,9 @@ deb: dist ## make a Debian package of both programs, in target/deb
 
 test: ## install what the tests need, run all tests of all languages (SUITES="rust ..." for some)
 	@scripts/test $(SUITES)
+
+test-pages: ## every command of the documentation, also those that take minutes
+	@PAGES_LONG=1 scripts/test pages
 
 test-fast: ## tests that need nothing but Rust, Python and bash (minutes)
 	@scripts/test-fast

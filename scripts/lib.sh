@@ -118,7 +118,7 @@ scrub_environment() {
   local name
   for name in $(compgen -e); do
     case $name in
-      STRICT | PATH | HOME | USER | LOGNAME | SHELL | TERM | PWD | OLDPWD | SHLVL | _ | TMPDIR | CI | GITHUB_ACTIONS | RUNNER_* | XDG_CACHE_HOME) ;;
+      STRICT | PAGES_LONG | PATH | HOME | USER | LOGNAME | SHELL | TERM | PWD | OLDPWD | SHLVL | _ | TMPDIR | CI | GITHUB_ACTIONS | RUNNER_* | XDG_CACHE_HOME) ;;
       RUST_LOG) unset "$name" ;;
       WEIR_CACHE | WEIR_BUILD | CARGO | CARGO_* | RUST* | GO* | CGO_* | CC | CXX | CFLAGS | LDFLAGS | SDKROOT | PKG_CONFIG* | NIX_*) ;;
       NPM_* | npm_* | NODE_EXTRA_CA_CERTS | PIP_* | UV_* | PYENV_* | JAVA_HOME | MAVEN_* | GAUGE_* | PROPTEST_*) ;;

@@ -8,7 +8,7 @@ Words after the fence:
   console           commands after "$ "; what follows one is what it prints, where … stands for anything; nothing: it is not compared
   console server    commands that run until the next such block or the end of the page, each in a terminal of its own
   console another   the same, beside those that run already
-  console long      minutes: run where CI=true; `make test` and `make lint` are what CI runs anyway
+  console long      minutes: those of README.md are run where CI=true, all with PAGES_LONG=1; `make test` and `make lint` are what CI runs anyway
   console not-run   needs what CI does not have (containers, another machine, root); the text beside it says what
   yaml NAME.yaml    a file, written where the page's commands run; `weir check` accepts it when NAME has "weir" in it
   yaml weir         a part of a configuration: `weir check` accepts it with a listener, upstreams and a route added where it has none
@@ -248,6 +248,11 @@ class Page:
         else:
             self.passed += 1
 
+    def runs_long(self, command: str) -> bool:
+        """Whether a command that takes minutes is run. The README's are in CI; those of other pages measure the same way for as long."""
+        in_ci = os.environ.get("CI") == "true" and self.page.name == "README.md"
+        return (in_ci or os.environ.get("PAGES_LONG") == "1") and not command.startswith(("make test", "make lint"))
+
     def run(self) -> None:
         for line, words, body in blocks(self.page.read_text()):
             language, _, word = words.partition(" ")
@@ -256,10 +261,7 @@ class Page:
                 if word == "server":
                     self.stop_servers()
                 for command, _, expected in steps:
-                    if word == "not-run" or (
-                        word == "long"
-                        and (os.environ.get("CI") != "true" or command.startswith(("make test", "make lint")))
-                    ):
+                    if word == "not-run" or (word == "long" and not self.runs_long(command)):
                         self.skipped += 1
                     elif word in ("server", "another"):
                         self.server(line, command)

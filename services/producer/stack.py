@@ -109,8 +109,11 @@ def build(wanted: list[Kind], java_tests: bool = False) -> None:
     BUILT.mkdir(parents=True, exist_ok=True)
     names = {kind.name for kind in wanted}
     if any(name.startswith("rust-") for name in names):
-        # Always both: built alone, each would have its dependencies built anew, with fewer features.
+        # Always both: built alone, each would have its dependencies built anew, with fewer features. With the profile of the tests they are
+        # built as those build them (the example uses what only tests depend on).
         both = ["-pproducer-rest", "-pproducer-grpc"]
+        if PROFILE == "dev":
+            both = ["--workspace", "--bin=producer-rest", "--bin=producer-grpc", "--example=describe"]
         _build(["cargo", "build", f"--profile={PROFILE}", "--locked", *both], ROOT, CARGO_TARGET_DIR=str(TARGET))
     for name in sorted(names):
         if name.startswith("go-"):
