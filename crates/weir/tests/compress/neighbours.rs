@@ -71,7 +71,12 @@ fn log_and_metrics_count_the_bytes_that_were_sent() {
     let top = format!("access_log: {{path: {}}}\n", log.display());
     let weir = builder.config(config(&upstream, &top, "    compress: {codings: [gzip], also: [set_cookie]}\n")).start();
     let response = get(&weir, &[ACCEPT]);
-    let metrics = weir.admin_get("/metrics").text().to_owned();
+    // The client has the last byte before the exchange is recorded.
+    let mut metrics = String::new();
+    wait::until(DEADLINE, "the counts", || {
+        metrics = weir.admin_get("/metrics").text().to_owned();
+        metrics.contains("compressed_responses_total{coding=\"gzip\"}")
+    });
     let count = |name: &str| {
         let line = metrics.lines().find(|line| line.starts_with(&format!("{name}{{coding=\"gzip\"}}"))).expect(name);
         line.split(' ').nth(1).unwrap().parse::<usize>().unwrap()
