@@ -8,13 +8,12 @@ use crate::admin::{Cachez, write_cachez};
 use crate::config::{Action, Builtin, Condition, RouteId};
 use crate::error::{Error, Reason};
 use crate::exchange::downstream::Downstream;
-use crate::exchange::{Exchange, Next, Recorded, ai, cached, contract, proxy, reply};
+use crate::exchange::{Exchange, Next, Recorded, ai, cached, contract, proxy, reply, websocket};
 use crate::policy::cors;
 use crate::policy::limit::Stage;
 use crate::route::path::Target;
 use crate::route::rewrite::{Asked, changed_location, location as location_of};
 use crate::route::{Found, Lookup};
-use crate::server::snapshot::offers_websocket;
 use crate::server::worker::{Scratch, Worker};
 
 /// Methods that routes may take by their own names; others pass too where a route names them, or none.
@@ -84,7 +83,7 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
     let route = found?;
     x.check_trace(route)?;
 
-    if x.down.stream.is_tunnel() && !offers_websocket(&snapshot.config().routes[route.0].action) {
+    if x.down.stream.is_tunnel() && !snapshot.config().routes[route.0].action.allows_upgrade(websocket::NAME) {
         return Err(Error::new(Reason::NoTunnel, "the route has no `upgrade: [websocket]`"));
     }
 

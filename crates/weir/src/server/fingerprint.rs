@@ -26,6 +26,16 @@ impl Fingerprint {
         })
     }
 
+    /// Whether a file looks otherwise now than it did; `seen` is what it looks like then. A file may be missing for a moment while it is
+    /// replaced: that does not count.
+    pub fn is_news(seen: &mut Option<Self>, now: Option<Self>) -> bool {
+        let is_news = now.is_some() && now != *seen;
+        if is_news {
+            *seen = now;
+        }
+        is_news
+    }
+
     /// Looks at a file that was read since `began`, without a look before; `None` if it may have been changed since then.
     pub fn of_unchanged(path: &Path, began: SystemTime) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;

@@ -190,26 +190,14 @@ impl Controller {
         let mut files = lock(&self.tls_files);
         let mut has_changed = false;
         for (path, seen) in files.iter_mut() {
-            let now = Fingerprint::of(path);
-            // A file that is being replaced may not be there for a moment.
-            if now.is_some() && now != *seen {
-                *seen = now;
-                has_changed = true;
-            }
+            has_changed |= Fingerprint::is_news(seen, Fingerprint::of(path));
         }
         has_changed
     }
 
     /// Whether the configuration's file has changed since the last call, or since before it was first read.
     pub fn file_changed(&self) -> bool {
-        let now = self.source.fingerprint();
-        let mut seen = lock(&self.seen);
-        // A file that is being replaced may not be there for a moment.
-        let has_changed = now.is_some() && now != *seen;
-        if has_changed {
-            *seen = now;
-        }
-        has_changed
+        Fingerprint::is_news(&mut lock(&self.seen), self.source.fingerprint())
     }
 
     /// The file that is watched.

@@ -172,7 +172,7 @@ impl Snapshot {
             unmatched_limits,
             head_limits,
             sends_proxy_headers: config.upstreams.iter().any(|upstream| upstream.proxy_protocol.is_some()),
-            offers_websocket: config.routes.iter().any(|route| offers_websocket(&route.action)),
+            offers_websocket: config.routes.iter().any(|route| route.action.allows_upgrade(websocket::NAME)),
             cache_client,
             remotes,
             generation,
@@ -183,12 +183,6 @@ impl Snapshot {
     pub fn config(&self) -> &Config {
         &self.generation.config
     }
-}
-
-/// Whether a route lets WebSockets through.
-pub fn offers_websocket(action: &Action) -> bool {
-    let Action::Proxy(proxy) = action else { return false };
-    proxy.upgrade.iter().any(|protocol| protocol.as_bytes().eq_ignore_ascii_case(websocket::NAME))
 }
 
 /// The way to counts in Redis, if a limit has any there; the one that there is as long as it leads to the same Redis.

@@ -69,7 +69,7 @@ impl Queue {
     }
 
     /// Gives places to those in line as long as `find` finds any; its argument is the list of targets
-    /// that failed the request whose turn it is.
+    /// that failed the first request in line.
     pub(super) fn serve(&self, mut find: impl FnMut(&[TargetId]) -> Grant) {
         // A place whose waiter had just left goes to the next one; if there is none, it is given back after the lock.
         let mut spare = None;

@@ -213,3 +213,57 @@ fn limits_and_identity_hold_for_tunnels() {
         client.streams[&stream].status == 200
     });
 }
+
+#[test]
+fn what_is_for_responses_leaves_tunnels_alone() {
+    let (upstream, shadow) = (echo(accept), Upstream::start(answer::ok("")));
+    let text = format!(
+        "listen: [{{bind: 127.0.0.1:0, http2: prior_knowledge}}]\nadmin: 127.0.0.1:0\nworkers: 1\n\
+         caches: {{c: {{mode: ttl}}}}\n\
+         upstreams:\n  u: {{targets: [{}], balance: {{cookie: target}}}}\n  shadow: {{targets: [{}]}}\n\
+         routes:\n  - match: {{path: /*}}\n    upstream: u\n    upgrade: [websocket]\n    cache: c\n    compress: [gzip]\n    \
+         errors: {{5xx: {{upstream: shadow}}}}\n    mirror: {{upstream: shadow}}\n    cors: {{origins: [\"http://a.example\"]}}\n",
+        upstream.url(),
+        shadow.url()
+    );
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(text).start();
+    // Twice: a stored response would be the second one's.
+    for _ in 0..2 {
+        let mut client = Client::connect(weir.addr());
+        let stream = open(&mut client, "/ws", &[("accept-encoding", "gzip")]);
+        let response = &client.streams[&stream];
+        assert_eq!((response.status, response.field("content-encoding")), (200, None));
+        let sent = "a".repeat(4096);
+        client.data(stream, sent.as_bytes(), true);
+        let response = client.response(stream);
+        assert!(response.has_ended);
+        assert_eq!(response.text(), sent);
+    }
+    assert_eq!((upstream.request_count(), shadow.request_count()), (2, 0), "no tunnel is stored or copied");
+}
+
+#[test]
+fn a_connection_carries_as_many_tunnels_as_streams_and_they_end_with_the_drain() {
+    let upstream = echo(accept);
+    let weir = gateway_with(&upstream, "server: {drain: 300ms}\n", UPGRADE);
+    let mut client = Client::connect(weir.addr());
+    let streams: Vec<u32> = (0..100).map(|_| open(&mut client, "/ws", &[])).collect();
+    assert!(streams.iter().all(|stream| client.streams[stream].status == 200));
+    let beyond = client.open(&request("CONNECT", "/ws", &[(":protocol", "websocket")]), false);
+    client.until("a refusal", |client| client.streams.get(&beyond).is_some_and(|response| response.reset.is_some()));
+    for (index, stream) in streams.iter().enumerate() {
+        client.data(*stream, format!("of {index}").as_bytes(), false);
+    }
+    for (index, stream) in streams.iter().enumerate() {
+        let expected = format!("of {index}");
+        client.until("an echo", |client| body(client, *stream) == expected.as_bytes());
+    }
+    weir.signal(testkit::Signal::TERM);
+    client.data(streams[0], b", still", false);
+    client.until("an echo", |client| body(client, streams[0]).ends_with(b"still"));
+    assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
+    while !client.is_closed {
+        client.read(std::time::Duration::from_millis(200));
+    }
+    assert!(streams.iter().all(|stream| !client.streams[stream].has_ended), "none was said to be complete");
+}

@@ -195,7 +195,19 @@ pub struct Proxy {
     pub forwards_trailers: bool,
 }
 
+impl Action {
+    /// Whether a client may upgrade to this protocol.
+    pub fn allows_upgrade(&self, protocol: &[u8]) -> bool {
+        matches!(self, Action::Proxy(proxy) if proxy.upgrade_to(protocol).is_some())
+    }
+}
+
 impl Proxy {
+    /// The position in `upgrade` of a protocol that a client names, if it may upgrade to that.
+    pub fn upgrade_to(&self, protocol: &[u8]) -> Option<usize> {
+        self.upgrade.iter().position(|allowed| protocol.eq_ignore_ascii_case(allowed.as_bytes()))
+    }
+
     /// The upstreams that are the first choice for some requests.
     pub fn first_choices(&self) -> impl Iterator<Item = UpstreamId> {
         let members = self.split.iter().flat_map(|split| &split.members).map(|(id, _)| *id);

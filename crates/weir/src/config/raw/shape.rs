@@ -86,20 +86,28 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for At<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
+/// The schema of a wrapper is that of its value.
+macro_rules! schema_of_value {
+    ($wrapper:ident) => {
+        impl<T: JsonSchema> JsonSchema for $wrapper<T> {
+            fn inline_schema() -> bool {
+                T::inline_schema()
+            }
+            fn schema_name() -> Cow<'static, str> {
+                T::schema_name()
+            }
+            fn schema_id() -> Cow<'static, str> {
+                T::schema_id()
+            }
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                T::json_schema(generator)
+            }
+        }
+    };
 }
+
+schema_of_value!(At);
+schema_of_value!(OrDefault);
 
 /// A mapping from names that the user chooses, in the order of the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -333,20 +341,5 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for OrDefault<T> {
             }
         }
         deserializer.deserialize_newtype_struct(OR_DEFAULT, OrDefaultVisitor(PhantomData))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for OrDefault<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
     }
 }

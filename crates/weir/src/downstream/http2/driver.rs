@@ -10,6 +10,7 @@ use ::http2::{Connection, Event, Head, Malformed, ResetReason};
 use h1::Method;
 use tokio::io::AsyncWrite;
 
+use super::response::Requested;
 use super::slots::Slots;
 use super::{codec_config, request};
 use crate::error::{Error, Reason};
@@ -285,7 +286,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let body = head.request.body;
         let make = &self.make;
         let method = if is_tunnel { Method::Get } else { head.request.method };
-        self.slots.open(stream, method, |pipe| {
+        self.slots.open(stream, Requested { method, is_tunnel }, |pipe| {
             match &key {
                 Some(key) => pipe.begin_tunnel(|out| request::write_websocket_head(out, head, key)),
                 None => pipe.begin(request::is_chunked(body), |out| request::write_head(out, head)),

@@ -18,14 +18,8 @@ pub(super) fn is_websocket(head: &Head) -> bool {
 
 /// Appends the head of a request for a WebSocket: over HTTP/1.1 it is a GET with `Upgrade`, and with a key, which HTTP/2 has no use for.
 pub(super) fn write_websocket_head(out: &mut Vec<u8>, head: &Head, key: &str) {
-    let Head { text, request, .. } = head;
     write_line(out, b"GET", head);
-    for field in request.fields.iter() {
-        let is_written_here = matches!(field.known, Known::Host | Known::ContentLength | Known::SecWebSocketKey);
-        if !is_written_here && !field.is_hop_by_hop() {
-            out.extend_from_slice(field.line().of_buf(text));
-        }
-    }
+    write_fields(out, head, |known| known == Known::SecWebSocketKey);
     out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ");
     out.extend_from_slice(key.as_bytes());
     out.extend_from_slice(b"\r\n\r\n");
@@ -46,16 +40,22 @@ fn write_line(out: &mut Vec<u8>, method: &[u8], head: &Head) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the head. Framing is made here from what is known of the body; the codec has validated each field and joined the crumbs of cookies.
-pub(super) fn write_head(out: &mut Vec<u8>, head: &Head) {
+/// Appends the fields but those that are written here, Host and framing, and those that `is_left_out` names.
+fn write_fields(out: &mut Vec<u8>, head: &Head, is_left_out: impl Fn(Known) -> bool) {
     let Head { text, request, .. } = head;
-    write_line(out, request.method_name.of_buf(text), head);
     for field in request.fields.iter() {
-        let is_written_here = matches!(field.known, Known::Host | Known::ContentLength);
+        let is_written_here = matches!(field.known, Known::Host | Known::ContentLength) || is_left_out(field.known);
         if !is_written_here && !field.is_hop_by_hop() {
             out.extend_from_slice(field.line().of_buf(text));
         }
     }
+}
+
+/// Appends the head. Framing is made here from what is known of the body; the codec has validated each field and joined the crumbs of cookies.
+pub(super) fn write_head(out: &mut Vec<u8>, head: &Head) {
+    let Head { text, request, .. } = head;
+    write_line(out, request.method_name.of_buf(text), head);
+    write_fields(out, head, |_| false);
     // The codec lets no other value through.
     if request.accepts_trailers {
         out.extend_from_slice(b"TE: trailers\r\n");

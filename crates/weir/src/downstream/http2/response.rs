@@ -21,43 +21,57 @@ pub(super) enum Step {
     Broken,
 }
 
+/// What a response depends on of its request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Requested {
+    /// Over HTTP/1.1.
+    pub(super) method: Method,
+    /// An extended CONNECT (RFC 8441).
+    pub(super) is_tunnel: bool,
+}
+
 /// Reads one response.
 #[derive(Debug)]
 pub(super) struct Reader {
     scanner: HeadScanner,
     head: ResponseHead,
+    request: Requested,
     /// Once the final head was read.
     body: Option<BodySender>,
     pub(super) has_ended: bool,
 }
 
-impl Default for Reader {
-    fn default() -> Self {
-        Reader { scanner: HeadScanner::for_response(), head: ResponseHead::default(), body: None, has_ended: false }
-    }
-}
-
 impl Reader {
+    /// For the response to this request.
+    pub(super) fn new(request: Requested) -> Self {
+        let (scanner, head) = (HeadScanner::for_response(), ResponseHead::default());
+        Reader { scanner, head, request, body: None, has_ended: false }
+    }
+
     /// Begins with the response of another stream.
-    pub(super) fn clear(&mut self) {
+    pub(super) fn begin(&mut self, request: Requested) {
         self.scanner.reset();
+        self.request = request;
         self.body = None;
         self.has_ended = false;
     }
 
+    /// Whether the request is for a tunnel.
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.request.is_tunnel
+    }
+
+    /// Sends the end of a tunnel, whose bytes have all gone out.
+    pub(super) fn end_tunnel(&mut self, codec: &mut Connection, stream: u32) {
+        self.has_ended = codec.send_data(stream, &[], true).is_ok();
+    }
+
     /// Sends at most one frame of what `bytes` begin with. Returns how many of them are done with.
-    pub(super) fn step(
-        &mut self,
-        codec: &mut Connection,
-        stream: u32,
-        method: Method,
-        is_tunnel: bool,
-        bytes: &[u8],
-    ) -> (usize, Step) {
+    pub(super) fn step(&mut self, codec: &mut Connection, stream: u32, bytes: &[u8]) -> (usize, Step) {
         if self.has_ended {
             return (bytes.len(), Step::Body(Progress::Ended));
         }
-        match self.try_step(codec, stream, method, is_tunnel, bytes) {
+        match self.try_step(codec, stream, bytes) {
             Ok((count, step)) => {
                 self.has_ended = step == Step::Body(Progress::Ended);
                 (count, step)
@@ -66,26 +80,13 @@ impl Reader {
         }
     }
 
-    fn try_step(
-        &mut self,
-        codec: &mut Connection,
-        stream: u32,
-        method: Method,
-        is_tunnel: bool,
-        bytes: &[u8],
-    ) -> Result<(usize, Step), SendError> {
-        let Some(body) = &mut self.body else { return self.head(codec, stream, method, is_tunnel, bytes) };
+    fn try_step(&mut self, codec: &mut Connection, stream: u32, bytes: &[u8]) -> Result<(usize, Step), SendError> {
+        let Some(body) = &mut self.body else { return self.head(codec, stream, bytes) };
         body.step(codec, stream, bytes).map(|(count, progress)| (count, Step::Body(progress)))
     }
 
-    fn head(
-        &mut self,
-        codec: &mut Connection,
-        stream: u32,
-        method: Method,
-        is_tunnel: bool,
-        bytes: &[u8],
-    ) -> Result<(usize, Step), SendError> {
+    fn head(&mut self, codec: &mut Connection, stream: u32, bytes: &[u8]) -> Result<(usize, Step), SendError> {
+        let Requested { method, is_tunnel } = self.request;
         let broken = |_| SendError::Order;
         let Some(end) = self.scanner.scan(bytes, &LIMITS).map_err(broken)? else {
             return Ok((0, Step::Body(Progress::NeedMore)));

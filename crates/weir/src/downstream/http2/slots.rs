@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use ::http2::{Connection, ErrorCode};
-use h1::Method;
 
-use super::response::{Reader, Step};
+use super::response::{Reader, Requested, Step};
 use crate::error::Reason;
 use crate::streams::body::Progress;
 use crate::streams::pipe::Pipe;
@@ -21,7 +20,6 @@ pub(super) struct Slot<F> {
     /// 0: free.
     pub(super) stream: u32,
     pub(super) pipe: Pipe,
-    method: Method,
     /// The exchange; the box is used again.
     future: Pin<Box<Option<F>>>,
     waker: Waker,
@@ -45,12 +43,11 @@ impl<F: Future<Output = ()>> Slot<F> {
 
     /// Sends what the exchange wrote, at most one frame of data. Whether something went out.
     pub(super) fn send(&mut self, codec: &mut Connection) -> bool {
-        let Slot { pipe, reader, stream, method, .. } = self;
+        let Slot { pipe, reader, stream, .. } = self;
         let mut has_sent = false;
-        let is_tunnel = pipe.is_tunnel();
         loop {
             let (is_data, step) = pipe.take_response(|bytes| {
-                let (count, step) = reader.step(codec, *stream, *method, is_tunnel, bytes);
+                let (count, step) = reader.step(codec, *stream, bytes);
                 (count, (count > 0, step))
             });
             match step {
@@ -63,11 +60,13 @@ impl<F: Future<Output = ()>> Slot<F> {
                 Step::Body(Progress::Sent) => {}
                 Step::Body(Progress::Ended) => {
                     // A refused tunnel is shut down behind its response.
-                    pipe.take_shutdown();
+                    if reader.is_tunnel() {
+                        pipe.take_shutdown();
+                    }
                     return true;
                 }
-                Step::Body(Progress::NeedMore) if pipe.take_shutdown() => {
-                    reader.has_ended = codec.send_data(*stream, &[], true).is_ok();
+                Step::Body(Progress::NeedMore) if reader.is_tunnel() && pipe.take_shutdown() => {
+                    reader.end_tunnel(codec, *stream);
                     return true;
                 }
                 Step::Body(Progress::NeedMore) | Step::Body(Progress::Blocked) => return has_sent,
@@ -88,7 +87,7 @@ impl<F: Future<Output = ()>> Slot<F> {
         Some(match self.pipe.failure() {
             Some(Reason::ClientGone | Reason::BodyTimeout) => ErrorCode::CANCEL,
             // RFC 8441 section 5: the counterpart of a reset of TCP.
-            None if self.pipe.is_tunnel() => ErrorCode::CANCEL,
+            None if self.reader.is_tunnel() => ErrorCode::CANCEL,
             _ => ErrorCode::INTERNAL_ERROR,
         })
     }
@@ -130,23 +129,21 @@ impl<F: Future<Output = ()>> Slots<F> {
     }
 
     /// A slot for a new stream; its exchange is what `make` makes of its pipe.
-    pub(super) fn open(&mut self, stream: u32, method: Method, make: impl FnOnce(&Pipe) -> F) {
+    pub(super) fn open(&mut self, stream: u32, request: Requested, make: impl FnOnce(&Pipe) -> F) {
         let index = self.list.iter().position(|slot| slot.stream == 0).unwrap_or(self.list.len());
         if index == self.list.len() {
             self.list.push(Slot {
                 stream: 0,
                 pipe: Pipe::default(),
-                method,
                 future: Box::pin(None),
                 waker: self.ready.waker(index),
-                reader: Reader::default(),
+                reader: Reader::new(request),
             });
         }
         let slot = &mut self.list[index];
         slot.pipe.clear();
-        slot.reader.clear();
+        slot.reader.begin(request);
         slot.stream = stream;
-        slot.method = method;
         let future = make(&slot.pipe);
         slot.future.set(Some(future));
         self.active += 1;

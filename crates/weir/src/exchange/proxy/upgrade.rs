@@ -18,7 +18,7 @@ pub(super) fn wanted_upgrade(x: &Exchange<'_>, action: &Proxy) -> Option<usize> 
         return None;
     }
     let wanted = request.fields.first(Known::Upgrade, x.down.buffer.whole())?;
-    action.upgrade.iter().position(|allowed| wanted.eq_ignore_ascii_case(allowed.as_bytes()))
+    action.upgrade_to(wanted)
 }
 
 /// Whether the target read the key of the handshake, which over HTTP/2 no client can check.
