@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Instructions that Weir executes per request: what a change costs, without the noise of a machine.
+
+    scripts/bench instructions [--baseline BINARY] [--rows get,hit,...] [--keep DIR]
+
+Weir runs under callgrind with one worker, in front of nginx; one client sends requests over one connection, each after the response to the last.
+The difference of a long and a short run, over the difference of their requests, leaves out starting and stopping. The kernel's part is not counted.
+"""
+
+import argparse
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+from record import environment, save
+from rig import Missing, Rig, free_port, need, output, say, wait_for
+
+# name: what is requested, and the status of all responses but the first few
+ROWS = {
+    "get": ("proxied GET", "/", 200),
+    "hit": ("cache hit", "/hit", 200),
+    "refused": ("429 by a rate limit", "/refused", 429),
+}
+# A request as HTTP clients of programming languages send it.
+HEAD = (
+    "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: instructions/1\r\nAccept: */*\r\n"
+    "Accept-Encoding: gzip, deflate\r\nX-Request-Source: bench\r\n\r\n"
+)
+# nginx's slowest rates let single requests through.
+FIRST = 5
+SHORT, LONG = 500, 2500
+
+
+def response(reader) -> int:
+    """Reads one response; returns its status."""
+    status = int(reader.readline().split()[1])
+    length = 0
+    while (line := reader.readline()) not in (b"\r\n", b""):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    reader.read(length)
+    return status
+
+
+def requests(port: int, path: str, count: int, expected: int) -> None:
+    """Sends requests over one connection."""
+    head = HEAD.format(path=path, port=port).encode()
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client, client.makefile("rb") as reader:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for number in range(count):
+            client.sendall(head)
+            status = response(reader)
+            if number >= FIRST and status != expected:
+                raise RuntimeError(f"request {number} of {path}: status {status}, expected {expected}")
+
+
+def collected(rig: Rig, binary: str, path: str, count: int, expected: int, keep: Path) -> int:
+    """Instructions of one life of the gateway with that many requests."""
+    port = free_port()
+    config = rig.render("weir.yaml", port=port, admin=free_port())
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={keep}", binary, "--config", str(config)]
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_for(port, 60)
+            requests(port, path, count, expected)
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+        finally:
+            process.kill()
+        log.seek(0)
+        text = log.read()
+    found = re.search(r"Collected : (\d+)", text)
+    if not found:
+        raise RuntimeError(f"callgrind reported no count:\n{text[-2000:]}")
+    return int(found[1])
+
+
+def per_request(rig: Rig, binary: str, row: str, keep: Path) -> float:
+    _, path, expected = ROWS[row]
+    short = collected(rig, binary, path, SHORT, expected, Path("/dev/null"))
+    return (collected(rig, binary, path, LONG, expected, keep) - short) / (LONG - SHORT)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weir", required=True, help="the program to count")
+    parser.add_argument("--baseline", help="an earlier build, beside it")
+    parser.add_argument("--rows", default=",".join(ROWS), help=f"some of {', '.join(ROWS)}")
+    parser.add_argument("--out", type=Path, help="where the result is left")
+    parser.add_argument("--keep", type=Path, help="a folder for callgrind's files, one a row")
+    arguments = parser.parse_args()
+    rows = arguments.rows.split(",")
+    if unknown := set(rows) - set(ROWS):
+        parser.error(f"unknown row: {', '.join(sorted(unknown))}; expected one of {', '.join(ROWS)}")
+    if arguments.keep:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+    rig = Rig(arguments.weir, arguments.baseline)
+    versions = [output([program, "--version"]) for program in (arguments.weir, arguments.baseline) if program]
+    results = {"environment": environment(*versions), "requests": LONG - SHORT, "rows": {}}
+    lines = ["| row | instructions | baseline | ratio |", "|---|---|---|---|"]
+    try:
+        need("valgrind", "apt-get install valgrind")
+        rig.upstream()
+        for row in rows:
+            keep = arguments.keep / f"{row}.callgrind" if arguments.keep else Path("/dev/null")
+            now = per_request(rig, arguments.weir, row, keep)
+            before = per_request(rig, arguments.baseline, row, Path("/dev/null")) if arguments.baseline else None
+            results["rows"][row] = {"weir": now, "baseline": before}
+            figures = f"{before:,.0f} | {now / before:.3f}" if before else "|"
+            lines.append(f"| {ROWS[row][0]} | {now:,.0f} | {figures} |")
+            say(lines[-1])
+    except Missing as missing:
+        sys.exit(f"error: {missing}")
+    finally:
+        rig.close()
+    made = results["environment"]
+    title = f"# Instructions per request\n\n{made['date']}, commit {made['commit']}, profile {made['profile']}: `{made['command']}`.\n\n"
+    save(arguments.out, results, title + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
