@@ -11,6 +11,7 @@
 //! | [`RequestHead`], [`ResponseHead`] | a head without connection facts, for every protocol |
 //! | [`Overlay`] | what policies change in a head |
 //! | [`RequestView`], [`ResponseView`], [`FieldsView`] | a head as readers see it: the original with its overlay |
+//! | [`path`], [`host`] | the one form of every path and host name, which routes, limits, caches and upstreams all see |
 //! | [`validate`] | which bytes may be in names, values and authorities |
 //! | [`Limits`] | sizes above which a message is refused |
 //!
@@ -24,10 +25,12 @@
 
 mod field;
 mod head;
+pub mod host;
 mod known;
 mod limits;
 mod method;
 mod overlay;
+pub mod path;
 mod span;
 pub mod validate;
 mod view;

@@ -1,7 +1,6 @@
 //! Weir: an API gateway for inference traffic and ordinary APIs.
 
 pub mod admin;
-pub mod config;
 pub mod demo;
 pub mod downstream;
 pub mod error;
@@ -14,3 +13,5 @@ pub mod route;
 pub mod server;
 pub mod streams;
 pub mod upstream;
+
+pub use ::config;

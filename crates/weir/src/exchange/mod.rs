@@ -1,7 +1,6 @@
 //! One HTTP/1.1 exchange: both sides, their bodies and their timeouts. The life of a connection is told in `LIFECYCLE.md` beside
 //! this file.
 
-mod address;
 mod affinity;
 pub mod ahead;
 pub mod ai;
@@ -51,6 +50,7 @@ use std::sync::Arc;
 use ::auth::Identity;
 use h1::{BodyKind, Expect, Method, TargetForm};
 
+pub use crate::config::ClientAddress;
 use crate::config::{RouteAuth, RouteId};
 use crate::error::{Error, Reason};
 use crate::policy::auth::Denied;
@@ -61,7 +61,6 @@ use crate::server::clock;
 use crate::server::snapshot::Snapshot;
 use crate::server::wakeups::Waiting;
 use crate::server::worker::{Scratch, Worker};
-pub use address::ClientAddress;
 use cached::CacheSide;
 use changed::Changed;
 use downstream::Downstream;

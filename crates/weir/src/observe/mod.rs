@@ -8,7 +8,7 @@ pub mod clock;
 mod collector;
 pub mod metrics;
 mod push;
-pub mod redact;
+pub use crate::config::redact;
 pub mod traces;
 
 pub use access_log::{AccessLog, Line, Writer};

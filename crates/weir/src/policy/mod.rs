@@ -8,4 +8,4 @@ pub mod compress;
 pub mod cors;
 pub mod form;
 pub mod limit;
-pub mod spoofable;
+pub use crate::config::spoofable;

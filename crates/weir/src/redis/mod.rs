@@ -7,7 +7,6 @@
 //! The library under it (redis-rs) speaks the protocol and matches responds with questions. Connecting, TLS, deadlines, breaker, Sentinel and cluster are
 //! here, because its own reconnecting clients make requests wait for a connection, and one dead node of a cluster delay the others.
 
-pub mod address;
 mod client;
 pub mod cluster;
 mod dial;
@@ -19,9 +18,9 @@ mod script;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::config::redis_address::{self as address, Address, BadUrl};
 /// For building commands and reading responses.
 pub use ::redis::{Cmd, Pipeline, Value};
-pub use address::{Address, BadUrl};
 pub use client::Client;
 pub use health::{Purpose, State};
 pub use keyed::KeyedHash;

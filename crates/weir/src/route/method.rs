@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Bits for methods that routes name; the last bit of the set stands for all others.
-pub const MAX_METHODS: usize = 63;
+use crate::config::MAX_METHODS;
 
 /// Methods that most routes name, in the order in which `Allow` lists them.
 const COMMON: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"];

@@ -4,15 +4,15 @@
 //! [`Table::lookup`] finds the route, and [`rewrite`] writes the target that the upstream gets. None of them allocates.
 
 mod describe;
-pub mod host;
 mod method;
-pub mod path;
 pub mod query;
 pub mod rewrite;
 pub mod split;
 mod table;
 mod trie;
 
+pub use message::{host, path};
+
 pub use describe::{Described, describe};
-pub use method::{Allow, MAX_METHODS};
+pub use method::Allow;
 pub use table::{Found, Lookup, Table};

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::UntrustedHeaders;
 use crate::exchange::forged::strip_forged_headers;
-use crate::policy::spoofable::tests::spelling;
+use crate::policy::spoofable;
 
 /// What the upstream gets of a request with these lines, by a peer that is trusted or not.
 fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> String {
@@ -46,6 +46,21 @@ fn is_written_by_gateway(name: &str) -> bool {
     ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"]
         .iter()
         .any(|own| Known::is_alias(name.as_bytes(), own.as_bytes()))
+}
+
+/// A name of the list in some spelling, with something in place of `*`.
+fn spelling() -> impl Strategy<Value = String> {
+    let names = prop::sample::select(spoofable::NAMES);
+    (names, "[a-z][a-z0-9-]{0,40}", any::<u64>(), prop::sample::select(&['-', '_', '.', '~'][..])).prop_map(
+        |(name, more, capitals, separator)| {
+            let spell = |(index, letter): (usize, char)| match letter {
+                '-' => separator,
+                letter if capitals >> (index % 64) & 1 == 1 => letter.to_ascii_uppercase(),
+                letter => letter.to_ascii_lowercase(),
+            };
+            name.replace('*', &more).chars().enumerate().map(spell).collect()
+        },
+    )
 }
 
 proptest! {

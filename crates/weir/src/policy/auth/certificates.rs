@@ -14,12 +14,7 @@ use h1::encode;
 use serde_json::Value;
 use tls::CertificateDer;
 
-use crate::config::{CertificateField, Mtls};
-
-/// Fields that tell upstreams of a client's certificate; all of them are removed from requests where certificates authenticate.
-pub(super) const FIELDS: [&str; 3] = [CLIENT_CERT, "Client-Cert-Chain", XFCC];
-const CLIENT_CERT: &str = "Client-Cert";
-const XFCC: &str = "X-Forwarded-Client-Cert";
+use crate::config::{CLIENT_CERT, CertificateField, Mtls, XFCC};
 
 /// The verified certificate of a connection's client.
 #[derive(Debug)]

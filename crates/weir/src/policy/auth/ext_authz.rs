@@ -11,9 +11,6 @@ use super::authorizer::{Denied, Passed, Subject, Verdict, uri_of};
 use super::changes::{Action, Changes, ResponseField};
 use crate::config::Authorizer;
 
-/// The method.
-pub const PATH: &str = "/envoy.service.auth.v3.Authorization/Check";
-
 #[derive(Clone, PartialEq, Message)]
 struct CheckRequest {
     #[prost(message, optional, tag = "1")]

@@ -24,11 +24,12 @@ mod passwords;
 mod shared;
 mod worker;
 
+pub use crate::config::{ForgedNames, is_same_folded};
 pub use authorizer::{Denied, Passed, Question, Response, Subject, Verdict, Verdicts};
 pub use certificates::ClientCertificate;
 pub use changes::Changes;
 pub use credentials::Head;
-pub use edits::{ForgedNames, RouteEdits, is_same_folded};
-pub use ext_authz::{Called, PATH as CHECK_PATH};
+pub use edits::RouteEdits;
+pub use ext_authz::Called;
 pub use shared::Authenticators;
 pub use worker::{WorkerAuth, merge};

@@ -10,9 +10,9 @@ use auth::api_key::Store;
 use auth::basic::Htpasswd;
 use auth::jwks::KeySet;
 
-use super::edits::ForgedNames;
 use super::issuer::{self, Issuer};
 use super::passwords::Passwords;
+use crate::config::ForgedNames;
 use crate::config::{AuthMethod, Authenticator, Config, TokenKeys};
 use crate::observe::metrics::Exposition;
 use crate::server::fingerprint::Fingerprint;

@@ -70,7 +70,7 @@ impl Remote {
     /// A way that uses `client`.
     pub fn new(client: Rc<Client>, cache: Arc<str>) -> Self {
         let config = client.redis().config();
-        let (keyed, namespace) = (Rc::new(config.keyed_hash()), config.namespace.as_str().into());
+        let (keyed, namespace) = (Rc::new(KeyedHash::new(config.hash_key())), config.namespace.as_str().into());
         Remote { client, namespace, cache, keyed, writing: Rc::default() }
     }
 

@@ -8,10 +8,10 @@
 
 use std::cell::Cell;
 
-use super::algorithm::TokenBucket;
 use super::memory::{Memory, Receipt};
 use super::{Decision, Key, Now};
 use crate::server::clock;
+use limiter::TokenBucket;
 
 /// How long a lease lasts.
 const LASTS_NS: u64 = 1_000_000;

@@ -29,7 +29,6 @@
 //! - [`Limit::identity`] and [`Key::shared`] make the name of a count in the store: the same in every replica, another one once the
 //!   definition changes, and not to be read back.
 
-mod algorithm;
 pub mod budget;
 mod check;
 mod explain;
@@ -43,7 +42,7 @@ mod remote;
 mod shared;
 mod worker;
 
-pub use algorithm::{Algorithm, Concurrency, FixedWindow, Now, SlidingWindow, TokenBucket, Unfit};
+pub use ::limiter::{Algorithm, Decision, Now};
 pub use check::{Asked, Permit, Stage, Verdict, Work, check};
 pub use explain::{BadQuestion, Question};
 pub use key::{Key, KeyBytes, KeySecret};
@@ -64,37 +63,4 @@ pub struct Ask {
     pub cost: u64,
     /// What came of it.
     pub decision: Decision,
-}
-
-/// What a limit says to a request. Times are nanoseconds from now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Decision {
-    /// Whether the request may pass, as far as this limit goes.
-    pub allowed: bool,
-    /// What the key may spend at most: the burst of a token bucket, else the quota.
-    pub limit: u64,
-    /// What is left of it.
-    pub remaining: u64,
-    /// Until more is left: the next token, or the end of the window. 0 when nothing is used up.
-    pub reset_ns: u64,
-    /// Until the same request would be allowed if nobody else came; 0 when it is allowed.
-    pub retry_ns: u64,
-}
-
-impl Decision {
-    /// Lets a request pass without having counted it; clients are told nothing about such a limit.
-    pub const fn unlimited() -> Self {
-        Decision { allowed: true, limit: u64::MAX, remaining: u64::MAX, reset_ns: 0, retry_ns: 0 }
-    }
-
-    /// Whether there is something to tell.
-    pub const fn is_counted(&self) -> bool {
-        self.limit != u64::MAX
-    }
-
-    /// `Retry-After` in whole seconds: rounded up, at least 1.
-    pub const fn retry_after(&self) -> u64 {
-        let seconds = self.retry_ns.div_ceil(1_000_000_000);
-        if seconds == 0 { 1 } else { seconds }
-    }
 }

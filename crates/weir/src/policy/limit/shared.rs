@@ -49,7 +49,7 @@ impl Limits {
     pub fn new(config: &Config, before: Option<&Limits>) -> Self {
         let secret = before.map_or_else(KeySecret::random, |before| before.secret);
         let namespace = config.redis.as_ref().map_or("", |redis| &redis.namespace);
-        let shared_hash = config.redis.as_ref().map_or_else(|| KeyedHash::new(b""), config::Redis::keyed_hash);
+        let shared_hash = KeyedHash::new(config.redis.as_ref().map_or(b"", config::Redis::hash_key));
         let limit = |spec: &config::Limit, list: &[Option<Arc<Limit>>]| {
             // The configuration was checked: a limit that does not fit is none that was loaded.
             let algorithm = Algorithm::new(spec.algorithm).ok().flatten()?;

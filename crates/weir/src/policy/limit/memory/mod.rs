@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use portable_atomic::AtomicU128;
 
-use super::algorithm::{Algorithm, Charge, Now, STATE_BITS, State};
 use super::{Decision, Key};
+use limiter::{Algorithm, Charge, Now, STATE_BITS, State};
 use shard::{Found, Shard};
 
 const STATE_MASK: u128 = (1 << STATE_BITS) - 1;

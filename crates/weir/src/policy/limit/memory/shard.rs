@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use portable_atomic::AtomicU128;
 
 use super::{STATE_BITS, STATE_MASK};
-use crate::policy::limit::algorithm::State;
+use limiter::State;
 
 /// What is in a word of an array that was left for another.
 const MOVED: u128 = u128::MAX;

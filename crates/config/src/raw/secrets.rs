@@ -1,0 +1,136 @@
+//! What must not be shown: passwords and tokens in URLs, and values of header fields that carry credentials.
+
+use super::File;
+use super::condition::Condition;
+use super::route::HeaderEdits;
+use super::shape::{Map, OrNone};
+use super::text::FieldValue;
+use super::upstream::{Affinity, Balance};
+use crate::redact;
+
+/// Stands for what is not shown.
+const BLANK: &str = "***";
+
+/// Fields that carry credentials by definition.
+const NAMES: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+/// Parts of names that people give to fields with credentials: `X-Functions-Key`, `X-Origin-Auth`.
+const PARTS: [&str; 7] = ["token", "secret", "passw", "key", "auth", "credential", "signature"];
+
+impl File {
+    /// As YAML, with every default filled in. Read again it means the same.
+    pub fn to_yaml(&self) -> String {
+        crate::yaml::to_string(self)
+    }
+
+    /// As YAML, with `***` for passwords and for the values of header fields that carry credentials.
+    pub fn to_yaml_without_secrets(&self) -> String {
+        let mut file = self.clone();
+        if let Some(redis) = &mut file.redis {
+            let url = &mut redis.value.url.value;
+            *url = without_password(url);
+            if let Some(secret) = &mut redis.value.secret {
+                secret.value = BLANK.to_owned();
+            }
+        }
+        if let Some(token) = file.console.as_mut().and_then(|console| console.value.token.as_mut()) {
+            token.value = BLANK.to_owned();
+        }
+        for (_, authenticator) in &mut file.auth.0 {
+            let pepper = authenticator.api_key.as_mut().and_then(|keys| keys.value.pepper.as_mut());
+            let secret = authenticator.jwt.as_mut().and_then(|jwt| jwt.value.secret.as_mut());
+            for secret in pepper.into_iter().chain(secret) {
+                secret.value.0 = BLANK.to_owned();
+            }
+            let forward = authenticator.forward.as_mut().and_then(|forward| forward.value.url.as_mut());
+            let ext_authz = authenticator.ext_authz.as_mut().and_then(|ext_authz| ext_authz.value.url.as_mut());
+            for url in forward.into_iter().chain(ext_authz) {
+                url.value = without_tokens(&url.value);
+            }
+            let jwks = authenticator.jwt.as_mut().and_then(|jwt| jwt.value.jwks.as_mut());
+            if let Some(url) = jwks.and_then(|jwks| jwks.value.url.as_mut()) {
+                *url = without_tokens(url);
+            }
+        }
+        if let OrNone::Some(traces) = &mut file.telemetry.traces {
+            traces.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
+            traces.value.endpoint.value = without_tokens(&traces.value.endpoint.value);
+        }
+        if let OrNone::Some(metrics) = &mut file.telemetry.metrics {
+            metrics.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
+            metrics.value.endpoint.value = without_tokens(&metrics.value.endpoint.value);
+        }
+        for (_, upstream) in &mut file.upstreams.0 {
+            if let Balance::Cookie(Affinity { secret: Some(secret), .. }) = &mut upstream.balance {
+                secret.value = BLANK.to_owned();
+            }
+        }
+        for (_, provider) in &mut file.providers.0 {
+            for key in &mut provider.keys {
+                key.value.key = key.value.key.take().map(|_| BLANK.to_owned());
+            }
+            blank(&mut provider.headers);
+        }
+        for route in &mut file.routes.value {
+            let route = &mut route.value;
+            blank_conditions(&mut route.matcher.headers);
+            blank_conditions(&mut route.matcher.query);
+            blank_edits(&mut route.headers);
+        }
+        for (_, api) in &mut file.apis.0 {
+            blank_edits(&mut api.headers);
+        }
+        file.to_yaml()
+    }
+}
+
+/// What is shown of the value of a header field.
+pub fn shown<'v>(name: &str, value: &'v str) -> &'v str {
+    let name = name.to_ascii_lowercase();
+    let is_secret = NAMES.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part));
+    if is_secret { BLANK } else { value }
+}
+
+fn blank(fields: &mut Map<FieldValue>) {
+    for (name, value) in &mut fields.0 {
+        value.0 = shown(name, &value.0).to_owned();
+    }
+}
+
+fn blank_conditions(conditions: &mut Map<Condition>) {
+    for (name, condition) in &mut conditions.0 {
+        if let Condition::Is(value) = condition {
+            value.0 = shown(name, &value.0).to_owned();
+        }
+    }
+}
+
+fn blank_edits(edits: &mut HeaderEdits) {
+    for edits in [&mut edits.request, &mut edits.response] {
+        blank(&mut edits.set);
+        blank(&mut edits.add);
+    }
+}
+
+/// A URL without the values of query parameters that carry credentials.
+fn without_tokens(url: &str) -> String {
+    let Some((start, query)) = url.split_once('?') else { return url.to_owned() };
+    let mut shown = Vec::new();
+    redact::query(&mut shown, query.as_bytes());
+    format!("{start}?{}", String::from_utf8_lossy(&shown))
+}
+
+/// A URL without what stands between the user and the host.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return BLANK.to_owned() };
+    // The last `@`: one in a password that was not escaped must not let the rest of it through.
+    match rest.rsplit_once('@') {
+        None => url.to_owned(),
+        Some((user, host)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}:{BLANK}@{host}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! The process itself: listeners, log, what clients may take, Redis.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Resolver, headers, time};
+use crate::raw::shape::{At, OrNone};
+use crate::raw::units::{Size, Time};
+use crate::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash, SOCKET_PATH_BYTES, is_socket_path};
+use crate::redis_address::Address;
+use crate::spoofable;
+use crate::{
+    AccessLog, AccessLogTarget, Bind, ConnectionUse, Console, Http2, Redis, Server, TcpOptions, UntrustedHeaders,
+};
+use message::path::{self, Treatment};
+
+/// Bytes of a request line: enough for any method, `/` and the version; no more than any server reads.
+const REQUEST_LINE_BYTES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
+/// Bytes of a head.
+const HEAD_BYTES: std::ops::RangeInclusive<u64> = 256..=16 << 20;
+/// Fields of a head.
+const FIELDS: std::ops::RangeInclusive<usize> = 1..=h1::Limits::MAX_FIELDS;
+/// Streams of an HTTP/2 connection at once.
+pub(super) const STREAMS: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// Bytes of a window of HTTP/2: a frame, and what RFC 9113 section 6.9.1 allows.
+const WINDOW: std::ops::RangeInclusive<u64> = 65_535..=(1 << 31) - 1;
+/// Shortest age of a connection: shorter ones would cost more than they distribute.
+const SHORTEST_AGE: Duration = Duration::from_secs(1);
+/// What the kernel takes for `TCP_KEEPIDLE`, in seconds.
+const KEEPALIVE_SECONDS: std::ops::RangeInclusive<u64> = 1..=32_767;
+/// `TCP_USER_TIMEOUT` has milliseconds in 31 bits; a day is more than anyone waits.
+const USER_TIMEOUT_SECONDS: std::ops::RangeInclusive<u64> = 1..=86_400;
+/// Bytes of the console's token: too many to guess.
+const TOKEN_BYTES: usize = 16;
+
+fn path_policy(raw: &PathPolicy) -> path::Policy {
+    let slash = |which| match which {
+        EncodedSlash::Refuse => Treatment::Refuse,
+        EncodedSlash::Decode => Treatment::Slash,
+        EncodedSlash::Keep => Treatment::Keep,
+    };
+    path::Policy {
+        double_slash: match raw.double_slash {
+            RepeatedSlash::Refuse => Treatment::Refuse,
+            RepeatedSlash::Merge => Treatment::Slash,
+            RepeatedSlash::Keep => Treatment::Keep,
+        },
+        encoded_slash: slash(raw.encoded_slash),
+        semicolon: match raw.semicolon {
+            Ambiguous::Refuse => Treatment::Refuse,
+            Ambiguous::Keep => Treatment::Keep,
+        },
+        backslash: slash(raw.backslash),
+        keeps_invalid_utf8: raw.invalid_utf8 == Ambiguous::Keep,
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn admin(&mut self) -> Option<SocketAddr> {
+        let file = self.file;
+        let admin = file.admin.as_option()?;
+        if admin.0.port() != 0 && file.listen.iter().any(|listener| listener.bind.0 == Bind::Tcp(admin.0)) {
+            let message = "the admin listener needs an address of its own; a public listener has this one";
+            self.problem(admin.origin, message);
+        }
+        Some(admin.0)
+    }
+
+    pub(super) fn console(&mut self) -> Console {
+        let file = self.file;
+        let Some(console) = &file.console else { return Console::default() };
+        match file.admin.as_option() {
+            None => {
+                let message = "the console is part of the admin listener; set `admin` to an address";
+                self.problem(console.origin, message);
+            }
+            Some(admin) if console.token.is_none() && !admin.0.ip().to_canonical().is_loopback() => {
+                let message = format!(
+                    "`console.token` is missing: `admin` ({}) can be reached from other machines; `openssl rand -hex 16` makes one",
+                    admin.0
+                );
+                self.problem(console.origin, message);
+            }
+            Some(_) => {}
+        }
+        if let Some(token) = console.token.as_ref().filter(|token| token.len() < TOKEN_BYTES) {
+            let message = format!("`token` has at least {TOKEN_BYTES} bytes; `openssl rand -hex 16` makes one");
+            self.problem(token.origin, message);
+        }
+        Console { token: console.token.as_ref().map(|token| token.as_str().into()), read_only: console.read_only }
+    }
+
+    pub(super) fn takeover(&mut self) -> Option<PathBuf> {
+        let file = self.file;
+        let path = file.takeover.as_option()?;
+        if !is_socket_path(path) {
+            let message = format!(
+                "`takeover` is the whole path of a Unix socket, such as `/run/weir.sock`, of at most {SOCKET_PATH_BYTES} bytes"
+            );
+            self.problem(path.origin, message);
+        }
+        Some(PathBuf::from(&path.value))
+    }
+
+    pub(super) fn untrusted_headers(&mut self) -> UntrustedHeaders {
+        let raw = &self.file.untrusted_headers;
+        for name in &raw.keep {
+            self.check(name.origin, headers::may_edit(&name.0));
+            if spoofable::find(name.0.as_bytes()).is_none() {
+                let message =
+                    format!("`{}` is not one of the fields that are removed (docs/safety.md lists them)", name.0);
+                self.problem(name.origin, message);
+            }
+        }
+        UntrustedHeaders { strip: raw.strip, keep: raw.keep.iter().map(|name| name.0.as_str().into()).collect() }
+    }
+
+    pub(super) fn request_id(&mut self) -> Arc<str> {
+        let name = &self.file.request_id;
+        self.check(name.origin, headers::may_edit(&name.0));
+        name.0.as_str().into()
+    }
+
+    pub(super) fn access_log(&mut self) -> Option<AccessLog> {
+        let file = self.file;
+        let log = file.access_log.as_option()?;
+        let to = match log.path.as_str() {
+            "stdout" => AccessLogTarget::Stdout,
+            "" => {
+                self.problem(log.path.origin, "`path` is empty; write `stdout` or a file's path");
+                AccessLogTarget::Stdout
+            }
+            path => AccessLogTarget::File(PathBuf::from(path)),
+        };
+        Some(AccessLog { to, sample: log.sample.fraction() })
+    }
+
+    pub(super) fn server(&mut self) -> Server {
+        let server = &self.file.server;
+        if *server.max_connections == 0 {
+            self.problem(server.max_connections.origin, "0 connections would serve nobody");
+        }
+        let per_client = server.max_connections_per_client.as_option();
+        if let Some(zero) = per_client.filter(|number| number.value == 0) {
+            self.problem(zero.origin, "0 connections would serve nobody; `none` sets no bound");
+        }
+        if !FIELDS.contains(&*server.fields) {
+            let message = format!("`fields` is from {} to {}", FIELDS.start(), FIELDS.end());
+            self.problem(server.fields.origin, message);
+        }
+        let head = self.bytes(&server.head, "head", &HEAD_BYTES);
+        let line = self.bytes(&server.request_line, "request_line", &REQUEST_LINE_BYTES);
+        if line > head && server.request_line.origin != Default::default() {
+            let message =
+                format!("`request_line` is larger than `head` ({}), of which it is a part", server.head.value);
+            self.problem(server.request_line.origin, message);
+        }
+        Server {
+            max_connections: *server.max_connections,
+            max_connections_per_client: per_client.map(|number| number.value),
+            request_line_bytes: line.min(head),
+            head_bytes: head,
+            fields: *server.fields,
+            body_bytes: server.body.as_option().map(|size| size.0),
+            head_timeout: time(&server.head_timeout),
+            body_idle_timeout: time(&server.body_idle_timeout),
+            keep_alive: time(&server.keep_alive),
+            drain: time(&server.drain),
+            drain_delay: time(&server.drain_delay).unwrap_or_default(),
+            connection: self.connection_use(&server.connection.max_requests, &server.connection.max_age),
+            raises_files: server.files == raw::Files::Raise,
+            http2: self.http2(),
+            path: path_policy(&server.path),
+            is_content_length_strict: server.strict_content_length,
+            returns_request_id: server.return_request_id,
+            coalesce: server.coalesce,
+            auth_failures: self.auth_failures(),
+        }
+    }
+
+    fn http2(&mut self) -> Http2 {
+        let http2 = &self.file.server.http2;
+        let streams = &http2.max_concurrent_streams;
+        if !STREAMS.contains(&streams.value) {
+            let message = format!("`max_concurrent_streams` is from {} to {}", STREAMS.start(), STREAMS.end());
+            self.problem(streams.origin, message);
+        }
+        let max_requests = http2.max_requests.as_option();
+        if let Some(zero) = max_requests.filter(|number| number.value == 0) {
+            self.problem(zero.origin, "0 requests would serve nobody; `none` sets no bound");
+        }
+        Http2 {
+            max_concurrent_streams: streams.value,
+            max_requests: max_requests.map(|number| number.value),
+            stream_window: self.window(&http2.stream_window, "stream_window"),
+            connection_window: self.window(&http2.connection_window, "connection_window"),
+        }
+    }
+
+    /// How long connections are used.
+    pub(super) fn connection_use(
+        &mut self,
+        max_requests: &OrNone<At<u32>>,
+        max_age: &OrNone<At<Time>>,
+    ) -> ConnectionUse {
+        if let Some(zero) = max_requests.as_option().filter(|number| number.value == 0) {
+            self.problem(zero.origin, "0 requests would serve nobody; `none` sets no bound");
+        }
+        if let Some(short) = max_age.as_option().filter(|age| age.0 < SHORTEST_AGE) {
+            self.problem(short.origin, "`max_age` is at least `1s`; `none` sets no bound");
+        }
+        ConnectionUse {
+            max_requests: max_requests.as_option().map(|number| number.value),
+            max_age: max_age.as_option().map(|age| age.0),
+        }
+    }
+
+    /// Options of TCP connections.
+    pub(super) fn tcp(&mut self, tcp: &raw::Tcp) -> TcpOptions {
+        let mut option = |time: &OrNone<At<Time>>, key: &str, range: std::ops::RangeInclusive<u64>| {
+            let time = time.as_option()?;
+            if !range.contains(&time.0.as_secs()) {
+                let message = format!("`{key}` is from `{}s` to `{}s`", range.start(), range.end());
+                self.problem(time.origin, message);
+            }
+            Some(time.0)
+        };
+        TcpOptions {
+            keepalive: option(&tcp.keepalive, "keepalive", KEEPALIVE_SECONDS),
+            user_timeout: option(&tcp.user_timeout, "user_timeout", USER_TIMEOUT_SECONDS),
+        }
+    }
+
+    /// A window of HTTP/2.
+    pub(super) fn window(&mut self, size: &At<Size>, key: &str) -> u32 {
+        u32::try_from(self.bytes(size, key, &WINDOW)).unwrap_or(u32::MAX / 2)
+    }
+
+    /// A size that is held in memory.
+    fn bytes(&mut self, size: &At<Size>, key: &str, range: &std::ops::RangeInclusive<u64>) -> usize {
+        if !range.contains(&size.0) {
+            let (least, most) = (Size(*range.start()), Size(*range.end()));
+            self.problem(size.origin, format!("`{key}` is from {least} to {most}"));
+        }
+        usize::try_from(size.0).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn redis(&mut self) -> Option<Redis> {
+        let redis = self.file.redis.as_ref()?;
+        if let Err(bad) = Address::parse(&redis.url) {
+            self.problem(redis.url.origin, format!("`url`: {bad}"));
+        }
+        let namespace = &redis.namespace;
+        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if !(1..=32).contains(&namespace.len()) || !namespace.bytes().all(is_fit) {
+            let message = "`namespace` is 1 to 32 letters, digits, `-`, `_` or `.`";
+            self.problem(namespace.origin, message);
+        }
+        if let Some(secret) = redis.secret.as_ref().filter(|secret| secret.len() < 16) {
+            self.problem(secret.origin, "`secret` has at least 16 bytes; `openssl rand -base64 32` makes one");
+        }
+        Some(Redis {
+            url: redis.url.value.clone(),
+            timeout: redis.timeout.0,
+            namespace: namespace.value.clone(),
+            secret: redis.secret.as_ref().map(|secret| secret.value.clone()),
+        })
+    }
+}

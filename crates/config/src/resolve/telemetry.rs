@@ -1,0 +1,98 @@
+//! What collectors of telemetry are told.
+
+use http::Uri;
+use http::header::{HeaderName, HeaderValue};
+
+use super::Resolver;
+use crate::raw::TraceParent;
+use crate::raw::shape::{At, Map};
+use crate::raw::text::FieldValue;
+use crate::raw::units::Time;
+use crate::{Collector, PushedMetrics, Telemetry, Traces, raw};
+
+/// Spans that may wait: each takes about half a KiB.
+const QUEUE: std::ops::RangeInclusive<usize> = 1..=1 << 20;
+
+impl Resolver<'_> {
+    pub(super) fn telemetry(&mut self) -> Telemetry {
+        let raw = &self.file.telemetry;
+        let mut resource: Vec<_> = raw.resource.iter().map(|(key, value)| (key.value.clone(), value.clone())).collect();
+        if raw.resource.position("service.name").is_none() {
+            resource.insert(0, ("service.name".to_owned(), "weir".to_owned()));
+        }
+        if raw.resource.position("service.version").is_none() {
+            resource.push(("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
+        }
+        let traces = raw.traces.as_option().map(|traces| self.traces(traces));
+        Telemetry { resource, traces, metrics: raw.metrics.as_option().map(|metrics| self.pushed_metrics(metrics)) }
+    }
+
+    fn pushed_metrics(&mut self, raw: &At<raw::PushedMetrics>) -> PushedMetrics {
+        if raw.every.0.is_zero() {
+            self.problem(raw.origin, "`every` is longer than 0");
+        }
+        let collector = self.collector(&raw.endpoint, raw.timeout, &raw.headers, "metrics");
+        PushedMetrics { collector, every: raw.every.0 }
+    }
+
+    fn collector(
+        &mut self,
+        endpoint: &At<String>,
+        timeout: Time,
+        headers: &Map<FieldValue>,
+        signal: &str,
+    ) -> Collector {
+        self.check(endpoint.origin, check_endpoint(endpoint, signal));
+        for (name, value) in headers.iter() {
+            if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(&value.0).is_err() {
+                let message = format!("`{}` is not a field that can be sent", name.value);
+                self.problem(name.origin, message);
+            }
+        }
+        let headers = headers.iter().map(|(name, value)| (name.value.clone(), value.0.clone())).collect();
+        Collector { endpoint: endpoint.value.clone(), timeout: timeout.0, headers }
+    }
+
+    fn traces(&mut self, raw: &At<raw::Traces>) -> Traces {
+        let collector = self.collector(&raw.endpoint, raw.timeout, &raw.headers, "traces");
+        for (number, name) in [(&raw.queue, "queue"), (&raw.batch, "batch")] {
+            if !QUEUE.contains(&number.value) {
+                let message = format!("`{name}` is from {} to {}", QUEUE.start(), QUEUE.end());
+                self.problem(number.origin, message);
+            }
+        }
+        if raw.batch.value > raw.queue.value {
+            self.problem(raw.batch.origin, "`batch` is larger than `queue`, so it could never be full");
+        }
+        Traces {
+            collector,
+            share: raw.sample.fraction(),
+            respects_parent: raw.parent == TraceParent::Respect,
+            queue: raw.queue.value,
+            batch: raw.batch.value,
+            every: raw.every.0,
+        }
+    }
+}
+
+fn check_endpoint(url: &str, signal: &str) -> Result<(), String> {
+    let wrong = || format!("`endpoint`: expected a URL such as `http://127.0.0.1:4318/v1/{signal}`, found `{url}`");
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    match uri.scheme_str() {
+        Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
+        Some("grpc") => {
+            return Err("`endpoint`: OTLP over gRPC is not supported; collectors take HTTP at port 4318".to_owned());
+        }
+        _ => return Err(wrong()),
+    }
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("`endpoint`: put credentials into `headers`".to_owned());
+    }
+    if uri.path() == "/" {
+        return Err(format!(
+            "`endpoint`: the path is missing; collectors take {signal} at `{}/v1/{signal}`",
+            url.trim_end_matches('/')
+        ));
+    }
+    Ok(())
+}
