@@ -30,7 +30,9 @@ async def pieces(body):
 def check(response, content, status=200):
     assert response.http_version == {"h1": "HTTP/1.1"}.get(protocol, "HTTP/2"), response.http_version
     assert response.status_code == status, (response.status_code, response.content[:200])
-    assert response.content == content, f"a body of {len(response.content)} bytes is not the expected one of {len(content)}"
+    assert response.content == content, (
+        f"a body of {len(response.content)} bytes is not the expected one of {len(content)}"
+    )
 
 
 async def get(client):
@@ -93,10 +95,22 @@ async def cancelled_response(client):
 
 async def main():
     global passed, failed
-    every = [get, head, large_response, many_streams, statuses_without_body, post, post_of_unknown_length, empty_post, large_request]
+    every = [
+        get,
+        head,
+        large_response,
+        many_streams,
+        statuses_without_body,
+        post,
+        post_of_unknown_length,
+        empty_post,
+        large_request,
+    ]
     if protocol == "h1":
         every.append(cancelled_response)
-    async with httpx.AsyncClient(base_url=url, verify=verify, http1=protocol == "h1", http2=protocol != "h1", timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=url, verify=verify, http1=protocol == "h1", http2=protocol != "h1", timeout=60
+    ) as client:
         for case in every:
             try:
                 await case(client)

@@ -61,9 +61,16 @@ class Tunnel:
             self.to_client.write(b"HTTP/1.1 %s Refused\r\nConnection: close\r\n\r\n" % response[b":status"])
         else:
             accept = base64.b64encode(hashlib.sha1(fields[b"sec-websocket-key"] + GUID).digest())
-            answer = [b"HTTP/1.1 101 Switching Protocols", b"Upgrade: websocket", b"Connection: Upgrade", b"Sec-WebSocket-Accept: " + accept]
-            answer += [name + b": " + value for name, value in response.items() if name.startswith(b"sec-websocket-")]
-            self.to_client.write(b"\r\n".join(answer) + b"\r\n\r\n")
+            response_head = [
+                b"HTTP/1.1 101 Switching Protocols",
+                b"Upgrade: websocket",
+                b"Connection: Upgrade",
+                b"Sec-WebSocket-Accept: " + accept,
+            ]
+            response_head += [
+                name + b": " + value for name, value in response.items() if name.startswith(b"sec-websocket-")
+            ]
+            self.to_client.write(b"\r\n".join(response_head) + b"\r\n\r\n")
             sending = asyncio.create_task(self.send())
             await receiving
             sending.cancel()
@@ -79,7 +86,9 @@ class Tunnel:
         try:
             while piece := await self.client.read(16384):
                 while piece:
-                    room = min(self.h2.local_flow_control_window(self.stream), self.h2.max_outbound_frame_size, len(piece))
+                    room = min(
+                        self.h2.local_flow_control_window(self.stream), self.h2.max_outbound_frame_size, len(piece)
+                    )
                     if room == 0:
                         self.window.clear()
                         await self.window.wait()

@@ -10,9 +10,13 @@ import sys
 
 from kosoku import FailureError, run_fuzzingclient
 
-
 CASES = [f"{group}.*" for group in (1, 2, 3, 4, 5, 6, 7, 9, 10)]
-CASES += [f"{group}.{kind}.{size}" for group, kinds in ((12, 5), (13, 7)) for kind in range(1, kinds + 1) for size in (1, 5, 10)]
+CASES += [
+    f"{group}.{kind}.{size}"
+    for group, kinds in ((12, 5), (13, 7))
+    for kind in range(1, kinds + 1)
+    for size in (1, 5, 10)
+]
 
 
 async def verdicts(url):
