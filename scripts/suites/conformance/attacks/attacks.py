@@ -141,16 +141,18 @@ def hold(connection, stop):
 
 
 def handshakes(_attack, _ends, stop, found):
-    """TLS: connections that send half of a ClientHello, and ones that send what is none."""
+    """TLS: a hundred connections that stop in their ClientHello, and, one after the other, connections whose ClientHello is not valid."""
     half = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]) + bytes(100)
     held = []
     while not stop.is_set():
-        for first in (half, b"\x16\x03\x01\x00\x05hello"):
-            connection = socket.create_connection(address(secure), timeout=5)
-            connection.sendall(first)
-            held.append(connection)
+        held.append(socket.create_connection(address(secure), timeout=5))
+        held[-1].sendall(half)
         if len(held) > 100:
             held.pop(0).close()
+        with socket.create_connection(address(secure), timeout=5) as connection, contextlib.suppress(OSError):
+            connection.sendall(b"\x16\x03\x01\x00\x05hello")
+            while connection.recv(64):
+                pass
     found.append(None)
 
 
