@@ -78,7 +78,7 @@ const cases = {
   },
   async trailers() {
     const send = (stream) => { stream.on('wantTrailers', () => stream.sendTrailers({ 'x-sum': '12345' })); stream.end('hello'); };
-    const { trailers } = await expect('POST', '/echo', Buffer.from('hello'), { fields: { te: 'trailers' }, send, options: { waitForTrailers: true } });
+    const { trailers } = await expect('POST', '/echo', Buffer.from('hello'), { fields: { te: 'trailers', trailer: 'x-sum' }, send, options: { waitForTrailers: true } });
     equal(trailers['x-echo-x-sum'], '12345', 'trailer');
   },
   async cancelled_response() {
