@@ -10,7 +10,7 @@ BUILT = $(CARGO_TARGET_DIR)/$(patsubst dev,debug,$(PROFILE))
 PROGRAMS = $(if $(filter dev,$(PROFILE)),--workspace --bin weir --bin gauge --example describe,-p weir -p gauge)
 
 .DEFAULT_GOAL := help
-.PHONY: help run services build dist install uninstall deb test test-pages test-fast lint conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
+.PHONY: help run services build dist install uninstall deb test test-pages test-fast lint conformance conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz soak clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -48,6 +48,9 @@ test-fast: ## tests that need nothing but Rust, Python and bash (minutes)
 
 lint: ## formatting, lints, licences of every language
 	@scripts/lint $(LINTS)
+
+conformance: ## conformance of HTTP/2, gRPC, WebSocket and TLS by the published suites, and interoperability (SUITES="h2spec ..." for some)
+	@scripts/conformance $(SUITES)
 
 conformance-kubernetes: ## the conformance suite of the Gateway API against `weir kubernetes` (root and Go; builds a Kubernetes API server once)
 	@scripts/kube conformance

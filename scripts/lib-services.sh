@@ -26,7 +26,7 @@ address() {
   last=$1
   local out=$tmp/$1.out
   for _ in $(seq 600); do
-    url=$(sed -nE "s/^listening on (http:[^ ]+)$2\$/\\1/p" "$out" | head -n 1)
+    url=$(sed -nE "s/^listening on (https?:[^ ]+)$2\$/\\1/p" "$out" | head -n 1)
     [ -z "$url" ] || return 0
     kill -0 "$!" 2>/dev/null || break
     sleep 0.1

@@ -31,7 +31,8 @@ packages_for() {
     java) echo default-jre-headless openjdk-21-jre-headless openjdk-17-jre-headless ;;
     jdk) echo default-jdk-headless openjdk-21-jdk-headless openjdk-17-jdk-headless ;;
     mvn) echo maven ;;
-    nghttp) echo nghttp2-client ;;
+    nghttp | h2load) echo nghttp2-client ;;
+    nghttpd) echo nghttp2-server ;;
     nginx) echo nginx-light nginx-core nginx ;;
     postgres) echo postgresql ;;
     ps) echo procps ;;
@@ -39,6 +40,7 @@ packages_for() {
     shellcheck) echo shellcheck ;;
     ssh) echo openssh-client ;;
     sshd) echo openssh-server ;;
+    testssl) echo testssl.sh ;;
     *) die "packages_for knows no '$1'" ;;
   esac
 }
@@ -58,7 +60,7 @@ find_program() {
     java) java -version >/dev/null 2>&1 && command -v java ;;
     jdk) javac -version 2>&1 | grep -qE '^javac (1[7-9]|[2-9][0-9])' && command -v javac ;;
     binutils) command -v objdump ;;
-    openssl | curl | wrk | hey | mvn | tidy | strace | haproxy | nginx | redis-server | shellcheck | ps | ssh | sshd | g++ | nghttp) command -v "$1" ;;
+    openssl | curl | wrk | hey | mvn | tidy | strace | haproxy | nginx | redis-server | shellcheck | ps | ssh | sshd | g++ | nghttp | h2load | nghttpd | testssl) command -v "$1" ;;
     prometheus) command -v promtool && command -v prometheus ;;
     varnish) command -v varnishd ;;
     postgres) find_postgres ;;
@@ -168,6 +170,23 @@ need_cargo_tool() {
     die "cargo install $1 $2 failed"
   touch "$dir/.$1-$2"
   rm -rf "$WEIR_CACHE/target-tools"
+}
+
+# need_go_programs DIR PACKAGE...: programs of other modules, as the module in DIR pins them, or the programs of that module itself; built once
+# for each state of the module into the cache. Their folder is then in $go_programs.
+need_go_programs() {
+  local dir=$1 package missing=()
+  shift
+  need_program go "Go 1.26 or newer builds this part of the tests: https://go.dev/doc/install"
+  go_programs=$WEIR_CACHE/tools/$(basename "$dir")-$(find "$dir" -maxdepth 1 -type f | sort | xargs cat | checksum /dev/stdin | cut -c1-12)
+  mkdir -p "$go_programs"
+  for package in "$@"; do [ -x "$go_programs/$(basename "$package")" ] || missing+=("$package"); done
+  [ ${#missing[@]} = 0 ] && return 0
+  say "building ${missing[*]} (once)"
+  for package in "${missing[@]}"; do
+    (cd "$dir" && go build -mod=readonly -o "$go_programs/$(basename "$package").part" "$package") || die "$package does not build in $dir"
+    mv "$go_programs/$(basename "$package").part" "$go_programs/$(basename "$package")"
+  done
 }
 
 # need_built NAME...: programs of the workspace, in $CARGO_TARGET_DIR/debug, as `cargo test --workspace` builds them. For one package, or

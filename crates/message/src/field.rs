@@ -30,6 +30,13 @@ impl Field {
     pub fn is_hop_by_hop(&self) -> bool {
         self.named_by_connection || self.known.is_hop_by_hop()
     }
+
+    /// Whether it names the trailers behind the body (RFC 9110 section 6.6.2). It goes where they go: some recipients drop trailers that were not
+    /// announced.
+    #[inline]
+    pub fn announces_trailers(&self) -> bool {
+        self.known == Known::Trailer && !self.named_by_connection
+    }
 }
 
 /// The fields of a head, in order. The vector is kept from message to message.

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use rustls::pki_types::ServerName;
 use rustls::server::{Accepted, Acceptor};
-use rustls::{ClientConfig, ClientConnection, Connection};
+use rustls::{ClientConfig, ClientConnection, Connection, PeerIncompatible};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::failure::{NotTls, UnknownName, io_error};
@@ -19,6 +19,9 @@ use crate::stream::TlsStream;
 const MAX_HELLO: usize = 16 * 1024;
 /// A fatal alert `unrecognized_name` (RFC 6066 section 3) as a whole record.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+/// Bytes of a ClientHello up to the end of its `client_version`: record header, handshake header, version (RFC 5246 sections 6.2.1 and 7.4).
+const UP_TO_VERSION: usize = 5 + 4 + 2;
 
 /// A client that said what it wants. Reading this far costs little; [`Hello::finish`] makes a signature.
 pub struct Hello<S> {
@@ -36,6 +39,7 @@ pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S, not_tls: &[u8])
     let mut acceptor = Acceptor::default();
     let mut memory = [0; 4096];
     let mut total = 0;
+    let mut start = [0; UP_TO_VERSION];
     loop {
         let mut space = ReadBuf::new(&mut memory);
         poll_fn(|cx| Pin::new(&mut io).poll_read(cx, &mut space)).await?;
@@ -47,6 +51,10 @@ pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S, not_tls: &[u8])
             send_last(&mut io, not_tls).await;
             return Err(NotTls.into());
         }
+        if let Some(missing) = start.get_mut(total..) {
+            let size = missing.len().min(ciphertext.len());
+            missing[..size].copy_from_slice(&ciphertext[..size]);
+        }
         total += ciphertext.len();
         while !ciphertext.is_empty() {
             acceptor.read_tls(&mut ciphertext)?;
@@ -55,7 +63,10 @@ pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S, not_tls: &[u8])
                 Ok(None) => {}
                 Err((error, mut alert)) => {
                     let mut bytes = Vec::new();
-                    alert.write_all(&mut bytes)?;
+                    match protocol_version_alert(&error, start) {
+                        Some(alert) => bytes.extend(alert),
+                        None => drop(alert.write_all(&mut bytes)?),
+                    }
                     send_last(&mut io, &bytes).await;
                     return Err(io_error(error));
                 }
@@ -65,6 +76,16 @@ pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S, not_tls: &[u8])
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the ClientHello is larger than 16 KiB"));
         }
     }
+}
+
+/// A client of TLS 1.1 or older must get `protocol_version` (RFC 5246 appendix E.1), in a record of a version that it knows. rustls sends
+/// `handshake_failure`, because it first misses an extension that such clients do not have.
+fn protocol_version_alert(error: &rustls::Error, hello: [u8; UP_TO_VERSION]) -> Option<[u8; 7]> {
+    let [.., major, minor] = hello;
+    let is_old =
+        matches!(error, rustls::Error::PeerIncompatible(PeerIncompatible::SignatureAlgorithmsExtensionRequired))
+            && (major, minor) < (3, 3);
+    is_old.then_some([21, 3, minor, 0, 2, 2, 70])
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Hello<S> {

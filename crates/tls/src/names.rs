@@ -217,7 +217,8 @@ impl ResolvesServerCert for Resolver {
         let candidates = self.0.candidates(hello.server_name());
         let key = |position: &usize| &self.0.certificates[*position].key;
         let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
-        candidates.iter().map(key).find(fits).cloned()
+        // Where none fits, rustls goes on to say what is missing (`handshake_failure`); without a certificate it would say `access_denied`.
+        candidates.iter().map(key).find(fits).or_else(|| candidates.first().map(key)).cloned()
     }
 }
 

@@ -251,6 +251,50 @@ fn versions_and_protocols_without_an_overlap_are_refused() {
     assert_eq!((server.unwrap_err(), client.unwrap_err()), (Failure::NothingInCommon, Failure::Alert));
 }
 
+/// What a client with this hello is sent, and how its handshake ends for the listener.
+fn sent_to(version: [u8; 2], suites: &[u16], extensions: &[u8]) -> (Vec<u8>, Failure) {
+    let mut body = [&version[..], &[7; 32], &[0]].concat();
+    body.extend((2 * suites.len() as u16).to_be_bytes());
+    body.extend(suites.iter().flat_map(|suite| suite.to_be_bytes()));
+    body.extend([1, 0]);
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    let size = body.len() as u16;
+    let record = [&[22, 3, 1][..], &(size + 4).to_be_bytes(), &[1, 0], &size.to_be_bytes(), &body].concat();
+
+    let authority = Authority::new();
+    let mut default = entry(authority.certificate(&["a.test"]));
+    default.is_default = true;
+    let listener = listener(&Options::new(Arc::new(Names::new(vec![default]).unwrap())));
+    // Seven bytes a read at most: the version is not in the first.
+    let (mut near, far) = sockets(7, 1, 0);
+    block_on(async {
+        let server = async { Failure::of_io(&tls::accept(far, &listener).await.map(drop).unwrap_err()) };
+        let client = async {
+            near.write_all(&record).await.unwrap();
+            let mut said = Vec::new();
+            near.read_to_end(&mut said).await.unwrap();
+            said
+        };
+        let (failure, said) = tokio::join!(server, client);
+        (said, failure)
+    })
+}
+
+#[test]
+fn clients_with_nothing_in_common_get_the_alert_that_says_so() {
+    // TLS 1.1 and 1.0 have no signature_algorithms: protocol_version, in a record of their version.
+    for minor in [1, 2] {
+        assert_eq!(sent_to([3, minor], &[0xc009], &[]), (vec![21, 3, minor, 0, 2, 2, 70], Failure::NothingInCommon));
+    }
+    // TLS 1.2 with groups, points and ECDSA with SHA-256, but only a suite of CBC, one of RSA key exchange, or none that signs: handshake_failure.
+    let extensions = [0, 10, 0, 4, 0, 2, 0, 23, 0, 11, 0, 2, 1, 0, 0, 13, 0, 4, 0, 2, 4, 3];
+    for suites in [&[0xc023][..], &[0x009c], &[0xc02f]] {
+        let (said, failure) = sent_to([3, 3], suites, &extensions);
+        assert_eq!((said.as_slice(), failure), (&[21, 3, 3, 0, 2, 2, 40][..], Failure::NothingInCommon), "{suites:x?}");
+    }
+}
+
 #[test]
 fn bytes_that_are_not_tls_are_told_apart() {
     let authority = Authority::new();

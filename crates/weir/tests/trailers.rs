@@ -13,13 +13,13 @@ fn gateway(upstream: &Upstream, more: &str, route: &str) -> Weir {
 /// An upstream whose response has these trailers, and which keeps the bytes that it gets behind the head.
 fn upstream(trailers: &'static str) -> Upstream {
     Upstream::start(move |conn, _| {
-        conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n")?;
+        conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n4\r\nbody\r\n0\r\n")?;
         conn.write(trailers)?;
         conn.write("\r\n")
     })
 }
 
-const REQUEST: &str = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n";
+const REQUEST: &str = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Up\r\n";
 
 /// What comes back on a connection that is closed behind the response.
 fn exchange(weir: &Weir, fields: &str, trailers: &str) -> String {
@@ -47,6 +47,9 @@ fn trailers_are_dropped_unless_the_route_forwards_them_and_the_client_takes_them
         assert_eq!(end(&response), expected, "{route:?} {te:?}: {response}");
         let seen = &upstream.requests()[0];
         assert!(seen.complete);
+        // Who drops trailers that were not announced gets the field that announces them, and nobody else.
+        assert_eq!(seen.head.field("trailer"), route.contains("forward").then_some("X-Up"), "{route:?} {te:?}");
+        assert_eq!(response.contains("\r\nTrailer: X-Sum\r\n"), expected.len() > 5, "{response}");
         let says = seen.head.field("te").map(str::to_owned);
         assert_eq!(says.as_deref(), (expected.len() > 5).then_some("trailers"), "the upstream is told the same");
         assert_eq!((seen.head.field("x-up"), seen.head.field("connection").is_some()), (None, says.is_some()));

@@ -40,7 +40,9 @@ pub struct ToUpstream<'a> {
     pub upgrade: Option<&'a [u8]>,
     /// Framing of the body.
     pub body: BodyKind,
-    /// Whether the client takes trailers, and the route forwards them.
+    /// Whether the route forwards trailers.
+    pub forwards_trailers: bool,
+    /// Whether the client takes them too.
     pub accepts_trailers: bool,
     /// What is left of a gRPC call's time, in nanoseconds; takes the place of what the client said.
     pub grpc_timeout: Option<u64>,
@@ -132,6 +134,9 @@ impl ToUpstream<'_> {
         {
             grpc::write_timeout(out, left);
         }
+        if self.forwards_trailers && self.body == BodyKind::Chunked {
+            copy_lines(out, buf, head.fields.iter(), Field::announces_trailers);
+        }
         if self.accepts_trailers {
             // RFC 9110 section 10.1.4: a hop-by-hop field, so it is named.
             encode::field(out, b"Connection", b"TE");
@@ -182,6 +187,8 @@ pub struct ToClient<'a> {
     pub close: bool,
     /// Whether the body is compressed here, so that its length is not the upstream's.
     pub is_coded: bool,
+    /// Whether trailers pass to this client.
+    pub forwards_trailers: bool,
 }
 
 impl ToClient<'_> {
@@ -210,7 +217,7 @@ impl ToClient<'_> {
         let mut has_date = false;
         copy_lines(out, buf, head.fields.iter(), |field| {
             if field.is_hop_by_hop() {
-                return false;
+                return self.forwards_trailers && field.announces_trailers() && self.framing() == BodyKind::Chunked;
             }
             match field.known {
                 Known::ContentLength => return false,

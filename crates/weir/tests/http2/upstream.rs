@@ -390,6 +390,7 @@ fn trailers_pass_where_the_route_says_so() {
     trailers.insert("set-cookie", "evil=1".parse().unwrap());
     let target = Target::start(move |seen, send| {
         let response = Response::builder().header("x-te", seen.head.headers.contains_key("te").to_string());
+        let response = response.header("trailer", "x-sum");
         respond_with(send, response.body(()).unwrap(), b"body".to_vec(), Some(trailers.clone()));
     });
     for (route, te, passes) in
@@ -397,8 +398,8 @@ fn trailers_pass_where_the_route_says_so() {
     {
         let weir = gateway(target.address, "", route);
         let mut client = Client::connect(weir.addr());
-        let fields = [("te", te), ("x-forwarded-host", "evil")];
-        let stream = client.open(&request("POST", "/", if te.is_empty() { &[] } else { &fields }), false);
+        let fields = [("trailer", "x-up"), ("te", te), ("x-forwarded-host", "evil")];
+        let stream = client.open(&request("POST", "/", if te.is_empty() { &fields[..1] } else { &fields }), false);
         client.data(stream, b"up", false);
         let sent =
             block(&[("x-up", "1"), ("x-forwarded-host", "evil"), ("content-length", "9"), ("x-original-url", "/")]);
@@ -408,7 +409,11 @@ fn trailers_pass_where_the_route_says_so() {
         let expected = if passes { vec![("x-sum".to_owned(), "42".to_owned())] } else { Vec::new() };
         assert_eq!(response.trailers, expected, "{route:?} {te:?}");
         assert_eq!(response.field("x-te"), Some(if passes { "true" } else { "false" }));
+        // Go's net/http drops trailers that were not announced.
+        assert_eq!(response.field("trailer"), passes.then_some("x-sum"), "{route:?} {te:?}");
         let seen = target.seen().pop().unwrap();
+        let announced = seen.head.headers.get("trailer").map(|value| value.to_str().unwrap());
+        assert_eq!(announced, (!route.is_empty()).then_some("x-up"), "{route:?} {te:?}");
         let names: Vec<_> = seen.trailers.iter().flat_map(HeaderMap::keys).map(http::HeaderName::as_str).collect();
         let expected: &[&str] = if route.is_empty() { &[] } else { &["x-up"] };
         assert_eq!(names, expected, "{route:?}");

@@ -45,7 +45,7 @@ fn write_fields(out: &mut Vec<u8>, head: &Head, is_left_out: impl Fn(Known) -> b
     let Head { text, request, .. } = head;
     for field in request.fields.iter() {
         let is_written_here = matches!(field.known, Known::Host | Known::ContentLength) || is_left_out(field.known);
-        if !is_written_here && !field.is_hop_by_hop() {
+        if !is_written_here && (!field.is_hop_by_hop() || field.announces_trailers()) {
             out.extend_from_slice(field.line().of_buf(text));
         }
     }

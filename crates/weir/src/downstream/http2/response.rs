@@ -125,6 +125,6 @@ impl Reader {
 
 /// The fields of a head but those of the connection; framing is for HTTP/1.1 alone, except a length.
 fn fields<'a>(fields: &'a Fields, bytes: &'a [u8]) -> impl Iterator<Item = (Known, &'a [u8], &'a [u8])> {
-    let passes = fields.iter().filter(|field| !field.is_hop_by_hop());
+    let passes = fields.iter().filter(|field| !field.is_hop_by_hop() || field.announces_trailers());
     passes.map(|field| (field.known, field.name.of_buf(bytes), field.value.of_buf(bytes)))
 }

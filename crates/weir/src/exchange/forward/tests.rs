@@ -29,6 +29,7 @@ fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> Str
         edits: &Edits::default(),
         upgrade: None,
         body: BodyKind::None,
+        forwards_trailers: false,
         accepts_trailers: false,
         grpc_timeout: None,
         conditions: None,

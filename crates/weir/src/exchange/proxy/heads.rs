@@ -57,6 +57,7 @@ pub(super) fn write_request_head(
         edits: &plan.edits.request,
         upgrade: upgrade.map(|index| plan.action.upgrade[index].as_bytes()),
         body: head.body,
+        forwards_trailers: plan.forwards_trailers,
         accepts_trailers: plan.accepts_trailers,
         grpc_timeout: plan.grpc_due.map(|due| due.saturating_sub(clock::turn_ns())),
         conditions: conditions.as_deref(),
@@ -86,6 +87,7 @@ pub(super) fn write_response_head(
         version,
         close: false,
         is_coded: coding.is_coded(),
+        forwards_trailers: plan.accepts_trailers,
     };
     let framing = head.framing();
     x.close |= framing == BodyKind::UntilClose;

@@ -94,7 +94,10 @@ impl Reader {
             protocol: None,
         };
         // The codec leaves Host out, and of TE what is not "trailers", the one value that HTTP/2 knows (RFC 9113 section 8.2.2).
-        let passes = head.fields.iter().filter(|field| field.known == Known::Te || !field.is_hop_by_hop());
+        let passes = head
+            .fields
+            .iter()
+            .filter(|field| !field.is_hop_by_hop() || field.known == Known::Te || field.announces_trailers());
         let fields = passes.map(|field| (field.known, field.name.of_buf(bytes), field.value.of_buf(bytes)));
         let stream = codec.send_request(line, fields, head.body == BodyKind::None)?;
         self.has_ended = head.body == BodyKind::None;

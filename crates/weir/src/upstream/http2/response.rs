@@ -36,7 +36,7 @@ pub(super) fn write_head(out: &mut Vec<u8>, head: &Head, framing: Option<Framing
     let Head { text, response, .. } = head;
     encode::status_line(out, response.status, encode::reason(response.status).as_bytes());
     for field in response.fields.iter() {
-        if field.known != Known::ContentLength && !field.is_hop_by_hop() {
+        if field.known != Known::ContentLength && (!field.is_hop_by_hop() || field.announces_trailers()) {
             out.extend_from_slice(field.line().of_buf(text));
         }
     }

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Floods and stalls of HTTP/2 and TLS against a gateway with one worker, beside ordinary load: see attacks.py for what is held to.
+suite=attacks
+source "$(dirname "$0")/common.sh"
+need h2load
+[ -r /proc/self/status ] || { say "/proc is not here: memory and CPU cannot be read"; count_line 0 0 1; exit 0; }
+python=$(need_venv conformance "$here/requirements.txt")/bin/python
+upstream upstream
+gateway weir <<YAML
+$(listeners)
+workers: 1
+upstreams: {app: {targets: ["$url"]}}
+routes: [{match: {path: /*}, upstream: app}]
+YAML
+step attacks "$python" "$here/attacks/attacks.py" "$plain" "$secure" "$gateway_pid"
+grep -E '^ok|^FAIL' "$logs/$suite-attacks.log"
+count_line "$passed" "$failed" "$skipped"
+exit "$code"
