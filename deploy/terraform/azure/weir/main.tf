@@ -147,12 +147,6 @@ resource "azurerm_linux_virtual_machine_scale_set" "weir" {
     pause_time_between_batches              = "PT60S"
   }
 
-  # The event tells the machine of its end before it comes, so that Weir can drain.
-  termination_notification {
-    enabled = true
-    timeout = "PT5M"
-  }
-
   # Without a rule the machines have no way out, and cannot fetch the package.
   depends_on = [azurerm_lb_rule.weir, azurerm_subnet_network_security_group_association.weir]
 }
