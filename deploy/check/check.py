@@ -7,7 +7,8 @@
 
 Of each Dockerfile: stages that build and one that runs, bases pinned to a version, a user that is a number and not 0, a health check, no COPY of what the build
 context has not (as git and .dockerignore have it). Of the compose file: what it builds and mounts is there, ports are published on the loopback address alone and once,
-and what is waited for to be healthy says whether it is. Standard library only.
+what is waited for to be healthy says whether it is, and each Redis
+what it does when its memory is full. Standard library only.
 """
 
 import json
@@ -134,6 +135,8 @@ def check_compose(model: dict) -> tuple[list[str], dict[Path, Path]]:
                 healthy.add(name)
         elif not PINNED.search(service.get("image", "")):
             found.append(f"{name}: image {service.get('image')} is not pinned to a version")
+        if service.get("image", "").startswith("redis:") and "--maxmemory-policy" not in (service.get("command") or []):
+            found.append(f"{name}: say what Redis does when its memory is full: --maxmemory-policy")
         if service.get("healthcheck"):
             healthy.add(name)
         for volume in service.get("volumes", []):

@@ -1,0 +1,63 @@
+variable "name" {
+  description = "Name of the deployment and prefix of its resources."
+  type        = string
+  default     = "gauge"
+}
+
+variable "zone" {
+  description = "The one zone of all machines, such as europe-west3-a."
+  type        = string
+}
+
+variable "machine" {
+  description = "Type of every machine. It must be one that compact placement accepts."
+  type        = string
+  default     = "c2d-standard-8"
+}
+
+variable "image" {
+  description = "One image of Debian 12, such as debian-cloud/debian-12-bookworm-v20250910; not an image family."
+  type        = string
+  validation {
+    condition     = can(regex("-v[0-9]{8}$", var.image))
+    error_message = "image must end with its date, such as -v20250910."
+  }
+}
+
+variable "ssh_cidr" {
+  description = "The network from which SSH reaches the generator, such as 203.0.113.7/32."
+  type        = string
+  validation {
+    condition     = can(cidrhost(var.ssh_cidr, 0)) && !endswith(var.ssh_cidr, "/0")
+    error_message = "ssh_cidr must be a network such as 203.0.113.7/32, and not everybody."
+  }
+}
+
+variable "ssh_public_key" {
+  description = "Public key of the user of the machines. The private key stays with you, and is not in the state."
+  type        = string
+}
+
+variable "ssh_private_key_file" {
+  description = "Path of the private key, for the output gauge_hosts."
+  type        = string
+}
+
+variable "expires" {
+  description = "When the machines may be deleted, in RFC 3339, such as 2027-01-31T18:00:00Z. A tag: nothing deletes them by itself."
+  type        = string
+  validation {
+    condition     = can(formatdate("YYYY", var.expires))
+    error_message = "expires must be a time in RFC 3339."
+  }
+}
+
+variable "roles" {
+  description = "The machines. Leave out upstream if the upstream runs beside the gateway."
+  type        = set(string)
+  default     = ["generator", "gateway", "upstream"]
+  validation {
+    condition     = contains(var.roles, "generator") && length(setsubtract(var.roles, ["generator", "gateway", "upstream"])) == 0
+    error_message = "roles must have generator, and besides only gateway and upstream."
+  }
+}

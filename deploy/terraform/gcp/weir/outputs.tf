@@ -1,0 +1,4 @@
+output "address" {
+  description = "Public address of the gateway."
+  value       = google_compute_address.weir.address
+}
