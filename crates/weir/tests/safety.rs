@@ -328,6 +328,32 @@ fn an_upgrade_that_is_declined_stays_http_and_one_unasked_is_a_502() {
     assert_eq!(client.read_response().status(), 502, "a field without the connection option does not ask");
 }
 
+/// Rule 18, RFC 9110 section 7.8: an upstream switches to the requested protocol, and to no other. Otherwise the client's next bytes would reach it as
+/// they are, in a protocol that the route does not allow.
+#[test]
+fn a_101_to_another_protocol_than_the_requested_one_opens_no_tunnel() {
+    let ask = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let upstream = Upstream::start(answer::ok("unused"));
+    let weir = gateway_with(&upstream, "", "    upgrade: [websocket]\n");
+    for line in ["Upgrade: h2c\r\n", "Upgrade: websocket, h2c\r\n", "Upgrade: websocket\r\nUpgrade: h2c\r\n", ""] {
+        upstream.set_answer(answer::raw_then_close(format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n{line}\r\nbytes"
+        )));
+        let mut client = weir.connect();
+        client.send(format!("{ask}GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let reply = client.read_response();
+        assert_eq!(reply.status(), 502, "{line:?}: {}", reply.text());
+        assert_eq!(client.read_response().status(), 400, "{line:?}: what follows is parsed as a request");
+    }
+    upstream.set_answer(answer::raw_then_close(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\nbytes",
+    ));
+    let mut client = weir.connect();
+    client.send(ask);
+    assert_eq!(client.read_head().status(), 101, "names of protocols have no case");
+    assert_eq!(client.read_raw(5), b"bytes");
+}
+
 /// Rule 18: what was a tunnel is never an HTTP connection again.
 #[test]
 fn a_connection_that_was_a_tunnel_is_not_pooled() {

@@ -21,6 +21,15 @@ pub(super) fn wanted_upgrade(x: &Exchange<'_>, action: &Proxy) -> Option<usize> 
     action.upgrade_to(wanted)
 }
 
+/// Whether the 101 names the requested protocol, and no other (RFC 9110 section 7.8). The route allows the client this one; the bytes of a
+/// tunnel in any other would reach the target unseen.
+fn agrees_to(x: &Exchange<'_>, up: &UpstreamSide, requested: &str) -> bool {
+    let lines = x.scratch.response.fields.iter().filter(|field| field.known == Known::Upgrade);
+    let mut protocols = lines.map(|line| line.value.of_buf(up.buffer.whole()));
+    protocols.next().is_some_and(|protocol| protocol.eq_ignore_ascii_case(requested.as_bytes()))
+        && protocols.next().is_none()
+}
+
 /// Whether the target read the key of the handshake, which over HTTP/2 no client can check.
 fn is_accepted(x: &Exchange<'_>, up: &UpstreamSide) -> bool {
     let key = x.scratch.request.fields.first(Known::SecWebSocketKey, x.down.buffer.whole()).unwrap_or_default();
@@ -34,10 +43,14 @@ pub(super) async fn switch_protocols(
     plan: &Plan<'_>,
     lease: &mut Lease,
     up: &mut UpstreamSide,
-    asked: bool,
+    requested: Option<usize>,
 ) -> Result<(), Failed> {
-    if !asked {
+    let Some(requested) = requested else {
         return Err(Failed::new(Error::new(Reason::BadResponse, "101 without an upgrade"), true, true));
+    };
+    if !agrees_to(x, up, &plan.action.upgrade[requested]) {
+        let error = Error::new(Reason::BadResponse, "101 to a protocol that was not requested");
+        return Err(Failed::new(error, true, true));
     }
     if x.down.stream.is_tunnel() && !is_accepted(x, up) {
         let error = Error::new(Reason::BadResponse, "the target's Sec-WebSocket-Accept does not match");
