@@ -8,5 +8,5 @@ tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 export PREFIX=$tmp/prefix PROFILE=dev
 export PATH=$PREFIX/bin:$CARGO_TARGET_DIR/debug:$PATH
 # Keys of providers that configurations name; nothing is sent to them.
-export OPENAI_KEY_A=a OPENAI_KEY_B=b ANTHROPIC_KEY=c
+export OPENAI_KEY_A=a OPENAI_KEY_B=b ANTHROPIC_KEY=c GEMINI_KEY=d
 python3 scripts/pages.py run

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The official clients of OpenAI and Anthropic, Python and Node, through Weir to simulated providers of both APIs: each client at its own API
-# and at the other one.
+# and at the other one. Google's client, Python, at its own.
 source "$(dirname "$0")/../suite.sh"
 suite=ai-clients
 source "$root/scripts/lib-services.sh"
@@ -25,6 +25,8 @@ for client in openai anthropic; do
   step "$client-python" in_python "$client"
   step "$client-node" in_node "$client"
 done
+
+step google-python in_python google
 
 count_line "$passed" "$failed" "$skipped"
 exit "$code"

@@ -13,8 +13,40 @@ pub enum Api {
     Embeddings,
     /// Anthropic `POST /v1/messages`.
     Messages,
-    /// Gemini `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`.
+    /// Gemini `POST /v1beta/models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`.
     Gemini,
+}
+
+/// The method in a path of Gemini's API, which has no other place for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GeminiMethod {
+    /// `generateContent`: a whole response.
+    Generate,
+    /// `streamGenerateContent`: events with `alt=sse` in the query, else an array.
+    Stream,
+    /// `countTokens`: generates nothing.
+    Count,
+}
+
+impl GeminiMethod {
+    /// Its name in a path.
+    pub fn name(self) -> &'static str {
+        match self {
+            GeminiMethod::Generate => "generateContent",
+            GeminiMethod::Stream => "streamGenerateContent",
+            GeminiMethod::Count => "countTokens",
+        }
+    }
+
+    /// The model and the method that a request path without its query names. Clients use both versions of the API.
+    pub fn of_path(path: &str) -> Option<(&str, GeminiMethod)> {
+        let rest = path.strip_prefix("/v1beta/models/").or_else(|| path.strip_prefix("/v1/models/"))?;
+        let (model, name) = rest.rsplit_once(':')?;
+        let method = [GeminiMethod::Generate, GeminiMethod::Stream, GeminiMethod::Count]
+            .into_iter()
+            .find(|method| method.name() == name)?;
+        (!model.is_empty() && !model.contains('/')).then_some((model, method))
+    }
 }
 
 /// The form of errors and of key fields: the provider family that an API belongs to.
@@ -41,11 +73,7 @@ impl Api {
             "/v1/responses" => Api::Responses,
             "/v1/embeddings" => Api::Embeddings,
             "/v1/messages" => Api::Messages,
-            _ => {
-                let (model, method) = path.strip_prefix("/v1beta/models/")?.rsplit_once(':')?;
-                let known = matches!(method, "generateContent" | "streamGenerateContent");
-                (known && !model.is_empty() && !model.contains('/')).then_some(Api::Gemini)?
-            }
+            _ => GeminiMethod::of_path(path).map(|_| Api::Gemini)?,
         })
     }
 

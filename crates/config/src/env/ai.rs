@@ -16,7 +16,7 @@ pub(super) fn providers() -> Map<raw::Provider> {
         api: raw::ProviderApi::Openai.into(),
         upstream: service.to_owned().into(),
         keys: Vec::new(),
-        base: "/v1".to_owned().into(),
+        base: None,
         headers: Map::default(),
     };
     MODELS.iter().map(|(service, _)| (service.to_string(), provider(service))).collect()

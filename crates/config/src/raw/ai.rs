@@ -40,16 +40,12 @@ pub struct Provider {
     /// Credentials; they share requests by weight, and one that the provider refuses rests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<At<ProviderKey>>,
-    /// Path before that of the API's own operations.
-    #[serde(default = "base")]
-    pub base: At<String>,
+    /// Path before that of the API's own operations; `/v1`, of Gemini's API `/v1beta`, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<At<String>>,
     /// Header fields of every request to it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub headers: Map<FieldValue>,
-}
-
-fn base() -> At<String> {
-    "/v1".to_owned().into()
 }
 
 /// An API of providers.
@@ -60,6 +56,8 @@ pub enum ProviderApi {
     Openai,
     /// Anthropic.
     Anthropic,
+    /// Google Gemini.
+    Gemini,
 }
 
 /// A credential of a provider.

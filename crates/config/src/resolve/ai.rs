@@ -28,7 +28,19 @@ impl Resolver<'_> {
 
     fn provider(&mut self, name: &At<String>, raw: &raw::Provider) -> Provider {
         self.check_name(name);
-        self.check(raw.base.origin, check_path(&raw.base));
+        if let Some(base) = &raw.base {
+            self.check(base.origin, check_path(base));
+        }
+        let family = match *raw.api {
+            raw::ProviderApi::Openai => Family::OpenAi,
+            raw::ProviderApi::Anthropic => Family::Anthropic,
+            raw::ProviderApi::Gemini => Family::Gemini,
+        };
+        let base = match (&raw.base, family) {
+            (Some(base), _) => base.strip_suffix('/').unwrap_or(base),
+            (None, Family::Gemini) => "/v1beta",
+            (None, _) => "/v1",
+        };
         let keys: Vec<ProviderKey> = raw.keys.iter().filter_map(|key| self.provider_key(key)).collect();
         let mut headers: Vec<(Arc<str>, Arc<str>)> = Vec::new();
         for (field, value) in raw.headers.iter() {
@@ -45,13 +57,10 @@ impl Resolver<'_> {
         }
         Provider {
             name: name.as_str().into(),
-            family: match *raw.api {
-                raw::ProviderApi::Openai => Family::OpenAi,
-                raw::ProviderApi::Anthropic => Family::Anthropic,
-            },
+            family,
             upstream: self.upstream_id(&raw.upstream),
             keys,
-            base: raw.base.strip_suffix('/').unwrap_or(&raw.base).into(),
+            base: base.into(),
             headers,
         }
     }

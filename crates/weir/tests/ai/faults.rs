@@ -1,4 +1,4 @@
-//! Every fault of the table, alone and with a candidate that can take its place, both APIs, streams and whole responses, all at once, with
+//! Every fault of the table, alone and with a candidate that can take its place, the three APIs, streams and whole responses, all at once, with
 //! authentication, limits, log, metrics, health checks and circuit breakers around them.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const ANSWER: &str = "quick brown";
 
 /// What a client has in the end. Not `alone`: there is another candidate.
 fn expected(case: &Case) -> Verdict {
-    let Case { fault, is_anthropic, streams, alone, translated } = *case;
+    let Case { fault, is_gemini, is_anthropic, streams, alone, translated } = *case;
     use Verdict::{Complete, ErrorEvent, Other, Status};
     let overloaded = if is_anthropic { 529 } else { 503 };
     let unless_replaced = |verdict| if alone { verdict } else { Complete };
@@ -35,6 +35,8 @@ fn expected(case: &Case) -> Verdict {
         (10 | 11 | 20 | 22 | 23, true) => ErrorEvent,
         (10 | 11 | 19 | 20 | 22 | 23, false) => unless_replaced(Status(502)),
         (12, _) => unless_replaced(Status(400)),
+        // A refusal is a response with an end reason of its own; and no event ends a stream, so that one may follow any other.
+        (13, _) | (25, true) if is_gemini => Other,
         (13, _) => Status(400),
         (14, _) => unless_replaced(Status(502)),
         // Nobody can say what it means in the other API.
@@ -52,7 +54,7 @@ fn configuration(provider: &Provider, keys: &str) -> String {
     let (mut upstreams, mut providers, mut models) = (String::new(), String::new(), String::new());
     for fault in 0..=35 {
         upstreams.push_str(&format!("  u{fault}: {{targets: [\"{url}\"], health: {{path: /health, interval: 1s}}}}\n"));
-        for (name, api) in [("o", "openai"), ("c", "anthropic")] {
+        for (name, api) in [("o", "openai"), ("c", "anthropic"), ("g", "gemini")] {
             providers.push_str(&format!(
                 "  {name}{fault}: {{api: {api}, upstream: u{fault}, keys: [{KEY}-{name}{fault}]}}\n"
             ));
@@ -69,12 +71,21 @@ fn configuration(provider: &Provider, keys: &str) -> String {
          limits: {{each: {{rate: 100000/s, burst: 100000, key: consumer}}}}\n\
          upstreams:\n{upstreams}  breaking: {{targets: [\"{url}\"], breaker: {{failures: 50%, of_last: 20, open_for: 1s}}}}\n\
          providers:\n{providers}models:\n{models}\
-         routes: [{{name: ai, match: {{path: /v1/*}}, ai: {{}}, auth: keys, limits: [each], headers: {{response: {{set: {{X-Set: here}}}}}}}}]\n"
+         routes:\n{}{}",
+        route("/v1/*"),
+        route("/v1beta/*")
+    )
+}
+
+fn route(path: &str) -> String {
+    format!(
+        "  - {{match: {{path: {path}}}, ai: {{}}, auth: keys, limits: [each], headers: {{response: {{set: {{X-Set: here}}}}}}}}\n"
     )
 }
 
 struct Case {
     fault: u8,
+    is_gemini: bool,
     is_anthropic: bool,
     streams: bool,
     alone: bool,
@@ -88,9 +99,12 @@ fn cases() -> Vec<Case> {
         for is_anthropic in [false, true] {
             for streams in [false, true] {
                 for (alone, translated) in [(false, false), (false, true), (true, false), (true, true)] {
-                    cases.push(Case { fault, is_anthropic, streams, alone, translated });
+                    cases.push(Case { fault, is_gemini: false, is_anthropic, streams, alone, translated });
                 }
             }
+        }
+        for (streams, alone) in [(false, false), (false, true), (true, false), (true, true)] {
+            cases.push(Case { fault, is_gemini: true, is_anthropic: false, streams, alone, translated: false });
         }
     }
     cases
@@ -116,15 +130,25 @@ fn no_fault_passes_for_success() {
         for _ in 0..24 {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let Case { fault, is_anthropic, streams, alone, translated } = *case;
-                    let path = if is_anthropic { "/v1/messages" } else { "/v1/chat/completions" };
-                    let (name, form) = (if is_anthropic != translated { "c" } else { "o" }, if alone { "alone" } else { "pair" });
+                    let Case { fault, is_gemini, is_anthropic, streams, alone, translated } = *case;
+                    let name = match is_anthropic != translated {
+                        _ if is_gemini => "g",
+                        true => "c",
+                        false => "o",
+                    };
+                    let form = if alone { "alone" } else { "pair" };
                     let model = format!("{name}{fault}-{form}");
-                    let body = json!({"model": model, "stream": streams, "max_tokens": 64,
+                    let mut path = if is_anthropic { "/v1/messages" } else { "/v1/chat/completions" }.to_owned();
+                    let mut body = json!({"model": model, "stream": streams, "max_tokens": 64,
                         "messages": [{"role": "user", "content": CANARY}]});
+                    if is_gemini {
+                        let method = if streams { "streamGenerateContent?alt=sse" } else { "generateContent" };
+                        path = format!("/v1beta/models/{model}:{method}");
+                        body = json!({"contents": [{"role": "user", "parts": [{"text": CANARY}]}]});
+                    }
                     let began = Instant::now();
-                    let received = send(weir.addr(), "POST", path, &[("X-API-Key", &key)], &body.to_string());
-                    let verdict = judge(path, streams, &received);
+                    let received = send(weir.addr(), "POST", &path, &[("X-API-Key", &key)], &body.to_string());
+                    let verdict = judge(&path, streams, &received);
                     *verdicts.lock().unwrap().entry(format!("{verdict:?}")).or_default() += 1;
                     let expected = expected(case);
                     // It is well from its fourth call on.

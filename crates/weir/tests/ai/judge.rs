@@ -34,12 +34,17 @@ struct Seen {
 
 pub(crate) fn judge(path: &str, streams: bool, received: &Received) -> Verdict {
     let is_anthropic = path == "/v1/messages";
+    let is_gemini = path.starts_with("/v1beta/");
     if !received.is_whole {
         return Verdict::Broken;
     }
     if received.status != 200 {
         let body = received.json();
-        assert!(body["error"]["message"].is_string() && body["error"]["type"].is_string(), "{body}");
+        assert!(
+            body["error"]["message"].is_string()
+                && body["error"][if is_gemini { "status" } else { "type" }].is_string(),
+            "{body}"
+        );
         if is_anthropic {
             assert_eq!(body["type"], "error", "{body}");
         }
@@ -64,7 +69,11 @@ pub(crate) fn judge(path: &str, streams: bool, received: &Received) -> Verdict {
             }
             let value: Value = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error} in {data}"));
             seen.error |= named_error || !value["error"].is_null();
-            if is_anthropic { anthropic_event(&value, &mut seen) } else { openai_event(&value, &mut seen) }
+            match () {
+                () if is_anthropic => anthropic_event(&value, &mut seen),
+                () if is_gemini => gemini_event(&value, &mut seen),
+                () => openai_event(&value, &mut seen),
+            }
         }
         assert!(!seen.after_error, "something follows an error event: {text}");
         if seen.error {
@@ -85,6 +94,8 @@ pub(crate) fn judge(path: &str, streams: bool, received: &Received) -> Verdict {
                 seen.text.push_str(block["text"].as_str().unwrap_or_default());
             }
             seen.reason = value["stop_reason"].as_str().map(str::to_owned);
+        } else if is_gemini {
+            gemini_event(&value, &mut seen);
         } else {
             let choice = &value["choices"][0];
             seen.text.push_str(choice["message"]["content"].as_str().unwrap_or_default());
@@ -93,8 +104,10 @@ pub(crate) fn judge(path: &str, streams: bool, received: &Received) -> Verdict {
     }
     match seen.reason.as_deref() {
         None => Verdict::TruncatedSuccess,
-        Some("stop" | "end_turn") if seen.text == TEXT => Verdict::Complete,
-        Some("stop" | "end_turn") => Verdict::TruncatedSuccess,
+        Some("stop" | "end_turn" | "STOP") if seen.text == TEXT => Verdict::Complete,
+        // The API has no event that ends a stream: what is behind the end reason is part of the response.
+        Some("STOP") if seen.text == TEXT.repeat(2) => Verdict::Other,
+        Some("stop" | "end_turn" | "STOP") => Verdict::TruncatedSuccess,
         Some(_) => Verdict::Other,
     }
 }
@@ -104,6 +117,17 @@ fn openai_event(value: &Value, seen: &mut Seen) {
     seen.text.push_str(choice["delta"]["content"].as_str().unwrap_or_default());
     if let Some(reason) = choice["finish_reason"].as_str() {
         seen.reason = Some(reason.to_owned());
+    }
+}
+
+fn gemini_event(value: &Value, seen: &mut Seen) {
+    let candidate = &value["candidates"][0];
+    for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+        seen.text.push_str(part["text"].as_str().unwrap_or_default());
+    }
+    if let Some(reason) = candidate["finishReason"].as_str() {
+        seen.reason = Some(reason.to_owned());
+        seen.last = true;
     }
 }
 

@@ -3,6 +3,7 @@
 mod budgets;
 mod client;
 mod faults;
+mod gemini;
 mod inference;
 mod judge;
 mod pass_through;

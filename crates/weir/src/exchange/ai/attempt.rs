@@ -307,7 +307,9 @@ fn write_request(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, lease: 
         up.out.bytes.extend_from_slice(body);
         return;
     }
-    let wanted = Wanted { model: Some(&turn.candidate.model), include_usage: turn.adds_usage, max_output: None };
+    // Gemini's model is in the path.
+    let model = Some(&*turn.candidate.model).filter(|_| call.method.is_none());
+    let wanted = Wanted { model, include_usage: turn.adds_usage, max_output: None };
     let edits = Edits::of(call.scan, call.body, &wanted);
     let length = edits.len_after(call.body);
     request::write_head(x, call, turn, place, length, &mut up.out.bytes);

@@ -14,14 +14,14 @@ use crate::policy::limit::Asked;
 use crate::policy::limit::budget::{self, Amounts, RefusedFor, Reservation, Wish};
 use crate::server::clock;
 
-/// Reserves what the call may use; nothing where the route has no such limits.
+/// Reserves what the call may use; nothing where the route has no such limits, or the call only counts tokens.
 ///
 /// # Errors
 /// A refusal, which is final where the same call can never pass.
 pub(super) async fn reserve(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<Option<Reservation>, Stop> {
     let snapshot = call.snapshot;
     let route = &snapshot.routes[call.route.0].limits;
-    if !route.has_budgets() {
+    if !route.has_budgets() || call.counts_only() {
         return Ok(None);
     }
     let left_ns = call.total_due.saturating_sub(clock::now_ns());
@@ -104,7 +104,7 @@ pub(super) async fn settle(
     let is_gone = matches!(result, Err(Stop::Error(error)) if error.reason == Reason::ClientGone);
     let mut used = Amounts::default();
     if let Some(record) = &mut x.ai {
-        if record.tokens.is_none() && is_gone && record.was_sent {
+        if record.tokens.is_none() && is_gone && record.was_sent && !call.counts_only() {
             record.tokens = Some([record.estimate, 0, 0]);
             record.estimated = true;
         }

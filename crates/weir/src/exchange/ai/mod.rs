@@ -17,6 +17,7 @@ mod whole;
 use std::time::Duration;
 
 use llm::Api;
+use llm::api::GeminiMethod;
 use llm::fault::{Fault, Next, Repeat};
 use llm::request::{Member, RequestScan, scan};
 use llm::tokens::PromptSize;
@@ -50,6 +51,8 @@ pub struct Call<'a> {
     api: Api,
     body: &'a [u8],
     scan: &'a RequestScan,
+    /// The method in the path of Gemini's API; `None` for the other APIs.
+    method: Option<GeminiMethod>,
     /// Events are asked for.
     streams: bool,
     model: &'a Model,
@@ -58,6 +61,13 @@ pub struct Call<'a> {
     estimate: u64,
     /// End of the exchange, in nanoseconds since process start.
     total_due: u64,
+}
+
+impl Call<'_> {
+    /// Tokens are counted, none are generated: the call uses none.
+    fn counts_only(&self) -> bool {
+        self.method == Some(GeminiMethod::Count)
+    }
 }
 
 /// Serves a request of a route with `ai`.
@@ -92,7 +102,7 @@ async fn serve(
             return Err(Reason::MethodNotAllowed.into());
         }
         Operation::Unknown => {
-            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages and /v1/models";
+            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
             return Err(Error::new(Reason::NotFound, detail).into());
         }
     }
@@ -103,10 +113,14 @@ async fn serve(
         let param = error.defect.member().map(Member::name);
         Problem::request("invalid_request", format!("The request body cannot be read: {error}"), param)
     })?;
-    let name = found.model(&body);
+    let path = std::str::from_utf8(&x.scratch.path).unwrap_or_default();
+    let (name, method) = match GeminiMethod::of_path(path).filter(|_| api == Api::Gemini) {
+        Some((name, method)) => (Some(name.into()), Some(method)),
+        None => (found.model(&body), None),
+    };
     let Some((model_id, model)) = find_model(config, action, name.as_deref()) else {
         return Err(match name {
-            Some(name) => models::not_found(&name).into(),
+            Some(name) => models::not_found(&name, api).into(),
             None => Problem::request("missing_model", "The request names no `model`", Some("model")).into(),
         });
     };
@@ -114,14 +128,18 @@ async fn serve(
         let message = "`previous_response_id`, `conversation` and `background` need a model with one candidate, because one provider has the state";
         return Err(Problem::request("unsupported_state", message, None).into());
     }
-    let streams = found.stream(&body) && api != Api::Embeddings;
+    let streams = match method {
+        Some(method) => method == GeminiMethod::Stream && request::wants_events(x),
+        None => found.stream(&body) && api != Api::Embeddings,
+    };
     let estimate = state.ratio(model_id).estimate(&PromptSize::from(&found));
     let mut record = Record::new(api, model.name.clone(), streams);
     record.estimate = estimate;
     x.ai = Some(Box::new(record));
     let total = model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
     let scan = &found;
-    let call = Call { snapshot, route, api, body: &body, scan, streams, model, model_id, estimate, total_due: total };
+    let call =
+        Call { snapshot, route, api, body: &body, scan, method, streams, model, model_id, estimate, total_due: total };
     let reservation = budget::reserve(x, &call).await?;
     let result = candidates(x, &call, state).await;
     budget::settle(x, &call, &result, reservation).await;

@@ -1,4 +1,4 @@
-//! `GET /v1/models`: the models of the route, in the form of the API that is asked.
+//! `GET /v1/models`, `GET /v1beta/models`: the models of the route that the API can reach, in the form of that API.
 
 use llm::Api;
 use serde_json::{Value, json};
@@ -6,15 +6,20 @@ use serde_json::{Value, json};
 use super::super::Exchange;
 use super::super::reply::Prepared;
 use super::problem::{Problem, Stop};
-use crate::config::{Alias, Config, RouteAi};
+use super::translation::egress;
+use crate::config::{Alias, Config, Model, RouteAi};
 use crate::error::Reason;
 use crate::policy::ai::find_model;
 
+/// Whether a provider of the model can serve a client of this API.
+fn is_served(config: &Config, model: &Model, api: Api) -> bool {
+    model.candidates.iter().any(|candidate| egress(api, config.providers[candidate.provider.0].family).is_some())
+}
+
 /// Names that a client may use: those of models, and aliases without a `*`.
-fn names(config: &Config, route: &RouteAi) -> Vec<String> {
+fn names(config: &Config, route: &RouteAi, api: Api) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for id in &route.models {
-        let model = &config.models[id.0];
+    for model in route.models.iter().map(|id| &config.models[id.0]).filter(|model| is_served(config, model, api)) {
         let exact = model.aliases.iter().filter_map(|alias| match alias {
             Alias::Exact(name) => Some(name.to_string()),
             Alias::Pattern(..) => None,
@@ -28,6 +33,10 @@ fn describe(api: Api, name: &str) -> Value {
     match api {
         Api::Messages => {
             json!({"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"})
+        }
+        Api::Gemini => {
+            let methods = ["generateContent", "streamGenerateContent", "countTokens"];
+            json!({"name": format!("models/{name}"), "displayName": name, "supportedGenerationMethods": methods})
         }
         _ => json!({"id": name, "object": "model", "created": 0, "owned_by": "weir"}),
     }
@@ -46,18 +55,20 @@ pub(super) async fn run(
 ) -> Result<(), Stop> {
     let document = match name {
         Some(name) => {
-            if find_model(config, &RouteAi { default_model: None, ..route.clone() }, Some(name)).is_none() {
-                return Err(not_found(name).into());
+            let exact = RouteAi { default_model: None, ..route.clone() };
+            match find_model(config, &exact, Some(name)) {
+                Some((_, model)) if is_served(config, model, api) => describe(api, name),
+                _ => return Err(not_found(name, api).into()),
             }
-            describe(api, name)
         }
         None => {
-            let names = names(config, route);
+            let names = names(config, route, api);
             let list: Vec<Value> = names.iter().map(|name| describe(api, name)).collect();
             match api {
                 Api::Messages => {
                     json!({"data": list, "has_more": false, "first_id": names.first(), "last_id": names.last()})
                 }
+                Api::Gemini => json!({"models": list}),
                 _ => json!({"object": "list", "data": list}),
             }
         }
@@ -68,15 +79,14 @@ pub(super) async fn run(
 }
 
 /// No model has this name.
-pub(super) fn not_found(name: &str) -> Problem {
+pub(super) fn not_found(name: &str, api: Api) -> Problem {
+    let list = if api == Api::Gemini { "/v1beta/models" } else { "/v1/models" };
     // What clients send may be anything; a name that none could have is not repeated.
     let is_plain = name.len() <= 256 && name.bytes().all(|byte| byte.is_ascii_graphic());
     let message = if is_plain {
-        format!(
-            "The model `{name}` does not exist here, or you have no access to it; GET /v1/models lists those that do"
-        )
+        format!("The model `{name}` does not exist here, or you have no access to it; GET {list} lists those that do")
     } else {
-        "The model does not exist here; GET /v1/models lists those that do".to_owned()
+        format!("The model does not exist here; GET {list} lists those that do")
     };
     Problem {
         reason: Reason::ModelNotFound,

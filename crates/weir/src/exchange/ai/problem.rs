@@ -74,9 +74,12 @@ impl Exchange<'_> {
             return None;
         }
         let path = std::str::from_utf8(&self.scratch.path).ok();
+        // Google's client lists models under `/v1` too.
+        let is_gemini = || self.scratch.request.fields.get(b"x-goog-api-key", self.down.buffer.whole()).is_some();
         let is_anthropic = || self.scratch.request.fields.get(b"anthropic-version", self.down.buffer.whole()).is_some();
         Some(match path.and_then(Api::of_path) {
             Some(api) => api,
+            None if path.is_some_and(|path| path.starts_with("/v1beta/")) || is_gemini() => Api::Gemini,
             None if path.is_some_and(|path| path.starts_with("/v1/messages")) || is_anthropic() => Api::Messages,
             None => Api::Chat,
         })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use h1::{BodyKind, Known, encode};
-use llm::api::Family;
+use llm::api::{Family, GeminiMethod};
 
 use super::super::forward::{copy_lines, is_edited, write_edits};
 use super::super::proxy::send_continue;
@@ -23,7 +23,7 @@ use crate::server::snapshot::Snapshot;
 const COPIES: u64 = 2;
 
 /// Fields of clients that no provider sees: who they are to the gateway, where they come from, and what the gateway writes.
-const PRIVATE: [&str; 14] = [
+const PRIVATE: [&str; 15] = [
     "x-api-key",
     "api-key",
     "apikey",
@@ -34,6 +34,7 @@ const PRIVATE: [&str; 14] = [
     "x-goog-api-key",
     "openai-organization",
     "openai-project",
+    "x-goog-user-project",
     "x-real-ip",
     "true-client-ip",
     "cf-connecting-ip",
@@ -123,7 +124,10 @@ pub(super) fn write_head(
     out.extend_from_slice(b"POST ");
     out.extend_from_slice(base_path.as_bytes());
     out.extend_from_slice(provider.base.as_bytes());
-    out.extend_from_slice(operation(turn.api).as_bytes());
+    match call.method {
+        Some(method) => write_gemini_operation(out, &turn.candidate.model, method),
+        None => out.extend_from_slice(operation(turn.api).as_bytes()),
+    }
     write_query(out, changed::query(x.changed.as_deref(), head, buf).filter(|_| turn.api == call.api));
     out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
     out.extend_from_slice(host.as_bytes());
@@ -177,7 +181,9 @@ pub(super) fn write_head(
     if let Some(key) = turn.key {
         match turn.api.family() {
             Family::Anthropic => encode::field(out, b"x-api-key", key.secret.as_bytes()),
-            _ => {
+            // Never in the query, which is logged.
+            Family::Gemini => encode::field(out, b"x-goog-api-key", key.secret.as_bytes()),
+            Family::OpenAi => {
                 out.extend_from_slice(b"Authorization: Bearer ");
                 out.extend_from_slice(key.secret.as_bytes());
                 out.extend_from_slice(b"\r\n");
@@ -209,6 +215,27 @@ fn operation(api: llm::Api) -> &'static str {
         llm::Api::Messages => "/messages",
         llm::Api::Gemini => "",
     }
+}
+
+/// Appends the path of an operation of Gemini's API below the provider's base.
+fn write_gemini_operation(out: &mut Vec<u8>, model: &str, method: GeminiMethod) {
+    out.extend_from_slice(b"/models/");
+    for byte in model.bytes() {
+        // RFC 3986 section 3.3, without what would end the segment's name.
+        if byte.is_ascii_alphanumeric() || b"-._~/@".contains(&byte) {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        }
+    }
+    out.push(b':');
+    out.extend_from_slice(method.name().as_bytes());
+}
+
+/// Whether the query requests events, as Gemini's API writes it.
+pub(super) fn wants_events(x: &Exchange<'_>) -> bool {
+    let query = changed::query(x.changed.as_deref(), &x.scratch.request, x.down.buffer.whole());
+    query.unwrap_or_default().split(|byte| *byte == b'&').any(|part| part == b"alt=sse")
 }
 
 /// Appends a client's query without the parameters that carry keys.

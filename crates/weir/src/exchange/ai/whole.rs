@@ -1,6 +1,7 @@
 //! Responses that are no streams, and errors: held until they are judged, so that a broken one can still be replaced.
 
 use h1::{BodyDecoder, BodyEvent, BodyKind, encode};
+use llm::api::GeminiMethod;
 use llm::fault::{self, Fault, Head, Next};
 use llm::response::{Facts, ResponseReader};
 
@@ -105,9 +106,9 @@ pub(super) async fn run(
         record.first_token_ns = first_ns.map(|first| first.saturating_sub(reply.sent_at));
     }
     if let Some(framing) = passing {
-        if end != End::Proper {
+        if end != End::Proper || is_unfinished(call, &facts) {
             // The client has part of it: its connection ends without an end.
-            count(x, turn, &facts, false);
+            count(x, call, turn, &facts, false);
             return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(Reason::AiCut.into()) });
         }
         if framing == BodyKind::Chunked {
@@ -115,7 +116,7 @@ pub(super) async fn run(
             send(x).await?;
         }
         x.answer = Answer::Complete;
-        count(x, turn, &facts, true);
+        count(x, call, turn, &facts, true);
         return Ok(Ended { is_clean: true, failure: None });
     }
     let response = Response { status: reply.status, lines: reply.lines.clone(), body };
@@ -126,7 +127,7 @@ pub(super) async fn run(
                 None => response,
             };
             if is_success {
-                count(x, turn, &facts, true);
+                count(x, call, turn, &facts, true);
             }
             x.send_response(call, turn, &response).await.map_err(Failed::last)?;
             Ok(Ended { is_clean: end == End::Proper, failure: FailureKind::of_status(reply.status) })
@@ -159,12 +160,24 @@ fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: En
     if is_success && facts.error.is_none() && call.streams != reply.is_events {
         return Some(Fault::MALFORMED_BODY);
     }
+    if is_success && facts.error.is_none() && facts.json && !facts.malformed && is_unfinished(call, facts) {
+        return Some(Fault::EMPTY);
+    }
     let fault = fault::of_response(head, facts, end != End::Proper)?;
+    // A count is neither content nor an end.
+    if fault == Fault::EMPTY && call.counts_only() {
+        return None;
+    }
     // An error in the form of another API is written anew.
     let is_foreign = turn.translated.is_some() && !is_success;
     let rule = fault.rule();
     let passes = rule.next == Next::Nothing && rule.status == 0 && end == End::Proper && !is_foreign;
     (!passes).then_some(fault)
+}
+
+/// A stream in the form of an array is a whole response, but its elements may end before the model did.
+fn is_unfinished(call: &Call<'_>, facts: &Facts) -> bool {
+    call.method == Some(GeminiMethod::Stream) && facts.end_reason.is_none()
 }
 
 fn failure_of(fault: Fault, status: u16) -> Option<FailureKind> {
@@ -181,8 +194,8 @@ fn malformed() -> Failed {
     Failed::fault(Fault::MALFORMED_BODY, Some(FailureKind::InvalidReply))
 }
 
-fn count(x: &mut Exchange<'_>, turn: &Turn<'_>, facts: &Facts, is_complete: bool) {
-    if let Some(record) = &mut x.ai {
+fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, facts: &Facts, is_complete: bool) {
+    if let Some(record) = x.ai.as_mut().filter(|_| !call.counts_only()) {
         record.count(&facts.usage, turn.api, 0, is_complete);
     }
 }

@@ -7,9 +7,9 @@ use llm::Api;
 pub enum Operation {
     /// A call of a model.
     Call(Api),
-    /// `GET /v1/models`: responded by the gateway.
+    /// `GET /v1/models` or Gemini's `/v1beta/models`: responded by the gateway.
     Models,
-    /// `GET /v1/models/NAME`.
+    /// `GET /v1/models/NAME`, `GET /v1beta/models/NAME`.
     Model(String),
     /// The path belongs to an operation, the method does not.
     WrongMethod(&'static str),
@@ -22,8 +22,8 @@ impl Operation {
     pub fn of(method: &[u8], path: &[u8]) -> Operation {
         let Ok(path) = std::str::from_utf8(path) else { return Operation::Unknown };
         let is_read = matches!(method, b"GET" | b"HEAD");
-        match (Api::of_path(path), path.strip_prefix("/v1/models")) {
-            (Some(Api::Gemini), _) => Operation::Unknown,
+        let models = path.strip_prefix("/v1/models").or_else(|| path.strip_prefix("/v1beta/models"));
+        match (Api::of_path(path), models) {
             (Some(api), _) if method == b"POST" => Operation::Call(api),
             (Some(_), _) => Operation::WrongMethod("POST"),
             (None, Some("" | "/")) if is_read => Operation::Models,

@@ -2,7 +2,7 @@
 """Writes the configuration that the official clients are run against: configuration.py SIMULATOR_URL KEYS_FILE.
 
 A model's name begins with `o` where its provider speaks OpenAI's API, with `a` where it speaks Anthropic's: a client of one API is translated
-at the other. What follows is a fault that a client has to notice."""
+at the other. With `g` it speaks Gemini's, which only its own clients reach. What follows is a fault that a client has to notice."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ for client in ("openai-python", "openai-node", "anthropic-python", "anthropic-no
 def main() -> None:
     url, keys = sys.argv[1:]
     models = {}
-    for name, provider in (("o", "openai"), ("a", "anthropic")):
+    for name, provider in (("o", "openai"), ("a", "anthropic"), ("g", "gemini")):
         for fault, served in FAULTS.items():
             # Each provider's model of its own, so that their calls are counted apart.
             served_by = f"{provider}-limited" if fault == "-limited" else provider
@@ -39,18 +39,23 @@ def main() -> None:
             models[name + fault] = {"candidates": [candidate], "attempts": 1}
     upstreams = {"sim": {"targets": [url]}}
     providers = {}
-    for api in ("openai", "anthropic"):
+    for api in ("openai", "anthropic", "gemini"):
         # A key that a provider limits rests: the others' must not.
         for name in (api, f"{api}-limited"):
             providers[name] = {"api": api, "upstream": "sim", "keys": [f"sk-{name}-0123456789"]}
+    # The field of each API's clients.
+    places = ["header:X-API-Key", "header:X-Goog-Api-Key", "bearer"]
     configuration = {
         "listen": "127.0.0.1:0",
         "workers": 1,
-        "auth": {"keys": {"api_key": {"store": {"file": keys}}}},
+        "auth": {"keys": {"api_key": {"in": places, "store": {"file": keys}}}},
         "upstreams": upstreams,
         "providers": providers,
         "models": models,
-        "routes": [{"name": "ai", "match": {"path": "/v1/*"}, "ai": {}, "auth": "keys"}],
+        "routes": [
+            {"name": name, "match": {"path": path}, "ai": {}, "auth": "keys"}
+            for name, path in (("ai", "/v1/*"), ("gemini", "/v1beta/*"))
+        ],
     }
     # JSON is YAML too.
     print(json.dumps(configuration, indent=2))
