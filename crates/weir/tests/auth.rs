@@ -2,6 +2,8 @@
 //! metrics, routes without authentication) switched on.
 
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -145,6 +147,56 @@ fn a_broken_key_file_leaves_the_keys_before_in_force() {
         rig.weir.stderr().matches("those before stay in force").count() == 2
     });
     assert_eq!(rig.status("/keys/a", &[("X-API-Key", &key)]), 200);
+}
+
+/// The key file is lost, broken and restored while requests are sent: what it said last stays in force, for each of them.
+#[test]
+fn a_key_file_that_comes_and_goes_under_load_changes_the_response_of_no_request() {
+    let rig = rig("", PROTECTED);
+    let (good, revoked) = (create(&rig.keys, "shop", &[]), create(&rig.keys, "past", &[]));
+    assert_eq!(keys(&["revoke", &revoked[3..15], "--file", &rig.keys]).code, Some(0));
+    wait::until(DEADLINE, "the new key opens", || rig.status("/keys/a", &[("X-API-Key", &good)]) == 200);
+    let text = std::fs::read_to_string(&rig.keys).unwrap();
+    let losses = || rig.weir.stderr().matches("those before stay in force").count();
+    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for client in 0..12 {
+            let (rig, good, revoked, stop, served, wrong) = (&rig, &good, &revoked, &stop, &served, &wrong);
+            scope.spawn(move || {
+                let (key, expected) =
+                    [(&**good, 200), (&**revoked, 401), ("sk-a-key-that-nobody-has", 401)][client % 3];
+                let mut connection = rig.weir.connect();
+                while !stop.load(Ordering::Relaxed) {
+                    connection.request("GET", "/keys/a", &[("X-API-Key", key)], "");
+                    let status = connection.read_response().status();
+                    if status != expected {
+                        wrong.lock().unwrap().push((expected, status));
+                    }
+                    served.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..2 {
+                let (before, sent) = (losses(), served.load(Ordering::Relaxed));
+                std::fs::remove_file(&rig.keys).unwrap();
+                wait::until(DEADLINE, "the loss is logged", || losses() > before);
+                std::fs::write(&rig.keys, "- {").unwrap();
+                wait::until(DEADLINE, "the error is logged", || losses() > before + 1);
+                std::fs::write(&rig.keys, &text).unwrap();
+                let late = create(&rig.keys, "late", &[]);
+                wait::until(DEADLINE, "a key of the restored file opens", || {
+                    rig.status("/keys/a", &[("X-API-Key", &late)]) == 200
+                });
+                assert!(served.load(Ordering::Relaxed) > sent);
+            }
+        }));
+        stop.store(true, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "expected and seen: {wrong:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tokens of an issuer whose keys are fetched: discovery, rotation, storms of unknown keys, and an issuer that is slow, broken or away.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use aws_lc_rs::rand::SystemRandom;
@@ -258,6 +258,80 @@ fn a_flapping_issuer_and_unknown_keys_cost_neither_memory_nor_other_requests() {
     );
     issuer.now(Mode::Serves(vec![good.clone()]));
     assert_eq!(status(&weir, &issuer.token(&good)), 200);
+}
+
+/// Ends the load of a test, also when the test fails.
+struct Load<'a>(&'a AtomicBool);
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The issuer is killed and comes back, three times, while clients of each kind send requests. Only tokens that name a key which was not fetched depend
+/// on the issuer, and those get 401.
+#[test]
+fn an_issuer_killed_under_load_changes_the_response_of_no_request() {
+    const KINDS: usize = 5;
+    let began = std::time::Instant::now();
+    let upstream = Upstream::start(answer::ok("hello"));
+    let (good, forger) = (pair("good"), pair("forger"));
+    let issuer = Issuer::start(Mode::Serves(vec![good.clone()]));
+    let weir = gateway(&issuer, &upstream, "discover");
+    opens(&weir, &issuer.token(&good));
+    let stop = AtomicBool::new(false);
+    let done = [const { AtomicUsize::new(0) }; KINDS];
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let _load = Load(&stop);
+        for client in 0..4 * KINDS {
+            let (weir, issuer, good, forger, stop, done, wrong) =
+                (&weir, &issuer, &good, &forger, &stop, &done, &wrong);
+            scope.spawn(move || {
+                let (kind, cached) = (client % KINDS, issuer.token(good));
+                let mut connection = weir.connect();
+                for number in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let (path, token, expected) = match kind {
+                        0 => ("/a", cached.clone(), 200),
+                        // Its signature is another one each time, so it is verified.
+                        1 => ("/a", issuer.token(good), 200),
+                        2 => ("/a", issuer.token_of(&forger.0, &format!("forged-{client}-{number}")), 401),
+                        3 => ("/a", String::new(), 401),
+                        _ => ("/open", String::new(), 200),
+                    };
+                    let authorization = format!("Bearer {token}");
+                    let fields = [("Authorization", &*authorization)];
+                    connection.request("GET", path, if token.is_empty() { &[] } else { &fields }, "");
+                    let status = connection.read_response().status();
+                    if status != expected {
+                        wrong.lock().unwrap().push((kind, status));
+                    }
+                    done[kind].fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let all_go_on = || {
+            let before = done.each_ref().map(|count| count.load(Ordering::Relaxed));
+            wait::until(DEADLINE, "requests of every kind", || {
+                done.iter().zip(before).all(|(count, before)| count.load(Ordering::Relaxed) >= before + 40)
+            });
+        };
+        all_go_on();
+        for _ in 0..3 {
+            issuer.server.stop();
+            all_go_on();
+            issuer.server.restart();
+            all_go_on();
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "kinds and their wrong statuses: {wrong:?}");
+    let most = 4 + began.elapsed().as_secs() as usize;
+    assert!(issuer.fetches() <= most, "{} fetches, expected at most {most}", issuer.fetches());
 }
 
 #[test]
