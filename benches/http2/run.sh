@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # Instructions of an HTTP/2 exchange, our codec against the h2 crate: sourced by scripts/bench. Counts, not times: load does not matter.
-need_apt valgrind
+need valgrind
 cargo build --release --locked -p http2 --example transcript
 mkdir -p "$out"
 count() { # CODEC EXCHANGES

@@ -2,6 +2,6 @@
 # Instructions that Weir executes per request, by callgrind: sourced by scripts/bench. Counts, not times: load does not matter.
 # `--baseline BINARY` counts an earlier build beside this one; `--keep DIR` keeps callgrind's files for callgrind_annotate.
 need nginx
-need_apt valgrind
+need valgrind
 need_measured
 exec python3 benches/instructions/instructions.py --weir "$weir" --out "$out" "$@"
