@@ -152,6 +152,34 @@ fn the_access_log_has_a_line_for_each_request_and_follows_rotation() {
     assert_eq!(lines(&rotated, 3).len(), 3);
 }
 
+/// A log in one of the formats that are not JSON, for the requests of the conditions.
+#[test]
+fn the_access_log_has_the_format_and_the_requests_that_are_asked_for() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    for (format, shown) in [
+        ("combined", "\"GET /b?token=[redacted] HTTP/1.1\" 502 "),
+        ("logfmt", " path=/b query=\"token=[redacted]\" status=502 route=broken upstream=dead "),
+    ] {
+        let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+        let path = builder.dir().join("access.log");
+        let more = format!(
+            "access_log: {{path: '{}', format: {format}, only: {{status: [404, 500-599], slower: 1h}}}}",
+            path.display()
+        );
+        let weir = builder.config(yaml(&upstream, &dead, &more)).start();
+        assert_eq!(weir.get("/p/a").status(), 200);
+        assert_eq!(weir.get("/b?token=canary").status(), 502);
+        assert_eq!(weir.get("/l").status(), 200);
+        assert_eq!(weir.get("/nothing").status(), 404);
+        let text = wait::some(DEADLINE, "both lines", || {
+            let text = fs::read_to_string(&path).ok()?;
+            (text.lines().count() >= 2 && text.ends_with('\n')).then_some(text)
+        });
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains(shown) && text.contains("/nothing"), "{text}");
+    }
+}
+
 /// The process ends first, for each of the reasons that it has to.
 #[test]
 fn exchanges_that_are_cut_off_have_a_line() {

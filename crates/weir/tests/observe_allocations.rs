@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use weir::config::{AccessLog as Config, AccessLogTarget};
+use weir::config::{AccessLog as Config, AccessLogTarget, LogFormat, LogOnly};
 use weir::error::Reason;
 use weir::observe::{AccessLog, Line, Metrics, Record};
 
@@ -41,9 +41,21 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn requests_after_the_first_allocate_nothing() {
+    // One after the other: the allocations of a process are counted.
+    for format in [LogFormat::Json, LogFormat::Combined, LogFormat::Logfmt] {
+        requests_allocate_nothing(format);
+    }
+}
+
+fn requests_allocate_nothing(format: LogFormat) {
     let dir = tempfile::tempdir().unwrap();
     let metrics = Metrics::new();
-    let config = Config { to: AccessLogTarget::File(dir.path().join("access.log")), sample: 0.9 };
+    let config = Config {
+        to: AccessLogTarget::File(dir.path().join("access.log")),
+        format,
+        only: Some(LogOnly { statuses: vec![(100, 599)], slower_ns: Some(1) }),
+        sample: 0.9,
+    };
     let log = AccessLog::start(&config, &metrics).unwrap();
     let shard = metrics.shard(0);
     let (route, upstream) = (shard.route("r", &["a", "b"]), shard.upstream("a"));
@@ -67,7 +79,7 @@ fn requests_after_the_first_allocate_nothing() {
                 shard.not_served(Reason::UpstreamReset);
                 upstream.error(Reason::UpstreamReset);
             }
-            if writer.sampled() {
+            if writer.wants(status, n << 14) {
                 writer.line(&Line {
                     time_ms: 1_735_689_599_123 + n,
                     client: IpAddr::V4(Ipv4Addr::LOCALHOST).into(),

@@ -170,13 +170,45 @@ pub struct CacheId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RouteId(pub usize);
 
-/// The JSON access log.
+/// The access log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessLog {
     /// Where lines go.
     pub to: AccessLogTarget,
+    /// How they are written.
+    pub format: LogFormat,
+    /// Which requests are logged; none: all.
+    pub only: Option<LogOnly>,
     /// Share of requests that are logged, 0.0 to 1.0.
     pub sample: f64,
+}
+
+/// How lines of the access log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A JSON object.
+    Json,
+    /// The combined format of Apache httpd.
+    Combined,
+    /// `name=value` pairs.
+    Logfmt,
+}
+
+/// Which requests the access log has: those that meet at least one of the conditions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogOnly {
+    /// Ranges of statuses, inclusive.
+    pub statuses: Vec<(u16, u16)>,
+    /// Duration, in nanoseconds, from which on a request is slow.
+    pub slower_ns: Option<u64>,
+}
+
+impl LogOnly {
+    /// Whether a request with this status and duration in nanoseconds is logged.
+    pub fn takes(&self, status: u16, duration_ns: u64) -> bool {
+        self.statuses.iter().any(|(first, last)| (*first..=*last).contains(&status))
+            || self.slower_ns.is_some_and(|slow| duration_ns >= slow)
+    }
 }
 
 /// Destination of the access log.

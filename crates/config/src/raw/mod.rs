@@ -89,7 +89,7 @@ pub struct File {
     /// Header field that carries the request id.
     #[serde(default = "default_request_id")]
     pub request_id: At<FieldName>,
-    /// One line of JSON for each request.
+    /// One line for each request.
     #[serde(default)]
     pub access_log: OrNone<AccessLog>,
     /// What the gateway tells collectors of telemetry.

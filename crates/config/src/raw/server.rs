@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shape::{At, OrNone};
+use super::text::StatusRange;
 use super::units::{Rate, Share, Size, Time};
 
 /// Number of worker threads.
@@ -62,15 +63,44 @@ impl JsonSchema for Workers {
     }
 }
 
-/// One line of JSON for each request.
+/// One line for each request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping with `path`, or `none`")]
 pub struct AccessLog {
     /// `stdout`, or a file that lines are appended to; it is opened again on SIGHUP.
     pub path: At<String>,
-    /// Share of requests that are logged.
+    /// How lines are written.
+    #[serde(default)]
+    pub format: LogFormat,
+    /// Requests that are logged: those that meet at least one of the conditions.
+    #[serde(default)]
+    pub only: OrNone<At<LogOnly>>,
+    /// Share of requests that are logged, of those that `only` leaves.
     #[serde(default = "everything")]
     pub sample: Share,
+}
+
+/// How lines of the access log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// A JSON object with all fields.
+    #[default]
+    Json,
+    /// The combined format of Apache httpd and nginx.
+    Combined,
+    /// `name=value` pairs with the fields of the JSON object.
+    Logfmt,
+}
+
+/// Which requests are logged.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping with `status` or `slower`, or `none`")]
+pub struct LogOnly {
+    /// Statuses that are logged, such as `[429, 500-599]`.
+    pub status: Vec<StatusRange>,
+    /// Duration from which on a request is logged.
+    pub slower: OrNone<Time>,
 }
 
 fn everything() -> Share {

@@ -12,7 +12,8 @@ use crate::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash, SOCKE
 use crate::redis_address::Address;
 use crate::spoofable;
 use crate::{
-    AccessLog, AccessLogTarget, Bind, ConnectionUse, Console, Http2, Redis, Server, TcpOptions, UntrustedHeaders,
+    AccessLog, AccessLogTarget, Bind, ConnectionUse, Console, Http2, LogFormat, LogOnly, Redis, Server, TcpOptions,
+    UntrustedHeaders,
 };
 use message::path::{self, Treatment};
 
@@ -134,7 +135,24 @@ impl Resolver<'_> {
             }
             path => AccessLogTarget::File(PathBuf::from(path)),
         };
-        Some(AccessLog { to, sample: log.sample.fraction() })
+        let format = match log.format {
+            raw::LogFormat::Json => LogFormat::Json,
+            raw::LogFormat::Combined => LogFormat::Combined,
+            raw::LogFormat::Logfmt => LogFormat::Logfmt,
+        };
+        let only = log.only.as_option().map(|only| {
+            if only.status.is_empty() && only.slower.is_none() {
+                self.problem(
+                    only.origin,
+                    "`only` is empty, so that nothing would be logged; write `status`, `slower` or both",
+                );
+            }
+            LogOnly {
+                statuses: only.status.iter().map(|range| (range.0, range.1)).collect(),
+                slower_ns: only.slower.as_option().map(|time| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX)),
+            }
+        });
+        Some(AccessLog { to, format, only, sample: log.sample.fraction() })
     }
 
     pub(super) fn server(&mut self) -> Server {

@@ -207,7 +207,10 @@ fn sections_that_are_off_have_defaults_when_they_are_switched_on() {
     let config = good(&format!(
         "listen: 127.0.0.1:0\naccess_log: {{path: stdout}}\nupstreams: {{app: {{targets: [http://127.0.0.1:1], health: {{}}, breaker: {{}}, max_in_flight: 4, queue: {{}}}}}}\n{ROUTE}"
     ));
-    assert_eq!(config.access_log, Some(AccessLog { to: AccessLogTarget::Stdout, sample: 1.0 }));
+    assert_eq!(
+        config.access_log,
+        Some(AccessLog { to: AccessLogTarget::Stdout, format: LogFormat::Json, only: None, sample: 1.0 })
+    );
     let app = &config.upstreams[0];
     let health = app.health.clone().unwrap();
     assert_eq!(

@@ -260,7 +260,7 @@ fn record_refusal(
     worker.metrics.not_served(error.reason);
     worker.snapshot.borrow().unmatched.record(record);
     if let Some(writer) = &mut *worker.log.borrow_mut()
-        && writer.sampled()
+        && writer.wants(record.status, 0)
     {
         writer.line(&Line {
             time_ms: clock::unix_ms(),

@@ -124,7 +124,7 @@ impl Exchange<'_> {
             self.snapshot.generation.ai.counters.request(ai.counted(route, ai_end));
         }
         if let Some(writer) = &mut *self.worker.log.borrow_mut()
-            && writer.sampled()
+            && writer.wants(self.log.status, total_ns)
         {
             self.ensure_request_id();
             let log = &self.log;

@@ -1,21 +1,24 @@
 //! One line: which fields it has and how long each may become.
 
+use std::fmt::{self, Arguments};
 use std::io::Write;
 
 use proxy_protocol::Received;
 
-use super::json;
+use super::form::{Form, Json, Logfmt};
+use super::{combined, json};
+use crate::config::LogFormat;
 use crate::error::Error;
 use crate::exchange::{ClientAddress, ai};
 use crate::observe::clock::Rfc3339;
 use crate::observe::redact;
 
 /// Bytes after which a field is cut; see [`LONGEST`].
-const METHOD: usize = 32;
+pub(super) const METHOD: usize = 32;
 const HOST: usize = 256;
-const PATH: usize = 2048;
-const FIELD: usize = 512;
-const NAME: usize = 256;
+pub(super) const PATH: usize = 2048;
+pub(super) const FIELD: usize = 512;
+pub(super) const NAME: usize = 256;
 const ID: usize = 128;
 /// The longest list of violations: ten, with a pointer of 256 bytes each that may be escaped.
 pub(super) const VIOLATIONS: usize = 10 * (6 * 256 + 128);
@@ -94,158 +97,182 @@ pub struct Line<'a> {
 
 impl Line<'_> {
     /// Appends the line and its line feed.
-    pub(super) fn render(&self, out: &mut Vec<u8>, clock: &mut Rfc3339) {
-        out.extend_from_slice(b"{\"time\":\"");
-        out.extend_from_slice(clock.render(self.time_ms).as_bytes());
-        out.extend_from_slice(b"\",\"client\":\"");
-        write!(out, "{}", self.client).expect("a Vec takes what is written");
-        out.extend_from_slice(b"\",\"protocol\":\"");
-        out.extend_from_slice(self.protocol.as_bytes());
-        out.extend_from_slice(b"\",\"method\":");
-        json::string(out, self.method, METHOD);
-        text(out, "host", self.host, HOST);
-        text(out, "path", Some(self.path), PATH);
-        redacted(out, "query", self.query, 0, PATH);
-        count(out, "status", u64::from(self.status));
-        text(out, "route", self.route.map(str::as_bytes), NAME);
-        text(out, "upstream", self.upstream.map(str::as_bytes), NAME);
-        text(out, "target", self.target.map(str::as_bytes), NAME);
-        count(out, "bytes_in", self.request_bytes);
-        count(out, "bytes_out", self.response_bytes);
-        key(out, "duration_ms");
+    pub(super) fn render(&self, out: &mut Vec<u8>, clock: &mut Rfc3339, format: LogFormat) {
+        match format {
+            LogFormat::Json => self.fields::<Json>(out, clock),
+            LogFormat::Logfmt => self.fields::<Logfmt>(out, clock),
+            LogFormat::Combined => combined::render(self, out, clock),
+        }
+    }
+
+    fn fields<F: Form>(&self, out: &mut Vec<u8>, clock: &mut Rfc3339) {
+        out.extend_from_slice(F::OPEN);
+        plain::<F>(out, "time", format_args!("{}", clock.render(self.time_ms)));
+        plain::<F>(out, "client", format_args!("{}", self.client));
+        plain::<F>(out, "protocol", format_args!("{}", self.protocol));
+        text::<F>(out, "method", Some(self.method), METHOD);
+        text::<F>(out, "host", self.host, HOST);
+        text::<F>(out, "path", Some(self.path), PATH);
+        redacted::<F>(out, "query", self.query, 0, PATH);
+        count::<F>(out, "status", u64::from(self.status));
+        text::<F>(out, "route", self.route.map(str::as_bytes), NAME);
+        text::<F>(out, "upstream", self.upstream.map(str::as_bytes), NAME);
+        text::<F>(out, "target", self.target.map(str::as_bytes), NAME);
+        count::<F>(out, "bytes_in", self.request_bytes);
+        count::<F>(out, "bytes_out", self.response_bytes);
+        F::key(out, "", "duration_ms");
         json::milliseconds(out, self.duration_ns);
         if let Some(ns) = self.upstream_ns {
-            key(out, "upstream_ms");
+            F::key(out, "", "upstream_ms");
             json::milliseconds(out, ns);
         }
         if self.attempts > 0 {
-            count(out, "attempts", u64::from(self.attempts));
+            count::<F>(out, "attempts", u64::from(self.attempts));
         }
-        text(out, "request_id", Some(self.request_id), ID);
+        text::<F>(out, "request_id", Some(self.request_id), ID);
         if let Some(trace) = self.trace {
-            key(out, "trace_id");
-            hex(out, trace.trace.0, 32);
-            key(out, "span_id");
-            hex(out, trace.span.0.into(), 16);
+            plain::<F>(out, "trace_id", format_args!("{:032x}", trace.trace.0));
+            plain::<F>(out, "span_id", format_args!("{:016x}", trace.span.0));
         }
-        text(out, "user_agent", self.user_agent, FIELD);
-        let query = self.referer.and_then(|url| url.iter().position(|&byte| byte == b'?'));
-        redacted(out, "referer", self.referer, query.map_or(0, |mark| mark + 1), FIELD);
+        text::<F>(out, "user_agent", self.user_agent, FIELD);
+        redacted::<F>(out, "referer", self.referer, self.referer.map_or(0, query_of), FIELD);
         if self.fallback {
-            out.extend_from_slice(b",\"fallback\":true");
+            flag::<F>(out, "", "fallback", true);
         }
-        text(out, "consumer", self.consumer.map(str::as_bytes), NAME);
-        text(out, "cache", self.cache.map(str::as_bytes), NAME);
-        text(out, "auth", self.auth.map(str::as_bytes), NAME);
-        text(out, "auth_detail", self.auth_detail.map(str::as_bytes), FIELD);
-        text(out, "would_refuse", self.would_refuse.map(str::as_bytes), NAME);
+        text::<F>(out, "consumer", self.consumer.map(str::as_bytes), NAME);
+        text::<F>(out, "cache", self.cache.map(str::as_bytes), NAME);
+        text::<F>(out, "auth", self.auth.map(str::as_bytes), NAME);
+        text::<F>(out, "auth_detail", self.auth_detail.map(str::as_bytes), FIELD);
+        text::<F>(out, "would_refuse", self.would_refuse.map(str::as_bytes), NAME);
         if !self.violations.is_empty() && self.violations.len() <= VIOLATIONS {
-            key(out, "violations");
-            out.extend_from_slice(self.violations);
+            F::key(out, "", "violations");
+            F::value(out, self.violations);
         }
         if let Some((ai, end)) = self.ai {
-            call(out, ai, end);
+            call::<F>(out, ai, end);
         }
         if let Some(tls) = self.tls {
-            text(out, "tls_version", Some(tls.version.as_bytes()), NAME);
-            text(out, "tls_cipher", Some(tls.cipher.as_bytes()), NAME);
-            text(out, "tls_group", tls.group.map(str::as_bytes), NAME);
-            text(out, "sni", tls.sni.as_deref().map(str::as_bytes), NAME);
-            text(out, "alpn", tls.alpn.map(tls::Alpn::id), NAME);
-            key(out, "tls_resumed");
-            out.extend_from_slice(if tls.is_resumed { b"true" } else { b"false" });
+            text::<F>(out, "tls_version", Some(tls.version.as_bytes()), NAME);
+            text::<F>(out, "tls_cipher", Some(tls.cipher.as_bytes()), NAME);
+            text::<F>(out, "tls_group", tls.group.map(str::as_bytes), NAME);
+            text::<F>(out, "sni", tls.sni.as_deref().map(str::as_bytes), NAME);
+            text::<F>(out, "alpn", tls.alpn.map(tls::Alpn::id), NAME);
+            flag::<F>(out, "", "tls_resumed", tls.is_resumed);
             if let Some(peer) = &tls.peer {
-                key(out, "client_cert_sha256");
-                out.push(b'"');
-                for byte in peer.sha256 {
-                    write!(out, "{byte:02x}").expect("a Vec takes what is written");
-                }
-                out.push(b'"');
+                plain::<F>(out, "client_cert_sha256", format_args!("{}", Hex(&peer.sha256)));
             }
         }
         if let Some(received) = self.proxied {
-            key(out, "proxy");
             let proxy = received.proxy.map_or(ClientAddress::Unix, ClientAddress::Ip);
-            write!(out, "\"{proxy}\"").expect("a Vec takes what is written");
-            text(out, "proxy_protocol", Some(received.version.name().as_bytes()), NAME);
-            text(out, "proxy_authority", received.authority.as_deref(), NAME);
-            text(out, "proxy_alpn", received.alpn.as_deref(), NAME);
-            text(out, "proxy_unique_id", received.unique_id.as_deref(), FIELD);
+            plain::<F>(out, "proxy", format_args!("{proxy}"));
+            text::<F>(out, "proxy_protocol", Some(received.version.name().as_bytes()), NAME);
+            text::<F>(out, "proxy_authority", received.authority.as_deref(), NAME);
+            text::<F>(out, "proxy_alpn", received.alpn.as_deref(), NAME);
+            text::<F>(out, "proxy_unique_id", received.unique_id.as_deref(), FIELD);
         }
         if let Some(error) = self.error {
-            text(out, "reason", Some(error.reason.label().as_bytes()), NAME);
-            text(out, "fault", Some(error.reason.fault().label().as_bytes()), NAME);
-            text(out, "detail", Some(error.detail.as_bytes()).filter(|d| !d.is_empty()), NAME);
+            text::<F>(out, "reason", Some(error.reason.label().as_bytes()), NAME);
+            text::<F>(out, "fault", Some(error.reason.fault().label().as_bytes()), NAME);
+            text::<F>(out, "detail", Some(error.detail.as_bytes()).filter(|d| !d.is_empty()), NAME);
         }
-        out.extend_from_slice(b"}\n");
+        out.extend_from_slice(F::CLOSE);
     }
 }
 
-/// The object of a call of an AI model.
-fn call(out: &mut Vec<u8>, ai: &ai::Record, end: &str) {
-    key(out, "ai");
-    out.extend_from_slice(b"{\"api\":");
-    json::string(out, ai::api_name(ai.api).as_bytes(), NAME);
-    text(out, "model", Some(ai.model.as_bytes()), NAME);
-    text(out, "provider", ai.provider.as_deref().map(str::as_bytes), NAME);
-    text(out, "served_model", ai.provider.as_ref().map(|_| ai.served_model.as_bytes()), NAME);
-    text(out, "key", ai.key.as_deref().map(str::as_bytes), NAME);
-    out.extend_from_slice(if ai.streams { b",\"stream\":true" } else { b",\"stream\":false" });
+/// The group of a call of an AI model.
+fn call<F: Form>(out: &mut Vec<u8>, ai: &ai::Record, end: &str) {
+    const AI: &str = "ai";
+    let text = |out: &mut Vec<u8>, name, value: Option<&str>, most| {
+        if let Some(value) = value {
+            F::key(out, AI, name);
+            F::text(out, value.as_bytes(), most);
+        }
+    };
+    let count = |out: &mut Vec<u8>, name, value| {
+        F::key(out, AI, name);
+        json::number(out, value);
+    };
+    F::open_group(out, AI);
+    text(out, "api", Some(ai::api_name(ai.api)), NAME);
+    text(out, "model", Some(&ai.model), NAME);
+    text(out, "provider", ai.provider.as_deref(), NAME);
+    text(out, "served_model", ai.provider.as_ref().map(|_| &*ai.served_model), NAME);
+    text(out, "key", ai.key.as_deref(), NAME);
+    flag::<F>(out, AI, "stream", ai.streams);
     if let Some(ns) = ai.first_token_ns {
-        key(out, "ttft_ms");
+        F::key(out, AI, "ttft_ms");
         json::milliseconds(out, ns);
     }
     if let Some([input, output, cached]) = ai.tokens {
         count(out, "tokens_in", input);
         count(out, "tokens_out", output);
         count(out, "tokens_cached", cached);
-        out.extend_from_slice(if ai.estimated { b",\"estimated\":true" } else { b",\"estimated\":false" });
+        flag::<F>(out, AI, "estimated", ai.estimated);
     }
     if let Some(cost) = ai.cost {
-        key(out, "cost");
+        F::key(out, AI, "cost");
         write!(out, "{}.{:06}", cost / 1_000_000, cost % 1_000_000).expect("a Vec takes what is written");
     }
     if let Some(reserved) = ai.reserved {
         count(out, "tokens_reserved", reserved);
     }
-    text(out, "tried", Some(ai.tried.as_bytes()).filter(|tried| !tried.is_empty()), FIELD);
-    text(out, "end", Some(end.as_bytes()), NAME);
-    out.push(b'}');
+    text(out, "tried", Some(&*ai.tried).filter(|tried| !tried.is_empty()), FIELD);
+    text(out, "end", Some(end), NAME);
+    F::close_group(out);
 }
 
-/// A comma, and a key that needs no escaping.
-fn key(out: &mut Vec<u8>, name: &str) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-}
-
-fn text(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, most: usize) {
+fn text<F: Form>(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, most: usize) {
     if let Some(value) = value {
-        key(out, name);
-        json::string(out, value, most);
+        F::key(out, "", name);
+        F::text(out, value, most);
     }
 }
 
-/// Text with a query from `query` on, without values that carry credentials; takes memory only where there are some.
-fn redacted(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, query: usize, most: usize) {
-    let Some((before, query)) = value.map(|value| value.split_at(query)) else { return };
+fn plain<F: Form>(out: &mut Vec<u8>, name: &str, value: Arguments<'_>) {
+    F::key(out, "", name);
+    F::plain(out, value);
+}
+
+fn flag<F: Form>(out: &mut Vec<u8>, group: &str, name: &str, value: bool) {
+    F::key(out, group, name);
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+fn count<F: Form>(out: &mut Vec<u8>, name: &str, value: u64) {
+    F::key(out, "", name);
+    json::number(out, value);
+}
+
+/// Text with a query from `query` on, without values that carry credentials.
+fn redacted<F: Form>(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, query: usize, most: usize) {
+    if let Some(value) = value {
+        F::key(out, "", name);
+        shown(value, query, |shown| F::text(out, shown, most));
+    }
+}
+
+/// Hands on what may be shown of text with a query from `query` on; takes memory only where something may not.
+pub(super) fn shown(text: &[u8], query: usize, then: impl FnOnce(&[u8])) {
+    let (before, query) = text.split_at(query);
     if redact::has_secrets(query) {
         let mut shown = before.to_vec();
         redact::query(&mut shown, query);
-        text(out, name, Some(&shown), most);
+        then(&shown);
     } else {
-        text(out, name, value, most);
+        then(text);
     }
 }
 
-fn hex(out: &mut Vec<u8>, number: u128, digits: u32) {
-    out.push(b'"');
-    telemetry::context::write_hex(out, number, digits);
-    out.push(b'"');
+/// Where the query of a URL begins, or 0 where it has none.
+pub(super) fn query_of(url: &[u8]) -> usize {
+    url.iter().position(|&byte| byte == b'?').map_or(0, |mark| mark + 1)
 }
 
-fn count(out: &mut Vec<u8>, name: &str, value: u64) {
-    key(out, name);
-    json::number(out, value);
+/// Bytes as hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }

@@ -1,4 +1,4 @@
-//! The access log: one JSON object per line, written by a thread of its own.
+//! The access log: one line per request, written by a thread of its own.
 //!
 //! A worker renders lines into its [`Writer`]'s buffer and hands the buffer over when it holds 64 KiB or is a second
 //! old; the thread writes it and gives it back. A worker has four buffers and never waits: when all are with the
@@ -8,6 +8,8 @@
 //!
 //! No memory is allocated per line, nor per buffer once the four are there.
 
+mod combined;
+mod form;
 mod json;
 mod line;
 mod sink;
@@ -83,6 +85,8 @@ pub struct AccessLog {
     to_thread: SyncSender<Message>,
     ended: Mutex<Receiver<()>>,
     sample: f64,
+    format: config::LogFormat,
+    only: Option<Arc<config::LogOnly>>,
 }
 
 impl AccessLog {
@@ -101,7 +105,14 @@ impl AccessLog {
             run(sink, &messages, &thread_shared);
             drop(ending);
         })?;
-        Ok(AccessLog { shared, to_thread, ended: Mutex::new(ended), sample: config.sample })
+        Ok(AccessLog {
+            shared,
+            to_thread,
+            ended: Mutex::new(ended),
+            sample: config.sample,
+            format: config.format,
+            only: config.only.clone().map(Arc::new),
+        })
     }
 
     /// The writer of one worker.
@@ -119,6 +130,8 @@ impl AccessLog {
             oldest_ms: 0,
             clock: Rfc3339::default(),
             sample: Sample::new(self.sample, seed),
+            format: self.format,
+            only: self.only.clone(),
         }
     }
 
@@ -209,12 +222,14 @@ pub struct Writer {
     oldest_ms: u64,
     clock: Rfc3339,
     sample: Sample,
+    format: config::LogFormat,
+    only: Option<Arc<config::LogOnly>>,
 }
 
 impl Writer {
-    /// Whether the next request is to be logged: asked once per request, before a [`Line`] is put together.
-    pub fn sampled(&mut self) -> bool {
-        self.sample.draw()
+    /// Whether a request with this status and duration in nanoseconds is to be logged: asked once per request, before a [`Line`] is put together.
+    pub fn wants(&mut self, status: u16, duration_ns: u64) -> bool {
+        self.only.as_ref().is_none_or(|only| only.takes(status, duration_ns)) && self.sample.draw()
     }
 
     /// Appends a line. Never blocks; drops the line, and counts that, when the thread is so far behind that no buffer
@@ -231,7 +246,7 @@ impl Writer {
         if self.lines == 0 {
             self.oldest_ms = line.time_ms;
         }
-        line.render(&mut self.buffer, &mut self.clock);
+        line.render(&mut self.buffer, &mut self.clock, self.format);
         self.lines += 1;
         if self.buffer.len() >= FULL {
             self.hand_over();

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::AccessLogTarget;
+use crate::config::{AccessLogTarget, LogFormat, LogOnly};
 use crate::error::{Error, Reason};
+use crate::exchange::ai;
 
 /// Long enough for any machine; nothing waits for it when things go well.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,8 +52,12 @@ fn line() -> Line<'static> {
 }
 
 fn rendered(line: &Line<'_>) -> String {
+    rendered_as(line, LogFormat::Json)
+}
+
+fn rendered_as(line: &Line<'_>, format: LogFormat) -> String {
     let mut out = Vec::new();
-    line.render(&mut out, &mut Rfc3339::default());
+    line.render(&mut out, &mut Rfc3339::default(), format);
     assert!(out.len() <= line::LONGEST);
     let text = String::from_utf8(out).expect("UTF-8");
     assert_eq!(text.find('\n'), Some(text.len() - 1), "one line");
@@ -64,7 +69,12 @@ fn parsed(line: &Line<'_>) -> Value {
 }
 
 fn log_to(path: &Path, metrics: &Metrics) -> AccessLog {
-    let config = config::AccessLog { to: AccessLogTarget::File(path.to_owned()), sample: 1.0 };
+    let config = config::AccessLog {
+        to: AccessLogTarget::File(path.to_owned()),
+        format: LogFormat::Json,
+        only: None,
+        sample: 1.0,
+    };
     AccessLog::start(&config, metrics).unwrap()
 }
 
@@ -184,7 +194,7 @@ fn the_longest_line_fits() {
         peer: None,
         client_chain: Vec::new(),
     };
-    rendered(&Line {
+    let longest = Line {
         client: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".parse().unwrap(),
         time_ms: u64::MAX,
         protocol: "HTTP/2",
@@ -220,10 +230,175 @@ fn the_longest_line_fits() {
         ai: None,
         tls: Some(&session),
         proxied: None,
+    };
+    for format in [LogFormat::Json, LogFormat::Combined, LogFormat::Logfmt] {
+        rendered_as(&longest, format);
+    }
+}
+
+#[test]
+fn a_combined_line() {
+    let combined = |line: &Line<'_>| rendered_as(line, LogFormat::Combined);
+    assert_eq!(
+        combined(&line()),
+        "192.0.2.7 - - [31/Dec/2024:23:59:59 +0000] \"GET /infer HTTP/1.1\" 200 1234 \"-\" \"-\"\n"
+    );
+    let everything = Line {
+        consumer: Some("Ann \"A\""),
+        query: Some(b"a=1&token=canary"),
+        referer: Some(b"http://example.com/x?key=canary"),
+        user_agent: Some("curl \\ \"8\" \u{fc}\n".as_bytes()),
+        ..line()
+    };
+    assert_eq!(
+        combined(&everything),
+        concat!(
+            r#"192.0.2.7 - Ann\x20\"A\" [31/Dec/2024:23:59:59 +0000] "GET /infer?a=1&token=[redacted] HTTP/1.1" 200 1234 "#,
+            r#""http://example.com/x?key=[redacted]" "curl \\ \"8\" \xc3\xbc\x0a""#,
+            "\n"
+        )
+    );
+    // A connection that broke off before its request line was whole.
+    let nothing = Line { method: b"", path: b"", status: 408, ..line() };
+    assert!(combined(&nothing).contains("\"- - HTTP/1.1\" 408 "), "{}", combined(&nothing));
+}
+
+#[test]
+fn a_logfmt_line() {
+    let everything = Line {
+        query: Some(b"a=1&token=canary"),
+        user_agent: Some(b"curl \"8\""),
+        route: Some(""),
+        fallback: true,
+        violations: b"[{\"in\":\"body\"}]",
+        ..line()
+    };
+    assert_eq!(
+        rendered_as(&everything, LogFormat::Logfmt),
+        concat!(
+            r#"time=2024-12-31T23:59:59.123Z client=192.0.2.7 protocol=HTTP/1.1 method=GET host=api.example.com path=/infer "#,
+            r#"query="a=1&token=[redacted]" status=200 route="" upstream=python target=127.0.0.1:8001 bytes_in=310 bytes_out=1234 "#,
+            r#"duration_ms=41.234 upstream_ms=40.000 attempts=1 request_id=0123456789abcdef user_agent="curl \"8\"" fallback=true "#,
+            r#"violations="[{\"in\":\"body\"}]""#,
+            "\n"
+        )
+    );
+}
+
+#[test]
+fn a_call_of_a_model_is_a_group_of_fields() {
+    let mut call = ai::Record::new(llm::Api::Chat, "small model".into(), true);
+    call.tokens = Some([3, 4, 0]);
+    call.cost = Some(1_000_002);
+    let line = Line { ai: Some((&call, "complete")), ..line() };
+    let json = parsed(&line)["ai"].clone();
+    let expected = json!({
+        "api": "chat", "model": "small model", "stream": true, "tokens_in": 3, "tokens_out": 4, "tokens_cached": 0,
+        "estimated": false, "cost": 1.000002, "end": "complete",
     });
+    assert_eq!(json, expected);
+    let pairs = concat!(
+        r#" ai_api=chat ai_model="small model" ai_stream=true ai_tokens_in=3 ai_tokens_out=4 ai_tokens_cached=0"#,
+        " ai_estimated=false ai_cost=1.000002 ai_end=complete\n"
+    );
+    let logfmt = rendered_as(&line, LogFormat::Logfmt);
+    assert!(logfmt.ends_with(pairs), "{logfmt}");
+}
+
+#[test]
+fn only_what_is_asked_for_is_logged() {
+    let dir = tempfile::tempdir().unwrap();
+    let metrics = Metrics::new();
+    let wants = |only: Option<LogOnly>, sample, requests: &[(u16, u64)]| {
+        let to = AccessLogTarget::File(dir.path().join("access.log"));
+        let log = AccessLog::start(&config::AccessLog { to, format: LogFormat::Json, only, sample }, &metrics).unwrap();
+        let mut writer = log.worker();
+        requests.iter().map(|(status, ns)| writer.wants(*status, *ns)).collect::<Vec<_>>()
+    };
+    let only = LogOnly { statuses: vec![(429, 429), (500, 599)], slower_ns: Some(1_000_000_000) };
+    let requests = [(200, 0), (429, 0), (430, 0), (500, 0), (599, 0), (200, 999_999_999), (200, 1_000_000_000)];
+    let answers = wants(Some(only.clone()), 1.0, &requests);
+    assert_eq!(answers, [false, true, false, true, true, false, true]);
+    let statuses = LogOnly { slower_ns: None, ..only.clone() };
+    assert_eq!(wants(Some(statuses), 1.0, &[(200, u64::MAX), (503, 0)]), [false, true]);
+    assert_eq!(wants(None, 1.0, &[(200, 0)]), [true]);
+    assert_eq!(wants(Some(only), 0.0, &[(503, u64::MAX)]), [false]);
+}
+
+/// The fields of a logfmt line, read as its parsers do.
+fn logfmt_pairs(line: &str) -> Vec<(String, String)> {
+    let (mut pairs, mut rest) = (Vec::new(), line.trim_end_matches('\n'));
+    while !rest.is_empty() {
+        let (name, value) = rest.split_once('=').expect("a name");
+        assert!(
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte)),
+            "{name:?}: {line}"
+        );
+        let (value, after) = if value.starts_with('"') {
+            let mut strings = serde_json::Deserializer::from_str(value).into_iter::<String>();
+            let text = strings.next().expect("a string").expect("a whole string");
+            (text, &value[strings.byte_offset()..])
+        } else {
+            let end = value.find(' ').unwrap_or(value.len());
+            (value[..end].to_owned(), &value[end..])
+        };
+        pairs.push((name.to_owned(), value));
+        assert!(after.is_empty() || after.starts_with(' '), "{line}");
+        rest = after.strip_prefix(' ').unwrap_or(after);
+    }
+    pairs
+}
+
+/// The fields of a combined line: what spaces, brackets and quotation marks without a backslash divide.
+fn combined_fields(line: &str) -> usize {
+    let (mut fields, mut quoted, mut escaped) = (1, false, false);
+    for byte in line.trim_end_matches('\n').bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b' ' if !quoted => fields += 1,
+            _ => {}
+        }
+    }
+    assert!(!quoted && !escaped, "{line}");
+    fields
 }
 
 proptest! {
+    /// Whatever a client sends: no field ends a line or another field, and nothing drives a terminal.
+    #[test]
+    fn any_bytes_make_one_line_of_every_format(bytes: Vec<u8>, text: String) {
+        let line = Line {
+            method: &bytes,
+            host: Some(text.as_bytes()),
+            path: &bytes,
+            query: Some(text.as_bytes()),
+            request_id: &bytes,
+            user_agent: Some(&bytes),
+            referer: Some(text.as_bytes()),
+            consumer: Some(&text),
+            ..line()
+        };
+        let json = parsed(&line);
+        let logfmt = rendered_as(&line, LogFormat::Logfmt);
+        let combined = rendered_as(&line, LogFormat::Combined);
+        for text in [&logfmt, &combined] {
+            prop_assert!(text.trim_end_matches('\n').chars().all(|c| !c.is_control()), "{:?}", text);
+        }
+        prop_assert_eq!(combined_fields(&combined), 10, "{}", combined);
+        // The same fields as in JSON, and the same text.
+        let pairs = logfmt_pairs(&logfmt);
+        prop_assert_eq!(pairs.len(), json.as_object().unwrap().len());
+        for (name, value) in pairs {
+            match &json[&name] {
+                Value::String(text) => prop_assert_eq!(text, &value, "{}", name),
+                Value::Number(number) => prop_assert_eq!(number.as_f64(), value.parse().ok(), "{}", name),
+                other => panic!("{name}: {other}"),
+            }
+        }
+    }
+
     #[test]
     fn any_bytes_make_one_line_of_json(bytes: Vec<u8>, text: String) {
         let value = parsed(&Line { path: &bytes, host: Some(text.as_bytes()), referer: Some(&bytes), method: &bytes, ..line() });
@@ -254,7 +429,7 @@ fn lines_of_all_workers_arrive_whole_and_in_order() {
             s.spawn(move || {
                 let id = format!("worker-{worker}");
                 for n in 0..LINES {
-                    assert!(writer.sampled());
+                    assert!(writer.wants(200, 0));
                     // Let the thread catch up, this is not the test of dropping.
                     until("a buffer is free", || writer.buffer.len() < FULL || writer.hand_over());
                     writer.line(&Line { request_id: id.as_bytes(), request_bytes: n, ..line() });
@@ -372,7 +547,12 @@ fn a_file_that_cannot_be_opened_again_leaves_the_old_one_in_use() {
 #[test]
 fn a_file_that_cannot_be_opened_is_an_error_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
-    let config = config::AccessLog { to: AccessLogTarget::File(dir.path().join("no/such/dir/log")), sample: 1.0 };
+    let config = config::AccessLog {
+        to: AccessLogTarget::File(dir.path().join("no/such/dir/log")),
+        format: LogFormat::Json,
+        only: None,
+        sample: 1.0,
+    };
     assert_eq!(AccessLog::start(&config, &Metrics::new()).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
 
