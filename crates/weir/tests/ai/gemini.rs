@@ -78,7 +78,7 @@ fn keys_stay_where_they_belong() {
     assert_eq!((received.status, received.text().as_str()), (200, body), "{received:?}");
     let seen = upstream.requests().pop().unwrap();
     assert_eq!(String::from_utf8(seen.body.clone()).unwrap(), PROMPT, "the body has no model, and passes as it came");
-    let head = String::from_utf8(seen.head.raw.clone()).unwrap();
+    let head = String::from_utf8(seen.head.raw).unwrap();
     let line = "POST /base/v1beta/models/real%3Fkey%23model:generateContent?prettyPrint=false HTTP/1.1\r\n";
     assert!(head.starts_with(line), "{head}");
     let lower = head.to_ascii_lowercase();
