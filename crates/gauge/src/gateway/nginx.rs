@@ -77,7 +77,7 @@ impl Gateway for Nginx {
             }.to_owned());
         }
         if model.routes.iter().any(|route| route.method == apidoc::Method::Trace) {
-            notes.push("nginx answers TRACE with 405, whatever its configuration says".to_owned());
+            notes.push("nginx responds to TRACE with 405, whatever its configuration says".to_owned());
         }
         notes.extend(more.notes);
         Ok(Written { files, notes, left_out: 0 })
@@ -130,7 +130,7 @@ http {{
     client_body_buffer_size 64k;
     merge_slashes off;
 {underscores}
-    # Bodies are passed on as they arrive, and answers wait in memory: nothing goes to disk.
+    # Request bodies are passed on as they arrive, and responses wait in memory: nothing goes to disk.
     proxy_request_buffering off;
     proxy_max_temp_file_size 0;
     client_body_temp_path temp_body;
