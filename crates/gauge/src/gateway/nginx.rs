@@ -68,11 +68,11 @@ impl Gateway for Nginx {
             "a path with a dot segment or %2F is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
         ];
         if !described_underscores(model) {
-            notes.push("headers with an underscore in their name are dropped".to_owned());
+            notes.push("header fields with an underscore in their name are dropped".to_owned());
         }
         if named {
             notes.push(match model.settings.resolver {
-                None => "names of upstreams are resolved only when it starts, which fails without DNS; --resolver names a DNS server to use while it runs",
+                None => "nginx resolves names of upstreams only when it starts, and does not start without DNS; --resolver names a DNS server to use while it runs",
                 Some(_) => "`resolve` in an upstream needs nginx 1.27.3 or newer",
             }.to_owned());
         }
