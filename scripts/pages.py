@@ -112,6 +112,32 @@ def wrong_summary() -> list[str]:
     ]
 
 
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+PRODUCTS = ("Weir", "Gauge", "Services", "Project")
+
+
+def wrong_changelog() -> list[str]:
+    """Keep a Changelog 1.1.0: versions in brackets; in a version each kind of change once; in a kind each product once."""
+    found, heading, seen = [], ("", "", ""), set()
+    for number, line in enumerate((ROOT / "CHANGELOG.md").read_text().splitlines(), 1):
+        marks, _, name = line.partition(" ")
+        problem = ""
+        if marks in ("##", "###", "####"):
+            level = len(marks) - 2
+            heading = (*heading[:level], name, "", "")[:3]
+            if level == 0 and not re.fullmatch(r"\[Unreleased\]|\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", name):
+                problem = "a version is `## [Unreleased]` or `## [1.2.3] - 2026-01-31`"
+            elif level > 0 and name not in (KINDS, PRODUCTS)[level - 1]:
+                problem = f"'{name}' is not one of: {', '.join((KINDS, PRODUCTS)[level - 1])}"
+            elif heading in seen:
+                problem = f"'{name}' comes a second time; add to the first"
+            seen.add(heading)
+        elif line.startswith("- ") and not all(heading):
+            problem = "a change must be below a kind (`### Added`) and a product (`#### Weir`)"
+        found += [f"CHANGELOG.md:{number}: {problem}"] if problem else []
+    return found
+
+
 def lint() -> int:
     others = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md") if (ROOT / name).exists()]
     others += [
@@ -120,7 +146,7 @@ def lint() -> int:
         *(ROOT / "services").glob("*.md"),
         *(ROOT / "deploy").glob("**/README.md"),
     ]
-    found = wrong_summary()
+    found = wrong_summary() + wrong_changelog()
     for page in pages():
         found += wrong_links(page) + wrong_blocks(page)
     for page in others:
