@@ -34,6 +34,8 @@ from console import matches
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = {"console": {"", "server", "another", "long", "not-run"}, "yaml": {"weir", "part"}, "json": {""}, "text": {""}}
 OTHERS = {"json", "text", "rust", "lua", "toml", "nginx", "ini", "mermaid", "html", "dockerfile", "python"}
+# What weir and gauge demo print, and gauge ui.
+LISTENS = re.compile(r"listening on|gauge ui on http://")
 ADDRESS = re.compile(r"\b(127\.0\.0\.1|localhost):(\d{2,5})\b")
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
@@ -245,9 +247,9 @@ class Page:
             )
         self.servers.append(process)
         end = time.monotonic() + 1500
-        while "listening on" not in log.read_text() and time.monotonic() < end and process.poll() is None:
+        while not LISTENS.search(log.read_text()) and time.monotonic() < end and process.poll() is None:
             time.sleep(0.05)
-        if "listening on" not in log.read_text():
+        if not LISTENS.search(log.read_text()):
             self.tell(line, command, f"it does not listen: {log.read_text()[-2000:]}")
         else:
             self.passed += 1
