@@ -34,8 +34,8 @@ from console import matches
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = {"console": {"", "server", "another", "long", "not-run"}, "yaml": {"weir", "part"}, "json": {""}, "text": {""}}
 OTHERS = {"json", "text", "rust", "lua", "toml", "nginx", "ini", "mermaid", "html", "dockerfile", "python"}
-# What weir and gauge demo print, and gauge ui.
-LISTENS = re.compile(r"listening on|gauge ui on http://")
+# What weir and gauge demo print, gauge ui, and make producers.
+LISTENS = re.compile(r"listening on|gauge ui on http://|^ready; Ctrl-C", re.MULTILINE)
 ADDRESS = re.compile(r"\b(127\.0\.0\.1|localhost):(\d{2,5})\b")
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
@@ -197,7 +197,7 @@ class Page:
     def environment(self) -> dict[str, str]:
         self.at_free_ports("127.0.0.1:8080 127.0.0.1:9901")
         # `gauge run` stores what it measured; not in the history of whoever checks these pages.
-        own = {"XDG_DATA_HOME": f"{self.folder}/.data"}
+        own = {"XDG_DATA_HOME": f"{self.folder}/.data", "PRODUCERS_DATA": f"{self.folder}/.producers"}
         ports = {"PORT": self.ports["8080"], "ADMIN_PORT": self.ports["9901"]}
         return {**os.environ, **own, **ports, "PROFILE": os.environ.get("PROFILE", "dev")}
 
@@ -328,6 +328,8 @@ def run(files: list[str]) -> int:
     passed = failed = skipped = 0
     for path in [Path(file).resolve() for file in files] or pages():
         folder = Path(tempfile.mkdtemp(prefix="weir-page-"))
+        # The user of PostgreSQL, whom root becomes for it, must reach its data there.
+        folder.chmod(0o755)
         page = Page(path, folder)
         try:
             page.run()
