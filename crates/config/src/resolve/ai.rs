@@ -47,7 +47,7 @@ impl Resolver<'_> {
             self.check(field.origin, field.parse::<FieldName>().and_then(|field| may_edit(&field.0)));
             let lower = field.to_ascii_lowercase();
             if CREDENTIALS.contains(&lower.as_str()) && !keys.is_empty() {
-                let message = format!("`{}` is written from `keys`; one of the two", field.value);
+                let message = format!("`keys` writes `{}` too; remove one of the two", field.value);
                 self.problem(field.origin, message);
             }
             if headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(field)) {
@@ -76,7 +76,7 @@ impl Resolver<'_> {
                 }
             },
             _ => {
-                self.problem(raw.origin, "a key is given by `key` or by `file`: one of the two");
+                self.problem(raw.origin, "a key needs either `key` or `file`");
                 return None;
             }
         };
@@ -123,7 +123,7 @@ impl Resolver<'_> {
                 let origin = raw.candidates[index].origin;
                 self.problem(
                     origin,
-                    format!("the candidate `{}` is there twice; give it a `weight` instead", one.model),
+                    format!("the candidate `{}` occurs twice; give it a larger `weight` instead", one.model),
                 );
             }
         }

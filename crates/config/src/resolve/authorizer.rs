@@ -73,7 +73,7 @@ impl Resolver<'_> {
         if self.is_grpc(raw) {
             let mut authorizer = self.authorizer(name, raw.origin, &common, AuthorizerForm::EnvoyGrpc)?;
             if raw.url.is_some() && &*authorizer.path != "/" {
-                self.problem(raw.origin, "a `grpc://` URL has no path: that of the method is Envoy's");
+                self.problem(raw.origin, "a `grpc://` URL must have no path: the path is that of Envoy's gRPC method");
             }
             if let Some(name) = raw.copy_to_response.first() {
                 self.problem(
@@ -125,7 +125,7 @@ impl Resolver<'_> {
                 (id, host.into(), "/".into())
             }
             _ => {
-                self.problem(origin, format!("`{}` needs `url` or `upstream`, one of the two", name.value));
+                self.problem(origin, format!("`{}` needs either `url` or `upstream`", name.value));
                 return None;
             }
         };
@@ -146,7 +146,10 @@ impl Resolver<'_> {
             self.check(name.origin, may_edit(&name.0));
             let is_known = ["authorization", "cookie"].iter().any(|known| name.0.eq_ignore_ascii_case(known));
             if is_known || name.0.eq_ignore_ascii_case(&self.file.request_id.0) {
-                let message = format!("`{}` has another meaning: clients' own would be removed on every route", name.0);
+                let message = format!(
+                    "`{0}` cannot be in `copy`: Weir would remove the clients' own `{0}` on every route",
+                    name.0
+                );
                 self.problem(name.origin, message);
             }
         }

@@ -83,7 +83,7 @@ impl Resolver<'_> {
             (raw::Algorithm::TokenBucket, _) => true,
             (raw::Algorithm::FixedWindow, _) => false,
             (raw::Algorithm::SlidingWindow | raw::Algorithm::Concurrency, origin) => {
-                let message = "tokens and money are limited by `token_bucket` or `fixed_window`: what is reserved is corrected later";
+                let message = "limits of tokens and money need `token_bucket` or `fixed_window`, because reserved amounts are corrected later";
                 self.problem(origin, message);
                 return BudgetAlgorithm::TokenBucket { rate_per_second: 1.0, burst: 1 };
             }

@@ -42,7 +42,7 @@ impl Resolver<'_> {
             self.problem(own.origin, message);
         }
         for origin in codings {
-            self.problem(origin, "`Content-Encoding` is written by `compress`; one of the two");
+            self.problem(origin, "`compress` writes `Content-Encoding` too; remove one of the two");
         }
         Some(Arc::new(self.one_compression(compress)))
     }

@@ -60,7 +60,7 @@ impl Resolver<'_> {
                 PageSource::Upstream { action, path: raw.path.as_str().into() }
             }
             _ => {
-                self.problem(raw.origin, "a page has `file` or `upstream`, one of the two");
+                self.problem(raw.origin, "a page needs either `file` or `upstream`");
                 return None;
             }
         };

@@ -135,7 +135,7 @@ impl Resolver<'_> {
             Bind::Tcp(_) if trusted.networks.is_empty() => Some(NO_ADDRESS),
             Bind::Inherited(_) if trusted.is_empty() => Some(NO_ADDRESS),
             Bind::Unix(_) if !trusted.unix => Some(
-                "`unix:` is not in that list: every connection would be closed; add `unix:` there to believe whoever may connect to a Unix socket",
+                "that list has no `unix:`, so every connection would be closed; add `unix:` to trust every peer that may connect to the Unix socket",
             ),
             Bind::Tcp(_) | Bind::Unix(_) | Bind::Inherited(_) => None,
         };

@@ -379,7 +379,7 @@ impl Resolver<'_> {
             self.problem(given.origin, "the `*` of `to` is the end of its path; a query cannot stand before it");
         }
         if append_rest && !to.ends_with('/') {
-            self.problem(given.origin, "the `*` of `to` follows a slash, as in `/new/*`");
+            self.problem(given.origin, "`*` in `to` must follow a slash, as in `/new/*`");
         }
         self.check(given.origin, check_location(to));
         Redirect { to: to.into(), append_rest, status, parts: None }
@@ -393,7 +393,7 @@ impl Resolver<'_> {
         if let Some(host) = &raw.host {
             match parse_authority(host, 0) {
                 Ok((_, name)) if name == host.to_ascii_lowercase() && !name.contains(':') => {}
-                Ok(_) => self.problem(host.origin, "a host stands without its port; write `port` beside it"),
+                Ok(_) => self.problem(host.origin, "`host` must not have a port; write the port in `port`"),
                 Err(message) => self.problem(host.origin, message),
             }
         }
@@ -448,7 +448,7 @@ impl Resolver<'_> {
             let written = response.set.iter().chain(response.add.iter());
             let twice = written.filter(|(name, _)| CORS_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name)));
             for (name, _) in twice.collect::<Vec<_>>() {
-                let message = format!("`{}` is written by `cors`; one of the two", name.value);
+                let message = format!("`cors` writes `{}` too; remove one of the two", name.value);
                 self.problem(name.origin, message);
             }
             edits.response.remove.extend(CORS_FIELDS.map(Into::into));

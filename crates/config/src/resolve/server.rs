@@ -162,7 +162,7 @@ impl Resolver<'_> {
         }
         let per_client = server.max_connections_per_client.as_option();
         if let Some(zero) = per_client.filter(|number| number.value == 0) {
-            self.problem(zero.origin, "0 connections would serve nobody; `none` sets no bound");
+            self.problem(zero.origin, "with 0 connections no client is served; `none` means no limit");
         }
         if !FIELDS.contains(&*server.fields) {
             let message = format!("`fields` is from {} to {}", FIELDS.start(), FIELDS.end());
@@ -171,8 +171,10 @@ impl Resolver<'_> {
         let head = self.bytes(&server.head, "head", &HEAD_BYTES);
         let line = self.bytes(&server.request_line, "request_line", &REQUEST_LINE_BYTES);
         if line > head && server.request_line.origin != Default::default() {
-            let message =
-                format!("`request_line` is larger than `head` ({}), of which it is a part", server.head.value);
+            let message = format!(
+                "`request_line` is larger than `head` ({}); the request line is a part of the head",
+                server.head.value
+            );
             self.problem(server.request_line.origin, message);
         }
         Server {

@@ -90,7 +90,7 @@ impl Import {
         let name = self.output.as_ref().map_or("the written file".to_owned(), |path| path.display().to_string());
         if let (Err(problems), ReportForm::Text) = (load_text(&name, &imported.yaml, &process_environment), self.report)
         {
-            eprintln!("`weir check` finds in what was written:\n{problems}");
+            eprintln!("`weir check` reports about the written configuration:\n{problems}");
         }
         match imported.report.count(Kind::LeftOut) {
             0 => written,

@@ -111,7 +111,7 @@ fn drift(file: &Path, loaded: &Loaded, spec: Option<&Path>) -> ExitCode {
     }
     let is_found = !text.is_empty();
     if !is_found {
-        text.push_str("what is routed is what is described\n");
+        text.push_str("every route is described, and every described operation has a route\n");
     }
     found(&text, is_found)
 }

@@ -179,7 +179,7 @@ fn nonsense_is_refused_with_its_place() {
         ("", "    compress: {types: []}\n", "`types` is empty"),
         ("", "    compress: yes\n", "a list of codings"),
         (auth, "    compress: [gzip]\n    auth: users\n", "also: [auth]"),
-        ("", "    compress: [gzip]\n    headers: {response: {set: {Content-Encoding: x}}}\n", "one of the two"),
+        ("", "    compress: [gzip]\n    headers: {response: {set: {Content-Encoding: x}}}\n", "remove one of the two"),
     ] {
         let finished = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(super::config(&upstream, top, route)).run();
         assert_ne!(finished.code, Some(0), "{route}");

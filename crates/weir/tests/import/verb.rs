@@ -77,6 +77,10 @@ fn what_check_would_refuse_is_told_at_once() {
     let text = WHOLE.replace("location / {", "location / { auth_basic A; auth_basic_user_file absent;");
     std::fs::write(folder.path().join("nginx.conf"), text).unwrap();
     let output = import(folder.path(), &["nginx", "nginx.conf", "-o", "weir.yaml"]);
-    assert!(told(&output).contains("`weir check` finds in what was written:\nweir.yaml:"), "{}", told(&output));
+    assert!(
+        told(&output).contains("`weir check` reports about the written configuration:\nweir.yaml:"),
+        "{}",
+        told(&output)
+    );
     assert!(told(&output).contains("cannot read absent"), "{}", told(&output));
 }

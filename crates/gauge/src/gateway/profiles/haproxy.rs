@@ -63,7 +63,7 @@ fn rate_limit(limit: &RateLimit) -> Additions {
 ",
         limit.header, limit.rate
     ));
-    added.notes = vec!["requests of the last second are counted; there is no burst beside the rate".to_owned()];
+    added.notes = vec!["HAProxy counts the requests of the last second, and allows no burst above the rate".to_owned()];
     added
 }
 

@@ -33,6 +33,6 @@ fn rate_limit(limit: &RateLimit) -> Additions {
         limit.rate,
         quoted(&limit.header)
     );
-    let notes = vec!["requests are counted by seconds of the clock; there is no burst beside the rate".to_owned()];
+    let notes = vec!["Kong counts requests in each second of the clock, and allows no burst above the rate".to_owned()];
     Additions { global, notes, ..Additions::default() }
 }

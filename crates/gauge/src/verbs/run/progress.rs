@@ -91,7 +91,8 @@ impl Shown {
         let before = recorder.failed().is_some();
         what(recorder);
         if let Some(error) = recorder.failed().filter(|_| !before) {
-            let text = format!("gauge: {error}; the result files have all, and the history is tried again at the end");
+            let text =
+                format!("gauge: {error}; the result files are complete; at the end Gauge tries again to store the run");
             self.say(&text);
         }
     }
