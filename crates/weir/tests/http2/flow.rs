@@ -68,7 +68,9 @@ fn a_client_that_reads_slowly_is_not_cut_off() {
     client.gives_credit = false;
     client.window_update(0, 0x7fff_0000);
     let stream = client.get("/");
-    client.until("the first piece", |client| client.streams.get(&stream).is_some_and(|response| !response.body.is_empty()));
+    client.until("the first piece", |client| {
+        client.streams.get(&stream).is_some_and(|response| !response.body.is_empty())
+    });
     // Six times as long as a client may take nothing.
     let mut pieces = 0;
     wait::until(DEADLINE, "three seconds of slow reading", || {
