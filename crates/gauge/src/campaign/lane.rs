@@ -60,6 +60,7 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
         seed: 1,
         mark: None,
         event_streams: planned.event_streams,
+        llm: None,
     }
 }
 

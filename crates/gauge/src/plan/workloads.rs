@@ -148,6 +148,7 @@ fn prepare(check: &mut Check, workload: &Workload, place: serde_saphyr::Location
         seed: 0,
         mark: None,
         event_streams: false,
+        llm: None,
     };
     match Prepared::new(&request) {
         Ok(_) => {}

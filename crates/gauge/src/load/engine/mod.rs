@@ -1,6 +1,7 @@
 //! The machinery: threads that send, and what they share.
 
 mod assemble;
+mod chat;
 mod clock;
 mod http1;
 mod http2;
