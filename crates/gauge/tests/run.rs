@@ -3,6 +3,7 @@
 mod run {
     pub(crate) mod campaign;
     mod going_on;
+    mod grpc;
     mod history;
     mod names;
     mod profiles;

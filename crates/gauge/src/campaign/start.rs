@@ -127,7 +127,11 @@ fn start_service(campaign: &mut Campaign<'_>, system: &System, service: &Program
         };
         match started {
             Ok(handle) => {
-                let lane = Lane::Direct(placed.for_generator(there)?);
+                let origins = placed.for_generator(there)?;
+                let lane = match &service.grpc {
+                    Some(calls) => Lane::Grpc(origins, calls.clone()),
+                    None => Lane::Direct(origins),
+                };
                 let handle = Some((handle, program::STOP));
                 return Ok(Started::Runs(
                     configured,

@@ -119,6 +119,8 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         let text = "a `profile` says what gateways do; leave it out where `systems` are compared".to_owned();
         check.problems.push(Problem { at: None, text });
     }
+    let over_grpc: Vec<_> =
+        read.systems.iter().filter_map(|system| Some(system.value.grpc.as_ref()?.defined)).collect();
     systems.extend(programs::services(check, read.systems, &api));
     controls(check, &mut systems, read.control);
     for system in systems.iter_mut().filter(|system| !matches!(system.kind, SystemKind::Direct)) {
@@ -149,6 +151,13 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     let mut workloads = Vec::new();
     for workload in read.workloads {
         workloads.extend(super::workloads::workload(check, workload, &api, read.warmup, slo, searched, &read.profile));
+    }
+    if check.problems.is_empty() {
+        let own = systems.iter().filter(|system| system.control_of.is_none());
+        let calls = own.filter_map(|system| system.service()?.grpc.as_ref());
+        for (calls, place) in calls.zip(over_grpc) {
+            workloads.iter().for_each(|workload| super::workloads::callable(check, workload, calls, place));
+        }
     }
     if workloads.is_empty() && check.problems.is_empty() {
         check.problems.push(Problem { at: None, text: "there is no workload; add one to `workloads`".to_owned() });

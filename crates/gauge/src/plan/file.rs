@@ -19,7 +19,7 @@ pub use place::SshFile;
 pub(crate) use place::{DeployFile, HardwareFile};
 pub(crate) use requirement::{ConformanceFile, SloFile, TreatmentFile};
 pub use system::Restart;
-pub(crate) use system::{BuildFile, ControlFile, GatewayFile, ProgramFile, StepFile};
+pub(crate) use system::{BuildFile, ControlFile, GatewayFile, GrpcFile, ProgramFile, StepFile};
 pub(crate) use value::{OneOrMore, share_of, text};
 pub(crate) use workload::{
     BodyFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,

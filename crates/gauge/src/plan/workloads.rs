@@ -10,7 +10,7 @@ use super::file::{
     BodyFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
 };
 use super::fill::{Fill, MOST, Made, Part};
-use super::{PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload};
+use super::{Calls, PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload};
 use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
 use crate::load::{PrepareError, Prepared, payload, plain};
 use crate::profile::Profile;
@@ -109,7 +109,7 @@ pub(super) fn workload(
         check.wrong(read.name.defined, "its name has no letter and no digit; reports and files need one");
     }
     if check.problems.len() == before {
-        prepare(check, &workload, place);
+        prepare(check, &workload, None, place);
     }
     (check.problems.len() == before && check.unreadable.is_none()).then_some(workload)
 }
@@ -120,17 +120,42 @@ fn wants_warmup(phases: &[workload::Phase]) -> bool {
     !phases.iter().any(|phase| phase.warmup) && !phases.iter().all(counted)
 }
 
+/// Whether a service can be called over gRPC for a workload.
+pub(super) fn callable(check: &mut Check, workload: &Workload, calls: &Calls, place: serde_saphyr::Location) {
+    if workload.generator != Sender::Gauge {
+        let tool = workload.generator.name();
+        check.wrong(place, format!("a service over gRPC is loaded by gauge's own generator, not by {tool}"));
+    }
+    let mut all = workload.operations.iter().chain(&workload.setup);
+    match all.find(|planned| !calls.methods.contains_key(&planned.described)) {
+        Some(planned) => {
+            let id = &planned.described;
+            let text = format!(
+                "workload `{}` needs a method for `{id}`; add methods: {{{id}: package.Service/Method}}",
+                workload.name
+            );
+            check.wrong(place, text);
+        }
+        None => prepare(check, workload, Some(calls), place),
+    }
+}
+
 /// Whether the generator will take it, tried with made-up addresses.
-fn prepare(check: &mut Check, workload: &Workload, place: serde_saphyr::Location) {
+fn prepare(check: &mut Check, workload: &Workload, calls: Option<&Calls>, place: serde_saphyr::Location) {
     let nowhere = "http://127.0.0.1:9";
     let operations = |list: &[PlannedOperation]| -> Vec<Operation> {
         let of = |planned: &PlannedOperation| {
             let mut operation = planned.operation.clone();
-            // What is made is sent as it is made: nothing in it is replaced.
-            if planned.made.is_some() {
-                operation.body = Some(Body::Base64(String::new()));
+            match (&planned.made, calls) {
+                (Some(made), Some(_)) => operation.body = Some(Body::Text(made.one())),
+                // What is made is sent as it is made: nothing in it is replaced.
+                (Some(_), None) => operation.body = Some(Body::Base64(String::new())),
+                (None, _) => {}
             }
-            operation
+            match calls {
+                Some(calls) => calls.call(planned, operation),
+                None => operation,
+            }
         };
         list.iter().map(of).collect()
     };
@@ -143,11 +168,12 @@ fn prepare(check: &mut Check, workload: &Workload, place: serde_saphyr::Location
             PlannedLoad::Fixed(load) => load.clone(),
             PlannedLoad::Search(search) => search.load(search.from),
         },
-        protocol: workload.protocol,
+        protocol: calls.map_or(workload.protocol, Calls::protocol),
         timeout: workload.timeout,
         seed: 0,
         mark: None,
         event_streams: false,
+        llm: None,
     };
     match Prepared::new(&request) {
         Ok(_) => {}

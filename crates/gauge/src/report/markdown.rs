@@ -125,6 +125,15 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
         );
     }
     text.push('\n');
+    let protocols = super::protocols::rows(results, judgement, workload);
+    if !protocols.is_empty() {
+        let head = super::protocols::HEAD;
+        let _ = writeln!(text, "| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        for cells in protocols {
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+        text.push('\n');
+    }
     let phases = super::phases::rows(results, judgement, workload);
     if !phases.is_empty() {
         let head = super::phases::HEAD;

@@ -23,6 +23,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
         );
         let part = Part { page, workload };
         part.figures(html);
+        part.protocols(html);
         part.phases(html);
         part.percentiles(html);
         part.rates(html);
@@ -90,6 +91,17 @@ impl Part<'_> {
         let caption = "Hodges-Lehmann estimates over the valid rounds with 95 % confidence intervals (signed-rank); a failed trial counts as worse than \
                        any value. p50 is over all responses of valid rounds.";
         html.push_str(&table(caption, &head, &cells));
+    }
+
+    fn protocols(&self, html: &mut String) {
+        let rows = crate::report::protocols::rows(self.page.results, self.page.judgement, &self.workload.name);
+        if rows.is_empty() {
+            return;
+        }
+        let cells: Vec<Vec<String>> =
+            rows.iter().map(|cells| cells.iter().map(|text| escape(text)).collect()).collect();
+        let caption = "Protocols: what was declared between systems of one and of another.";
+        html.push_str(&table(caption, &crate::report::protocols::HEAD, &cells));
     }
 
     fn phases(&self, html: &mut String) {
