@@ -6,8 +6,8 @@
 Each campaign is examples/evaluations/quickstart.yaml with `control: all`: every gateway beside itself. A campaign has a false positive when a difference
 between a gateway and its control is declared. The machine is left as it is: a noisy one may leave campaigns without a decision.
 
-Each campaign's outcome is kept in campaigns/NN.json as soon as it has ended; the same command continues after the last one, up to the number that is asked
-for. results.json and summary.md are made of all of them.
+Each campaign's outcome is kept in campaigns/NN.json as soon as it has ended; the same command continues after the last one, up to the number that is given
+with --campaigns. results.json and summary.md are made of all of them.
 """
 
 import argparse

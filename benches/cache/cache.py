@@ -4,9 +4,9 @@ from memory and from Redis, and the comparison of the inference gateway with its
 
     scripts/bench cache [--rounds 16] [--rows 200,16k,miss,latency,redis,comparison] [--peers nginx-cache,varnish]
 
-Two systems alternate in windows of one second; the figure is the median of the ratios. That hits are hits is proved: the upstream counts what it
-is asked, and a window of hits in which it is asked anything ends the bench; misses are counted by the gateway. Gateway, peer and Redis have one core,
-load and upstream the other. The comparison is that of `make perf-all`: 40 users for 20 s on /slow, each lane with its proof.
+Two systems alternate in windows of one second; the figure is the median of the ratios. That hits are hits is proved: the upstream counts its
+requests, and a window of hits in which it gets one ends the bench; misses are counted by the gateway. Gateway, peer and Redis have one core,
+load and upstream the other. The comparison is that of `make perf-all`: 40 users for 20 s on /slow, each system with its proof.
 """
 
 import argparse

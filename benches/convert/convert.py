@@ -22,7 +22,7 @@ BAR_S = 2.0
 
 def description(resources: int) -> dict:
     """Three operations for each resource, spread over four base paths."""
-    answer = {"responses": {"200": {"description": "as asked"}}}
+    answer = {"responses": {"200": {"description": "as requested"}}}
     identity = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
     paths = {}
     for number in range(resources):

@@ -3,7 +3,7 @@
 
     scripts/bench direct [--rounds 8] [--seconds 2] [--threads 1] [--connections 200]
 
-wrk and Hono have one core in every lane, the gateway the other. Every round runs every lane once, in rotating order; ratios are taken round by
+wrk and Hono have one core in every measurement, the gateway the other. Every round measures every system once, in rotating order; ratios are taken round by
 round and their median is quoted with its spread. A window with anything but 200 is void.
 
 wrk reports latency after a correction for coordinated omission (stats_correct in its main.c), which adds samples that no request had. So rate x mean

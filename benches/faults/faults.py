@@ -3,7 +3,7 @@
 
     scripts/bench faults [--reloads 100] [--takeovers 10]
 
-64 connections at full speed the whole time; every answer but a 2xx, and every refused, reset or timed-out connection counts as a failure.
+64 connections at full speed the whole time; every response but a 2xx, and every refused, reset or timed-out connection counts as a failure.
 """
 
 import argparse

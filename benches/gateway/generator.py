@@ -40,9 +40,9 @@ class Running:
         self.folder = tempfile.TemporaryDirectory(prefix="weir-load-")
         workload, self.result = (Path(self.folder.name) / name for name in ("workload.json", "result.json"))
         # Which statuses are right is not the generator's to judge here: all are counted.
-        asked = {"id": "it", "path": path, "expect": ["1xx", "2xx", "3xx", "4xx", "5xx"], **operation}
+        sent = {"id": "it", "path": path, "expect": ["1xx", "2xx", "3xx", "4xx", "5xx"], **operation}
         base = f"http://127.0.0.1:{port}"
-        workload.write_text(json.dumps({"base": base, "operations": [asked], "load": plan or {"closed": USERS}}))
+        workload.write_text(json.dumps({"base": base, "operations": [sent], "load": plan or {"closed": USERS}}))
         command = [rig.need("gauge", "scripts/bench builds it"), "load", "--workload", str(workload), "--threads", "1"]
         self.process = subprocess.Popen(
             ["taskset", "-c", rig.LOAD_CORE, *command, "--quiet", "--json", str(self.result)],

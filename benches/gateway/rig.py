@@ -1,7 +1,7 @@
 """The rig: systems under test, pinned; load; CPU time, system calls and memory of a process tree.
 
 One core for the gateway, the other for the load generator and the upstream. All figures are taken from outside of the gateway: CPU time from
-/proc/PID/task/TID/schedstat (nanoseconds on a core), answers from the generator's own count.
+/proc/PID/task/TID/schedstat (nanoseconds on a core), responses from the generator's own count.
 """
 
 import contextlib

@@ -36,7 +36,7 @@ CPU_ROWS = {
     "get": ("proxied GET, 64 connections", "/", {}, {"nginx": 0.95, "haproxy": 0.75, "fiber": 0.75, "envoy": 0.35}),
     "post": ("POST, 1 KiB JSON each way", "/kib", KIB, {"nginx": 1.0}),
     "64k": ("64 KiB reply", "/64k", {}, {"nginx": 1.0}),
-    "gates": ("local answer", "/gates", {}, {"nginx": 0.95}),
+    "gates": ("local response", "/gates", {}, {"nginx": 0.95}),
     "refused": ("429 by a rate limit", "/refused", {}, {"nginx": 1.0}),
     "limited": ("proxied GET, one limit, against none", "/", {}, {"weir-limited": 1.05}),
     "gated": ("proxied GET, key, two limits and log, against none", "/", GATED, {"weir-gated": 1.12}),

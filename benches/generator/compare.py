@@ -1,9 +1,9 @@
 """gauge's generator against wrk, oha, hey and k6, on one nginx.
 
-1. Closed loop, 64 connections: requests per CPU-second of the generator, the two taking turns of one second; the median of the ratios.
+1. Closed loop, 64 connections: requests per CPU-second of the generator, the two alternating in rounds of one second; the median of the ratios.
 2. Open loop at half of what the closed loop reached: the generator's own lag.
 3. Open loop at three rates: p50 and p99 beside those of oha (--latency-correction), and of k6 (constant arrival rate) at rates that it reaches, of a
-   server whose answers take a time that is known (timed.py). The same of nginx, whose answers take less than the tools' own delays: there these differ,
+   server whose responses take a time that is known (timed.py). The same of nginx, whose responses take less than the tools' own delays: there these differ,
    and the rows have no bar.
 4. A server that stands still for a second in every ten: the p99 that gauge, wrk and hey report. wrk 4.1 adds at its end the requests that it did not
    send meanwhile, as if they had taken as long; hey does not.

@@ -7,7 +7,7 @@
 
 A shared machine changes its speed within minutes, so the three services of a protocol run beside each other, each with a
 database of its own on one fresh PostgreSQL, as durable as it comes (fsync on); one after the other is loaded for 10 s, in
-three rounds that each begin with another service. CPU is the service's own user and system time over the requests answered;
+three rounds that each begin with another service. CPU is the service's own user and system time over the responses;
 PostgreSQL's is beside it. Runs may be made in pieces: each writes its own files into DIR, and with --built nothing is
 compiled before it (`table.py build` did).
 """

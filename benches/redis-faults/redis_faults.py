@@ -8,7 +8,7 @@ Each row is one gateway and one Redis of its own under an open loop of 28 s: Red
 
     calm       the same load without any fault: what this machine does by itself
     unlimited  a quota that nobody reaches, so that every request is a question to Redis
-    over       20 keys that each ask for five times their quota; what is admitted is held against the documented bound
+        over       20 keys that each send five times their quota; what is admitted is compared with the documented bound
 
 Bars: no status but what the policy says (429 for a key that is over, 503 with `closed` only while Redis is away), no failed request; p99
 below 20 ms over the whole (that of the worst second is printed beside it); limits in Redis again within 2 s of its return.

@@ -4,14 +4,14 @@
 //   RATE_LIMIT_ENABLED=false CACHE_ENABLED=false weir &      k6 run -e CACHE=off -e K6_SUMMARY_OUT=baseline.json load/k6/cache_test.js
 //   RATE_LIMIT_ENABLED=false weir &                          k6 run -e CACHE=on  -e K6_SUMMARY_OUT=cached.json   load/k6/cache_test.js
 //
-// CACHE says which of the two is meant, and the run fails unless the answers prove it: no hit with off, 60 % of hits or more with on. So no
+// CACHE says which of the two is meant, and the run fails unless the responses prove it: no hit with off, 60 % of hits or more with on. So no
 // comparison comes of two runs that were the same. Without CACHE nothing is demanded. BASE_URL, USERS (40), DURATION (20s), TARGET (/slow).
 import { check } from 'k6';
 import http from 'k6/http';
 import { Rate } from 'k6/metrics';
 import { base, number, seconds, summary, trend } from './summary.js';
 
-const hit = new Rate('cache_hit'); // of all answers
+const hit = new Rate('cache_hit'); // of all responses
 const cache = __ENV.CACHE || '';
 if (!['', 'on', 'off'].includes(cache)) throw new Error(`CACHE: ${cache} is neither on nor off`);
 const demanded = { on: ['rate>=0.6'], off: ['rate==0'] }[cache];

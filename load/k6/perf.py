@@ -3,9 +3,9 @@
 
     perf.py baseline|cached|report|all --k6 K6 [--weir WEIR] [--out DIR]
 
-A lane starts a gateway of its own, with the cache off (baseline) or on (cached) and without limits, runs cache_test.js against it, and samples its CPU
+A measurement starts a gateway of its own, with the cache off (baseline) or on (cached) and without limits, runs cache_test.js against it, and samples its CPU
 time and memory. With BASE_URL in the environment it uses the gateway there instead; its cache must then have been switched by hand, and CPU and memory are not known.
-K6_SUMMARY_OUT is where a lane's summary goes (DIR/baseline.json, DIR/cached.json). USERS (40), DURATION (20s) and TARGET (/slow) go to k6.
+K6_SUMMARY_OUT is where its summary goes (DIR/baseline.json, DIR/cached.json). USERS (40), DURATION (20s) and TARGET (/slow) go to k6.
 
 The report reads both summaries, in the form of handleSummary or of --summary-export, and writes comparison.md, .json and .csv. It refuses two runs that do not
 differ in what is compared: the baseline must have no hit at all, the cached run some.

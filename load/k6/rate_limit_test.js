@@ -1,4 +1,4 @@
-// The limits of the inference gateway: one client asks for more than its share, CLIENT_RPS 20 with CLIENT_BURST 40. What is refused must be
+// The limits of the inference gateway: one client sends more than its share, CLIENT_RPS 20 with CLIENT_BURST 40. What is refused must be
 // refused as the contract has it, and as many must pass as the bucket holds: the burst, and the rate for as long as the test lasts.
 //
 //   weir &

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sends the targets of a file in vegeta's HTTP format, one after the other, and counts the answers: a try of the file where there is no vegeta.
+"""Sends the targets of a file in vegeta's HTTP format, one after the other, and counts the responses: a try of the file where there is no vegeta.
 
 try.py FILE [--at FROM=TO] [--times N] [--expect STATUS=COUNT]...
 """

@@ -8,17 +8,20 @@ numbers, and refuses to raise one. --list prints every place, those of legacy.tx
 import argparse
 import bisect
 import fnmatch
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 HERE = Path(__file__).parent
 LEGACY = HERE / "legacy.txt"
-# What is read: whole lines of Markdown; comments and messages of code; comments of the rest.
-MARKDOWN, RUST, HASH = (".md",), (".rs",), (".sh", ".py", ".yaml", ".yml", ".toml")
+# What is read: whole lines of Markdown and HTML; comments and messages of code; comments of the rest.
+MARKDOWN, RUST, PYTHON, HASH = (".md",), (".rs",), (".py",), (".sh", ".yaml", ".yml", ".toml")
+SLASHES, HTML = (".go", ".java", ".js", ".mjs", ".c", ".css"), (".html",)
 SKIPPED = re.compile(
-    r"(^|/)(corpus|golden|made_up|tests/bad-config)/|^benches/runs/|package-lock|^services/.*/testdata/"
+    r"(^|/)(corpus|golden|made_up|tests/bad-config)/|^benches/runs/|package-lock|^services/.*/testdata/|\.pb\.go$"
 )
 
 
@@ -56,14 +59,63 @@ RUST_PIECE = re.compile(r'//[^\n]*|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\
 
 def prose_of_rust(path: str, text: str) -> list[tuple[int, str]]:
     test = "/tests" in path or "/testkit/" in path
-    found = []
+    found, fenced = [], False
     for piece in RUST_PIECE.finditer(text):
         word = piece.group()
+        # An example in a documentation comment is code.
+        if word.startswith(("//!", "///")) and word[3:].lstrip().startswith("```"):
+            fenced = not fenced
+        elif fenced:
+            fenced = word.startswith("//")
         # A literal with a space is a message; in tests it may be anything that a peer sends.
-        if word.startswith("//") or (not test and '"' in word and " " in word):
+        elif word.startswith("//") or (not test and '"' in word and " " in word):
             start = text.count("\n", 0, piece.start()) + 1
             found += [(start + offset, line) for offset, line in enumerate(word.splitlines())]
     return found
+
+
+SLASHES_PIECE = re.compile(
+    r"//[^\n]*|/\*.*?\*/|`(?:\\.|[^`\\])*`|\"\"\".*?\"\"\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL
+)
+# In a test a literal may be anything that a peer sends.
+TEST = re.compile(r"(^|/)(tests?|browser|oidc|harness)/|_test\.go$|[._]test\.m?js$")
+
+
+def prose_of_slashes(path: str, text: str) -> list[tuple[int, str]]:
+    """Comments of Go, Java, JavaScript, C and CSS, and literals with a space."""
+    found = []
+    for piece in SLASHES_PIECE.finditer(text):
+        word = piece.group()
+        comment = word.startswith(("//", "/*"))
+        if comment or (" " in word and not TEST.search(path)):
+            # The backquotes of a literal are not those of code.
+            word = re.sub(r"\$\{[^{}]*\}", " ", word).replace("`", " ") if word.startswith("`") else word
+            start = text.count("\n", 0, piece.start()) + 1
+            found += [(start + offset, line) for offset, line in enumerate(word.splitlines())]
+    return found
+
+
+def prose_of_python(text: str) -> list[tuple[int, str]]:
+    """Comments, docstrings and other literals with a space."""
+    found = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        literal = tokenize.tok_name[token.type] in ("STRING", "FSTRING_MIDDLE") and " " in token.string
+        if token.type == tokenize.COMMENT or literal:
+            found += [(token.start[0] + offset, line) for offset, line in enumerate(token.string.splitlines())]
+    return found
+
+
+def prose_of_html(text: str) -> list[tuple[int, str]]:
+    """What is between the tags, and attributes that are shown or read aloud."""
+    spoken = re.sub(
+        r"<[^<>]*>",
+        lambda tag: (
+            " ".join(re.findall(r'\s(?:title|alt|placeholder|aria-label|content)="([^"]*)"', tag.group()))
+            + "\n" * tag.group().count("\n")
+        ),
+        text,
+    )
+    return list(enumerate(spoken.splitlines(), 1))
 
 
 def prose_of_hash(text: str) -> list[tuple[int, str]]:
@@ -80,6 +132,12 @@ def prose(path: str, text: str) -> list[tuple[int, str]]:
         return prose_of_markdown(text)
     if path.endswith(RUST):
         return prose_of_rust(path, text)
+    if path.endswith(SLASHES):
+        return prose_of_slashes(path, text)
+    if path.endswith(PYTHON) or text.startswith("#!/usr/bin/env python3"):
+        return prose_of_python(text)
+    if path.endswith(HTML):
+        return prose_of_html(text)
     return prose_of_hash(text)
 
 
@@ -109,7 +167,7 @@ def files() -> list[str]:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True
     )
-    kinds = MARKDOWN + RUST + HASH
+    kinds = MARKDOWN + RUST + PYTHON + HASH + SLASHES + HTML
     return [
         path
         for path in listed.stdout.splitlines()

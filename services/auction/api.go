@@ -65,7 +65,7 @@ type request struct {
 // handler serves the routes of one service, and its health.
 func (a *api) handler(service string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.answer(w, r, a.dispatch(service, w, r))
+		a.respond(w, r, a.dispatch(service, w, r))
 	})
 }
 
@@ -149,7 +149,7 @@ func (a *api) health(w http.ResponseWriter, r *http.Request) error {
 	return send(w, http.StatusOK, map[string]any{"ok": true, "service": name, "database": "up"})
 }
 
-// refusal is an answer that says why not.
+// refusal is a response that says why not.
 type refusal struct {
 	status int
 	text   string
@@ -162,8 +162,8 @@ func refuse(status int, format string, arguments ...any) error {
 	return &refusal{status: status, text: fmt.Errorf(format, arguments...).Error()}
 }
 
-// answer turns what a handler returned into an answer, unless it has answered.
-func (a *api) answer(w http.ResponseWriter, r *http.Request, err error) {
+// respond turns what a handler returned into a response, unless it has sent one.
+func (a *api) respond(w http.ResponseWriter, r *http.Request, err error) {
 	if err == nil || r.Context().Err() != nil {
 		return
 	}
@@ -192,7 +192,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// send answers with JSON.
+// send responds with JSON.
 func send(w http.ResponseWriter, status int, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -86,8 +86,8 @@ func (p *program) stop(t *testing.T) {
 	}
 }
 
-// ask sends JSON and returns the status with the answer's JSON.
-func (p *program) ask(t *testing.T, service, request, token, body string) (int, map[string]any) {
+// call sends JSON and returns the status with the response's JSON.
+func (p *program) call(t *testing.T, service, request, token, body string) (int, map[string]any) {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
 	r, err := http.NewRequest(method, p.urls[service]+path, strings.NewReader(body))
@@ -114,8 +114,8 @@ const ada = `{"name":"ada","password":"correct horse"}`
 
 func (p *program) token(t *testing.T) string {
 	t.Helper()
-	_, _ = p.ask(t, users, "POST /users/register", "", ada)
-	status, came := p.ask(t, users, "POST /users/login", "", ada)
+	_, _ = p.call(t, users, "POST /users/register", "", ada)
+	status, came := p.call(t, users, "POST /users/login", "", ada)
 	if status != 200 {
 		t.Fatalf("login: %d, %v", status, came)
 	}
@@ -126,15 +126,15 @@ func TestEverythingOutlivesARestart(t *testing.T) {
 	data := "DATA_DIR=" + t.TempDir()
 	first := start(t, data)
 	token := first.token(t)
-	if status, came := first.ask(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["R0lGODlh"]}`); status != 201 {
+	if status, came := first.call(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["R0lGODlh"]}`); status != 201 {
 		t.Fatalf("%d, %v", status, came)
 	}
 	first.stop(t)
 	second := start(t, data)
-	if status, came := second.ask(t, active, "POST /active/bid/1", token, `{"value":8}`); status != 201 {
+	if status, came := second.call(t, active, "POST /active/bid/1", token, `{"value":8}`); status != 201 {
 		t.Errorf("the token of before: %d, %v", status, came)
 	}
-	status, came := second.ask(t, active, "GET /active/1", "", "")
+	status, came := second.call(t, active, "GET /active/1", "", "")
 	if status != 200 || came["lastValue"] != 8.0 || came["images"].([]any)[0].(map[string]any)["data"] != "R0lGODlh" {
 		t.Errorf("%d, %v", status, came)
 	}
@@ -171,7 +171,7 @@ func TestTokensOfOthersAreNone(t *testing.T) {
 		"a user without name":  {issue(key, "auction", "", time.Hour, jwt.SigningMethodHS256), 401},
 		"a user who is a name": {issue(key, "auction", "ada", time.Hour, jwt.SigningMethodHS256), 401},
 	} {
-		if status, came := p.ask(t, active, "POST /active/bid/5", c.token, `{"value":8}`); status != c.want {
+		if status, came := p.call(t, active, "POST /active/bid/5", c.token, `{"value":8}`); status != c.want {
 			t.Errorf("%s: %d, %v", name, status, came)
 		}
 	}
@@ -181,19 +181,19 @@ func TestADatabaseThatGoesAwayIsSaidAndIsUsedAgainWhenItIsBack(t *testing.T) {
 	server := harness.NewPostgres(t)
 	p := start(t, "DATA_DIR="+t.TempDir(), "DATABASE_URL="+server.URL)
 	token := p.token(t)
-	if status, came := p.ask(t, active, "GET /healthz", "", ""); status != 200 || came["database"] != "up" {
+	if status, came := p.call(t, active, "GET /healthz", "", ""); status != 200 || came["database"] != "up" {
 		t.Errorf("%d, %v", status, came)
 	}
 	server.Stop(t)
-	if status, came := p.ask(t, active, "GET /healthz", "", ""); status != 503 || came["database"] != "down" || came["ok"] != false {
+	if status, came := p.call(t, active, "GET /healthz", "", ""); status != 503 || came["database"] != "down" || came["ok"] != false {
 		t.Errorf("%d, %v", status, came)
 	}
-	if status, came := p.ask(t, active, "POST /active/bid/1", token, `{"value":8}`); status != 503 || came["error"] != "the database is unavailable" {
+	if status, came := p.call(t, active, "POST /active/bid/1", token, `{"value":8}`); status != 503 || came["error"] != "the database is unavailable" {
 		t.Errorf("%d, %v", status, came)
 	}
 	server.Start(t)
 	harness.Eventually(t, "the database is used again", func() error {
-		if status, came := p.ask(t, active, "POST /active/bid/1", token, `{"value":8}`); status != 404 {
+		if status, came := p.call(t, active, "POST /active/bid/1", token, `{"value":8}`); status != 404 {
 			return fmt.Errorf("%d, %v", status, came)
 		}
 		return nil
@@ -204,12 +204,12 @@ func TestAnImageThatIsGoneIsAFailureOfTheService(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "DATA_DIR="+dir)
 	token := p.token(t)
-	_, _ = p.ask(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["R0lGODlh"]}`)
+	_, _ = p.call(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["R0lGODlh"]}`)
 	files, _ := filepath.Glob(filepath.Join(dir, "images", "*"))
 	if len(files) != 1 || os.Remove(files[0]) != nil {
 		t.Fatal(files)
 	}
-	if status, came := p.ask(t, active, "GET /active/1", "", ""); status != 500 || came["error"] != "internal error" {
+	if status, came := p.call(t, active, "GET /active/1", "", ""); status != 500 || came["error"] != "internal error" {
 		t.Errorf("%d, %v", status, came)
 	}
 }
@@ -223,7 +223,7 @@ func TestARefusedDescriptionLeavesNoImage(t *testing.T) {
 		`{"images":["R0lGODlh","no"],"title":"A violin","startPrice":7}`,
 		`{"images":["R0lGODlh"],"title":"A violin","startPrice":7`,
 	} {
-		if status, came := p.ask(t, descriptions, "POST /description", token, body); status != 400 {
+		if status, came := p.call(t, descriptions, "POST /description", token, body); status != 400 {
 			t.Errorf("%d, %v", status, came)
 		}
 	}
@@ -240,12 +240,12 @@ func TestLargeDescriptionsAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 * uploadsAtOnce {
 		all.Go(func() {
-			status, came := p.ask(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["`+image+`"]}`)
+			status, came := p.call(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["`+image+`"]}`)
 			if status != 201 {
 				t.Errorf("%d, %v", status, came)
 				return
 			}
-			_, came = p.ask(t, active, fmt.Sprintf("GET /active/%.0f", came["id"]), "", "")
+			_, came = p.call(t, active, fmt.Sprintf("GET /active/%.0f", came["id"]), "", "")
 			if came["images"].([]any)[0].(map[string]any)["data"] != image {
 				t.Error("the image is another")
 			}
@@ -380,12 +380,12 @@ func TestAnAuctionWhoseCommitHasNoKnownOutcomeKeepsItsImages(t *testing.T) {
 	p := start(t, "DATA_DIR="+dir, "DATABASE_URL="+proxy.URL)
 	token := p.token(t)
 	proxy.OnCommit(func() (pass bool) { return false }) // it is carried out, and the connection is cut before the response
-	status, came := p.ask(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["R0lGODlh"]}`)
+	status, came := p.call(t, descriptions, "POST /description", token, `{"title":"A violin","startPrice":7,"images":["R0lGODlh"]}`)
 	if status < 500 {
 		t.Fatalf("%d, %v", status, came)
 	}
 	proxy.OnCommit(nil)
-	status, came = p.ask(t, active, "GET /active/1", "", "")
+	status, came = p.call(t, active, "GET /active/1", "", "")
 	if status != 200 || came["images"].([]any)[0].(map[string]any)["data"] != "R0lGODlh" {
 		t.Errorf("%d, %v", status, came)
 	}

@@ -156,7 +156,7 @@ func (a *api) auction(r *request) (*store.Auction, error) {
 	return auction, err
 }
 
-// sendWithImages answers with an object and, as its last member, the images in base64, which go from their files to the client piece
+// sendWithImages responds with an object and, as its last member, the images in base64, which go from their files to the client piece
 // by piece. The length is known before.
 func (a *api) sendWithImages(w http.ResponseWriter, r *request, object any, images []store.Image) error {
 	text, err := json.Marshal(object)

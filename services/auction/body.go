@@ -40,7 +40,7 @@ func readObject(w http.ResponseWriter, r *request, limit int64, members map[stri
 	case errors.As(err, &exceeded):
 		return tooLarge
 	case errors.As(err, &network) && network.Timeout():
-		return refuse(http.StatusRequestTimeout, "the body did not arrive in time")
+		return refuse(http.StatusRequestTimeout, "the body did not arrive before the deadline")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return refuse(http.StatusBadRequest, "the body ends before its JSON does")
 	case errors.As(err, &syntax):

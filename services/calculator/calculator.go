@@ -24,7 +24,7 @@ var operations = map[string]func(lhs, rhs float64) (float64, error){
 	},
 }
 
-// newCalculator makes the application: GET /api/add, sub, mul, div?lhs=&rhs= answers a plain number.
+// newCalculator makes the application: GET /api/add, sub, mul, div?lhs=&rhs= responds with a plain number.
 func newCalculator() *fiber.App {
 	app := process.NewApp(name, process.MaxBodyBytes, process.WriteTime)
 	process.Health(app, "/healthz", name)

@@ -68,7 +68,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 	}
 }
 
-// Fiber's strings are views of a buffer that the next request reuses: no answer may hold another's numbers.
+// Fiber's strings are views of a buffer that the next request reuses: no response may hold another's numbers.
 func TestConcurrentRequestsKeepTheirNumbers(t *testing.T) {
 	p := harness.Start(t, nil, "-port", "0")
 	var wait sync.WaitGroup

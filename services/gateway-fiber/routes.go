@@ -14,11 +14,11 @@ import (
 	"weir/services/internal/process"
 )
 
-// name of the service, in its answers and messages.
+// name of the service, in its responses and messages.
 const name = "gateway-fiber"
 
 // newGateway makes the application that a configuration describes. Fiber tries routes in the order in which they were added, which
-// is that of the configuration; it answers 404 and, with Allow, 405 by itself.
+// is that of the configuration; it responds with 404 and, with Allow, 405 by itself.
 func newGateway(cfg *config.Config) (*fiber.App, error) {
 	app := process.NewApp(name, cfg.BodyBytes, writeTime(cfg))
 	upstreams := map[string]*forward.Upstream{}
@@ -46,7 +46,7 @@ func newGateway(cfg *config.Config) (*fiber.App, error) {
 	return app, nil
 }
 
-// writeTime leaves streamed answers the time that their upstreams have.
+// writeTime leaves streamed responses the time that their upstreams have.
 func writeTime(cfg *config.Config) time.Duration {
 	longest := process.WriteTime
 	for _, route := range cfg.Routes {
@@ -57,7 +57,7 @@ func writeTime(cfg *config.Config) time.Duration {
 	return longest
 }
 
-// routed reports whether a route of the file is for this very path: it then answers in place of the health check.
+// routed reports whether a route of the file is for this very path: it is then served in place of the health check.
 func routed(routes []config.Route, path string) bool {
 	for _, route := range routes {
 		if !route.Path.Wildcard && len(route.Path.Parts) == 1 && route.Path.Parts[0] == path {
@@ -90,7 +90,7 @@ func fiberPaths(pattern config.Pattern) []string {
 // parameter is Fiber's name for the i-th parameter of a pattern: its own name may hold what Fiber's cannot.
 func parameter(i int) string { return "p" + strconv.Itoa(i) }
 
-// strict mends two liberties of Fiber's templates: a slash at the end counts as optional, and a parameter that ends at a "-" or
+// strict fixes two liberties of Fiber's templates: a slash at the end counts as optional, and a parameter that ends at a "-" or
 // "." within its segment may run over a slash.
 func strict(pattern config.Pattern, path string, handler fiber.Handler) fiber.Handler {
 	params := len(pattern.Params())

@@ -18,7 +18,7 @@ import (
 const headerAPIKey = "X-Api-Key"
 
 // newLimiter makes the application: each request that the window admits is forwarded to the app, whatever its method and path.
-// GET /healthz is the limiter's own and says also whether Redis answers. With a limit of 0 nothing is counted or demanded.
+// GET /healthz is the limiter's own and says also whether Redis responds. With a limit of 0 nothing is counted or demanded.
 func newLimiter(w *window, app *forward.Upstream) *fiber.App {
 	server := process.NewApp(name, process.MaxBodyBytes, process.WriteTime)
 	server.Get("/healthz", func(c *fiber.Ctx) error { return c.JSON(health(w)) })
@@ -29,7 +29,7 @@ func newLimiter(w *window, app *forward.Upstream) *fiber.App {
 	return server
 }
 
-// limit answers what may not pass: 400 without a key, 429 over the limit, 503 while Redis is away.
+// limit refuses what may not pass: 400 without a key, 429 over the limit, 503 while Redis cannot be reached.
 func limit(w *window) fiber.Handler {
 	retryAfter := strconv.Itoa(int(w.length / time.Second)) // at most: what is left of the window would be another command
 	failures := newQuietLog()
@@ -52,7 +52,7 @@ func limit(w *window) fiber.Handler {
 	}
 }
 
-// Health is the answer of GET /healthz.
+// Health is the response of GET /healthz.
 type Health struct {
 	OK      bool   `json:"ok"`
 	Service string `json:"service"`

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m, main) }
 
-// app is an application service that answers "ok" and keeps what it was sent.
+// app is an application service that responds with "ok" and keeps what it was sent.
 func app(t *testing.T) *harness.Upstream {
 	return harness.NewUpstream(t, func(conn net.Conn, _ int) bool {
 		_, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -37,7 +37,7 @@ func start(t *testing.T, upstream *harness.Upstream, redisAddress string, args .
 
 var client = &http.Client{Timeout: harness.Deadline, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 
-// get asks with an API key, and returns status, body and the field Retry-After.
+// get sends a request with an API key, and returns status, body and the field Retry-After.
 func get(t *testing.T, url, key string) (status int, body, retryAfter string) {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodGet, url, nil)
@@ -153,7 +153,7 @@ func TestNextWindowBeginsWhenTheFirstEnds(t *testing.T) {
 	})
 }
 
-// What Redis is asked for, command by command: the design is the yardstick, and the key itself must not be there.
+// What Redis is sent, command by command: the design is the yardstick, and the key itself must not be there.
 func TestEachRequestIsOneTransaction(t *testing.T) {
 	server := harness.NewRedis(t)
 	url := start(t, app(t), server.URL, "-limit", "1", "-window", "7")

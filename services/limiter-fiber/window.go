@@ -27,7 +27,7 @@ type window struct {
 	length time.Duration
 }
 
-// newRedis makes the client. It connects when the first request comes, and again after Redis was away.
+// newRedis makes the client. It connects when the first request comes, and reconnects after Redis was unreachable.
 func newRedis(options *redis.Options) *redis.Client {
 	options.DialTimeout = redisConnectTime
 	options.ReadTimeout = redisAnswerTime

@@ -37,7 +37,7 @@ pub enum Servers {
     One(Host),
     /// Some nodes of a Redis Cluster; the others are learnt from them.
     Cluster(Vec<Host>),
-    /// Sentinels, asked in this order who the primary is.
+    /// Sentinels. They are queried for the primary, in this order.
     Sentinel {
         /// Where they are.
         sentinels: Vec<Host>,

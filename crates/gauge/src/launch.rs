@@ -167,7 +167,7 @@ fn open_files() {
 /// Waits for the parent's byte; nothing may be started that is not noted, and so could not be found when the parent is killed.
 fn go_ahead(keep_stdin: bool) -> io::Result<()> {
     let mut byte = [0];
-    io::stdin().read_exact(&mut byte).map_err(|_| io::Error::other("the process that started it is gone"))?;
+    io::stdin().read_exact(&mut byte).map_err(|_| io::Error::other("the process that started it has ended"))?;
     if keep_stdin {
         return Ok(());
     }

@@ -9,7 +9,7 @@ pub const MAX_BYTES: usize = 253;
 /// Space for a name that has to be changed.
 pub type Scratch = [u8; MAX_BYTES];
 
-/// Brings the value of a `Host` field (RFC 9110 §7.2) into the one form; nothing where no name of a host stands, which no route can match by host.
+/// Writes the value of a `Host` field (RFC 9110 §7.2) in the one form; `None` where it has no name of a host: no route can match it by host.
 ///
 /// A name that is already in the one form, apart from its port, is returned as it is.
 pub fn normalise<'a>(host: &'a [u8], scratch: &'a mut Scratch) -> Option<&'a [u8]> {

@@ -171,7 +171,7 @@ enum Escape {
     Kept([u8; 2]),
 }
 
-/// Brings a target in origin form (RFC 9112 §3.2.1) into the one form.
+/// Writes a target in origin form (RFC 9112 §3.2.1) in the one form.
 ///
 /// A target that is already in it is returned as it is; any other is written to `scratch`, which is cleared first and can be used again
 /// for the next request.

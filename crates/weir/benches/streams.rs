@@ -7,7 +7,7 @@
 //! beside it, turn by turn. What the relay adds is the price of a second process on a second core: no gateway can be below it.
 //!
 //! One stream at a time leaves both cores idle between any two steps, and a virtual core that idles is given back to the host: each of the
-//! four times that a request wakes the other core then costs what the host takes to bring that core back, whatever the gateway does.
+//! four times that a request wakes the other core then costs what the host takes to schedule that core again, whatever the gateway does.
 //! The first table shows that. For the second a program of the lowest priority (SCHED_IDLE, which yields to everything at once) keeps each core
 //! awake, as `idle=poll` or other work would.
 
@@ -269,7 +269,7 @@ impl Client {
                 self.buffer.drain(..end);
                 return BodyDecoder::new(head.body);
             }
-            let count = self.stream.read_buf(&mut self.buffer).await.expect("an answer");
+            let count = self.stream.read_buf(&mut self.buffer).await.expect("a response");
             assert!(count > 0, "closed before the end of the head");
         }
     }

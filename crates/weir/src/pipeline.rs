@@ -30,7 +30,7 @@ pub async fn run(worker: &Worker, down: &mut Downstream, scratch: &mut Scratch) 
 }
 
 async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
-    // Who asks decides who is limited, and what is logged even if all else fails.
+    // The client decides who is limited, and what is logged even if all else fails.
     x.identify_client();
     x.begin_trace();
     // Also on what is refused: whoever reports an error can name the request.
@@ -52,7 +52,7 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
         return x.redirect_to_https(&hosts).await;
     }
 
-    // The route says which policies apply, so it comes before all of them. A preflight belongs to the route that it asks about
+    // The route says which policies apply, so it comes before all of them. A preflight belongs to the route of the request that it announces
     // and ends here: browsers send it without credentials, so it must not reach authentication.
     let found = find_route(x).map(|found| x.enter_route(found));
     if let (Ok(route), true) = (found, x.is_preflight) {
@@ -157,7 +157,7 @@ fn find_route(x: &mut Exchange<'_>) -> Result<Found, Reason> {
     let host = head.authority.map_or(&b""[..], |authority| authority.of_buf(buf));
     let table = x.snapshot.generation.table_of(&x.down.origin);
     let target = Target { path: &x.scratch.path, query: head.query.map(|query| query.of_buf(buf)) };
-    // A preflight asks about a route of another method. If that route has no cross-origin rules, it is an ordinary OPTIONS.
+    // A preflight is about a route of another method. If that route has no cross-origin rules, it is an ordinary OPTIONS.
     if let Some(method) = cors::requested_method(head, buf)
         && let Some(found) = table.lookup_preflight(host, target, method)
     {

@@ -70,7 +70,7 @@ const REFUSED: &[u8] = b"GET /refused?b=c HTTP/1.1\r\nHost: example.com\r\nUser-
 const KEPT: &[u8] =
     b"GET /kept?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\nAccept-Encoding: gzip, br\r\n\r\n";
 
-/// Goes around a cache: a limit counts by a field of it.
+/// Bypasses the cache: a limit counts by a field of it.
 const AROUND: &[u8] = b"GET /around HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\n\r\n";
 
 fn exchange(stream: &mut TcpStream, request: &[u8], buffer: &mut [u8]) {

@@ -315,7 +315,7 @@ fn paths_cannot_be_mapped_without_a_credential() {
     }
     assert_eq!(rig.weir.request("DELETE", "/a", &[], "").status(), 401);
     assert_eq!(rig.weir.request("DELETE", "/a", &[("Authorization", &bearer)], "").status(), 405);
-    // Browsers ask without credentials, load balancers too.
+    // Browsers send preflights without credentials, load balancers too.
     let preflight = [("Origin", "https://app.example.com"), ("Access-Control-Request-Method", "GET")];
     assert_eq!(rig.weir.request("OPTIONS", "/a", &preflight, "").status(), 204);
     assert_eq!((rig.status("/health", &[]), rig.status("/open/a", &[])), (200, 200));

@@ -18,7 +18,7 @@ struct Rig {
     keys: Vec<String>,
 }
 
-/// An upstream that says for whom it responds, and how often it was asked.
+/// An upstream that says for whom it responds, and how many requests it got.
 fn rig(cache: &str, redis: Option<&Redis>) -> Rig {
     let count = AtomicUsize::new(0);
     let upstream = Upstream::start(move |conn, request| {

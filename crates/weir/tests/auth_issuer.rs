@@ -21,7 +21,7 @@ fn jwk((pair, kid): &(EcdsaKeyPair, String)) -> Value {
     json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y)})
 }
 
-/// What the issuer does when its keys are asked for.
+/// What the issuer does when its keys are fetched.
 #[derive(Clone)]
 enum Mode {
     Serves(Vec<Pair>),
@@ -70,7 +70,7 @@ impl Issuer {
         *self.mode.lock().unwrap() = mode;
     }
 
-    /// How often the keys were asked for.
+    /// How often the keys were fetched.
     fn fetches(&self) -> usize {
         self.server.requests().iter().filter(|request| request.head.target() == "/keys").count()
     }

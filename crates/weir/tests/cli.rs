@@ -137,7 +137,7 @@ NAME    METHODS       HOST             PATH         CONDITIONS   GOES TO
 users   GET,PUT,HEAD  api.example.com  /users/{id}  -            app, else other
 gold    any           any              /*           x-tier=gold  other
 /old/*  any           any              /old/*       -            308 /new/*
-/gates  GET,HEAD      any              /gates       -            answer 200
+/gates  GET,HEAD      any              /gates       -            respond 200
 "
     );
 }
@@ -157,7 +157,7 @@ fn a_request_is_explained() {
             "\
 `users`: app, else other
   because of path /users/{id}, host api.example.com, method GET or PUT or HEAD
-  asks `app` for /base/people/7?full=1, rewritten
+  forwards to `app` as /base/people/7?full=1, rewritten
   not `gold`: /* comes after
 "
             .to_owned()

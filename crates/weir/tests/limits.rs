@@ -75,7 +75,7 @@ fn the_contract_of_the_environment_mode() {
     assert_eq!(wait_for(&mut client, "/nothing", 429), 429);
 }
 
-/// Asks until the status comes.
+/// Sends requests until the status comes.
 fn wait_for(client: &mut RawClient, path: &str, status: u16) -> u16 {
     wait::until(DEADLINE, "the status", || client.get(path).status() == status);
     status
@@ -441,7 +441,7 @@ fn a_cross_origin_page_can_read_its_refusal() {
         assert_eq!(reply.status(), status);
         assert_eq!(reply.field("access-control-allow-origin"), Some("https://a.example"));
     }
-    // A preflight costs nothing: the browser asks it without the user's doing.
+    // A preflight costs nothing: the browser sends it without the user's doing.
     for _ in 0..3 {
         client.request("OPTIONS", "/a", &[origin, ("Access-Control-Request-Method", "GET")], "");
         let reply = client.read_response();

@@ -47,7 +47,7 @@ fn statuses(client: &mut RawClient, count: usize, key: &str) -> Vec<u16> {
     (0..count).map(|_| get(client, "/a", &[("X-API-KEY", key)]).status()).collect()
 }
 
-/// How many responses of each status clients get that ask as fast as they can, for keys in turn, until `until`.
+/// How many responses of each status clients get that send requests as fast as they can, for alternating keys, until `until`.
 fn storm(gateways: &[&Weir], keys: usize, until: &(dyn Fn() -> bool + Sync)) -> BTreeMap<u16, u64> {
     let total = Mutex::new(BTreeMap::new());
     thread::scope(|scope| {
@@ -71,7 +71,7 @@ fn storm(gateways: &[&Weir], keys: usize, until: &(dyn Fn() -> bool + Sync)) -> 
     total.into_inner().unwrap()
 }
 
-/// Commands that Redis has executed, those of scripts included, except for connecting and what this asks.
+/// Commands that Redis has executed, those of scripts included, except for connecting and what this function sends.
 fn commands(redis: &Redis) -> u64 {
     let stats = redis.cli(["INFO", "commandstats"]);
     let calls = |line: &str| -> Option<u64> {
@@ -92,7 +92,7 @@ fn scenario(replicas: usize) {
     let counts = storm(&gateways, 20, &|| Instant::now() >= end);
     assert_eq!(counts.get(&200), Some(&180), "{counts:?}");
     assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [200, 429]);
-    // 20 keys, 3 windows: what passes is asked for, and what was in progress when the first refusal came, of 8 clients; 4 commands for a call.
+    // 20 keys, 3 windows: what passes causes a call, and what was in progress when the first refusal came, of 8 clients; 4 commands for a call.
     let asked = commands(&redis);
     assert!(asked <= 20 * 3 * (3 + 8) * 4, "{asked} commands for {counts:?}");
 }
@@ -170,7 +170,7 @@ fn trouble(
         let load = scope.spawn(|| storm(&[&weir], 10, &|| done.load(Ordering::Relaxed)));
         wait::until(DEADLINE, "keys in Redis", || redis.cli(["DBSIZE"]) == "10");
         act(&redis, &weir);
-        // It is asked again: a key that nobody knows here goes there.
+        // Redis is called again: a key that is not known here is checked there.
         let mut client = weir.connect();
         let mut number = 0;
         wait::until(RECOVERY, "a new key in Redis", || {

@@ -1,4 +1,4 @@
-//! A table of raw requests with the outcome that the RFCs ask of a server, in the manner of the public probe suites for HTTP/1.1 servers: what
+//! A table of raw requests with the outcome that the RFCs require of a server, in the manner of the public probe suites for HTTP/1.1 servers: what
 //! must be refused, what must be accepted, and after what the connection ends. Where the RFCs leave a choice the gateway's is named.
 
 use testkit::{RawClient, Upstream, Weir, answer};

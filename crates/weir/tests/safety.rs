@@ -15,7 +15,7 @@ use testkit::{Gate, Upstream, Weir, WireError, answer};
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A gateway whose every path goes to `upstream`, which nobody asks twice; `server` and `route` are more lines of the file.
+/// A gateway whose every path goes to `upstream`, which gets no request twice; `server` and `route` are more lines of the file.
 fn gateway_with(upstream: &Upstream, server: &str, route: &str) -> Weir {
     let yaml = format!(
         "listen: [127.0.0.1:0]\nworkers: 1\n{server}upstreams:\n  u:\n    targets: [{}]\n    eject: none\n    retry: {{extra_attempts: 0}}\nroutes:\n  - match: {{path: /*}}\n    upstream: u\n{route}",
@@ -207,7 +207,7 @@ fn an_upstream_connection_with_half_a_request_on_it_is_not_used_again() {
     assert_eq!(upstream.accepted(), 2);
 }
 
-/// Rule 16: what an upstream says unasked is nobody's response.
+/// Rule 16: what an upstream sends without a request is not a response to anybody.
 #[test]
 fn a_byte_on_an_idle_upstream_connection_closes_it() {
     let (speak, spoken) = (Gate::new(), Gate::new());
@@ -307,7 +307,7 @@ fn what_follows_a_body_whose_upstream_failed_is_read_from_its_first_byte() {
     assert_eq!(targets, ["/upload", "/next", "/upload"]);
 }
 
-/// Rule 18, RFC 9110 section 7.8: until a 101 that was asked for it is all HTTP.
+/// Rule 18, RFC 9110 section 7.8: until a 101 in response to an upgrade it is all HTTP.
 #[test]
 fn an_upgrade_that_is_declined_stays_http_and_one_unasked_is_a_502() {
     let ask = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";

@@ -229,13 +229,13 @@ fn the_command_line_says_who_takes_a_request() {
         builder.args(args.map(str::to_owned).collect::<Vec<_>>()).command().stdout
     };
     let weights = "upstreams: {stable: 95, canary: 5}";
-    let both = "  asks `stable` (95 %) for /v1/x, rewritten\n  asks `canary` (5 %) for /v2/x, rewritten";
+    let both = "  forwards to `stable` (95 %) as /v1/x, rewritten\n  forwards to `canary` (5 %) as /v2/x, rewritten";
     let drawn = explain(weights, &[]);
     assert!(drawn.starts_with("`/*`: stable 95 %, canary 5 %\n") && drawn.contains(both), "{drawn}");
     for by in ["client_ip", "cookie:side", "consumer"] {
         assert!(explain(&format!("{weights}, by: {by}"), &[]).contains(both), "{by}");
     }
-    let one_of = |text: &str| text.matches("  asks `").count() == 1 && !text.contains('%');
+    let one_of = |text: &str| text.matches("  forwards to `").count() == 1 && !text.contains('%');
     let tail = |text: String| text.split_once('\n').unwrap().1.to_owned();
     assert!(one_of(&tail(explain(&format!("{weights}, by: client_ip"), &["--client", "192.0.2.1"]))));
     assert!(one_of(&tail(explain(&format!("{weights}, by: cookie:side"), &["-H", "Cookie: side=a"]))));

@@ -148,7 +148,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Ping says whether the database answers.
+// Ping says whether the database responds.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
 	return s.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)

@@ -75,7 +75,7 @@ cases:
 - {name: counts, request: GET /count/7, concurrent: 10, expect: [{times: 7, status: 200}, {times: [1, 3], status: 429}]}
 - {name: again until it passes, request: GET /count/0, within: 5, expect: {json: {count: {$min: 13}}}}
 - {name: events, request: GET /buffered, expect: {sse: [{json: {n: {$type: integer}}, times: [1, 5]}, {data: '[DONE]'}]}}
-- {name: no answer, request: GET /slow, timeout: 0.2, expect: {no_answer: true}}
+- {name: no response, request: GET /slow, timeout: 0.2, expect: {no_answer: true}}
 - {name: while it streams, request: GET /held, meanwhile: {after: 1, request: GET /release}, expect: {sse_join: {/word: one two}}}
 """)
     assert [(result.case, result.problems) for result in results.values() if result.state != "passed"] == []

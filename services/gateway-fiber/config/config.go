@@ -64,7 +64,7 @@ type Config struct {
 	Processes int
 	// BodyBytes bounds the body of a request.
 	BodyBytes int
-	// HealthPath answers for the gateway itself; empty: no path does.
+	// HealthPath is served by the gateway itself; empty: no path is.
 	HealthPath string
 	// Upstreams by name.
 	Upstreams map[string]forward.Settings
@@ -72,14 +72,14 @@ type Config struct {
 	Routes []Route
 }
 
-// Route has either an upstream or an answer of its own.
+// Route has either an upstream or a response of its own.
 type Route struct {
 	Path Pattern
 	// Methods are those that the route serves, with HEAD wherever GET is.
 	Methods  []string
 	Upstream string
 	Rewrite  Rewrite
-	// Stream passes the upstream's answer on as it arrives.
+	// Stream passes the upstream's response on as it arrives.
 	Stream  bool
 	Respond *Respond
 }
@@ -93,7 +93,7 @@ type Rewrite struct {
 	Strip  int
 }
 
-// Respond is an answer that the gateway gives itself.
+// Respond is a response that the gateway gives itself.
 type Respond struct {
 	Status      int
 	ContentType string
@@ -107,10 +107,10 @@ const (
 	DefaultHealthPath = "/healthz"
 )
 
-// Methods that a route may name: those that Fiber knows, without CONNECT, which asks for a tunnel.
+// Methods that a route may name: those that Fiber knows, without CONNECT, which opens a tunnel.
 var Methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"}
 
-// DefaultMethods are those of a route that names none: TRACE must be asked for, as its answer shows what proxies have added.
+// DefaultMethods are those of a route that names none. TRACE must be named, as its response shows what proxies have added.
 var DefaultMethods = Methods[:len(Methods)-1]
 
 // Parse reads a document. ${NAME:-default} in listen and in the servers' URLs is replaced from the environment, which env reads.
@@ -299,7 +299,7 @@ func (p *parser) respond(path string, file rawRespond) *Respond {
 		}
 	}
 	if len(file.Body) > 0 && (respond.Status == 204 || respond.Status == 304) {
-		p.fail(path+".body", "an answer with status %d has no body", respond.Status)
+		p.fail(path+".body", "a response with status %d has no body", respond.Status)
 	}
 	return respond
 }

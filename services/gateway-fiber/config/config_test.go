@@ -162,7 +162,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{within(`{"path": "/a", "upstream": "a", "rewrite": {"prefix": "b"}}`), `routes[0].rewrite.prefix: "b" does not begin with a slash`, true},
 		{within(`{"path": "/a", "upstream": "a", "rewrite": {"prefix": "/*"}}`), "routes[0].rewrite.prefix", true},
 		{within(`{"path": "/a", "respond": {"status": 99}}`), "routes[0].respond.status: 99 is out of range: want 200 to 599", true},
-		{within(`{"path": "/a", "respond": {"status": 204, "body": "x"}}`), "routes[0].respond.body: an answer with status 204 has no body", false},
+		{within(`{"path": "/a", "respond": {"status": 204, "body": "x"}}`), "routes[0].respond.body: a response with status 204 has no body", false},
 		{within(`{"path": "/a", "respond": {"content_type": "a\nb"}}`), "routes[0].respond.content_type", true},
 		{within(`{"path": "/a", "respond": true}`), "routes[0].respond: want an object, not true", true},
 		{within(`{"path": "/a/{x}", "upstream": "a", "methods": ["GET"]},` + "\n" + `{"path": "/a/{y}", "respond": {}, "methods": ["HEAD"]}`), "line 3, column 10: routes[1].path: routes[0] has this path and a method of this route", false},

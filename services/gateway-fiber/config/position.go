@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// decode fills value, a pointer to a struct, from a JSON document and remembers where each part of it stands. A key that value
+// decode fills value, a pointer to a struct, from a JSON document and notes the position of each part of it. A key that value
 // has no place for, or that comes twice, is an error; each error says line, column and path, such as routes[2].upstream.
 func decode(document []byte, value any) (*positions, error) {
 	at := &positions{document: document, offset: map[string]int{}}

@@ -1,8 +1,8 @@
-// The chat completions of OpenAI's API: what is asked, and the bytes of the answer.
+// The chat completions of OpenAI's API: what a request says, and the bytes of the response.
 import { Refusal } from './errors.js';
 import { Draws, chatBytes } from './tokens.js';
 
-export const CREATED = 1735689600; // always: equal requests have equal answers
+export const CREATED = 1735689600; // always: equal requests have equal responses
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const isText = (value) => typeof value === 'string' && value.isWellFormed();
@@ -40,7 +40,7 @@ const textOf = (content) =>
     ? content.filter((part) => part.type === 'text').map((part) => part.text).join('')
     : (content ?? '');
 
-/** What is asked, in our own terms; throws a Refusal for a body that cannot be answered. */
+/** What a request says, in this service's terms; throws a Refusal for a body that cannot be served. */
 export function parseChat(body) {
   check(body);
   return {
@@ -52,7 +52,7 @@ export function parseChat(body) {
   };
 }
 
-/** One answer: plain, or as the events of a stream, each with the milliseconds after which it is due. */
+/** One response: plain, or as the events of a stream, each with the milliseconds after which it is due. */
 export class Completion {
   constructor(chat, settings) {
     this.draws = new Draws(settings.seed, chatBytes(chat.messages));

@@ -1,9 +1,9 @@
-// Every error answer, in its two forms: OpenAI's below /v1/, a short one elsewhere.
+// Every error response, in its two forms: OpenAI's below /v1/, a short one elsewhere.
 import { BadSetting } from './settings.js';
 
 export const BODY_LIMIT_BYTES = 10 * 1024 * 1024;
 
-/** An answer that is no success. */
+/** A response that is not a success. */
 export class Refusal extends Error {
   constructor(status, message, { type = 'invalid_request_error', param = null, code = null, headers = {} } = {}) {
     super(message);

@@ -10,7 +10,7 @@ export class Load {
   refused = 0;
   cancelled = 0;
 
-  /** Takes a place in flight, which `paced` gives back; throws the answer of a request that gets none. */
+  /** Takes a place in flight, which `paced` gives back; throws the response of a request that gets none. */
   admit({ concurrency, errorRate, errorStatus }) {
     if (concurrency && this.inFlight >= concurrency) {
       this.refused += 1;

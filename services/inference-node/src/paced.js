@@ -1,4 +1,4 @@
-// An answer whose pieces are sent when they are due, for as long as the client is there.
+// A response whose pieces are sent when they are due, for as long as the client is there.
 import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 

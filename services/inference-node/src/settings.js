@@ -31,7 +31,7 @@ const SETTINGS = [
   { field: 'errorRate', variable: 'SIM_ERROR_RATE', header: 'X-Sim-Error-Rate', read: millionths },
   { field: 'errorStatus', variable: 'SIM_ERROR_STATUS', header: 'X-Sim-Error-Status', read: whole(400, 599) },
   { field: 'concurrency', variable: 'SIM_CONCURRENCY', header: 'X-Sim-Concurrency', read: whole(0, 1_000_000) },
-  // The seed has no header: one process, one world of answers.
+  // The seed has no header: one process, one set of responses.
   { field: 'seed', variable: 'SIM_SEED', read: whole(0, 0xffffffff) },
 ];
 

@@ -13,7 +13,7 @@ import (
 // errReset stands for a connection that the upstream reset.
 var errReset = errors.New("the upstream reset the connection")
 
-// upstreamConn mends two ways in which fasthttp 1.51 takes a broken answer for a whole one: a reset within a body counts as the
+// upstreamConn fixes two ways in which fasthttp 1.51 takes a broken response for a whole one: a reset within a body counts as the
 // end of the body, and so does a connection that ends between two chunks of a streamed body.
 type upstreamConn struct {
 	net.Conn

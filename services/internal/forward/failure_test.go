@@ -114,7 +114,7 @@ func TestOnlyWhatMayBeRepeatedIsSentTwice(t *testing.T) {
 		var sent atomic.Int32
 		upstream := harness.NewUpstream(t, func(net.Conn, int) bool {
 			sent.Add(1)
-			return false // closed before the answer
+			return false // closed before the response
 		})
 		wantStatus(t, harness.Exchange(t, through(t, upstream), raw), 502)
 		if sent.Load() != want {
@@ -201,7 +201,7 @@ func TestStreamThatBreaksOffIsNotEnded(t *testing.T) {
 }
 
 // fasthttp gives the connection of a stream that the client has left back to its pool, and the rest of the stream is read as the
-// next answer.
+// next response.
 func TestStreamThatTheClientLeavesEndsItsConnection(t *testing.T) {
 	left, closed := make(chan struct{}), make(chan struct{})
 	upstream := harness.NewUpstream(t, func(conn net.Conn, _ int) bool {

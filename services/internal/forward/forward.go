@@ -31,7 +31,7 @@ type Settings struct {
 	MaxConnections int
 	// ConnectTimeout bounds making a connection (2 s).
 	ConnectTimeout time.Duration
-	// Timeout bounds an exchange, from the choice of a server to the last byte of its answer (60 s).
+	// Timeout bounds an exchange, from the choice of a server to the last byte of its response (60 s).
 	Timeout time.Duration
 	// IdleTimeout closes a connection that was not used for so long (4 s: below the 5 s after which Node.js closes its side,
 	// since fasthttp sees that only when it sends the next request).
@@ -79,7 +79,7 @@ type Upstream struct {
 	host    string // empty: the client's
 	address string // of the first server, for HTTP/1.0 requests that name no host
 	path    string
-	// whole reads an answer before it passes it on; streamed passes on what is there.
+	// whole reads a response before it passes it on; streamed passes on what is there.
 	whole, streamed fiber.Handler
 }
 
@@ -115,13 +115,13 @@ func New(settings Settings) (*Upstream, error) {
 }
 
 // closeAfter gives a streamed exchange its own connection: a stream that the client leaves goes back to fasthttp's pool half
-// read, and its rest would be the next answer.
+// read, and its rest would be the next response.
 func closeAfter(c *fiber.Ctx) error {
 	c.Request().SetConnectionClose()
 	return nil
 }
 
-// streamFromBytes: a streamed answer with a Content-Length up to this is read whole all the same.
+// streamFromBytes: a streamed response with a Content-Length up to this is read whole all the same.
 const streamFromBytes = 64 << 10
 
 func newClient(address string, settings Settings) *fasthttp.HostClient {
@@ -143,7 +143,7 @@ func newClient(address string, settings Settings) *fasthttp.HostClient {
 type Target func(dst []byte, c *fiber.Ctx) []byte
 
 // Handler forwards requests to the upstream: below the request's own path, or below what target makes of it. With stream, an
-// answer is passed on as it arrives, and the exchange gets a connection of its own.
+// response is passed on as it arrives, and the exchange gets a connection of its own.
 func (u *Upstream) Handler(target Target, stream bool) fiber.Handler {
 	ask := u.whole
 	if stream {
@@ -221,22 +221,22 @@ func hasDotSegment(path []byte) bool {
 	return false
 }
 
-// explain turns a failed exchange into an answer: 503 when all connections stayed busy, 504 when time was over, else 502.
+// explain turns a failed exchange into a response: 503 when all connections stayed busy, 504 when time was over, else 502.
 func explain(err error) error {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, fasthttp.ErrNoFreeConns):
 		return fiber.NewError(fiber.StatusServiceUnavailable, "all connections to the upstream are in use")
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, fasthttp.ErrDialTimeout):
-		return fiber.NewError(fiber.StatusGatewayTimeout, "the upstream did not answer in time")
+		return fiber.NewError(fiber.StatusGatewayTimeout, "the upstream did not respond within the timeout")
 	case errors.Is(err, errAnswer):
-		return fiber.NewError(fiber.StatusBadGateway, "the upstream's answer cannot be used")
+		return fiber.NewError(fiber.StatusBadGateway, "the upstream's response cannot be used")
 	}
 	return fiber.NewError(fiber.StatusBadGateway, "the upstream cannot be reached")
 }
 
-// errAnswer: the upstream answered, with something that cannot be passed on.
-var errAnswer = errors.New("unusable answer")
+// errAnswer: the upstream responded, with something that cannot be passed on.
+var errAnswer = errors.New("unusable response")
 
 // server is one server of an upstream, for fasthttp's balancing client.
 type server struct{ *fasthttp.HostClient }
@@ -258,7 +258,7 @@ func (s *server) DoDeadline(request *fasthttp.Request, response *fasthttp.Respon
 		return err
 	}
 	if response.StatusCode() < fiber.StatusOK {
-		// fasthttp takes an interim answer other than 100 for the final one, which is then still to come on the connection.
+		// fasthttp takes an interim response other than 100 for the final one, which is then still to come on the connection.
 		s.CloseIdleConnections()
 		return fmt.Errorf("%w: status %d", errAnswer, response.StatusCode())
 	}

@@ -18,8 +18,8 @@ import (
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-// answer makes an upstream's behaviour out of fixed bytes on connections that stay open.
-func answer(raw string) func(net.Conn, int) bool {
+// exact makes an upstream's behaviour out of fixed bytes on connections that stay open.
+func exact(raw string) func(net.Conn, int) bool {
 	return func(conn net.Conn, _ int) bool {
 		_, err := io.WriteString(conn, raw)
 		return err == nil
@@ -74,7 +74,7 @@ func wantStatus(t *testing.T, raw string, status int) {
 }
 
 func TestRequestIsPassedOnAsItWasSent(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer(ok))
+	upstream := harness.NewUpstream(t, exact(ok))
 	proxy := through(t, upstream)
 	body := "--b--\r\n"
 	for i := range 10 { // parsed and written anew, they would come in another order
@@ -110,7 +110,7 @@ func TestRequestIsPassedOnAsItWasSent(t *testing.T) {
 }
 
 func TestHopByHopFieldsEndHere(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: X-Gone, keep-alive, Content-Length\r\n"+
+	upstream := harness.NewUpstream(t, exact("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: X-Gone, keep-alive, Content-Length\r\n"+
 		"Keep-Alive: timeout=5\r\nX-Gone: 1\r\nX-Stays: 2\r\nProxy-Authenticate: Basic\r\nUpgrade: h2c\r\n\r\nok"))
 	client := harness.Dial(t, through(t, upstream))
 	client.Send(t, "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, X-Secret\r\nConnection: Authorization, X-Forwarded-For, x-other\r\n"+
@@ -137,7 +137,7 @@ func TestHopByHopFieldsEndHere(t *testing.T) {
 
 func TestEachHopByHopFieldAlone(t *testing.T) {
 	for _, field := range []string{"Keep-Alive: x", "Proxy-Authorization: x", "Proxy-Connection: x", "TE: trailers", "Upgrade: x", "Trailer: X-Stays", "Connection: keep-alive"} {
-		upstream := harness.NewUpstream(t, answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Stays: 1\r\n"+field+"\r\n\r\nok"))
+		upstream := harness.NewUpstream(t, exact("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Stays: 1\r\n"+field+"\r\n\r\nok"))
 		client := harness.Dial(t, through(t, upstream))
 		client.Send(t, "GET / HTTP/1.1\r\nHost: a\r\nX-Stays: 1\r\n"+field+"\r\n\r\n")
 		got, back := upstream.Request(t), client.Until(t, "\r\n\r\nok")
@@ -145,14 +145,14 @@ func TestEachHopByHopFieldAlone(t *testing.T) {
 		wantField(t, got, name)
 		wantField(t, back, name)
 		wantField(t, got, "X-Stays", "1")
-		if name != "Trailer" { // an answer's announced trailer fields cannot be told from its header's
+		if name != "Trailer" { // a response's announced trailer fields cannot be told from its header's
 			wantField(t, back, "X-Stays", "1")
 		}
 	}
 }
 
 func TestForwardedForIsOneLineThatEndsWithThePeer(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer(ok))
+	upstream := harness.NewUpstream(t, exact(ok))
 	proxy := through(t, upstream)
 	for sent, want := range map[string]string{
 		"":                              "127.0.0.1",
@@ -165,7 +165,7 @@ func TestForwardedForIsOneLineThatEndsWithThePeer(t *testing.T) {
 }
 
 func TestRequestIDIsMadeOrKept(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer(ok))
+	upstream := harness.NewUpstream(t, exact(ok))
 	proxy := through(t, upstream)
 	get := func(sent string) string {
 		harness.Exchange(t, proxy, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+sent+"\r\n")
@@ -190,7 +190,7 @@ func TestRequestIDIsMadeOrKept(t *testing.T) {
 
 // fasthttp appends trailer fields to the header.
 func TestTrailerFieldsDoNotBecomeHeaderFields(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer(ok))
+	upstream := harness.NewUpstream(t, exact(ok))
 	proxy := through(t, upstream)
 	for _, body := range []string{"3\r\nabc\r\n0\r\n", "0\r\n"} {
 		for _, announced := range []string{"", "Trailer: X-User\r\n"} {
@@ -216,7 +216,7 @@ func TestTrailerFieldsDoNotBecomeHeaderFields(t *testing.T) {
 }
 
 func TestTargetsThatTwoPartiesReadDifferentlyAreRefused(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer(ok))
+	upstream := harness.NewUpstream(t, exact(ok))
 	proxy := through(t, upstream)
 	for _, path := range []string{"/a/../b", "/..", "/a/%2e%2E/b", "/a/./b", "/a/.%2e", "/%2E"} {
 		raw := harness.Exchange(t, proxy, "GET "+path+" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -231,7 +231,7 @@ func TestTargetsThatTwoPartiesReadDifferentlyAreRefused(t *testing.T) {
 }
 
 func TestAbsoluteFormNamesTheHost(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer(ok))
+	upstream := harness.NewUpstream(t, exact(ok))
 	for _, scheme := range []string{"http", "https"} {
 		harness.Exchange(t, through(t, upstream), "GET "+scheme+"://b.example/x?y HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
 		got := upstream.Request(t)
@@ -243,7 +243,7 @@ func TestAbsoluteFormNamesTheHost(t *testing.T) {
 }
 
 func TestBasePathAndHostOfTheUpstream(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer(ok))
+	upstream := harness.NewUpstream(t, exact(ok))
 	proxy := proxyTo(t, Settings{Servers: []string{"http://" + upstream.Address + "/base/"}, Host: "inner.example"}, false)
 	harness.Exchange(t, proxy, "GET /x?y=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	got := upstream.Request(t)
@@ -254,7 +254,7 @@ func TestBasePathAndHostOfTheUpstream(t *testing.T) {
 }
 
 func TestHTTP10ClientKeepsItsConnectionAndTheUpstreamSeesHTTP11(t *testing.T) {
-	upstream := harness.NewUpstream(t, answer(ok))
+	upstream := harness.NewUpstream(t, exact(ok))
 	client := harness.Dial(t, through(t, upstream))
 	for range 2 {
 		client.Send(t, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n") // HTTP/1.0 needs no Host
@@ -280,7 +280,7 @@ func TestAnswerIsPassedOnAsItCame(t *testing.T) {
 		{"GET", "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 1\r\n\r\n!", "500 Internal Server Error", "!"},
 		{"GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n", "200 OK", "abc"},
 	} {
-		upstream := harness.NewUpstream(t, answer(c.sent))
+		upstream := harness.NewUpstream(t, exact(c.sent))
 		raw := harness.Exchange(t, through(t, upstream), c.method+" / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(raw, "HTTP/1.1 "+c.status+"\r\n") {
 			t.Errorf("want %s, got:\n%s", c.status, raw)
@@ -340,7 +340,7 @@ func TestRequestsGoToTheServerWithTheFewestInFlight(t *testing.T) {
 		_, err := io.WriteString(conn, ok)
 		return err == nil
 	})
-	quick := harness.NewUpstream(t, answer(ok))
+	quick := harness.NewUpstream(t, exact(ok))
 	proxy := proxyTo(t, Settings{Servers: []string{"http://" + slow.Address, "http://" + quick.Address}}, false)
 	stuck := harness.Dial(t, proxy)
 	stuck.Send(t, "GET /stuck HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -14,13 +14,13 @@ import (
 )
 
 // hopByHop are the fields that end at each hop (RFC 9110 section 7.6.1), with the two of proxy authentication, as fasthttp
-// writes them. Expect is among them: the body has been read whole, so the server has answered it. Trailer and Connection have
+// writes them. Expect is among them: the body has been read whole, so the server has responded to it. Trailer and Connection have
 // their own rules.
 var hopByHop = []string{
 	"Expect", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade",
 }
 
-// seen says which fields that matter here a header has. One look at all names is cheaper than asking for each.
+// seen says which fields that matter here a header has. One look at all names is cheaper than one look-up for each.
 type seen struct{ connection, hopByHop, chunked, forwardedFor, requestID bool }
 
 func look(names [][]byte) (s seen) {
@@ -126,7 +126,7 @@ func dropTrailers(h *fasthttp.RequestHeader) {
 	}
 }
 
-// cleanResponse makes an upstream's answer fit for the client.
+// cleanResponse makes an upstream's response fit for the client.
 func cleanResponse(h *fasthttp.ResponseHeader) {
 	if len(h.PeekTrailerKeys()) > 0 {
 		var names []string

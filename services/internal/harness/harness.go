@@ -26,7 +26,7 @@ const Deadline = 20 * time.Second
 // asProgram is the variable that makes a test binary be the program.
 const asProgram = "SERVICE_TEST_RUN_MAIN"
 
-// Main runs the tests of a program's package, or the program where Start has asked for it. TestMain calls it.
+// Main runs the tests of a program's package, or the program where Start has started it. TestMain calls it.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(asProgram) != "" {
 		program()
@@ -188,15 +188,15 @@ func FreeAddress(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
 }
 
-// Upstream is a server that answers with exact bytes and keeps what it was sent.
+// Upstream is a server that responds with exact bytes and keeps what it was sent.
 type Upstream struct {
 	Address  string
 	requests chan string
 }
 
-// NewUpstream starts one. For each request head with its Content-Length of body, answer gets the connection and the number of the
+// NewUpstream starts one. For each request head with its Content-Length of body, behave gets the connection and the number of the
 // request on it, from 0; it writes what it likes, and says whether the connection is to be read further.
-func NewUpstream(t *testing.T, answer func(conn net.Conn, n int) bool) *Upstream {
+func NewUpstream(t *testing.T, behave func(conn net.Conn, n int) bool) *Upstream {
 	t.Helper()
 	listener := Listen(t)
 	u := &Upstream{Address: listener.Addr().String(), requests: make(chan string, 1000)}
@@ -215,7 +215,7 @@ func NewUpstream(t *testing.T, answer func(conn net.Conn, n int) bool) *Upstream
 						return
 					}
 					u.requests <- request
-					if !answer(conn, n) {
+					if !behave(conn, n) {
 						return
 					}
 				}
@@ -237,7 +237,7 @@ func (u *Upstream) Request(t *testing.T) string {
 	}
 }
 
-// None fails the test if a request has arrived that was not asked for.
+// None fails the test if an unexpected request has arrived.
 func (u *Upstream) None(t *testing.T) {
 	t.Helper()
 	select {
@@ -319,7 +319,7 @@ func (c *Client) Rest(t *testing.T) string {
 	return string(rest)
 }
 
-// Exchange sends one request, which must ask to close the connection, and returns the raw answer.
+// Exchange sends one request, which must have Connection: close, and returns the raw response.
 func Exchange(t *testing.T, address, raw string) string {
 	t.Helper()
 	client := Dial(t, address)

@@ -121,7 +121,7 @@ func Serve(name string, at Listen, app *fiber.App, stdout, stderr io.Writer) int
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer cancel()
 
-	// The last answer on each connection says so; idle connections are closed by the shutdown itself.
+	// The last response on each connection says so; idle connections are closed by the shutdown itself.
 	app.Server().CloseOnShutdown = true
 	served := make(chan error, 1)
 	go func() { served <- app.Listener(listener) }()

@@ -32,7 +32,7 @@ function listen(name, { fetch }) {
   return server;
 }
 
-/** Every answer is written in the turn of the event loop that read its request, so nothing is in flight in the next one. */
+/** Every response is written in the event-loop iteration that read its request, so nothing is in flight in the next one. */
 function stop() {
   for (const server of servers) {
     server.close();

@@ -195,7 +195,7 @@ def test_a_request_that_came_early_does_not_silence_its_connection(
     rest: System, method: str, path: str, content_type: str, status: int | None, body: bytes
 ) -> None:
     """Regression: java-rest stopped reading a connection once a request, which came while the one before was still being
-    finished, was answered without its body being read."""
+    finished, got its response without its body being read."""
     early = head(method, path, content_type, len(body)) + body
     wanted_status = status or (200 if body else 400)
     with socket.create_connection(("127.0.0.1", rest.service.port), timeout=10) as s:

@@ -48,8 +48,8 @@ func NewMetrics(store *Store) *Metrics {
 	return m
 }
 
-// Answered counts one answered request; code is the HTTP status or the gRPC code's name.
-func (m *Metrics) Answered(operation, code string, took time.Duration) {
+// Finished counts one finished request; code is the HTTP status or the gRPC code's name.
+func (m *Metrics) Finished(operation, code string, took time.Duration) {
 	m.requests.WithLabelValues(operation, code).Inc()
 	m.durations.WithLabelValues(operation).Observe(took.Seconds())
 }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// The words that every service answers with.
+// The words that every service responds with.
 const (
 	MessageStored      = "Event processed successfully"
 	MessageUnavailable = "Database is unavailable"

@@ -34,7 +34,7 @@ type Store struct {
 	acquireTimeout time.Duration
 }
 
-// NewStore makes the pool. No connection is opened yet: a service starts, and answers 503, also while the database is away.
+// NewStore makes the pool. No connection is opened yet: a service starts, and responds with 503, also while the database is away.
 // The error is a DATABASE_URL that cannot be read.
 func NewStore(settings Settings, service string) (*Store, error) {
 	config, err := pgxpool.ParseConfig(settings.DatabaseURL)
@@ -107,7 +107,7 @@ func classify(err error) error {
 	return ErrFailed
 }
 
-// IsUp says whether the database answers within two seconds.
+// IsUp says whether the database responds within two seconds.
 func (s *Store) IsUp(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()

@@ -31,7 +31,7 @@ func (s *eventService) ProcessEvent(ctx context.Context, request *eventpb.EventR
 	} else {
 		err = s.asStatus(ctx, err)
 	}
-	s.metrics.Answered("process_event", name(status.Code(err)), time.Since(start))
+	s.metrics.Finished("process_event", name(status.Code(err)), time.Since(start))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *eventService) HealthCheck(ctx context.Context, _ *eventpb.HealthRequest
 	if !answer.Healthy {
 		answer.Message = core.MessageUnavailable
 	}
-	s.metrics.Answered("health", name(codes.OK), time.Since(start))
+	s.metrics.Finished("health", name(codes.OK), time.Since(start))
 	return answer, nil
 }
 
@@ -108,7 +108,7 @@ func submit(request *eventpb.EventRequest) core.Submitted {
 	return event
 }
 
-// name gives the codes that this service answers with, by the names of the gRPC documents.
+// name gives the codes that this service responds with, by the names of the gRPC documents.
 func name(code codes.Code) string {
 	switch code {
 	case codes.OK:

@@ -44,7 +44,7 @@ func (a *app) routes() http.Handler {
 	return engine
 }
 
-// problem is any answer that is not a success.
+// problem is any response that is not a success.
 type problem struct {
 	status int
 	text   string
@@ -81,12 +81,12 @@ type bulkError struct {
 	Error string `json:"error"`
 }
 
-// counted counts a request once it is answered.
+// counted counts a request once its response is complete.
 func (a *app) counted(operation string, handle gin.HandlerFunc) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		handle(c)
-		a.metrics.Answered(operation, strconv.Itoa(c.Writer.Status()), time.Since(start))
+		a.metrics.Finished(operation, strconv.Itoa(c.Writer.Status()), time.Since(start))
 	}
 }
 
@@ -163,7 +163,7 @@ func (a *app) bulk(c *gin.Context) (bulkAnswer, error) {
 }
 
 // applyAll applies events one after the other, so that a later one wins where two name the same attribute. Once the
-// database is away the rest is not tried: each would only wait for the same answer. Once the client has disconnected nothing more is
+// database is away the rest is not tried: each would only wait for the same response. Once the client has disconnected nothing more is
 // applied; what was not tried counts as failed.
 func (a *app) applyAll(ctx context.Context, items []item, scanAttributes bool) (failures []bulkError, databaseAway bool) {
 	failures = []bulkError{}
@@ -240,7 +240,7 @@ func asProblem(err error) problem {
 }
 
 // read reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used:
-// an answer while the body is still on its way is one that a client may never see.
+// a response while the body is still on its way is one that a client may never see.
 func (a *app) read(c *gin.Context) ([]byte, error) {
 	limit := int64(a.settings.MaxBodyBytes)
 	tooLarge := problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("Request body must not be larger than %d bytes", limit)}

@@ -11,7 +11,7 @@ import (
 	"example.com/weir/producer/go-core"
 )
 
-// A body that is no JSON text that can be used; answered with 400.
+// A body that is not a usable JSON text; refused with 400.
 var (
 	errMalformed = errors.New("Malformed JSON")
 	errDepth     = errors.New("JSON must not be nested deeper than 256 levels")
@@ -23,7 +23,7 @@ type item struct {
 	event core.Submitted
 }
 
-// reader reads a body in one pass. A member of a type that the contract does not know is remembered, not an error: the
+// reader reads a body in one pass. A member of a type that the contract does not know is noted, not an error: the
 // rules decide in their own order. A name that is given twice means its last value.
 //
 // encoding/json is not used because it takes a name in any case of letters and needs a pass for every level that it keeps

@@ -52,7 +52,7 @@ type result struct {
 	Connections int64            `json:"connections_opened"`
 	Users       int              `json:"users"`
 	EventBytes  int              `json:"event_bytes"`
-	// Histogram has the number of requests that took so many hundredths of a millisecond; only where it was asked for. Runs
+	// Histogram has the number of requests that took so many hundredths of a millisecond; only with -histogram. Runs
 	// are put together by it: percentiles cannot be averaged.
 	Histogram map[int64]int64 `json:"histogram,omitempty"`
 }

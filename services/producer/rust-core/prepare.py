@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes .sqlx again, the committed description of the query, against a PostgreSQL with the migrations applied.
+"""Rewrites .sqlx, the committed description of the query, against a PostgreSQL with the migrations applied.
 
 With --check it changes nothing and fails when what is committed is not what PostgreSQL says.
 """

@@ -1,4 +1,4 @@
-// blueprint.js DESCRIBE FILE...: the reference parser of API Blueprint (drafter) and ours must find the same operations,
+// blueprint.js DESCRIBE FILE...: the reference parser of API Blueprint (drafter) and apidoc must find the same operations,
 // with the same variables and the same media types of requests; prints one line a difference.
 const drafter = require('drafter.js')
 const fs = require('fs')

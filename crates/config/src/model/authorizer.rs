@@ -1,4 +1,4 @@
-//! Services that are asked whether a request may pass.
+//! Services that decide whether a request may pass.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use super::Proxy;
 /// The method of `ext_authz` over gRPC.
 pub const CHECK_PATH: &str = "/envoy.service.auth.v3.Authorization/Check";
 
-/// A service that is asked whether a request may pass.
+/// A service that decides whether a request may pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Authorizer {
-    /// How it is asked and understood.
+    /// How requests to it are written and how its responses are read.
     pub form: AuthorizerForm,
     /// The way to it: an ordinary upstream, with the timeout as the total one.
     pub action: Proxy,

@@ -45,7 +45,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Whether it can be asked only once the sender is authenticated.
+    /// Whether it can be checked only once the sender is authenticated.
     pub fn needs_identity(&self) -> bool {
         self.tiers != LimitTiers::All || self.key.iter().any(LimitKey::needs_identity)
     }

@@ -132,7 +132,7 @@ impl ListenerTls {
         ListenerTls { digest: options.digest(), options }
     }
 
-    /// Whether any host asks its clients for certificates.
+    /// Whether any host requests certificates from its clients.
     pub fn asks_for_certificates(&self) -> bool {
         self.options.policies.iter().any(|policy| policy.client_auth.is_some())
     }

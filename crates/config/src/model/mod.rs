@@ -251,7 +251,7 @@ pub struct Server {
     pub raises_files: bool,
     /// Limits of connections over HTTP/2.
     pub http2: Http2,
-    /// What becomes of paths that servers read in two ways.
+    /// How paths that servers read in two ways are treated.
     pub path: message::path::Policy,
     /// Whether a `Content-Length` that is not written in the one usual way is refused (400).
     pub is_content_length_strict: bool,

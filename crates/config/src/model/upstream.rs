@@ -120,7 +120,7 @@ impl PartialEq for TlsPolicy {
 pub enum TargetAddress {
     /// An address that needs no resolution.
     Ip(SocketAddr),
-    /// A name, resolved without blocking and again as its TTL ends; every address of the answer is a target.
+    /// A name, resolved without blocking and resolved once more when its TTL ends; every address of the response is a target.
     Name {
         /// Host name.
         host: Arc<str>,
@@ -138,9 +138,9 @@ pub enum TargetAddress {
 /// The services that this program can play itself, so that it does something at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DemoService {
-    /// The inference service as its Python implementation answers.
+    /// The inference service, with the behaviour of its Python implementation.
     InferencePython,
-    /// The inference service as its Node implementation answers.
+    /// The inference service, with the behaviour of its Node implementation.
     InferenceNode,
     /// `/slow` and `/limited`.
     Plain,
@@ -204,14 +204,14 @@ pub enum HashKey {
     Path,
 }
 
-/// Active health checks of one upstream; each target is asked on its own.
+/// Active health checks of one upstream; each target is checked on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     /// What targets are spoken to in.
     pub protocol: UpstreamProtocol,
     /// PROXY header that a probe begins with.
     pub proxy_protocol: Option<proxy_protocol::Version>,
-    /// Path that is asked with GET.
+    /// Path of the GET request.
     pub path: Arc<str>,
     /// Service whose health is queried by gRPC, in place of a GET; empty: the server as a whole.
     pub grpc: Option<Arc<str>>,
@@ -310,6 +310,6 @@ pub struct UpstreamKeepAlive {
 pub struct Queue {
     /// Requests that may wait.
     pub size: usize,
-    /// How long one may wait before it is answered 503.
+    /// How long a request may wait before it gets 503.
     pub timeout: Duration,
 }

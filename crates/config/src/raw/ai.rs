@@ -151,7 +151,7 @@ pub struct Model {
     /// Attempts for one request over all candidates; at most two at one of them.
     #[serde(default = "four")]
     pub attempts: NonZeroU32,
-    /// Longest wait that a provider may ask for (`Retry-After`) before the same candidate is tried again.
+    /// Longest `Retry-After` of a provider that is waited for before the same candidate is tried again.
     #[serde(default = "three_seconds")]
     pub retry_after: Time,
     /// Deadlines.

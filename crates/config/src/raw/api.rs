@@ -67,15 +67,15 @@ fn from_spec() -> At<String> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping of `request`, `body`, `unknown_query` and `patterns`")]
 pub struct Validate {
-    /// What becomes of requests that break the description.
+    /// What happens to requests that do not match the description.
     pub request: Validation,
-    /// What becomes of responses that break the description; not supported yet.
+    /// What happens to responses that do not match the description; not supported yet.
     pub response: At<Validation>,
     /// Size of a request body that is checked.
     pub body: Size,
-    /// What becomes of query parameters that are not described.
+    /// What happens to query parameters that are not described.
     pub unknown_query: UnknownQuery,
-    /// What becomes of patterns that cannot be matched in linear time.
+    /// What happens to patterns that cannot be matched in linear time.
     pub patterns: Patterns,
 }
 
@@ -91,7 +91,7 @@ impl Default for Validate {
     }
 }
 
-/// What becomes of messages that break a description.
+/// What happens to messages that do not match a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Validation {
@@ -103,7 +103,7 @@ pub enum Validation {
     Enforce,
 }
 
-/// What becomes of query parameters that are not described.
+/// What happens to query parameters that are not described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownQuery {
@@ -113,7 +113,7 @@ pub enum UnknownQuery {
     Refuse,
 }
 
-/// What becomes of patterns that cannot be matched in linear time: look-around, back references.
+/// What happens to patterns that cannot be matched in linear time: look-around, back references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Patterns {

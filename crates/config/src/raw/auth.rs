@@ -36,7 +36,7 @@ pub struct Authenticator {
     /// Certificates that clients show in the TLS handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtls: Option<At<Mtls>>,
-    /// A service that is asked about each request, as Traefik's ForwardAuth and nginx' `auth_request` do.
+    /// A service that decides about each request, as with Traefik's ForwardAuth and nginx' `auth_request`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forward: Option<At<ForwardAuth>>,
     /// A service with Envoy's `ext_authz` interface, over gRPC or HTTP.

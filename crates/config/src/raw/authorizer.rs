@@ -1,4 +1,4 @@
-//! Services that are asked whether a request may pass.
+//! Services that decide whether a request may pass.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use super::text::{FieldName, is_token, text_type};
 use super::units::Time;
 use crate::VerdictKey;
 
-/// Forward authentication: a service is asked about each request.
+/// Forward authentication: a service decides about each request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping with `url`, or `upstream` and `path`")]
 pub struct ForwardAuth {
@@ -22,7 +22,7 @@ pub struct ForwardAuth {
     /// Upstream of the file that the service is, in place of `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<At<String>>,
-    /// With `upstream`: path that is asked for.
+    /// With `upstream`: path of the request to the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<At<String>>,
     /// Request fields that the service sees; `Authorization` and `Cookie` by default.
@@ -44,7 +44,7 @@ pub struct ForwardAuth {
     pub on_failure: OnAuthorizerFailure,
     /// How its statuses are read.
     pub mode: ForwardMode,
-    /// Verdicts that let a request pass are remembered.
+    /// Caching of verdicts that let a request pass.
     pub cache: OrNone<At<VerdictCache>>,
 }
 
@@ -105,7 +105,7 @@ impl Default for AuthorizerTimeout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnAuthorizerFailure {
-    /// They are answered 503.
+    /// They get 503.
     #[default]
     Deny,
     /// They pass, and are counted.
@@ -123,7 +123,7 @@ pub enum ForwardMode {
     Nginx,
 }
 
-/// Verdicts that are remembered.
+/// Caching of verdicts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping with `ttl`")]
 pub struct VerdictCache {

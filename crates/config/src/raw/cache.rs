@@ -17,48 +17,48 @@ use super::word::{WordOr, word_or};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a cache: a mapping with `mode`")]
 pub struct Cache {
-    /// How long an answer is fresh: for a fixed time, or as it says itself.
+    /// How the freshness lifetime of a response is determined: a fixed time, or what the response's own fields say.
     pub mode: CacheMode,
-    /// Mode `ttl`: how long an answer is fresh, `300s` if nothing is said.
+    /// Mode `ttl`: freshness lifetime of a response; default `300s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<At<Time>>,
-    /// Mode `http`: how long an answer is fresh that does not say so; `none` does not store it.
+    /// Mode `http`: freshness lifetime of a response that does not state one; `none` does not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_ttl: Option<At<OrNone<Time>>>,
-    /// Where answers are kept: one store, or two levels, the nearer first.
+    /// Where responses are stored: one store, or two levels, L1 first.
     #[serde(default = "memory")]
     pub store: At<OneOrMany<CacheStore>>,
     /// Memory store: bytes held at once.
     #[serde(default = "default_max_bytes")]
     pub max_bytes: Size,
-    /// Memory store: answers held at once.
+    /// Memory store: largest number of stored responses.
     #[serde(default = "default_max_entries")]
     pub max_entries: NonZeroUsize,
     /// Largest body that is stored.
     #[serde(default = "default_max_body")]
     pub max_body: At<Size>,
-    /// Which of the query tells answers apart.
+    /// Which part of the query belongs to the cache key.
     #[serde(default)]
     pub query: CacheQuery,
-    /// What tells answers apart: request fields, the authenticated consumer.
+    /// What else belongs to the cache key: request fields, the authenticated consumer.
     #[serde(default)]
     pub partition_by: Vec<At<PartitionKey>>,
-    /// On routes with `auth`: whoever may use the route gets the same answers.
+    /// On routes with `auth`: every client that may use the route gets the same responses.
     #[serde(default)]
     pub shared: bool,
-    /// `json` stores answers to POST as well, by the canonical form of the JSON body.
+    /// `json` stores responses to POST as well; the canonical form of the JSON body belongs to the cache key.
     #[serde(default)]
     pub post: OrNone<CachePost>,
-    /// What becomes of a response with `Set-Cookie`: not stored, or stored and sent without it.
+    /// What happens to a response with `Set-Cookie`: it is not stored, or it is stored and sent without the cookie.
     #[serde(default)]
     pub set_cookie: CacheSetCookie,
-    /// How long a stale answer may stand in for an error of the origin, where the origin does not say.
+    /// How long a stale response may be served when the origin fails, unless the origin states a time.
     #[serde(default)]
     pub stale_if_error: OrNone<Time>,
-    /// How long a stale answer may be given while it is fetched again, where the origin does not say.
+    /// How long a stale response may be served while it is revalidated, unless the origin states a time.
     #[serde(default)]
     pub stale_while_revalidate: OrNone<Time>,
-    /// Response fields that hold the tags by which answers are purged.
+    /// Response fields that hold the tags by which responses are purged.
     #[serde(default = "default_tags")]
     pub tags: Vec<FieldName>,
     /// Header fields that tell clients about the cache.
@@ -117,7 +117,7 @@ fn default_headers() -> Vec<CacheHeader> {
     vec![CacheHeader::Age, CacheHeader::XCache, CacheHeader::CacheStatus]
 }
 
-/// How long an answer is fresh.
+/// How the freshness lifetime of a response is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheMode {
@@ -127,7 +127,7 @@ pub enum CacheMode {
     Http,
 }
 
-/// Where answers are kept.
+/// Where responses are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheStore {
@@ -137,7 +137,7 @@ pub enum CacheStore {
     Redis,
 }
 
-/// Which of the query tells answers apart.
+/// Which part of the query belongs to the cache key.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum CacheQuery {
     /// All of it, as it came.
@@ -192,7 +192,7 @@ impl JsonSchema for CacheQuery {
     }
 }
 
-/// What tells answers apart: a request field, `header:NAME`, or the `consumer` who was authenticated.
+/// What else belongs to the cache key: a request field, `header:NAME`, or the `consumer` that was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionKey {
     /// The value of a field.
@@ -227,7 +227,7 @@ impl std::fmt::Display for PartitionKey {
         }
     }
 }
-/// What becomes of a response with `Set-Cookie`.
+/// What happens to a response with `Set-Cookie`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheSetCookie {
@@ -238,7 +238,7 @@ pub enum CacheSetCookie {
     Strip,
 }
 
-/// Caching of answers to POST.
+/// Caching of responses to POST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CachePost {

@@ -58,7 +58,7 @@ pub struct Limit {
     pub cost: Cost,
     /// Memory store: keys held at once; further keys share one count.
     pub max_keys: NonZeroUsize,
-    /// Redis store: what happens to requests while it cannot be asked.
+    /// Redis store: what happens to requests while Redis cannot be reached.
     pub on_store_failure: OnStoreFailure,
     /// Gateways that share the limit: with `on_store_failure: local` each allows its part.
     pub replicas: NonZeroU32,
@@ -203,7 +203,7 @@ impl JsonSchema for Cost {
     }
 }
 
-/// What happens to requests while the store cannot be asked.
+/// What happens to requests while the store cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnStoreFailure {
@@ -211,7 +211,7 @@ pub enum OnStoreFailure {
     Local,
     /// They pass.
     Open,
-    /// They are answered 503.
+    /// They get 503.
     Closed,
 }
 
@@ -230,10 +230,10 @@ pub enum MissingKey {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping of `status` and `body`")]
 pub struct MissingKeyRefusal {
-    /// Status of the answer.
+    /// Status of the response.
     #[serde(default = "bad_request")]
     pub status: At<u16>,
-    /// Body of the answer, in place of problem+json.
+    /// Body of the response, in place of problem+json.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
 }
@@ -296,9 +296,9 @@ impl JsonSchema for MissingKey {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping of `status` and `body`")]
 pub struct OnLimit {
-    /// Status of the answer.
+    /// Status of the response.
     pub status: At<u16>,
-    /// Body of the answer, in place of problem+json.
+    /// Body of the response, in place of problem+json.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
 }

@@ -170,7 +170,7 @@ pub struct ListenerCertificate {
     /// Hosts that it is used for; absent: all DNS names of the certificate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<At<String>>,
-    /// Whether clients that ask for no host, or for one that no certificate is used for, get it. Without a default they are refused.
+    /// Whether clients get it that name no host, or a host that has no certificate. Without a default they are refused.
     #[serde(default)]
     pub default: bool,
     /// In place of the listener's `client_auth`, for these hosts.
@@ -195,7 +195,7 @@ pub struct ClientAuth {
     pub mode: ClientAuthMode,
 }
 
-/// What becomes of clients without a certificate.
+/// What happens to clients without a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuthMode {

@@ -104,7 +104,7 @@ pub struct File {
     /// Groups of targets, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub upstreams: Map<Upstream>,
-    /// Authenticators, by name: ways to find out who sends a request. They hold where a route, or `defaults`, names them.
+    /// Authenticators, by name: ways to determine who sends a request. They apply where a route, or `defaults`, names them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub auth: Map<Authenticator>,
     /// Rate limits, by name. They count where a route, or `defaults`, names them.
@@ -131,7 +131,7 @@ pub struct File {
     /// APIs that are published from their descriptions, by name: each operation is a route, after those of `routes`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub apis: Map<Api>,
-    /// What is answered, and how.
+    /// Which requests are served, and how.
     pub routes: At<Vec<At<Route>>>,
 }
 
@@ -170,7 +170,7 @@ fn default_request_id() -> At<FieldName> {
     FieldName("X-Request-Id".to_owned()).into()
 }
 
-/// What becomes of request fields by which proxies tell upstreams about clients, when a peer sends them that is not trusted.
+/// What happens to request fields by which proxies inform upstreams about clients, when a peer that is not trusted sends them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping of `strip` and `keep`")]
 pub struct UntrustedHeaders {

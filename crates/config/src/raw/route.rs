@@ -41,7 +41,7 @@ pub struct Route {
     /// Send the client elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<At<Redirect>>,
-    /// Answer without an upstream.
+    /// Respond without an upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub respond: Option<At<Respond>>,
     /// Authenticators, in place of those of `defaults`: any of the list, all of an inner list; `none` opens the route.
@@ -77,7 +77,7 @@ pub struct Route {
     /// Protocols that a client may upgrade to, such as `websocket`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upgrade: Vec<At<Protocol>>,
-    /// What becomes of trailers, in both directions. Those of gRPC are always forwarded.
+    /// What happens to trailers, in both directions. Those of gRPC are always forwarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trailers: Option<At<Trailers>>,
     /// Header fields to set, add and remove.
@@ -186,7 +186,7 @@ pub struct Redirect {
     /// Replaces the fixed part that the pattern matched: what stands before its first parameter or `*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<At<String>>,
-    /// 301, 302, 303, 307 or 308; 307 and 308 keep method and body, 301 and 308 may be remembered.
+    /// 301, 302, 303, 307 or 308. 307 and 308 keep method and body; browsers may cache 301 and 308.
     #[serde(default = "permanent")]
     pub status: At<u16>,
 }
@@ -195,7 +195,7 @@ fn permanent() -> At<u16> {
     308.into()
 }
 
-/// An answer without an upstream: fixed, or one of the gateway's own.
+/// A response without an upstream: fixed, or one of the gateway's own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping with `status`, `body` or `builtin`")]
 pub struct Respond {
@@ -213,7 +213,7 @@ pub struct Respond {
     pub builtin: Option<Builtin>,
 }
 
-/// An answer from the gateway's own state.
+/// A response from the gateway's own state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Builtin {
@@ -280,7 +280,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What becomes of trailers.
+/// What happens to trailers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trailers {
@@ -332,7 +332,7 @@ pub struct Cors {
     pub methods: Vec<Method>,
     /// Request fields that a page may set.
     pub headers: Vec<FieldName>,
-    /// How long a browser may remember the permission.
+    /// How long a browser may cache the permission.
     pub max_age: Age,
     /// Whether cookies and authorisation may be sent.
     pub credentials: bool,

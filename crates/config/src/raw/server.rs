@@ -115,17 +115,17 @@ pub struct Server {
     pub max_connections: At<usize>,
     /// Open connections of one client address.
     pub max_connections_per_client: OrNone<At<usize>>,
-    /// Size of a request line; a longer one is answered 414.
+    /// Size of a request line; a longer one gets 414.
     pub request_line: At<Size>,
-    /// Size of a whole request head; a larger one is answered 431.
+    /// Size of a whole request head; a larger one gets 431.
     pub head: At<Size>,
-    /// Header fields of a request; more are answered 431.
+    /// Header fields of a request; a request with more gets 431.
     pub fields: At<usize>,
-    /// Size of a request body where the route says nothing; a larger one is answered 413.
+    /// Size of a request body where the route sets no other; a larger one gets 413.
     pub body: OrNone<Size>,
-    /// From the first byte of a request head to its end; a slower one is answered 408.
+    /// From the first byte of a request head to its end; a slower one gets 408.
     pub head_timeout: OrNone<Time>,
-    /// Between two pieces of a request body; a slower one is answered 408.
+    /// Between two pieces of a request body; a slower one gets 408.
     pub body_idle_timeout: OrNone<Time>,
     /// How long an idle client connection is kept.
     pub keep_alive: OrNone<Time>,
@@ -139,7 +139,7 @@ pub struct Server {
     pub files: Files,
     /// Limits of connections over HTTP/2.
     pub http2: Http2,
-    /// What becomes of paths that servers read in different ways.
+    /// What happens to paths that servers read in different ways.
     pub path: PathPolicy,
     /// Whether a `Content-Length` with leading zeros, or with more than one blank around it, is refused.
     pub strict_content_length: bool,
@@ -210,7 +210,7 @@ impl Default for Http2 {
     }
 }
 
-/// What becomes of paths that servers read in different ways.
+/// What happens to paths that servers read in different ways.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 pub struct PathPolicy {
@@ -238,7 +238,7 @@ impl Default for PathPolicy {
     }
 }
 
-/// What becomes of one form.
+/// What happens to one form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ambiguous {
@@ -248,7 +248,7 @@ pub enum Ambiguous {
     Keep,
 }
 
-/// What becomes of empty segments.
+/// What happens to empty segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RepeatedSlash {
@@ -260,7 +260,7 @@ pub enum RepeatedSlash {
     Keep,
 }
 
-/// What becomes of characters that some servers take for a slash.
+/// What happens to characters that some servers take for a slash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EncodedSlash {
@@ -307,7 +307,7 @@ pub struct Redis {
     /// `redis://` or `rediss://` with user, password, host, port and database; `redis+cluster://a,b,c` or `redis+sentinel://host/service`.
     #[serde(default = "default_redis_url")]
     pub url: At<String>,
-    /// How long a limit waits for an answer.
+    /// How long a limit waits for a response.
     #[serde(default = "default_redis_timeout")]
     pub timeout: Time,
     /// First part of every name in Redis: deployments with different namespaces share no counts. 1 to 32 letters, digits, `-`, `_` or `.`.

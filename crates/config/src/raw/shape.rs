@@ -1,8 +1,8 @@
-//! Shapes of values that a file may use in more than one place: a value that remembers where it stands, a mapping from names,
+//! Shapes of values that a file may use in more than one place: a value with its position in the file, a mapping from names,
 //! one or many, and `none`.
 //!
 //! Serde has no notion of these. Each announces itself to the deserializer of [`crate::yaml`] by a name of its own,
-//! as the TOML and RON crates do for theirs; that deserializer is the only one they work with.
+//! as the TOML and RON crates do; the deserializer of [`crate::yaml`] is the only one that knows the names.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Where requests go and what they are told apart by: URLs of targets, keys of hashes and limits.
+//! Where requests go and by what they are distinguished: URLs of targets, keys of hashes and limits.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use crate::{DemoService, HashKey, LimitKey, TargetAddress};
 pub struct TargetUrl {
     /// As it is written.
     text: String,
-    /// Whether TLS is asked for.
+    /// Whether connections use TLS.
     pub tls: bool,
     /// Where to connect.
     pub address: TargetAddress,

@@ -246,7 +246,7 @@ impl fmt::Display for CookieName {
     }
 }
 
-/// A method (RFC 9110 §9.1); they are told apart by case.
+/// A method (RFC 9110 §9.1); upper and lower case are different methods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method(pub String);
 

@@ -32,7 +32,7 @@ pub struct Upstream {
     /// How a target is picked.
     #[serde(default)]
     pub balance: Balance,
-    /// Active health checks: each target is asked at intervals, and gets no requests while it fails.
+    /// Active health checks: each target is checked at intervals, and gets no requests while it fails.
     #[serde(default)]
     pub health: OrNone<At<Health>>,
     /// Passive ejection: a target that fails requests is left out for a while.
@@ -62,7 +62,7 @@ pub struct Upstream {
     /// Requests in flight to one target, over the whole process.
     #[serde(default)]
     pub max_in_flight: OrNone<NonZeroU32>,
-    /// Where requests wait when every target is at `max_in_flight`; after that they are answered 503.
+    /// Where requests wait while every target is at `max_in_flight`; when the wait ends without a target they get 503.
     #[serde(default)]
     pub queue: OrNone<At<Queue>>,
 }
@@ -161,14 +161,14 @@ impl JsonSchema for Target {
 pub struct UpstreamTls {
     /// Whose certificates are trusted: `system`, or a file of authorities in PEM form.
     pub roots: At<String>,
-    /// Name that the certificate must be valid for, and that is asked for (SNI); absent: the host of the target's URL.
+    /// Name that the certificate must be valid for, and that is sent as SNI; absent: the host of the target's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<At<String>>,
     /// Whether certificates are verified; `false` needs `insecure: true` beside it.
     pub verify: At<bool>,
     /// Says that unverified connections are meant: anyone on the way to the target can read and change them.
     pub insecure: bool,
-    /// Certificate that is shown to targets which ask for one.
+    /// Certificate that is sent to targets which request one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cert: Option<At<CertificateFiles>>,
     /// Oldest version of TLS that is spoken.
@@ -281,7 +281,7 @@ pub enum Balance {
     /// The one of two random targets that has fewer requests in flight.
     #[default]
     LeastRequest,
-    /// The one of two random targets that answers sooner: peak EWMA of latency times requests in flight.
+    /// The faster of two random targets: peak EWMA of latency times requests in flight.
     Ewma,
     /// The same target for the same value, with bounded load.
     Hash(HashKeyText),
@@ -345,7 +345,7 @@ impl JsonSchema for Affinity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct Health {
-    /// Path that is asked with GET.
+    /// Path of the GET request.
     pub path: At<String>,
     /// Service whose health is queried by gRPC in place of a GET; `""` is the server as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -533,7 +533,7 @@ impl Default for KeepAlive {
 pub struct Queue {
     /// Requests that may wait.
     pub size: At<usize>,
-    /// How long one may wait before it is answered 503.
+    /// How long a request may wait before it gets 503.
     pub timeout: Time,
 }
 

@@ -169,7 +169,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Names of models stand in header fields, logs and metrics.
+    /// Names of models appear in header fields, logs and metrics.
     fn check_model_name(&mut self, name: &At<String>) {
         let is_fine = !name.is_empty()
             && name.len() <= 256

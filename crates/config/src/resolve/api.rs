@@ -72,7 +72,7 @@ impl Resolver<'_> {
         let loaded = match load(&spec, &options) {
             Ok(loaded) => loaded,
             Err(problems) => {
-                // All of them: they stand in another file, which has no other check.
+                // All of them: they are in another file, which has no other check.
                 self.problems.extend(problems.into_iter().map(|problem| Problem::new(raw.spec.origin, problem)));
                 return Vec::new();
             }

@@ -1,4 +1,4 @@
-//! Services that are asked whether a request may pass.
+//! Services that decide whether a request may pass.
 
 use std::sync::Arc;
 use std::time::Duration;

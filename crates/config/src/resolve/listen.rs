@@ -32,7 +32,7 @@ impl Resolver<'_> {
         let mut seen = HashSet::new();
         for listener in file.listen.iter() {
             let bind = &listener.bind.0;
-            // Any number of free ports may be asked for.
+            // Any number of free ports may be configured.
             if !bind.takes_free_port() && !seen.insert(bind) {
                 self.problem(listener.origin, format!("`{bind}` is listened on twice"));
             }

@@ -99,7 +99,7 @@ impl Resolver<'_> {
             Some(cache) => {
                 if matches!(action, Action::Ai(_)) && cache.as_option().is_some() {
                     let message =
-                        "a route with `ai` cannot have a `cache` yet: the same prompt need not have the same answer";
+                        "a route with `ai` cannot have a `cache` yet: the same prompt need not have the same response";
                     self.problem(cache.origin, message);
                 } else if !forwards && cache.as_option().is_some() {
                     let message = "only routes with an `upstream` have something to cache";

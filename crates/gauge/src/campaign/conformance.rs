@@ -43,7 +43,7 @@ pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, Campaign
             let ended = campaign.backends.ended(campaign.there.as_mut()).map(|ended| format!("\n{ended}"));
             return Err(CampaignError::Backend(format!(
                 "workload `{}`, operation `{}`: the upstream itself, without a gateway, {what}; nothing can be compared \
-                 with that. Mend the request, or say what is expected with `expect`{}",
+                 with that. Fix the request, or list the statuses that are right in `expect`{}",
                 workload.name,
                 exchange.operation,
                 ended.unwrap_or_default()

@@ -53,9 +53,9 @@ impl Request {
 
 /// A text of some length, as descriptions have it.
 const TEXT: &str = "A weir is the low wall that regulates a river and, by the height of the water over it, measures the flow. \
-    Water that falls over it is counted by its height alone; nobody has to stand in the river. This text stands for what \
-    items of a shop say of themselves: some hundred characters, the same for all of them, so that answers have the length \
-    that answers commonly have, about half a kibibyte. What a gateway adds to such an answer is what it costs by itself.";
+    Water that falls over it is counted by its height alone; nobody has to enter the river. This text stands for what \
+    items of a shop say of themselves: some hundred characters, the same for every item, so that responses have the length \
+    that responses usually have, about half a kibibyte. What a gateway adds to such a response is what it costs by itself.";
 
 /// The stream of `/events`.
 const EVENTS: Events = Events { count: 5, every: Duration::from_millis(20) };

@@ -76,11 +76,11 @@ pub fn serve(address: SocketAddr, options: Options, ready: impl FnOnce(SocketAdd
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    // A client that breaks off is no failure of ours.
+                    // A client that closes the connection early is no failure of this server.
                     let served = Rc::clone(&served);
                     tokio::task::spawn_local(async move { drop(converse(stream, &served).await) });
                 }
-                // Out of descriptors: those that are open will be closed, and asking at once would only take their time.
+                // Out of descriptors: the open connections will close, and accepting at once would only take their time.
                 Err(_) => tokio::time::sleep(FULL).await,
             }
         }

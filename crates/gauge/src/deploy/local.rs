@@ -85,7 +85,7 @@ impl Local {
     pub fn start_piped(&mut self, spec: &Spec) -> Result<Piped, DeployError> {
         let handle = self.spawn(spec, true)?;
         let stdout = self.started.get_mut(&handle).and_then(|started| started.child.stdout.take());
-        let gone = || DeployError::Start { program: spec.name.clone(), why: "its output is gone".to_owned() };
+        let gone = || DeployError::Start { program: spec.name.clone(), why: "its output is not available".to_owned() };
         stdout.map(|stdout| Piped { handle, stdout }).ok_or_else(gone)
     }
 

@@ -54,7 +54,7 @@ pub struct Output {
 /// What went wrong with a machine or a process.
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
-    /// A file of ours could not be written or read.
+    /// One of Gauge's own files could not be written or read.
     #[error("{}: {error}", .file.display())]
     File {
         /// Which.
@@ -126,7 +126,7 @@ pub trait Deployer {
     /// The program of a gateway there.
     ///
     /// # Errors
-    /// When the machine cannot be asked.
+    /// When the machine cannot be reached.
     fn locate(&mut self, gateway: &dyn Gateway) -> Result<Option<Program>, DeployError>;
 
     /// Makes a program of this machine available there; the path that it has there.

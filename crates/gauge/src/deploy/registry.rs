@@ -1,6 +1,6 @@
 //! What was started, written down, so that the next command can end what a killed one left running.
 //!
-//! Processes of ours are told by the kernel to end when this program dies (see [`super::launch`]), and a server then ends its workers. Some do not
+//! The kernel ends the processes that this program started when this program dies (see [`super::launch`]), and a server then ends its workers. Some do not
 //! listen, and children of one that died otherwise are told nothing. So each process group is noted in a file of this program's own, in a folder
 //! of this user's, before it is of use and until it has ended. A file whose program has ended says what is left over.
 

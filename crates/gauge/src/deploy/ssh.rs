@@ -22,7 +22,7 @@ use crate::observe::process::{self, Units};
 use crate::plan;
 use shell::{Shell, quoted};
 
-/// How long a response to "does it still run?" is believed: asking costs a round trip.
+/// How long a response to "does it still run?" is valid: each check costs a round trip.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// A machine that is reached over OpenSSH.

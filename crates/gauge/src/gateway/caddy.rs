@@ -64,7 +64,7 @@ impl Gateway for Caddy {
         }
         text.push_str("\t\trespond 404\n\t}\n}\n");
         let mut notes = vec![
-            "headers with an underscore in their name are dropped".to_owned(),
+            "header fields with an underscore in their name are dropped".to_owned(),
             "a path with a dot segment, // or %2F is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
         ];
         if model.upstreams.iter().any(|upstream| !upstream.base.is_empty()) {

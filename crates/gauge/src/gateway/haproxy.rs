@@ -83,7 +83,7 @@ impl Gateway for Haproxy {
         files.extend(more.files);
         let mut notes = vec!["a path with a dot segment is refused with 400".to_owned()];
         if let Some(tls) = &model.settings.tls {
-            notes.push(format!("the key is read from the file of the certificate, or from {}.key", tls.cert));
+            notes.push(format!("HAProxy reads the key from the file of the certificate, or from {}.key", tls.cert));
         }
         notes.extend(more.notes);
         Ok(Written { files, notes, left_out: 0 })

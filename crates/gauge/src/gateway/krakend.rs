@@ -117,8 +117,8 @@ impl Gateway for Krakend {
             }
         }
         notes.push("HEAD is refused".to_owned());
-        notes.push("a parameter with %2F is refused with 404; parameters and queries reach the upstream decoded and encoded anew".to_owned());
-        notes.push("a dot segment is taken for a parameter, and passed on".to_owned());
+        notes.push("a parameter with %2F is refused with 404; other parameters and queries are decoded, and encoded again for the upstream".to_owned());
+        notes.push("a dot segment counts as the value of a parameter, and is forwarded".to_owned());
         if endpoints.is_empty() {
             return Err(Unsupported { gateway: self.name(), why: notes.join("; ") });
         }

@@ -168,7 +168,7 @@ impl Command {
     }
 }
 
-/// How to tell that a gateway serves; asked again and again until it does.
+/// How to tell that a gateway serves; the check is repeated until it succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// A TCP connection to this address is accepted.
@@ -300,7 +300,7 @@ pub trait Gateway: Sync {
         path.and_then(|path| std::path::absolute(path).ok()).map(|path| Program { path })
     }
 
-    /// Its version, asked on this machine; `None` when the program cannot be run or does not say.
+    /// The version that the program on this machine prints; `None` when the program cannot be run or prints none.
     fn version(&self, program: &Program) -> Option<String> {
         let command = self.version_command(program);
         let (first, rest) = command.argv.split_first()?;

@@ -68,16 +68,16 @@ impl Gateway for Nginx {
             "a path with a dot segment or %2F is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
         ];
         if !described_underscores(model) {
-            notes.push("headers with an underscore in their name are dropped".to_owned());
+            notes.push("header fields with an underscore in their name are dropped".to_owned());
         }
         if named {
             notes.push(match model.settings.resolver {
-                None => "names of upstreams are resolved only when it starts, which fails without DNS; --resolver names a DNS server to use while it runs",
+                None => "nginx resolves names of upstreams only when it starts, and does not start without DNS; --resolver names a DNS server to use while it runs",
                 Some(_) => "`resolve` in an upstream needs nginx 1.27.3 or newer",
             }.to_owned());
         }
         if model.routes.iter().any(|route| route.method == apidoc::Method::Trace) {
-            notes.push("nginx answers TRACE with 405, whatever its configuration says".to_owned());
+            notes.push("nginx responds to TRACE with 405, whatever its configuration says".to_owned());
         }
         notes.extend(more.notes);
         Ok(Written { files, notes, left_out: 0 })
@@ -130,7 +130,7 @@ http {{
     client_body_buffer_size 64k;
     merge_slashes off;
 {underscores}
-    # Bodies are passed on as they arrive, and answers wait in memory: nothing goes to disk.
+    # Request bodies are passed on as they arrive, and responses wait in memory: nothing goes to disk.
     proxy_request_buffering off;
     proxy_max_temp_file_size 0;
     client_body_temp_path temp_body;

@@ -7,7 +7,7 @@ use crate::profile::Profile;
 /// Choices of the user; the default adds nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// What becomes of `%2F` in a path.
+    /// How `%2F` in a path is treated.
     pub encoded_slash: EncodedSlash,
     /// DNS server for gateways that cannot resolve names at run time without being told one.
     pub resolver: Option<SocketAddr>,
@@ -49,7 +49,7 @@ impl Settings {
     }
 }
 
-/// What becomes of `%2F` in a path, which some servers take for a slash.
+/// How `%2F` in a path is treated, which some servers take for a slash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum EncodedSlash {
     /// It is a character of a parameter, where the gateway can tell it from a slash

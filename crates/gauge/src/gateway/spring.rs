@@ -37,7 +37,7 @@ impl Gateway for Spring {
         };
         let (paths, mut notes) = widened(model, true, can).map_err(|why| Unsupported { gateway: self.name(), why })?;
         notes.push(
-            "escapes in a query that also has characters such as [ or ] as they are reach the upstream encoded twice: %20 as %2520"
+            "in a query that has unescaped characters such as [ or ], escapes are encoded a second time: the upstream gets %20 as %2520"
                 .to_owned(),
         );
         let mut text = head(place);

@@ -12,7 +12,7 @@ use crate::profile::Profile;
 
 pub(super) struct Traefik;
 
-/// Answered by Traefik itself, once the routers are there: before that it answers everything with 404.
+/// A path that Traefik itself serves once the routers are there: before that every path gets 404.
 const READY: &str = "/.gauge/ready";
 
 const NOTES: [&str; 2] = [

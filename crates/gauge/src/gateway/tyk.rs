@@ -50,7 +50,7 @@ impl Gateway for Tyk {
         ];
         for (listen_path, paths) in applications(model) {
             if listen_path != "/" && paths.iter().any(|path| path.literal().as_deref() == Some(&listen_path)) {
-                notes.push(format!("{listen_path}/ is let through as {listen_path} is"));
+                notes.push(format!("{listen_path}/ is forwarded like {listen_path}"));
             }
         }
         for path in &model.paths {

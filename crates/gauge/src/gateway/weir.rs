@@ -65,7 +65,7 @@ impl Gateway for Weir {
             }
         }
         notes.push(
-            "a path with %2F, %5C, //, \\, ; or a broken escape is refused with 400; dot segments are removed, and escapes of letters, digits and -._~ are decoded and others written in upper case before a path is compared and passed on"
+            "a path with %2F, %5C, //, \\, ; or a broken escape is refused with 400. Weir removes dot segments, decodes escapes of letters, digits and -._~, and writes other escapes in upper case; it compares and forwards the path in this form"
                 .to_owned(),
         );
         notes.extend(more.notes);

@@ -59,7 +59,7 @@ pub(super) fn decide(case: &Case<'_>, scores: &Scores, unranked: &[Unranked]) ->
     for name in &gateways {
         let missing = scores.missing(name);
         if !missing.is_empty() {
-            why.push(format!("there is no figure of {name} for {}", missing.join(", ")));
+            why.push(format!("{name} has no value for {}", missing.join(", ")));
             help.push(
                 "a longer load: a figure needs 100 ms of CPU time and enough samples for its percentile".to_owned(),
             );

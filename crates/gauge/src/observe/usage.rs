@@ -11,7 +11,7 @@ use crate::results::{Machine, Observed, Sample, Usage};
 pub struct Usages {
     /// The system under test; `None` for the baseline.
     pub system: Option<Reading>,
-    /// The upstreams; `None` when they are none of ours.
+    /// The upstreams; `None` when Gauge did not start them.
     pub upstream: Option<Reading>,
     /// The generator.
     pub generator: Option<Reading>,

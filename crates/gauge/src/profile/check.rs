@@ -39,7 +39,7 @@ pub(crate) type NotChecked = String;
 /// What a gateway does otherwise than its profile says.
 ///
 /// # Errors
-/// When the upstream of the check did not answer, which is not the gateway's doing.
+/// When the upstream of the check did not respond, for which the gateway is not to blame.
 pub(crate) fn check(profile: &Profile, mut probe: Probe) -> Result<Vec<Difference>, NotChecked> {
     match profile {
         Profile::PassThrough | Profile::Life(_) => {}
@@ -135,7 +135,7 @@ impl Probe {
     }
 }
 
-/// Sends an operation once. The outer error is ours, the inner one the server's.
+/// Sends an operation once. The outer error is Gauge's, the inner one the server's.
 fn once(mut operation: Operation, protocol: Protocol) -> Result<Result<Answer, String>, NotChecked> {
     let carried = format!("{{{CLIENT}}}");
     if !operation.headers.values().any(|value| value.contains(&carried)) {

@@ -45,7 +45,7 @@ pub struct Results {
     pub description: Option<String>,
     /// Version of the program that measured.
     pub gauge: String,
-    /// The command line that does it again.
+    /// The command line that reproduces it.
     pub command: String,
     /// The evaluation file as it was read.
     pub evaluation: String,
@@ -279,7 +279,7 @@ pub struct Planned {
     pub allowed_rate: Option<f64>,
 }
 
-/// What a workload is meant to bring about in a system, and how that is seen.
+/// What a workload is meant to cause in a system, and how that is seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Treatment {
     /// In words: `cache on`.

@@ -168,7 +168,7 @@ pub struct Measurement {
     /// loop, which needs no correction.
     pub corrected: Option<Latency>,
     /// Actual minus intended send time. It holds waiting for a free connection, which is the server's doing, and
-    /// `generator_lag`, which is ours.
+    /// `generator_lag`, which is the load generator's.
     pub lag: Option<Latency>,
     /// Actual minus intended send time of the requests for which a connection was free when they were due: how late the generator
     /// itself was. A p99 above 1 ms makes a trial invalid.

@@ -123,7 +123,7 @@ fn script(workload: &Workload) -> Result<String, ExternalError> {
                 }
                 Source::Csv { .. } => return Err(tool.cannot("values from a CSV file")),
                 Source::Counter(_) => return Err(tool.cannot("a counter over all of its threads")),
-                Source::Captured { .. } => return Err(tool.cannot("values from answers")),
+                Source::Captured { .. } => return Err(tool.cannot("values from responses")),
             };
             let _ = writeln!(lua, "  v[{}] = {value}", quoted(name));
         }

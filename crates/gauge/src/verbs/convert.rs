@@ -24,8 +24,8 @@ Examples:
   gauge convert api.yaml --to weir -o gateways --upstream =http://127.0.0.1:9000
                                                          the description does not say where it is
 
-Nothing is started or installed. Only the operations of the description pass: another method is answered 405 (404 by gateways that cannot
-tell them apart), another path 404. docs/gauge-gateways.md says what each configuration sets, and why.";
+Nothing is started or installed. Only the operations of the description pass. A request with another method gets 405 (404 from gateways that do
+not distinguish the two cases), a request to another path 404. docs/gauge-gateways.md says what each configuration sets, and why.";
 
 /// Writes the configuration of gateways for an API.
 #[derive(Args)]
@@ -48,7 +48,7 @@ pub(crate) struct Convert {
     /// Cores that they may use: workers or threads
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     cpus: u32,
-    /// What becomes of %2F in a path
+    /// How %2F in a path is treated
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = EncodedSlash::Pass)]
     encoded_slash: EncodedSlash,
     /// DNS server for gateways that cannot resolve the names of upstreams at run time without one (nginx)

@@ -16,7 +16,7 @@ pub(crate) struct Demo {
     /// `Cache-Control` of what is read, such as max-age=60
     #[arg(long, value_name = "VALUE")]
     cache_control: Option<String>,
-    /// Answer every path, and do what fields of requests say: the upstream of profile checks
+    /// Respond to every path, and do what fields of requests say: the upstream of profile checks
     #[arg(long, hide = true)]
     probe: bool,
 }

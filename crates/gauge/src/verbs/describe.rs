@@ -16,9 +16,9 @@ Examples:
                                                  any description that is read, as OpenAPI 3.1
   gauge describe swagger.json --format records --json | jq '.endpoints[].endpoint_path'
 
-Read are OpenAPI 3.0 and 3.1, Swagger 2.0, RAML 1.0, API Blueprint, OpenAPI shorthand and records, told apart by their content, with the
-local files that they refer to. What is not understood is a warning on standard error; what would make the result wrong is an error with
-file, line and JSON pointer.";
+The description may be OpenAPI 3.0 or 3.1, Swagger 2.0, RAML 1.0, API Blueprint, OpenAPI shorthand or records; the content shows which. The local
+files that it refers to are read too. A part that is not understood is a warning on standard error; a part that would make the result wrong
+is an error with file, line and JSON pointer.";
 
 /// Reads an API description and writes what is in it.
 #[derive(Args)]

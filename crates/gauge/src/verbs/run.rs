@@ -150,7 +150,7 @@ impl Run {
         }
     }
 
-    /// The command line that does it again.
+    /// The command line that reproduces it.
     fn command(&self) -> String {
         let mut text = format!("gauge run {}", self.file.display());
         if let Some(out) = &self.out {

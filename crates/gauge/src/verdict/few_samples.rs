@@ -17,7 +17,7 @@ pub fn needed(percentile: f64) -> u64 {
 pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
     let latency = report.total.latency.as_ref()?;
     if !has_percentiles(latency) {
-        // wrk prints them only when it is asked to (`--latency`), and then nobody claims one.
+        // wrk prints them only with `--latency`; without it the report has none to be wrong about.
         if report.generator.name == "wrk" {
             return None;
         }
@@ -27,7 +27,7 @@ pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
         return Some(format!("the results hold no p90, p95 or p99{mean}"));
     }
     let count = latency.count.or(report.total.requests.answered)?;
-    // p99.9 is in every report of ours and is printed only where it means something; the others are what tables are made of.
+    // p99.9 is in every report of Gauge's load generator, but printed only with enough samples; tables show the other percentiles.
     let (percentile, value) =
         [(99.0, latency.p99_ms), (95.0, latency.p95_ms), (90.0, latency.p90_ms), (50.0, latency.p50_ms)]
             .into_iter()

@@ -49,7 +49,7 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
             percent(rate / bound - 1.0),
         ));
     }
-    // Fewer than there were: only where every user asks again at once, and often enough that the run's ends do not matter.
+    // Fewer than there were: only where every user sends its next request at once, and often enough that the run's ends do not matter.
     let requests = total.requests.answered? as f64;
     let known = context.planned.think_s.is_some() || WITHOUT_THINKING.contains(&report.generator.name.as_str());
     // The most users that there were is not their mean.

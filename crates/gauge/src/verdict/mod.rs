@@ -47,7 +47,7 @@ pub struct Context<'a> {
     pub direct_observed: Option<&'a Observed>,
     /// Which processors each part was given.
     pub pinned: Option<&'a BTreeMap<String, Vec<u32>>>,
-    /// What was to be brought about, and the share of the responses that showed it.
+    /// What the workload was meant to cause, and the share of the responses that showed it.
     pub treatment: Option<(&'a Treatment, Option<f64>)>,
     /// Share of the requests that may go wrong before the trial fails; not looked at without it.
     pub allowed_errors: Option<f64>,

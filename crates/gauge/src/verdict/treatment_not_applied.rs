@@ -1,4 +1,4 @@
-//! What was to be compared did not differ: a "cache off" lane whose answers came from the cache.
+//! What was to be compared did not differ: responses of a system with "cache off" came from the cache.
 
 use super::Context;
 use super::words::percent;

@@ -97,7 +97,7 @@ async function prepare(page, name, { seconds = 2 } = {}) {
 for (const scheme of ['light', 'dark']) {
   for (const viewport of [WIDE, NARROW]) {
     test(`every page is accessible and fits: ${scheme}, ${viewport.width} wide`, async (t) => {
-      // The checker is a script of ours that the policy would refuse, rightly.
+      // The checker is a script of this test that the policy would refuse, rightly.
       const page = await open(t, { scheme, viewport, bypassCSP: true });
       const found = [];
       const pages = {

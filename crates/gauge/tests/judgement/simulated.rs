@@ -132,7 +132,7 @@ fn declared(level: (f64, f64), dearer: f64, count: u32) -> (f64, f64) {
 }
 
 /// Equal gateways at six levels of noise: a difference in at most 5 % of the campaigns at each, among the 12 comparisons of a campaign; and more noise does
-/// not bring more declarations, but more campaigns without a decision.
+/// not cause more declarations, but more campaigns without a decision.
 #[test]
 fn equal_gateways_are_declared_different_in_at_most_5_percent_at_every_level_of_noise() {
     let mut undecided = 0.0;

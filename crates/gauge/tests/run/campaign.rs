@@ -101,7 +101,7 @@ impl Campaign {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gauge"));
         command.args(arguments).current_dir(self.folder.path());
-        // What other campaigns of this user left is none of ours.
+        // What other campaigns of this user left is not of this test.
         command.env("XDG_RUNTIME_DIR", self.folder.path().join("runtime")).stdin(Stdio::null());
         command.env("XDG_DATA_HOME", self.folder.path().join("data")).env_remove("DB_HOST");
         command

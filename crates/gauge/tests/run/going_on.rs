@@ -40,7 +40,7 @@ fn a_second_ctrl_c_ends_at_once_also_what_does_not_listen() {
     campaign.everything_ends();
 }
 
-/// Wants the campaign to end when this system is asked.
+/// Wants the campaign to end once this system's state is read.
 struct StopAt(&'static str, Arc<AtomicBool>);
 
 impl Progress for StopAt {
@@ -149,7 +149,7 @@ fn a_trial_whose_upstream_ended_is_repeated_alone() {
                 else exec \"$0\" demo --listen \"$1\"; fi', '{gauge}', '{address}:{http}', x, '{folder}']\n  restart: never";
     let demo = "command: ['{gauge}', demo, --listen, '{address}:{http}']";
     let second = "  - {name: second, operations: [{id: getItem, params: {id: {int: [1, 50]}}}], load: {closed: {users: 2, duration: 300ms}}}\n";
-    // The first asks more of one connection than any gateway can do: it fails, whatever happens to the other.
+    // The first requires more of one connection than any gateway can do: it fails, whatever happens to the other.
     let closed = "load: {closed: {users: 4, duration: 300ms}}";
     assert!(GATEWAYS.contains(closed));
     let first = GATEWAYS

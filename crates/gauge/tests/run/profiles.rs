@@ -191,7 +191,7 @@ fn a_gateway_that_only_passes_requests_on_is_not_loaded() {
         ("key-auth", &["no key: status 200", "forwarded X-API-Key: gauge-profile-key-000001"][..]),
         ("headers", &["status: 404"]),
         ("{rate-limit: {rate: 5, burst: 5}}", &["a client above its limit: 40 requests passed"]),
-        ("cache", &["a fresh response: the upstream was asked again"]),
+        ("cache", &["a fresh response: a second request to the upstream"]),
         ("jwt", &["no token: status 200", "algorithm none: status 200", "an expired token: status 200"]),
         ("streams", &["an event stream: 6 events in "]),
         ("large-bodies", &["a request of 24 MiB: status 413"]),

@@ -97,7 +97,7 @@ pub fn message_response_to_chat(message: &Value, created: u64) -> Result<(Value,
 /// A chat completion as Anthropic's message; and what was left out.
 ///
 /// # Errors
-/// It is not a completion with one choice, its end reason is unknown, or the arguments of a call are no JSON object.
+/// It is not a completion with one choice, its end reason is unknown, or the arguments of a call are not a JSON object.
 pub fn chat_response_to_message(completion: &Value) -> Result<(Value, Vec<String>), Untranslatable> {
     let Some([choice]) = completion["choices"].as_array().map(Vec::as_slice) else { return Err(Untranslatable) };
     let message = &choice["message"];

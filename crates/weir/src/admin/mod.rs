@@ -1,6 +1,6 @@
-//! The admin listener: what an operator and a scraper may ask this process, and the one thing they may tell it to do.
+//! The admin listener: what an operator and a scraper may query about this process, and the actions that they may request.
 //!
-//! It runs on the control thread, apart from the public listeners, and trusts who can reach it: bind it to an address
+//! It runs on the control thread, separate from the public listeners, and trusts who can reach it: bind it to an address
 //! that only they can. Against a browser on their machine, which a foreign page can make send requests, [`admin_http::guard`] looks
 //! at every request first.
 

@@ -10,7 +10,7 @@ use super::routes::{Shared, json};
 use super::{Control, problem};
 use crate::policy::cache::purge::{Purge, PurgeError, Which};
 
-/// What may be asked for: exactly one of `url`, `prefix`, `tag` and `all`.
+/// What to purge: exactly one of `url`, `prefix`, `tag` and `all`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {

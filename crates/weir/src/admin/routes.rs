@@ -29,7 +29,7 @@ GET  /healthz    whether this process takes requests, and the health of its targ
 GET  /readyz     200 while load balancers should send requests here, 503 once this process was told to end
 GET  /livez      200 while this process responds
 GET  /cachez     counts of the cache
-POST /cache/purge  take answers out of the caches, by url, prefix, tag or all, as a JSON body says
+POST /cache/purge  remove responses from the caches, by url, prefix, tag or all, as a JSON body says
 POST /reload     read the configuration again; the one in force stays when it is wrong
 ";
 

@@ -1,4 +1,4 @@
-//! The real listener on a free port, asked in raw bytes.
+//! The real listener on a free port, queried in raw bytes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
@@ -353,7 +353,7 @@ fn a_name_that_a_stranger_can_have_is_misdirected() {
     // An absolute target is a name too.
     admin.refused(421, "GET", "http://evil.example/healthz", &[]);
     assert_eq!(admin.get(&format!("http://{}/healthz", admin.address)).status(), 200);
-    // Two are one too many unless both are ours; none is none.
+    // Two are one too many unless both are this listener's; none is none.
     let mut client = RawClient::connect(admin.address);
     client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n");
     assert_eq!(client.read_response().status(), 421);

@@ -223,7 +223,7 @@ fn taken(config: &Config, request: &Request, route: &Route, found: Found, target
                     _ => String::new(),
                 };
                 let to = String::from_utf8_lossy(&out);
-                text.push_str(&format!("  asks `{}`{share} for {to}{changed}\n", upstream.name));
+                text.push_str(&format!("  forwards to `{}`{share} as {to}{changed}\n", upstream.name));
             }
         }
         Action::Redirect(redirect) => {

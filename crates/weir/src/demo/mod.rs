@@ -1,5 +1,5 @@
-//! Demo services inside of the gateway's process, so that `weir` without any configuration has something to stand in
-//! front of.
+//! Demo services inside of the gateway's process, so that `weir` without any configuration has something to forward
+//! requests to.
 //!
 //! Two play the inference services of `services/` (their behaviour is written down in `services/inference.md`, and both
 //! are checked by the same contract); the third has the paths `/slow` and `/limited`. Each listens on a port of the
@@ -25,7 +25,7 @@ pub use settings::{BadSetting, Settings};
 
 use crate::config::DemoService;
 
-/// Idle connections are kept for longer than gateways keep theirs, so that it is the gateway that closes.
+/// Idle connections are kept open for longer than gateways do, so that it is the gateway that closes.
 const BOUNDS: Bounds = Bounds { connections: 8192, head_or_idle: Duration::from_secs(75) };
 
 /// Starts a service on the current runtime, for as long as that lives, and says where it listens.

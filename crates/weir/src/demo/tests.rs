@@ -1,4 +1,4 @@
-//! The services as they listen, asked in raw bytes. `services/contract` asks them the same as the other
+//! The services as they listen, called in raw bytes. `services/contract` sends the same requests to the other
 //! implementations; here is what must hold without it.
 
 use std::collections::HashMap;

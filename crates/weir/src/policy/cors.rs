@@ -4,7 +4,7 @@ use h1::{Known, Method, RequestHead, encode};
 
 use crate::config::Cors;
 
-/// The method that a preflight asks about; `None` when the request is no preflight.
+/// The method that a preflight announces; `None` when the request is no preflight.
 pub fn requested_method<'a>(head: &'a RequestHead, buf: &'a [u8]) -> Option<&'a [u8]> {
     if head.method != Method::Options {
         return None;

@@ -87,7 +87,7 @@ impl Client {
         self.counted(async |deadline| answer(self.send(key, cmd, deadline).await?)).await
     }
 
-    /// Sends several commands in one round trip; each has its own answer, in order. They are not a transaction: others' commands may come
+    /// Sends several commands in one round trip; each has its own reply, in order. They are not a transaction: others' commands may come
     /// between. On a cluster all are about keys of the slot of `key`.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Client {
         }
     }
 
-    /// Writes a value that goes away by itself after `expiry`, in milliseconds, at least one.
+    /// Writes a value that expires after `expiry`, in milliseconds, at least one.
     ///
     /// # Errors
     /// [`Failure`].

@@ -1,7 +1,7 @@
 //! Redis Cluster: which node holds a key, and a link to each node.
 //!
 //! The map of slots is read in the background, one reading at a time: when the first request comes, after a node has said that a key is
-//! elsewhere (MOVED), and while a node is down, because a replica may have taken its place. A request follows MOVED and ASK within its own deadline.
+//! elsewhere (`MOVED`), and while a node is down, because a replica may have taken its place. A request follows `MOVED` and `ASK` within its own deadline.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -66,7 +66,7 @@ struct Map {
 enum Redirect {
     /// The slot lives there from now on.
     Moved(u16, Host),
-    /// Ask there for this once.
+    /// Send this one command there.
     Ask(Host),
 }
 

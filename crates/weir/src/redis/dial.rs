@@ -103,7 +103,7 @@ impl Dialer {
         }
     }
 
-    /// Asks the Sentinels, one after the other, who the primary is.
+    /// Queries the Sentinels, one after the other, for the primary.
     pub(super) async fn primary(&self) -> Result<Host, Trouble> {
         let Servers::Sentinel { sentinels, service, password } = &self.address.servers else {
             return Err("no Sentinel is configured".to_owned());
@@ -123,7 +123,7 @@ impl Dialer {
     }
 
     async fn ask_sentinel(&self, sentinel: &Host, service: &str, info: &RedisConnectionInfo) -> Result<Host, Trouble> {
-        // One that hangs must not keep the next one from being asked.
+        // One that hangs must not keep the next one from being queried.
         let asked = tokio::time::timeout(super::DIAL / 4, async {
             let mut live = self.open(sentinel, info).await?;
             let mut question = Cmd::new();

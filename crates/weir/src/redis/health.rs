@@ -33,7 +33,7 @@ impl Purpose {
 /// State of one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// No connection was asked for.
+    /// No connection was needed yet.
     Unused,
     /// Every connection serves, as far as is known.
     Up,

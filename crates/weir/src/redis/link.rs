@@ -38,7 +38,7 @@ const REPEATED: [&str; 6] = ["OOM", "MISCONF", "NOPERM", "NOREPLICAS", "CLUSTERD
 const PAUSE: Duration = Duration::from_millis(20);
 /// A connection that lasted so long was a good one: the pauses begin anew.
 const STEADY: Duration = Duration::from_secs(1);
-/// How often the Sentinels are asked whether the primary is still the same.
+/// How often the Sentinels are queried whether the primary is still the same.
 const ASK_SENTINEL: Duration = Duration::from_secs(1);
 
 /// One server's connection, of one worker, for one purpose.
@@ -287,7 +287,7 @@ fn code(error: &redis::ServerError) -> &str {
     }
 }
 
-/// Makes the connection of a link again and again, for as long as the link lives.
+/// Keeps a link connected, for as long as the link lives.
 async fn keep(link: Weak<Link>, broken: Rc<Notify>) {
     let mut pause = Pauses::new();
     loop {

@@ -27,7 +27,7 @@ pub struct Described {
     /// What is checked by the description of its API: `orders: enforced, bodies held up to 1 MiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<String>,
-    /// What happens to a request, in a few words: `python, else node`, `308 /new/*`, `answer 200`.
+    /// What happens to a request, in a few words: `python, else node`, `308 /new/*`, `respond 200`.
     pub to: String,
 }
 
@@ -108,7 +108,7 @@ fn destination(config: &Config, action: &Action) -> String {
         Action::Redirect(Redirect { to, append_rest, status, parts: None }) => {
             format!("{status} {to}{}", if *append_rest { "*" } else { "" })
         }
-        Action::Respond(respond) => format!("answer {}", respond.status),
+        Action::Respond(respond) => format!("respond {}", respond.status),
         Action::Builtin(Builtin::Healthz) => "healthz".to_owned(),
         Action::Builtin(Builtin::Cachez) => "cachez".to_owned(),
     }

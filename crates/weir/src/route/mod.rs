@@ -1,6 +1,6 @@
 //! From a request to the route that takes it.
 //!
-//! A request goes through here in three steps: [`path::normalise`] brings its target into the one form that everything else sees,
+//! A request goes through here in three steps: [`path::normalise`] writes its target in the one form that everything else sees,
 //! [`Table::lookup`] finds the route, and [`rewrite`] writes the target that the upstream gets. None of them allocates.
 
 mod describe;

@@ -1,4 +1,4 @@
-//! What an upstream is asked for, and where a redirect leads.
+//! The target that an upstream gets, and the location that a redirect leads to.
 
 use super::Found;
 use super::host;

@@ -204,7 +204,7 @@ impl Table {
     /// Finds the route whose `cors` responds to a preflight: the first, in the order of precedence, that has `cors` and takes the method that
     /// the page requests (`Access-Control-Request-Method`). Header matches do not count, as a browser does not send those fields yet.
     ///
-    /// Ask this first for an OPTIONS request with `Origin` and `Access-Control-Request-Method`; without a response the request is one
+    /// To be called first for an OPTIONS request with `Origin` and `Access-Control-Request-Method`; without a result the request is one
     /// like any other, for [`Table::lookup`].
     pub fn lookup_preflight(&self, host: &[u8], target: Target<'_>, requested_method: &[u8]) -> Option<Found> {
         let method = self.methods.one(requested_method);

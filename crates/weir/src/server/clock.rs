@@ -122,7 +122,7 @@ pub fn wall_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since the Unix epoch, as of the last turn of this worker's event loop. Follows a clock that is set within a second.
+/// Milliseconds since the Unix epoch, cached per event-loop iteration of this worker. Follows a clock that is set within a second.
 #[inline]
 pub fn unix_ms() -> u64 {
     let turn = turn_ns();

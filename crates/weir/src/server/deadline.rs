@@ -9,7 +9,7 @@
 //! - It is measured from a recent reading of the clock. What that reading may have been behind, stalls included, is added before it fires.
 //! - When it is due by the true clock, the sockets come first: events are collected once more, and every task that has one runs. A
 //!   deadline that has been moved by then does not fire. This relies on the run queue of a current-thread runtime being
-//!   first in, first out, and on `yield_now` waking its task behind the tasks that have events.
+//!   a queue (FIFO), and on `yield_now` waking its task behind the tasks that have events.
 //! - Whoever waits for bytes looks whether there are any before it gives up ([`Deadline::poll_passed_without`]).
 
 use std::cell::{Cell, OnceCell, RefCell};

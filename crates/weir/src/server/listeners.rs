@@ -269,7 +269,7 @@ impl Listeners {
                     listener.configured = wanted.bind.clone();
                     true
                 }
-                // Its duplicates go before the workers close theirs: the last one closes the queue. So does its file, after which nobody can
+                // Its duplicates close before those of the workers: the last one closes the queue. So does its file, after which nobody can
                 // enter the queue any more.
                 None => {
                     listener.origin.is_closed.store(true, Ordering::Relaxed);

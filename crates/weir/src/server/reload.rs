@@ -185,7 +185,7 @@ impl Controller {
         }
     }
 
-    /// Whether a file that TLS needs has changed since this was asked last.
+    /// Whether a file that TLS needs has changed since the last call.
     pub fn tls_files_changed(&self) -> bool {
         let mut files = lock(&self.tls_files);
         let mut has_changed = false;

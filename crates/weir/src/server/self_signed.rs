@@ -11,7 +11,7 @@ use crate::config::{Config, ListenerTls, Serves};
 /// Names that the certificate is for; a listener that is bound to an address of its own adds nothing, as no browser trusts it anyway.
 const NAMES: [&str; 4] = ["localhost", "*.localhost", "127.0.0.1", "::1"];
 
-/// A certificate that was made at start. It stays the same over reloads, so that a browser asks about it once.
+/// A certificate that was made at start. It stays the same over reloads, so that a browser shows its warning once.
 #[derive(Debug)]
 pub struct SelfSigned(Arc<ListenerTls>);
 

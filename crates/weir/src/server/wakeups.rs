@@ -2,8 +2,8 @@
 //!
 //! A worker that is quicker than its neighbours sleeps after each event and is woken for the next one, and it is the sender of that event who pays: an
 //! interrupt to another core, dear where cores are virtual, taken from the very service that the gateway stands in front of. So a worker with many waiting
-//! requests rests for a moment before it waits for events. What comes meanwhile wakes nobody and is handled together, as network cards have long done
-//! with packets. The rest is a small part of what requests take anyway, which Little's law tells: requests that wait for a response, divided by their rate.
+//! requests parks for a moment before it waits for events. What comes meanwhile wakes nobody and is handled together, as network cards have long done
+//! with packets. The park delay is a small part of a request's latency, by Little's law: requests that wait for a response, divided by their rate.
 //! Event streams and tunnels do not wait: they may last for hours, and would make every request look slow.
 
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use super::clock;
 const MANY: u64 = 16;
 /// Requests per second of a worker below which it never rests: there are few wake-ups to save, however many requests wait for a slow service.
 const LEAST_RATE: u64 = 2_500;
-/// A rest is at most this part of what a request takes. A request meets two of them, each half over on the average, so this is the part of its time
+/// A park delay is at most this part of a request's latency. A request meets two of them, each half over on the average, so this is the part of its time
 /// that it waits.
 const PART: u64 = 16;
 /// And never longer.

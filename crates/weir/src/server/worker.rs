@@ -92,7 +92,7 @@ pub struct Scratch {
     pub key: KeyScratch,
     /// Field lines on their way into a cache.
     pub fields: Vec<u8>,
-    /// Address of the target that was asked last, for the access log; empty without one.
+    /// Address of the target of the last attempt, for the access log; empty without one.
     pub logged_target: String,
     /// The trace that the request belongs to.
     pub trace: Trace,

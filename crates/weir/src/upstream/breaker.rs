@@ -1,7 +1,7 @@
 //! Circuit breaker of one target, shared by all workers, without a lock.
 //!
 //! ```text
-//!            failures >= share of the last N             open_for is over and a request asks
+//!            failures >= share of the last N             open_for is over and a request comes
 //!   CLOSED ---------------------------------> OPEN ----------------------------------------> PROBING
 //!     ^                                        ^  ^--------- the probe failed ----------------- | |
 //!     |                                        '------------ the probe said nothing ------------' |

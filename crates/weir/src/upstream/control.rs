@@ -1,4 +1,4 @@
-//! The control thread's part: keeps names resolved and targets checked while configurations and answers change.
+//! The control thread's part: keeps names resolved and targets checked while configurations and DNS responses change.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ pub async fn supervise(mut upstreams: watch::Receiver<Arc<Upstreams>>, resolver:
         let current = upstreams.borrow_and_update().clone();
         tasks.adjust(&current, &upstreams, &resolver);
         tokio::select! {
-            // Targets came or went with an answer of a name server.
+            // Targets came or went with a DNS response.
             () = current.common.changed.notified() => {}
             changed = upstreams.changed() => if changed.is_err() {
                 // No further configuration can come; this one goes on.
@@ -41,7 +41,7 @@ type Answer = Result<Vec<IpAddr>, String>;
 #[derive(Debug, Default)]
 pub struct Resolved {
     names: Vec<(Arc<str>, Answer)>,
-    /// Names that could not be resolved, or not in time.
+    /// Names that could not be resolved before the deadline.
     pub missing: Vec<Arc<str>>,
 }
 
@@ -113,9 +113,9 @@ impl Drop for Task {
 }
 
 impl Tasks {
-    /// Starts and ends tasks so that they are what `current` asks for.
+    /// Starts and ends tasks so that they are what `current` needs.
     fn adjust(&mut self, current: &Arc<Upstreams>, newest: &watch::Receiver<Arc<Upstreams>>, resolver: &Resolver) {
-        // An answer may have come while this configuration was built.
+        // A DNS response may have come while this configuration was built.
         current.refresh();
         let hosts = current.hosts();
         self.names.retain(|host, _| hosts.contains(host));
@@ -161,7 +161,7 @@ fn start_check(upstream: Weak<Upstream>, target: Target, of: &Of) -> Task {
     })
 }
 
-/// Asks for one name for ever.
+/// Resolves one name, and again whenever the result expires, until no configuration uses it.
 async fn keep_resolved(host: Arc<str>, newest: watch::Receiver<Arc<Upstreams>>, resolver: Resolver) {
     let mut failures = 0;
     loop {

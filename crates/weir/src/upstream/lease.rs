@@ -76,7 +76,7 @@ impl Lease {
         self.since
     }
 
-    /// The attempt succeeded: the target gave a whole reply that is no [`FailureKind`].
+    /// The attempt succeeded: the target sent a whole response that is not a [`FailureKind`].
     pub fn success(&mut self, now: Moment) {
         if std::mem::replace(&mut self.told, true) {
             return;

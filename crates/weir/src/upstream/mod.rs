@@ -94,9 +94,9 @@ struct Common {
 /// A host name.
 #[derive(Debug, Default)]
 struct Name {
-    /// In order, each once; empty until there was an answer.
+    /// In order, each once; empty until there was a response.
     addresses: Vec<IpAddr>,
-    /// Why there is no newer answer.
+    /// Why there is no newer response.
     error: Option<String>,
 }
 
@@ -206,7 +206,7 @@ impl Upstreams {
         lock(&self.common.endpoints).retain(|name, _| used.contains(name));
     }
 
-    /// Takes in the answer for a host name. A failure keeps the addresses that are known.
+    /// Takes in the response for a host name. A failure keeps the addresses that are known.
     fn set_addresses(&self, host: &Arc<str>, answer: Result<Vec<IpAddr>, String>) {
         let mut names = lock(&self.common.names);
         let name = names.entry(host.clone()).or_default();

@@ -1,7 +1,7 @@
 //! The bounded waiting room of an upstream: first come, first served, over all workers.
 //!
-//! A request enters when every usable target is at `max_in_flight`. Whoever gives a place back serves the first in line: it takes the place in that
-//! request's name and hands the [`Lease`] over, so that each place wakes exactly one waiter, and nobody who comes later overtakes (a pick says busy
+//! A request enters when every usable target is at `max_in_flight`. Whoever gives a place back serves the head of the queue: it takes the place in that
+//! request's name and hands the [`Lease`] over, so that each place wakes exactly one waiter, and no later request overtakes (a pick says busy
 //! while somebody waits). The lock is taken only while somebody waits.
 //!
 //! No place is missed: a waiter is in line before it looks for a place, with a fence between; a lease gives its place back before it looks for
@@ -21,7 +21,7 @@ use super::set::Grant;
 use super::target::TargetId;
 use crate::config;
 
-/// How often the first in line looks for places that become free without a request that ends: a target is healthy again, an ejection is over,
+/// How often the head of the queue looks for places that become free without a request that ends: a target is healthy again, an ejection is over,
 /// a breaker lets a probe through.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 

@@ -4,8 +4,8 @@
 //! search domains of `/etc/resolv.conf`; both files are read again when they change. Every A and AAAA record of the response is a target, except
 //! those that this machine has no route to, as long as another one is left: an IPv6 address is no target on a machine without IPv6.
 //!
-//! The response is asked for again when its TTL ends, but not more often than once a second and not more rarely than every five minutes. A failure of any
-//! kind, "no such name" included, keeps the addresses that were known: targets that are really gone fail their health checks and connections, whereas
+//! The name is resolved again when the TTL ends, but not more often than once a second and not more rarely than every five minutes. A failure of any
+//! kind, "no such name" included, keeps the addresses that were known: targets that were really removed fail their health checks and connections, whereas
 //! an empty response by mistake would take everything down. That holds for each address family by itself: when only A or only AAAA fails, the
 //! last good addresses of that family stay. Failures are repeated after 1, 2, 4, ... 30 seconds.
 
@@ -26,7 +26,7 @@ type IsOfFamily = fn(&IpAddr) -> bool;
 /// The record types of addresses.
 const FAMILIES: [(RecordType, IsOfFamily); 2] = [(RecordType::A, IpAddr::is_ipv4), (RecordType::AAAA, IpAddr::is_ipv6)];
 
-/// How often names are asked for.
+/// How often names are resolved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     /// Least time between two responses, however short the TTL.
@@ -82,7 +82,7 @@ struct FromFile {
 pub(super) struct Answer {
     /// Not empty.
     pub(super) addresses: Vec<IpAddr>,
-    /// When to ask again, within the bounds.
+    /// When to resolve again, within the bounds.
     pub(super) valid_for: Duration,
 }
 

@@ -105,8 +105,8 @@ pub fn is_idempotent(method: &[u8]) -> bool {
 /// Requests and retries of the last ten seconds, in buckets of one second.
 ///
 /// A retry is allowed when the retries of the window, this one included, are at most the share of its requests plus [`BUDGET_FLOOR`]. A share of 0 allows none.
-/// Retries are counted for the whole process, requests by each worker for itself and added up when a retry is asked for: so the ordinary
-/// request, which is never repeated, shares nothing. The bound is exact among workers that agree on the second; each turn of a second may let one
+/// Retries are counted for the whole process, requests by each worker for itself and added up when a retry is considered: so the ordinary
+/// request, which is never repeated, shares nothing. The bound is exact among workers that agree on the second; each new second may let one
 /// more through per worker whose clock lags.
 #[derive(Debug, Default)]
 pub(super) struct Budget {

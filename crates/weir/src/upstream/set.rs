@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) budget: Budget,
     pub(super) ejector: Ejector,
-    /// Of replicas of an inference engine; there once the balance asks for it.
+    /// Of replicas of an inference engine; created when the balance first needs it.
     replicas: OnceLock<Box<Replicas>>,
     /// Until then some target may be in slow start; later every target has its whole weight, and no pick needs to look.
     ramp_until_us: AtomicU64,

@@ -1,4 +1,4 @@
-//! What people and metrics see of the upstreams: plain values, read without stopping anybody, so that numbers of one answer may be of slightly
+//! What people and metrics see of the upstreams: plain values, read without stopping anybody, so that numbers of one response may be of slightly
 //! different moments.
 
 use std::net::IpAddr;
@@ -173,7 +173,7 @@ pub struct NameSnapshot {
     pub host: String,
     /// Addresses that are in use.
     pub addresses: Vec<IpAddr>,
-    /// Why there is no newer answer; null when the last look-up succeeded.
+    /// Why there is no newer DNS response; null when the last look-up succeeded.
     pub error: Option<String>,
 }
 

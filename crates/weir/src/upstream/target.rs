@@ -16,7 +16,7 @@ use super::outcome::FailureKind;
 use super::time::Moment;
 use crate::config::TlsPolicy;
 
-/// Identifies a target's state for the life of the process: kept when a reload or a new answer of the name server keeps the address, never used
+/// Identifies a target's state for the life of the process: kept when a reload or a new DNS response keeps the address, never used
 /// again for another one. Pools of idle connections are keyed by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct TargetId(pub(super) u64);
@@ -138,7 +138,7 @@ impl Target {
         self.token.as_ref()
     }
 
-    /// Healthy as far as active checks know, and not held back by its breaker. Ejection is asked for apart, since it may be overruled.
+    /// Healthy as far as active checks know, and not held back by its breaker. Ejection is checked separately, since it may be overruled.
     pub(super) fn alive(&self, now: Moment) -> bool {
         self.state.health() != Health::Unhealthy && self.breaker.as_ref().is_none_or(|breaker| breaker.admits(now))
     }

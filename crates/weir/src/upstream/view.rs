@@ -39,7 +39,7 @@ pub struct Request<'a> {
 pub enum Pick {
     /// Go there.
     Target(Lease),
-    /// Every usable target is at `max_in_flight`, or others wait already: [`View::wait`], or answer 503.
+    /// Every usable target is at `max_in_flight`, or others wait already: [`View::wait`], or respond with 503.
     Busy,
     /// No target may be used: all unhealthy, held back by their breakers, or not resolved yet.
     Unavailable,
@@ -200,7 +200,7 @@ impl View {
             .any(|target| target.alive(now) && !tried.contains(&target.id()) && (may_wait || set.has_room(target)))
     }
 
-    /// Whether to make one more attempt at this upstream after `attempts` of them, the last of which failed. Takes from the retry budget, so ask
+    /// Whether to make one more attempt at this upstream after `attempts` of them, the last of which failed. Takes from the retry budget, so call it
     /// only to do it. (For a fallback upstream only [`retry::may_repeat`] counts.)
     ///
     /// # Errors
@@ -236,7 +236,7 @@ impl View {
 }
 
 impl Local {
-    /// Takes over what the control thread has published. Rare: a reload, a new answer of a name server.
+    /// Takes over what the control thread has published. Rare: a reload, a new DNS response.
     #[cold]
     fn refresh(&mut self, upstream: &Upstream) {
         self.set = Arc::new(TargetSet::clone(&upstream.published.load()));

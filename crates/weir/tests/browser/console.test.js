@@ -23,7 +23,7 @@ let browser;
 before(async () => {
   service = await startService();
   gateway = await startGateway(configuration(service.port));
-  // The browser may ask for nothing but this machine.
+  // The browser may send requests to this machine only.
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM,
     args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
@@ -67,7 +67,7 @@ async function go(page, id) {
 for (const scheme of ['light', 'dark']) {
   for (const viewport of [WIDE, NARROW]) {
     test(`every page is accessible and fits: ${scheme}, ${viewport.width} wide`, async (t) => {
-      // The checker is a script of ours that the policy would refuse, rightly.
+      // The checker is a script of this test that the policy would refuse, rightly.
       const page = await open(t, { scheme, viewport, bypassCSP: true });
       await page.addScriptTag({ path: AXE });
       const folder = `${process.env.SCREENSHOTS ?? '/tmp'}`;

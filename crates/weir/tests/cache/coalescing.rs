@@ -196,7 +196,7 @@ fn what_cannot_be_shared_is_asked_for_by_each_and_then_nobody_waits() {
     wait_for_followers(&weir, 5);
     assert_eq!(origin.request_count(), 1);
     gate.release();
-    // The head of the first answer sends the others off, and they do not wait for one another.
+    // The head of the first response makes the others fetch for themselves, and they do not wait for one another.
     origin.wait_for_requests(6);
     gate.open();
     for mut client in clients {
@@ -278,7 +278,7 @@ fn a_slow_client_holds_up_nobody() {
     let body = vec![b'x'; 900_000];
     let origin = Upstream::start(answer::ok(body.clone()));
     let weir = gateway(&origin, TTL);
-    // Asks, and reads nothing: more than the sockets hold waits for it.
+    // Sends a request, and reads nothing: more than the sockets hold waits for it.
     let slow = asking(&weir, 1, "/", &[]).remove(0);
     origin.wait_for_requests(1);
     for _ in 0..3 {

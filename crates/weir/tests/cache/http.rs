@@ -1,4 +1,4 @@
-//! Mode `http`: what RFC 9111 and its neighbours ask of a shared cache, against an origin that says so.
+//! Mode `http`: what RFC 9111 and its neighbours require of a shared cache, against an origin that says so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

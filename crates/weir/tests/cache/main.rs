@@ -1,4 +1,4 @@
-//! The cache, end to end: a real gateway between raw clients and origins that count what they are asked.
+//! The cache, end to end: a real gateway between raw clients and origins that count their requests.
 
 mod coalescing;
 mod expiry;

@@ -64,7 +64,7 @@ impl Rig {
     fn serves(&self, reply: &str, first: &[(&str, &str)], second: &[(&str, &str)]) -> bool {
         let path = self.path();
         let fetched = self.get(&path, reply, first);
-        // Not those that are asked behind the back of an earlier client.
+        // Without the requests that revalidate in the background for an earlier client.
         let asked = || self.origin.requests().iter().filter(|request| request.head.target() == path).count();
         let before = asked();
         let again = self.get(&path, reply, second);

@@ -1,4 +1,4 @@
-//! A shell on the other machine that is asked one thing after the other.
+//! A shell on the other machine that runs one command after the other.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -152,7 +152,7 @@ impl Shell {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => match line.strip_prefix(&mark) {
                     Some(status) => {
-                        // The line end before the mark is not theirs.
+                        // The line end before the mark is not part of the command's output.
                         text.truncate(text.strip_suffix('\n').map_or(text.len(), str::len));
                         return Ok((status.trim().parse().unwrap_or(1), text));
                     }

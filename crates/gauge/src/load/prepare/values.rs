@@ -128,7 +128,7 @@ impl Values {
             lines.push(line.map_err(failed)?.iter().map(Box::from).collect());
         }
         if lines.is_empty() {
-            return Err(PrepareOr::Problem(format!("{} has no line below its first", file.display())));
+            return Err(PrepareOr::Problem(format!("{} has no line of values below its header line", file.display())));
         }
         let cursor = self.cursor(pick);
         self.tables.push(Table { file: file.to_owned(), pick, columns, lines, cursor });

@@ -178,7 +178,7 @@ impl Probe {
         let plain = [(DO_HEADERS, Some(fresh))];
         if let Some((fetched, first, second)) = self.twice("a fresh response", &plain, &plain)? {
             let found =
-                if fetched || first != second { Err("the upstream was asked again".to_owned()) } else { Ok(()) };
+                if fetched || first != second { Err("a second request to the upstream".to_owned()) } else { Ok(()) };
             self.require("a fresh response", "it is used again", found);
         }
         let no_store = [(DO_HEADERS, Some("Cache-Control: no-store"))];
@@ -196,7 +196,7 @@ impl Probe {
             ("another variant by Vary", &a, &b),
         ] {
             if let Some((false, ..)) = self.twice(what, first, second)? {
-                self.require(what, "the upstream is asked", Err("a stored response".to_owned()));
+                self.require(what, "a request to the upstream", Err("a stored response".to_owned()));
             }
         }
         // A response of one second, two seconds later.
@@ -208,7 +208,7 @@ impl Probe {
         let answer = self.ask_for(query, &short)?;
         let again = self.seen()? > before;
         if answer.is_ok_and(|answer| answer.status == 200) && !again {
-            self.require("a response that is stale", "the upstream is asked", Err("a stored response".to_owned()));
+            self.require("a response that is stale", "a request to the upstream", Err("a stored response".to_owned()));
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ impl Probe {
         self.refused("no token", REFUSED, &[("Authorization", None)])?;
         for (what, statuses, value) in [
             ("no token behind Bearer", MALFORMED, "Bearer".to_owned()),
-            ("something that is no token", MALFORMED, bearer("gauge")),
+            ("a value that is not a valid token", MALFORMED, bearer("gauge")),
             ("other claims with the signature of a token", REFUSED, bearer(&format!("{forged}.{signature}"))),
             ("a token without its signature", MALFORMED, bearer(&format!("{body}."))),
             ("algorithm none", MALFORMED, bearer(&format!("{none}."))),

@@ -8,7 +8,7 @@ async function refresh() {
   const live = main()?.querySelector('#live');
   if (!live || document.hidden) return;
   const response = await fetch(location.href, { headers: { Accept: 'text/html' } });
-  // A page that is no longer the same (a login, the end of a run) is shown as a whole.
+  // A page that has changed altogether (a login, the end of a run) is shown as a whole.
   if (response.redirected) {
     location.assign(response.url);
     return;

@@ -255,7 +255,7 @@ fn judge_response(response: &Message, method: &[u8], target: &[u8], given: &[Giv
                 b"304" | b"416" if is_cached => true,
                 b"206" if is_cached => contains(&own.body, &response.body),
                 _ if method == b"HEAD" => own.start[1] == *status,
-                // The stored response of a HEAD does not answer a GET.
+                // The stored response of a HEAD cannot serve a GET.
                 _ => own.start[1] == *status && own.body == response.body && (is_of_any || given.method == method),
             }
     };

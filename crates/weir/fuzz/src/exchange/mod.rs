@@ -106,7 +106,7 @@ impl Default for Lab {
         let front = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let back = TcpListener::bind("127.0.0.1:0").expect("a free port");
         back.set_nonblocking(true).expect("non-blocking");
-        // Each turn looks for events.
+        // Each iteration of the event loop looks for events.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .event_interval(1)
@@ -252,7 +252,7 @@ impl Rig {
         self.settle().await;
     }
 
-    /// The connection and all that belonged to it are gone.
+    /// The connection and all that belonged to it are released.
     async fn check_nothing_is_left(&mut self, steps: &[Step]) {
         if !self.serving.is_finished() {
             panic!("the connection never ends\n{}", describe(steps, self));

@@ -25,7 +25,7 @@ pub(super) enum End {
     Reset,
 }
 
-/// More steps bring nothing new and cost time.
+/// More steps find nothing new and cost time.
 const MOST: usize = 48;
 /// Where the clock cannot be moved, waiting takes time.
 const MOST_WAITS: usize = if cfg!(fuzzing) { MOST } else { 3 };
@@ -106,7 +106,7 @@ fn smuggled(number: usize, length: usize) -> String {
     body
 }
 
-/// A request; its path says which it is, except on routes with a cache, where two of them share an answer.
+/// A request; its path says which it is, except on routes with a cache, where two of them share a response.
 fn request(input: &mut Input<'_>, number: usize) -> Vec<u8> {
     let (kind, choice) = (input.or_zero(), input.or_zero());
     let route = ROUTES[usize::from(choice) % ROUTES.len()];
@@ -185,7 +185,7 @@ fn response(input: &mut Input<'_>, number: usize) -> Vec<u8> {
             "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"v1\"\r\nContent-Length: {length}\r\n\r\n{body}"
         ),
         13 => format!("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: {length}\r\n\r\n{body}"),
-        // Two at once: the second one answers nothing.
+        // Two at once: the second one is a response to nothing.
         14 => format!(
             "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond"
         ),

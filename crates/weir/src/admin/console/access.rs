@@ -61,7 +61,7 @@ enum Visitor {
     Program,
     /// Has to log in.
     Unknown,
-    /// Came from another machine, and there is no token.
+    /// Came from another machine, and no token is configured.
     Remote,
 }
 

@@ -33,13 +33,13 @@ pub(super) const LONGEST: usize = 6 * (METHOD + HOST + 2 * PATH + 3 * FIELD + 21
 pub struct Line<'a> {
     /// End of the exchange in milliseconds since the Unix epoch.
     pub time_ms: u64,
-    /// Who asked: the peer, or whom a trusted peer speaks for.
+    /// Who sent the request: the peer, or whom a trusted peer names.
     pub client: ClientAddress,
     /// Protocol of the request: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
     pub protocol: &'static str,
     /// Method as sent.
     pub method: &'a [u8],
-    /// Host that was asked for, port included.
+    /// Host that the request names, port included.
     pub host: Option<&'a [u8]>,
     /// Path as sent, without the query; cut after 2 KiB.
     pub path: &'a [u8],
@@ -49,13 +49,13 @@ pub struct Line<'a> {
     pub status: u16,
     /// Name of the route; none when no route matched.
     pub route: Option<&'a str>,
-    /// Name of the upstream that answered or failed to; none when the gateway answered by itself.
+    /// Name of the upstream that responded or failed to; none when the gateway responded by itself.
     pub upstream: Option<&'a str>,
     /// Address of its target.
     pub target: Option<&'a str>,
     /// Bytes of the request, head included.
     pub request_bytes: u64,
-    /// Bytes of the answer, head included.
+    /// Bytes of the response, head included.
     pub response_bytes: u64,
     /// Of the whole exchange, in nanoseconds; logged in milliseconds.
     pub duration_ns: u64,
@@ -67,13 +67,13 @@ pub struct Line<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// `Referer`, with its query as `query` is; cut after 512 bytes.
     pub referer: Option<&'a [u8]>,
-    /// Why the request was not served as asked; logged as `reason`, `fault` and `detail`.
+    /// Why the request could not be served; logged as `reason`, `fault` and `detail`.
     pub error: Option<Error>,
     /// Consumer that was authenticated; none on open routes.
     pub consumer: Option<&'a str>,
-    /// Attempts at upstreams; 0 when none was asked.
+    /// Attempts at upstreams; 0 when no upstream was called.
     pub attempts: u32,
-    /// The upstream stood in for the one that the route names first.
+    /// A fallback upstream was used instead of the one that the route names first.
     pub fallback: bool,
     /// State of the cache (`hit`, `miss`, ...); none when the route has no cache.
     pub cache: Option<&'static str>,

@@ -227,7 +227,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Whether a request with this status and duration in nanoseconds is to be logged: asked once per request, before a [`Line`] is put together.
+    /// Whether a request with this status and duration in nanoseconds is to be logged: called once per request, before a [`Line`] is put together.
     pub fn wants(&mut self, status: u16, duration_ns: u64) -> bool {
         self.only.as_ref().is_none_or(|only| only.takes(status, duration_ns)) && self.sample.draw()
     }

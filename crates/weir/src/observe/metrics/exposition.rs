@@ -11,7 +11,7 @@ use super::histogram::{Bounds, Total};
 
 /// Something that has values to show when metrics are read.
 ///
-/// It is asked on the control thread, at every scrape. A family (name) must be written by one source only, and once.
+/// It is read on the control thread, at every scrape. A family (name) must be written by one source only, and once.
 pub trait Source: Send + Sync {
     /// Writes its families.
     ///

@@ -1,4 +1,4 @@
-//! Metrics: each worker counts in cells of its own, the control thread adds them up when somebody asks.
+//! Metrics: each worker counts in cells of its own, the control thread adds them up at each scrape.
 //!
 //! [`Metrics`] belongs to the process and lives as long as it. A worker takes its [`Shard`] once and, whenever it
 //! installs a configuration, resolves names to handles ([`RouteMetrics`], [`UpstreamMetrics`], ...). On the request's
@@ -357,7 +357,7 @@ impl Shard {
 /// One finished request; durations in nanoseconds, sizes in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Who was asked last: 0 nobody but the gateway itself, else 1 + the index in the names given to [`Shard::route`].
+    /// Where the last attempt went: 0 none but the gateway itself, else 1 + the index in the names given to [`Shard::route`].
     pub upstream_slot: usize,
     /// Status that was sent, or that would have been (499, 502) when the exchange broke off before one could.
     pub status: u16,
@@ -569,7 +569,7 @@ impl LimitMetrics {
         self.cells.would_refuse.add(1);
     }
 
-    /// A request was refused without asking the shared store, because its key was known to be over; it counts as
+    /// A request was refused without a call of the shared store, because its key was known to be over; it counts as
     /// [`dropped`](Self::dropped) too.
     pub fn refused_locally(&self) {
         self.cells.refused_locally.add(1);
@@ -580,7 +580,7 @@ impl LimitMetrics {
         self.cells.store_duration.observe(&histogram::OVERHEAD, ns);
     }
 
-    /// The shared store could not be asked, or not before the deadline.
+    /// The shared store could not be reached, or did not respond before the deadline.
     pub fn store_failed(&self) {
         self.cells.store_failures.add(1);
     }

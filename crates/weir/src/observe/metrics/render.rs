@@ -314,7 +314,7 @@ fn limits(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         limits
             .iter()
             .map(|(name, cells)| (name, total(cells, |c| &c.store_duration)))
-            // Limits in memory ask nobody.
+            // Limits in memory call no store.
             .filter(|(_, total)| total.count() > 0)
             .try_for_each(|(name, total)| s.add_histogram(&[("limit", name)], &OVERHEAD, &total))
     })

@@ -66,7 +66,7 @@ pub struct Finished<'a> {
     pub status: u16,
     /// Why the request was not served as requested.
     pub error: Option<Error>,
-    /// Who asked: the peer, or whom a trusted peer speaks for.
+    /// Who sent the request: the peer, or whom a trusted peer names.
     pub client: ClientAddress,
     /// The other end of the connection.
     pub peer: ClientAddress,

@@ -18,7 +18,7 @@ pub struct KeyHealth {
     out_until: AtomicU64,
     /// Refusals in a row without a time.
     strikes: AtomicU32,
-    /// Number of the fault that it rests for.
+    /// Number of the fault that it is paused for.
     fault: AtomicU8,
 }
 
@@ -29,7 +29,7 @@ pub enum KeyChoice {
     None,
     /// This one.
     Key(usize),
-    /// All rest; the first is back after this time, and rests for this fault.
+    /// All are paused; the first is back after this time, and is paused for this fault.
     Resting(Duration, u8),
     /// Those that do not rest were tried.
     Tried,
@@ -98,7 +98,7 @@ pub struct CandidateHealth {
 }
 
 impl CandidateHealth {
-    /// The provider does not know the model: asked again in a minute.
+    /// The provider does not know the model: it gets requests again in a minute.
     pub fn unknown_model(&self, now: u64) {
         self.out_until.store(now.saturating_add(60_000_000_000), Relaxed);
     }

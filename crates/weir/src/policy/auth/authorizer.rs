@@ -1,4 +1,4 @@
-//! What a service that is asked about a request is sent, and what its response means.
+//! The request that an authorizer gets about a client's request, and what its response means.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

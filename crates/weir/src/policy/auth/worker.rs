@@ -52,7 +52,7 @@ impl WorkerAuth {
         &self.shared
     }
 
-    /// The first alternative whose credentials are all there. A service that is asked always counts as there: what it looks at is its affair.
+    /// The first alternative whose credentials are all there. An authorizer always counts as there: which credentials it reads is not known here.
     ///
     /// # Errors
     /// Credentials that cannot be read.
@@ -69,7 +69,7 @@ impl WorkerAuth {
         Ok(None)
     }
 
-    /// A service that is asked, and what it said before; none for authenticators that compare here.
+    /// An authorizer and its cached verdicts; `None` for authenticators that check here.
     pub fn authorizer(&self, id: AuthId) -> Option<(&Authorizer, &Verdicts)> {
         match (&self.shared.get(id.0)?.spec.method, self.list.get(id.0)?) {
             (AuthMethod::Authorizer(authorizer), own) => Some((authorizer, &own.verdicts)),

@@ -35,7 +35,7 @@ pub struct Head {
     pub key: Key,
     /// What tells it apart from other responses of its URL, if something does.
     pub varies: Option<Arc<Varies>>,
-    /// When the origin was asked for it, in milliseconds since the Unix epoch.
+    /// When the request for it was sent to the origin, in milliseconds since the Unix epoch.
     pub asked_ms: u64,
     /// The generation of purges that was known when its fetch began.
     pub generation: u64,

@@ -35,7 +35,7 @@ pub const LAG_NS: u64 = 2_000_000_000;
 const BLOCK: usize = 16 * 1024;
 /// unless both a piece and what is before it have at least so many.
 const SMALL: usize = 2 * 1024;
-/// Memory of a block besides its bytes: the allocator's, the reference count's and ours.
+/// Memory of a block besides its bytes: of the allocator, the reference count and this structure.
 const OVERHEAD: u64 = 128;
 
 /// What all fetches of a cache have in common: the bytes that they hold together before they are stored, and how many read them.
@@ -111,7 +111,7 @@ struct State {
 /// Bytes that no longer change.
 #[derive(Debug)]
 struct Block {
-    /// Position of the first in the body.
+    /// Position of the block's first byte in the body.
     start: u64,
     bytes: Bytes,
 }

@@ -1,4 +1,4 @@
-//! Which fetches are in flight, so that one key is asked for once.
+//! Which fetches are in flight, so that one key is fetched once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -74,7 +74,7 @@ impl Flights {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// Joins the fetch of a key, or begins it. One that would bring what was purged or changed meanwhile is left to those who wait for it.
+    /// Joins the fetch of a key, or begins it. A fetch that would return what was purged or changed meanwhile is left to the requests that wait for it.
     pub fn join(
         &self,
         key: KeyRef<'_>,

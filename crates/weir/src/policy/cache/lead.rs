@@ -73,7 +73,7 @@ pub struct Lead {
     pub stored: Option<Entry>,
     /// The stored response to GET that this HEAD could not use, and may say something about.
     pub beside: Option<Entry>,
-    /// Whether the origin was asked to confirm it: else a 304 is the response to a condition of the client's own.
+    /// Whether the request to the origin revalidates it: else a 304 is the response to a condition of the client's own.
     pub is_conditional: bool,
     /// When the fetch began.
     began: Began,

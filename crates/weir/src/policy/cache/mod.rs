@@ -75,7 +75,7 @@ pub struct State {
     pub invalidated: Invalidated,
     /// What was purged, here and by anybody who shares a store.
     pub purges: Purges,
-    /// Changes that go to those who share a store, and how far theirs were read.
+    /// Changes that go to the processes that share a store, and how far the changes of those were read.
     pub changes: Changes,
     /// How often something was stored: who finds that nothing was need not look twice.
     pub stores: AtomicU64,

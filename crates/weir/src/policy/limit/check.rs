@@ -1,4 +1,4 @@
-//! The step of the pipeline: what a request asks of the limits of its route, and what they say.
+//! The step of the pipeline that checks a request against the limits of its route.
 
 use auth::Identity;
 use h1::RequestHead;
@@ -31,7 +31,7 @@ pub struct Asked<'a> {
     pub model: Option<&'a str>,
 }
 
-/// Which limits of a route are asked. All of a request together are one decision: a later stage that refuses takes back what an earlier
+/// Which limits of a route are checked. All of a request together are one decision: a later stage that refuses takes back what an earlier
 /// one charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -49,9 +49,9 @@ pub enum Stage {
 #[derive(Default)]
 pub struct Work {
     key: KeyBytes,
-    /// What was asked, in the order of the route's limits.
+    /// The checks of this request, in the order of the route's limits.
     pub(super) asks: Vec<Ask>,
-    /// How many of them are asked of limits in memory; they come first.
+    /// How many of them are of limits in memory; they come first.
     local: usize,
     /// How each of those was charged.
     charged: Vec<Charged>,
@@ -122,7 +122,7 @@ impl Work {
     }
 }
 
-/// Asks the limits of a route, all of them or none.
+/// Checks and charges the limits of a route, all of them or none.
 ///
 /// # Errors
 /// When a limit cannot be checked and says that the request must not pass then.
@@ -144,7 +144,7 @@ pub async fn check(
     Ok(verdict)
 }
 
-/// Asks those in a shared store, once those in memory allow.
+/// Checks the limits in a shared store, once those in memory allow.
 async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict, Error> {
     let asks = &mut work.asks[work.local..];
     let result = match &limits.remote {
@@ -162,7 +162,7 @@ async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict,
     verdict
 }
 
-/// Asks those in memory.
+/// Checks the limits in memory.
 fn check_local(
     work: &mut Work,
     limits: &WorkerLimits,
@@ -209,7 +209,7 @@ fn check_local(
     charge_all(work, limits, now)
 }
 
-/// Charges what was asked of limits in memory.
+/// Charges the limits in memory.
 fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
     // Most refusals are seen here, before anything is written.
     let done = work.charged.len();

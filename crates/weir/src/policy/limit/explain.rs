@@ -1,4 +1,4 @@
-//! What an operator may ask about a key, and do about it: `/limits` of the admin listener.
+//! What an operator may read about a key, and do about it: `/limits` of the admin listener.
 
 use std::fmt;
 

@@ -19,11 +19,11 @@
 //!
 //! # A shared store
 //!
-//! Limits with `store: redis` are asked after those in memory, all of a request in one call ([`Remote::ask`]), and only if memory allows:
+//! Limits with `store: redis` are checked after those in memory, all of a request in one call ([`Remote::ask`]), and only if memory allows:
 //!
 //! - It fills in every [`Ask::decision`]. If any of them refuses, none is charged: neither in the store nor in what replaces it. Then
 //!   limits in memory get back what they took.
-//! - While the store cannot be asked, each limit's `on_store_failure` decides. `local` charges [`Limit::memory`], which for such a
+//! - While the store cannot be reached, each limit's `on_store_failure` decides. `local` charges [`Limit::memory`], which for such a
 //!   limit counts with the numbers divided by `replicas` and stands by empty otherwise. `open` is [`Decision::unlimited`]. `closed`
 //!   is an error: 503, with nothing charged.
 //! - [`Limit::identity`] and [`Key::shared`] make the name of a count in the store: the same in every replica, another one once the
@@ -52,7 +52,7 @@ pub use remote::{Remote, StoreFailed};
 pub use shared::{Limit, Limits};
 pub use worker::{RouteLimits, WorkerLimit, WorkerLimits};
 
-/// What a request asks of one limit.
+/// What a request requires of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
     /// Index of the limit in the configuration, as [`LimitId`](crate::config::LimitId).

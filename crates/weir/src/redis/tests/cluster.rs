@@ -23,7 +23,7 @@ fn keys_are_found_wherever_they_are_and_go() {
         assert_eq!(rig.state(), State::Up);
         assert_eq!(rig.sample("redis_connections_opened_total", ""), 3.0);
 
-        // Half way: the slot moves, the key is still here and then there (ASK), and at last all know (MOVED).
+        // Half way: the slot moves, the key is still here and then there (`ASK`), and at last all know (`MOVED`).
         let key = "key-7";
         let slot = cluster::slot(key.as_bytes()).to_string();
         let from = nodes.node_of(key);

@@ -42,7 +42,7 @@ fn a_restart_between_two_calls_fails_none_and_loads_scripts_again() {
         assert_eq!(rig.client.script(&script, &[b"n"], &[]).await, Ok(Value::Int(1)));
         assert_eq!(rig.client.script(&script, &[b"n"], &[]).await, Ok(Value::Int(2)));
         server.restart();
-        // Its end is noticed before anything is asked.
+        // Its end is noticed before any command is sent.
         until("a second connection", async || rig.sample("redis_connections_opened_total", "") == 2.0).await;
         assert_eq!(rig.client.script(&script, &[b"n"], &[]).await, Ok(Value::Int(1)), "NOSCRIPT is not shown");
         server.cli(["SCRIPT", "FLUSH"]);

@@ -12,7 +12,7 @@ fn file(route: &str) -> Loaded {
     load_text("weir.yaml", &text, &|_| None).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// What the upstream is asked for, or where the client is sent.
+/// The target that the upstream gets, or the location that the client gets.
 fn outcome(route: &str, target: &str) -> String {
     let config = file(route).config;
     let table = Table::new(&config.routes);

@@ -1,7 +1,7 @@
 //! How one of several targets is picked: one policy a file.
 //!
 //! A policy is worker-local and proposes; whether a target may be used (alive, not ejected, not at its maximum, not tried before) is the caller's
-//! question, asked through [`Choice::admits`]. A policy returns `None` only when no target is admitted.
+//! decision, through [`Choice::admits`]. A policy returns `None` only when no target is admitted.
 
 mod inference;
 mod rendezvous;

@@ -182,7 +182,7 @@ fn a_reload_starts_and_ends_names() {
     control.reload(vec![named("b", &[("b.test", 80)])]);
     let is_known = |host: &str| crate::upstream::lock(&control.current().common.names).contains_key(host);
     wait::until(DEADLINE, "a.test is forgotten", || !is_known("a.test"));
-    // The look-up that was in progress may still arrive; then a.test is asked for no more, while b.test is, again and again.
+    // The look-up that was in progress may still arrive; then a.test is not queried any more, while b.test is, repeatedly.
     let (a, b) = (server.asked_for("a.test"), server.asked_for("b.test"));
     wait::until(DEADLINE, "b.test is asked for", || server.asked_for("b.test") >= b + 20);
     assert!(server.asked_for("a.test") <= a + 2);

@@ -78,7 +78,7 @@ impl NameServer {
         self.zone.lock().unwrap()
     }
 
-    /// A resolver that asks this server, in a hurry, and has no hosts file.
+    /// A resolver that uses this server, with short timeouts, and has no hosts file.
     pub(in crate::upstream) fn resolver(&self) -> Resolver {
         self.resolver_with("/nonexistent/hosts", &[], |_| true)
     }

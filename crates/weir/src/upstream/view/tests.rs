@@ -123,7 +123,7 @@ fn a_probe_that_finds_its_target_full_is_given_back() {
     let mut held = rig.lease();
     held.failure(FailureKind::IdleTimeout, rig.now());
     rig.advance(Duration::from_secs(5));
-    // A place is not free yet; asked past the view's own look, as a race would.
+    // A place is not free yet; acquired without the view's own check, as in a race.
     let set = rig.upstream().published.load_full();
     assert!(set.enter(0, rig.now()).is_none());
     drop(held);

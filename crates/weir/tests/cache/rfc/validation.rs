@@ -114,7 +114,7 @@ fn s4_3_4_a_304_with_another_strong_validator_is_about_something_else() {
         let path = rig.path();
         rig.get(&path, &format!("200|Cache-Control: no-cache|ETag: {stored}|=body"), &[]);
         let before = rig.origin.request_count();
-        // The script responds with 304 whatever is asked: where that is about something else the whole is asked for, and gets a 304 again.
+        // The script responds with 304 to every request: where that is about something else the gateway requests the whole, and gets a 304 again.
         let reply = rig.get(&path, &format!("304|{told}"), &[]);
         assert_eq!(rig.origin.request_count() - before, if confirms { 1 } else { 2 }, "{stored} {told}");
         assert_eq!(reply.status() == 200, confirms, "{stored} {told}");

@@ -1,6 +1,6 @@
 // The console's data and actions. Everything is of this origin.
 
-/** What the gateway said instead of what was asked for. */
+/** The gateway's error response. */
 export class Refused extends Error {
   constructor(status, message) {
     super(message);

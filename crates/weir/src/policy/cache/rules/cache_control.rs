@@ -90,7 +90,7 @@ fn argument(rest: &[u8]) -> (Argument<'_>, &[u8]) {
     (argument, after)
 }
 
-/// What a request asks of caches (RFC 9111 section 5.2.1); times in seconds.
+/// Cache directives of a request (RFC 9111 section 5.2.1); times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestControl {
     /// `no-cache`: not without validation.

@@ -20,7 +20,7 @@ pub fn may_refresh(asked: &Asked) -> bool {
     asked.class == Class::Get && !asked.must_not_forward()
 }
 
-/// Whether this request may wait for the fetch of another. Not one that wants to hear of a state after it asked; not a range, whose response
+/// Whether this request may wait for the fetch of another. Not one that needs a state newer than the request itself; not a range, whose response
 /// has a length that is known when the whole is.
 pub fn may_wait(asked: &Asked) -> bool {
     !asked.control.no_cache && asked.control.max_age != Some(0) && !asked.has_range && !asked.must_not_forward()

@@ -142,7 +142,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Brings the members, which are the end of the output, into order.
+    /// Sorts the members, which are the end of the output.
     fn sort(&mut self, members: &mut [Member]) -> Result<(), NotCanonical> {
         let out = &mut *self.out;
         let is_sorted = members.is_sorted_by(|a, b| out[a.name.clone()] < out[b.name.clone()]);

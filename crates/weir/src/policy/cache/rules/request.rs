@@ -1,4 +1,4 @@
-//! Which requests the cache has a part in, and what they ask of it.
+//! Which requests the cache has a part in, and what they require of it.
 
 use h1::{Known, Method};
 
@@ -36,7 +36,7 @@ impl Class {
     }
 }
 
-/// What a request asks of the cache.
+/// What a request requires of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// Which stored responses can serve it.

@@ -46,7 +46,7 @@ impl Fwd {
 /// How a response came about. Not for responses that the gateway makes itself, such as the 504 to `only-if-cached` (RFC 9211 section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// From the store, without asking anyone: fresh, or stale where that is allowed.
+    /// From the store, without a request to the origin: fresh, or stale where that is allowed.
     Hit,
     /// Stale from the store, in place of an error of the upstream.
     Rescued {

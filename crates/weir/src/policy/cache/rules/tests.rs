@@ -141,7 +141,7 @@ fn get(fields: &str) -> Request {
     Request::new("GET", fields)
 }
 
-/// What a GET with these fields asks in mode `http`.
+/// What a GET with these fields requires in mode `http`.
 fn asks(fields: &str) -> Asked {
     get(fields).asked(&http())
 }

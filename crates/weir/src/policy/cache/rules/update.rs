@@ -57,8 +57,8 @@ pub enum Freshened {
     NotStored(Terms, NotStored),
 }
 
-/// Brings a stored response up to date by the head of a 304 that [`confirms`] it, or of a HEAD that [`head_effect`] found equal: appends the new
-/// field lines to `out` and says what the terms are now (RFC 9111 section 3.2). The new lines may name other fields in `Vary`: names and secondary
+/// Updates a stored response from the head of a 304 that [`confirms`] it, or of a HEAD that [`head_effect`] found equal: appends the new
+/// field lines to `out` and returns the new freshness values (RFC 9111 section 3.2). The new lines may name other fields in `Vary`: names and secondary
 /// key are to be written again, from the request that was sent.
 pub fn freshen<'a>(
     policy: &Policy,

@@ -54,7 +54,7 @@ pub fn write_names<'a>(response: impl Lines<'a>, out: &mut Vec<u8>) -> Result<()
 }
 
 /// Appends the secondary key: what a request says in the fields that `names` ([`write_names`]) lists. Two requests select the same response if
-/// and only if theirs are equal. A field that is absent equals nothing but absence.
+/// only if their secondary keys are equal. A field that is absent equals only an absent one.
 pub fn write_secondary<'a>(names: &[u8], request: impl Lines<'a>, out: &mut Vec<u8>) {
     for name in list::elements(names) {
         let mut values = request.named(name).peekable();

@@ -177,7 +177,7 @@ fn schedules_of_requests_that_join() {
     });
 }
 
-/// Who comes after a purge does not join a fetch that began before it, and what that one brings is not stored.
+/// A request after a purge does not join a fetch that began before it, and the response to that fetch is not stored.
 #[test]
 fn schedules_of_a_purge_during_a_fetch() {
     explore(|| {

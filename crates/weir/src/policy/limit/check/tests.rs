@@ -1,4 +1,4 @@
-//! All limits of a request or none, also when many ask at once.
+//! All limits of a request or none, also when many requests come at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

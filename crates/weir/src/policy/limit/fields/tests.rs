@@ -43,7 +43,7 @@ fn an_answer_names_every_limit_that_shows_itself() {
          RateLimit: \"a\";r=3;t=1, \"c\";r=6, \"d\";r=1;t=2\r\n\
          RateLimit-Limit: 9\r\nRateLimit-Remaining: 1\r\nRateLimit-Reset: 2\r\n"
     );
-    // A limit that was not asked is not spoken for.
+    // A limit that was not checked has no fields.
     let mut out = Vec::new();
     write_allowed(&mut out, &limits, &route, &[ask(0, Decision::unlimited())]);
     let text = String::from_utf8(out).unwrap();

@@ -35,7 +35,7 @@ fn leases_admit_no_more_than_the_bound_and_waste_nothing() {
     let leases: Vec<Lease> = (0..WORKERS).map(|_| Lease::of(&bucket, WORKERS).unwrap()).collect();
     assert_eq!(leases[0].size, 5);
     let mut admitted = Vec::new();
-    // Everyone asks all the time, for half a second; then a pause; then again.
+    // Every replica requests tokens all the time, for half a second; then a pause; then again.
     for start in [0, 5_000 * MS] {
         for step in 0..50_000u64 {
             let now = at(start + step * 10_000);

@@ -3,7 +3,7 @@
 //! A key is one 128-bit word: 56 bits that tell it apart from the others of its shard, and 72 bits of state. So looking a key up,
 //! checking it and charging it is one load and one compare-and-swap, no lock is taken, and a word that is given to another key in
 //! between makes the swap fail. Two of a million keys that are in use at the same time share a count by accident with odds of one in nine million
-//! (2^62 values against 2^39 pairs); the hash is keyed per process, so nobody can bring it about.
+//! (2^62 values against 2^39 pairs); the hash is keyed per process, so nobody can cause it on purpose.
 //!
 //! A new key takes a word under its shard's lock. A word whose state is dead (see [`Algorithm::is_live`]) is free to take. When a shard is
 //! full it is rebuilt, larger or without the dead: every word of the old array is swapped for a mark, which takes its last
@@ -151,7 +151,7 @@ impl Memory {
         self.algorithm.is_live(receipt.charge.state, now)
     }
 
-    /// Takes a charge back. `now` must be read from the clock, not from the last turn of an event loop.
+    /// Takes a charge back. `now` must be read from the clock: the time cached per event-loop iteration is too old.
     pub fn refund(&self, key: Key, cost: u64, receipt: Receipt, now: Now) {
         let give_back = |slot: &AtomicU128, mut value: u128| {
             let tag = value >> STATE_BITS;

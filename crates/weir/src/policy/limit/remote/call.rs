@@ -81,7 +81,7 @@ pub(super) fn definition(limit: &Limit) -> Definition {
     }
 }
 
-/// One count that a request asks for.
+/// One count that a request is checked against.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Question {
     pub(super) name: Name,
@@ -144,7 +144,7 @@ pub(super) struct Sent {
     arrived: Notify,
 }
 
-/// What a call was answered.
+/// The response to a call.
 pub(super) struct Answers {
     list: Vec<Answer>,
     /// Before it was sent, in nanoseconds of the process: what Redis says lasts some time ends no earlier than that much later.
@@ -159,7 +159,7 @@ impl Answers {
 }
 
 impl Call {
-    /// Adds the questions of a request; returns where its answers will be.
+    /// Adds the counts of a request; returns where their results will be.
     pub(super) fn add(&mut self, questions: &[Question]) -> usize {
         let first = self.names.len();
         self.requests.push(questions.len() as u64);
@@ -180,12 +180,12 @@ impl Call {
         self.names.len()
     }
 
-    /// Asks Redis.
+    /// Sends the call to Redis.
     pub(super) async fn send(self, client: &Client) -> Result<Answers, Failure> {
         self.send_by(&COUNT, client, &|_| ()).await
     }
 
-    /// Asks by this script, with further arguments at the end.
+    /// Sends the call with this script, with further arguments at the end.
     pub(super) async fn send_by(
         self,
         script: &Script,
@@ -219,7 +219,7 @@ impl Sent {
         self.arrived.notify_waiters();
     }
 
-    /// Waits for the answers.
+    /// Waits for the response.
     pub(super) async fn answers(&self) -> Result<&Answers, &Failure> {
         loop {
             let arrived = self.arrived.notified();

@@ -1,6 +1,6 @@
 //! Prefetching tokens: for each count of a limit with `lease`, a worker has one call in flight at most.
 //!
-//! Requests that find too few prefetched tokens wait for that call, each within its own deadline. The next call asks for what the
+//! Requests that find too few prefetched tokens wait for that call, each within its own deadline. The next call requests what the
 //! waiting requests need, or for `lease` tokens if that is more. So a burst of requests for one key takes what it spends, and at most `lease - 1`
 //! tokens are left in this worker, however many requests came at once. A request that gave up waiting is charged all the same, like one that gave up a call.
 
@@ -55,7 +55,7 @@ impl Flights {
         is_first
     }
 
-    /// Cost of the first request that still waits, of all of them, and their number; none and no flight any more when nobody waits.
+    /// Cost of the first request that still waits, of all of them, and their number; without waiting requests `None`, and the flight is removed.
     fn demand(&self, name: &Name) -> Option<(u64, u64)> {
         let mut flights = self.0.borrow_mut();
         let waiters = flights.get_mut(name)?;
@@ -77,7 +77,7 @@ impl Flights {
         self.0.borrow_mut().get_mut(name)?.pop_front()
     }
 
-    /// Tells all that wait and ask for at least `cost`.
+    /// Wakes all waiting requests that need at least `cost`.
     fn tell(&self, name: &Name, cost: u64, met: Met) {
         if let Some(waiters) = self.0.borrow_mut().get_mut(name) {
             let (told, others) = waiters.drain(..).partition(|waiter| waiter.cost >= cost);
@@ -130,7 +130,7 @@ impl Remote {
     }
 }
 
-/// Calls Redis until nobody waits for tokens of this count.
+/// Calls Redis until no request waits for tokens of this count.
 async fn fly(remote: Rc<Remote>, prefetch: Prefetch) {
     let name = prefetch.question.name;
     while let Some((first, all)) = remote.flights.demand(&name) {
@@ -156,8 +156,8 @@ async fn fly(remote: Rc<Remote>, prefetch: Prefetch) {
         let lasts_ns = prefetch.lasts_ns.unwrap_or(decision.reset_ns);
         let until_ns = since_ns.saturating_add(lasts_ns);
         let mut lease = remote.leases.collect(&name, taken, until_ns, &decision, since_ns, now_ns);
-        // Those who wait are served from the response itself: the tokens are theirs, however short they last and whether or not the rest
-        // can be kept.
+        // Waiting requests are served from the response itself: they get the tokens, however short these last and whether or not the
+        // remaining ones can be kept.
         remote.grant_from(&name, &mut lease);
         remote.leases.keep(name, lease, now_ns);
     }

@@ -1,4 +1,4 @@
-//! What a worker knows without asking: keys that are over their limit, and tokens that it took in advance.
+//! What a worker decides without a call: keys that are over their limit (deny cache), and prefetched tokens.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -262,6 +262,6 @@ mod tests {
         assert!(leases.spend(&name(1), 1, 1).is_some());
         let lease = leases.collect(&name(2), 1, u64::MAX, &decision(), 0, 1 + CLEAN_NS);
         leases.keep(name(2), lease, 1 + CLEAN_NS);
-        assert!(leases.has_room(&name(u64::MAX)), "the spent one is gone");
+        assert!(leases.has_room(&name(u64::MAX)), "the spent one is removed");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # One round trip, less than one call each
 //!
-//! All limits of a request are asked for at once, and requests that come in the same turn of a worker's event loop go in one call of one
+//! All limits of a request are checked at once, and requests that come in one iteration of a worker's event loop go in one call of one
 //! script (`count.lua`), which counts them in order by the clock of Redis. A request is charged to all of its limits or to none.
 //!
 //! Some requests need no call. A key that Redis has refused is refused here until it may have more again ([`memo::Refusals`]). With `lease: N` a worker
@@ -12,12 +12,12 @@
 //!
 //! # On a cluster
 //!
-//! The counts of a request lie in different slots: each is asked for by a call of its own, all at the same time. If one refuses, the
+//! The counts of a request are in different slots: each has a call of its own, all at the same time. If one refuses, the
 //! others get back what they gave (`refund.lua`). Nothing more is admitted than the limits say; for one round trip, or until the window ends
 //! if the refund is lost with its node, a count may have up to one request's tokens too few. What was refused in between may be allowed after the refund, so a
 //! refusal is believed for two timeouts only.
 //!
-//! # When Redis does not answer
+//! # When Redis does not respond
 //!
 //! Then `on_store_failure` decides for each limit, see [`stand_in`]. A request whose call was given up may have been charged in Redis too:
 //! less is admitted then, never more. With `local`, in the window in which Redis fails a key may spend what Redis admitted and what the
@@ -46,7 +46,7 @@ use flight::{Flights, Prefetch};
 use memo::{Leases, Refusals, Spent};
 pub(super) use operate::on_worker;
 
-/// A limit cannot be asked and says that its requests must not pass then; nothing was charged.
+/// A limit cannot be checked and says that its requests must not pass then; nothing was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreFailed;
 
@@ -56,7 +56,7 @@ const CALL: usize = 64;
 /// One worker's way to counts in Redis. It lives as long as the Redis stays the same, over reloads.
 pub struct Remote {
     client: Rc<Client>,
-    /// The call that requests of this turn may join.
+    /// The call that requests of this event-loop iteration may join.
     open: RefCell<Option<(Call, Rc<Sent>)>>,
     refusals: Refusals,
     leases: Leases,
@@ -70,11 +70,11 @@ enum Met {
     Leased(super::Decision, Spent),
     /// Redis said so; the times count from then.
     Asked(Answer, u64),
-    /// Another limit had refused before this one was asked.
+    /// Another limit had refused before this one was checked.
     NotAsked,
     /// Known to be over, of a limit that is not enforced.
     Over,
-    /// Redis cannot be asked.
+    /// Redis cannot be reached.
     Failed,
 }
 
@@ -96,17 +96,17 @@ impl Remote {
         self.client.redis()
     }
 
-    /// Forgets what is known of keys: Redis will be asked about each again.
+    /// Forgets what is known of keys: the next request of each calls Redis.
     pub fn forget(&self) {
         self.refusals.clear();
         self.leases.clear();
     }
 
-    /// Asks for a request; all of `asks` are of limits with this store. On success every decision is filled in, and if one of them is a
+    /// Checks a request; all of `asks` are of limits with this store. On success every decision is filled in, and if one of them is a
     /// refusal nothing was charged. Takes no longer than the timeout.
     ///
     /// # Errors
-    /// When the request must not pass because Redis cannot be asked.
+    /// When the request must not pass because Redis cannot be reached.
     pub async fn ask(self: &Rc<Self>, limits: &WorkerLimits, asks: &mut [Ask]) -> Result<(), StoreFailed> {
         let limit = |ask: &Ask| limits.get(ask.limit);
         // The common case: one limit, one count, no list.
@@ -156,14 +156,14 @@ impl Remote {
                     continue;
                 }
                 self.put_back(&prefetches, &met);
-                // The others were not asked.
+                // The others were not checked.
                 let others = asks.iter_mut().enumerate().filter(|(other, _)| *other != index);
                 others.for_each(|(_, ask)| ask.decision = super::Decision::unlimited());
                 return Ok(());
             }
             met.push(spent.map(|(decision, spent)| Met::Leased(decision, spent)));
         }
-        // Tokens that are to be prefetched, all at the same time; then the counts that are asked for each request.
+        // Tokens that are to be prefetched, all at the same time; then the counts that every request is checked against in Redis.
         let missing = asks.iter().zip(&prefetches).zip(&met).filter(|(_, met)| met.is_none());
         let missing = missing.filter_map(|((ask, prefetch), _)| Some((limits.get(ask.limit)?, (*prefetch)?)));
         let acquired = all(missing.map(|(limit, prefetch)| self.acquire_counted(limit, prefetch))).await;
@@ -182,7 +182,7 @@ impl Remote {
         self.settle(limits, asks, &questions, &prefetches, &met)
     }
 
-    /// Asks for the counts of one request.
+    /// Calls Redis for the counts of one request.
     async fn call_within(self: &Rc<Self>, questions: &[Question], deadline: Instant) -> Vec<Met> {
         if self.client.is_cluster() {
             return self.call_each(questions, deadline).await;
@@ -196,7 +196,7 @@ impl Remote {
         }
     }
 
-    /// Refuses without asking, if the count is known to be over.
+    /// Refuses without a call, if the count is known to be over.
     fn refuse_here(&self, limit: &WorkerLimit, question: &Question, ask: &mut Ask) -> bool {
         let most = limit.limit.algorithm.limit();
         match self.refusals.find(&question.name, question.cost, most, clock::now_ns()) {
@@ -225,7 +225,7 @@ impl Remote {
         met
     }
 
-    /// How long a refusal holds without asking again. On a cluster a count may be charged for a request that another count refuses: what is missing then comes
+    /// How long a refusal holds without a call. On a cluster a count may be charged for a request that another count refuses: what is missing then comes
     /// back with the refund, at most a charge and a refund later.
     fn believes_refusals_ns(&self) -> u64 {
         if !self.client.is_cluster() {
@@ -234,7 +234,7 @@ impl Remote {
         u64::try_from((2 * self.client.timeout()).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Asks in one call, together with others of this turn; all or nothing is up to the script.
+    /// Sends the counts in one call, together with those of other requests in this event-loop iteration; the script charges all or nothing.
     async fn call(self: &Rc<Self>, questions: &[Question]) -> Result<Vec<(Answer, u64)>, Failure> {
         let (sent, first) = if self.client.is_cluster() { self.call_alone(questions) } else { self.join(questions) };
         match sent.answers().await {
@@ -246,7 +246,7 @@ impl Remote {
         }
     }
 
-    /// Adds to the call that is sent at the end of this turn.
+    /// Adds to the call that is sent at the end of this event-loop iteration.
     fn join(self: &Rc<Self>, questions: &[Question]) -> (Rc<Sent>, usize) {
         let mut open = self.open.borrow_mut();
         if let Some((call, sent)) = open.as_mut()
@@ -373,7 +373,7 @@ impl Remote {
 
     fn refund(self: &Rc<Self>, question: Question, answer: Answer) {
         let remote = self.clone();
-        // Nobody waits for it; if it is lost, the tokens are missing until their window ends.
+        // No request waits for it; if it is lost, the tokens are missing until their window ends.
         spawn_local(async move {
             let [kind, _, b, c, _] = question.definition;
             let numbers = [kind, b, c, u64::try_from(answer.taken).unwrap_or(0), answer.mark()];

@@ -1,4 +1,4 @@
-//! What an operator asks about keys in Redis, and does about them. It is asked on the control thread and done by a worker, which has the
+//! What an operator reads and resets about keys in Redis. The control thread takes the request and a worker executes it, since it has the
 //! connection.
 
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::redis::Failure;
 use crate::server::shared::{Message, Shared};
 
 impl Limits {
-    /// Puts what Redis knows of a key into the answer of [`Limits::explain`], in place of what the process itself knows.
+    /// Puts what Redis knows of a key into the result of [`Limits::explain`], in place of what the process itself knows.
     pub async fn explain_remote(&self, shared: &Shared, question: &Question, answer: &mut Value) {
         self.explain_remote_budgets(shared, question, answer).await;
         for (limit, key) in self.remote_keys(question) {
@@ -42,11 +42,11 @@ impl Limits {
         }
     }
 
-    /// Forgets in Redis what was charged to a key, and has all workers ask again; other replicas do so when its window ends. Adds the
+    /// Forgets in Redis what was charged to a key, so that all workers call Redis for it; other replicas do so when its window ends. Adds the
     /// names of limits that had something to forget.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// When Redis does not respond.
     pub async fn reset_remote(
         &self,
         shared: &Shared,

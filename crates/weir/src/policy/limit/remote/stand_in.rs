@@ -1,8 +1,8 @@
-//! What holds while Redis cannot be asked: each limit's `on_store_failure`.
+//! What holds while Redis cannot be reached: each limit's `on_store_failure`.
 //!
 //! - `local`: the same limit in memory, its numbers divided by `replicas`, but at least 1 of each.
 //! - `open`: the request passes, uncounted.
-//! - `closed`: the request is answered with 503.
+//! - `closed`: the request gets 503.
 
 use super::super::{Ask, Decision, Receipt, WorkerLimits};
 use super::StoreFailed;

@@ -1,4 +1,4 @@
-//! The scripts against the algorithms in memory, which are the model: the same schedule by the same clock gives the same answers.
+//! The scripts against the algorithms in memory, which are the model: the same schedule by the same clock gives the same decisions.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Rig {
         Rig { _server: server, client, count, refund }
     }
 
-    /// Answers to requests that come at once.
+    /// Decisions about requests that come at once.
     async fn ask(&self, now_us: u64, requests: &[&[Question]]) -> Vec<Answer> {
         let mut call = Call::default();
         for questions in requests {

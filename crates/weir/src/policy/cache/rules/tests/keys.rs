@@ -131,7 +131,7 @@ fn all_that_a_trusted_peer_says_of_the_url_is_part_of_the_key() {
         assert_eq!(key(one, false), key("", false), "{one}: nobody is believed who is not trusted");
     }
     assert_eq!(key("", true), key("", false));
-    // Who asks is not what is requested.
+    // The sender of a request is not part of what is requested.
     let said = |value: &str| key(&format!("Forwarded: {value}\r\n"), true);
     let one = said("for=192.0.2.60;proto=http;host=b, by=203.0.113.43");
     assert_eq!(said("For=\"[2001:db8::1]:4711\" ; proto=http;host=b,BY=\"a, b; c\\\"\""), one);

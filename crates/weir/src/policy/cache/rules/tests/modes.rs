@@ -1,4 +1,4 @@
-//! Mode `ttl`, credentials, and POST: what is ours rather than the RFC's.
+//! Mode `ttl`, credentials, and POST: rules of this gateway rather than of the RFC.
 
 use super::reuse::Reuse;
 use super::*;
@@ -205,7 +205,7 @@ fn a_bypass_is_told_as_one_or_as_a_matter_of_the_method() {
     assert!(others.iter().all(|bypass| bypass.fwd() == Fwd::Bypass));
 }
 
-/// With `set_cookie: strip` a cookie neither keeps a response from being stored nor is stored, also when a 304 brings one.
+/// With `set_cookie: strip` a cookie neither keeps a response from being stored nor is stored, also when a 304 has one.
 #[test]
 fn cookies_are_stripped_on_request() {
     let fields =

@@ -5,7 +5,7 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.cloud.gateway.route.Route;
 
-/** Spring Cloud Gateway as it is: everything that it does stands in the application.yaml of the directory in which it is started. */
+/** Spring Cloud Gateway as it is: its whole configuration is in the application.yaml of the directory in which it is started. */
 @SpringBootApplication
 public class Application {
   public static void main(String[] arguments) {

@@ -1,6 +1,6 @@
 package com.example.producer.core;
 
-/** The words that every service answers with. */
+/** The words that every service responds with. */
 public final class Answers {
 
     public static final String STORED = "Event processed successfully";

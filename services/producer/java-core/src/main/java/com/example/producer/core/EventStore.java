@@ -36,7 +36,7 @@ public class EventStore implements DisposableBean {
     private final String storeEvent = statement("/store_event.sql");
     private final ConnectionPool pool;
 
-    /** Makes the pool. No connection is opened yet: a service starts, and answers 503, also while the database is away. */
+    /** Makes the pool. No connection is opened yet: a service starts, and responds with 503, also while the database is away. */
     public EventStore(Settings settings, String service) {
         this.pool = new ConnectionPool(ConnectionPoolConfiguration.builder(connections(settings, service))
                 .maxSize(settings.poolSize())
@@ -93,7 +93,7 @@ public class EventStore implements DisposableBean {
                 .execute());
     }
 
-    /** Whether the database answers within two seconds. */
+    /** Whether the database responds within two seconds. */
     public Mono<Boolean> isUp() {
         return withConnection(connection -> connection.createStatement("SELECT 1").execute())
                 .thenReturn(true)

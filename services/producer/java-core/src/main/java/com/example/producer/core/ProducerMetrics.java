@@ -49,7 +49,7 @@ public class ProducerMetrics {
     }
 
     /**
-     * Counts one answered request.
+     * Counts one finished request.
      *
      * @param code the HTTP status or the gRPC code's name
      * @param start {@link System#nanoTime()} when it came

@@ -121,7 +121,7 @@ public record Settings(URI databaseUrl, int poolSize, Duration acquireTimeout, D
                     return InetAddress.getByName(text);
                 }
             } catch (UnknownHostException e) {
-                // The same answer as for what is no address at all.
+                // The same error as for what is no address at all.
             }
             throw new BadVariableException("HOST", text, "give an IP address, such as 127.0.0.1 or 0.0.0.0");
         }
@@ -135,7 +135,7 @@ public record Settings(URI databaseUrl, int poolSize, Duration acquireTimeout, D
                     return url;
                 }
             } catch (IllegalArgumentException e) {
-                // The same answer as for a scheme that is not PostgreSQL's.
+                // The same error as for a scheme that is not PostgreSQL's.
             }
             throw new BadVariableException("DATABASE_URL", text, "give postgresql://user:password@host:port/database");
         }

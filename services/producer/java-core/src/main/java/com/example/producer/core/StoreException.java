@@ -3,7 +3,7 @@ package com.example.producer.core;
 /** Why an event was not stored although it kept the rules. Nothing of it was written. */
 public class StoreException extends RuntimeException {
 
-    /** Who can mend it. */
+    /** Who can fix it. */
     public enum Kind {
         /** The database is away, overloaded or refused to work now; the same event may succeed later. */
         UNAVAILABLE,

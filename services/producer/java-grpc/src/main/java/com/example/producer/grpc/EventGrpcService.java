@@ -64,7 +64,7 @@ class EventGrpcService extends EventServiceGrpc.EventServiceImplBase {
         answer("health", work, observer);
     }
 
-    /** Answers a call with the outcome of {@code work}, within its deadline, and counts it. */
+    /** Completes a call with the outcome of {@code work}, within its deadline, and counts it. */
     private <T> void answer(String operation, Mono<T> work, StreamObserver<T> observer) {
         long start = System.nanoTime();
         Deadline deadline = Context.current().getDeadline();

@@ -20,7 +20,7 @@ import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
 
 /**
- * Request body to events, in one pass over the JSON. A member of a type that the contract does not know is remembered, not
+ * Request body to events, in one pass over the JSON. A member of a type that the contract does not know is noted, not
  * an error: the rules decide in their own order. A name that is given twice means its last value.
  */
 final class BodyReader {

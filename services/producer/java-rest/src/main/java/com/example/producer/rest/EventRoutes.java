@@ -29,7 +29,7 @@ import org.springframework.web.reactive.function.server.RouterFunctions;
 import org.springframework.web.reactive.function.server.ServerRequest;
 import org.springframework.web.reactive.function.server.ServerResponse;
 
-/** Routes and answers. */
+/** Routes and responses. */
 class EventRoutes {
 
     private static final String EVENTS = "/api/v1/events";
@@ -80,9 +80,9 @@ class EventRoutes {
     }
 
     /**
-     * Reads the body, also one that will not be used, before anything answers. A client that has not finished sending may
-     * never see an answer; and Reactor Netty 1.2.18 stops reading a connection for good when a request that came while the
-     * one before was still being finished is answered at once, its end unread.
+     * Reads the body, also one that will not be used, before any response. A client that has not finished sending may
+     * never see a response; and Reactor Netty 1.2.18 stops reading a connection for good when a request that came while the
+     * one before was still being finished gets its response at once, its end unread.
      */
     private Mono<ServerResponse> afterBody(ServerRequest request, HandlerFunction<ServerResponse> next) {
         ReceivedBody body = new ReceivedBody(settings.maxBodyBytes());
@@ -105,7 +105,7 @@ class EventRoutes {
                 .bodyValue(Problem.of(HttpStatus.METHOD_NOT_ALLOWED, "Method not allowed"));
     }
 
-    /** Turns errors into answers and counts a request once it is answered. */
+    /** Turns errors into responses and counts a request once its response is complete. */
     private HandlerFunction<ServerResponse> counted(String operation,
             Function<ServerRequest, Mono<ServerResponse>> handle) {
         return request -> {
@@ -153,7 +153,7 @@ class EventRoutes {
 
     /**
      * Applies one event of a bulk. Each waits for the one before, so that a later one wins where two name the same
-     * attribute. Once the database is away the rest is not tried: each would only wait for the same answer.
+     * attribute. Once the database is away the rest is not tried: each would only wait for the same response.
      */
     private Mono<Void> apply(Batch batch, int index, Submitted event, boolean scanAttributes) {
         Mono<Void> work;

@@ -1,6 +1,6 @@
 package com.example.producer.rest;
 
-/** A body that is no JSON text that can be used; answered with 400. */
+/** A body that is not a usable JSON text; refused with 400. */
 class MalformedBodyException extends RuntimeException {
 
     MalformedBodyException(String message) {

@@ -10,7 +10,7 @@ import org.springframework.http.MediaType;
 import org.springframework.web.reactive.function.server.ServerResponse;
 import reactor.core.publisher.Mono;
 
-/** Any answer that is not a success, and the one place where an error becomes HTTP. */
+/** Any response that is not a success, and the one place where an error becomes HTTP. */
 record Problem(String error, int status) {
 
     static Problem of(HttpStatus status, String error) {

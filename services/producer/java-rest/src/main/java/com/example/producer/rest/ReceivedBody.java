@@ -6,7 +6,7 @@ import org.springframework.core.io.buffer.DataBuffer;
 import org.springframework.core.io.buffer.DataBufferLimitException;
 import org.springframework.core.io.buffer.DataBufferUtils;
 
-/** A body as it comes: kept up to the limit; what is beyond is read and dropped, so that the answer can be seen. */
+/** A body as it comes: kept up to the limit; what is beyond is read and dropped, so that the response can be seen. */
 final class ReceivedBody {
 
     /** How many times the limit is read of a body that is too large, before the connection is given up. */
