@@ -1,6 +1,6 @@
 //! The criteria by which systems are compared: one table. Rows, comparisons, the score, reports and CSV go by it; a criterion more is an entry more.
 
-use crate::results::report::Latency;
+use crate::results::report::{Chat, Latency};
 use crate::results::{DIRECT, Results, Search, Trial, Usage, WorkloadPlan};
 use crate::stats;
 use crate::verdict::words::{number, size, time};
@@ -89,6 +89,10 @@ impl Measured<'_> {
         self.trial.observed.as_ref()?.upstream.as_ref()
     }
 
+    fn chat(&self) -> Option<&Chat> {
+        self.trial.report.as_ref()?.total.chat.as_ref()
+    }
+
     fn answered(&self) -> Option<f64> {
         let answered = self.trial.report.as_ref()?.total.requests.answered?;
         (answered > 0).then_some(answered as f64)
@@ -98,6 +102,11 @@ impl Measured<'_> {
         Some(verdict::cpu_s(usage?)? * 1e6 / self.answered()?)
     }
 }
+
+/// Time to the first token of chat calls.
+const TTFT: &str = "ttft";
+/// Time between tokens of chat calls.
+const INTER_TOKEN: &str = "inter-token";
 
 /// Time to the first byte of event streams.
 const FIRST_BYTE: &str = "first-byte";
@@ -188,6 +197,50 @@ pub const CRITERIA: &[Criterion] = &[
             let events = measured.trial.report.as_ref()?.total.events?;
             (events.received > 0).then(|| events.arrivals as f64 / events.received as f64)
         }),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: TTFT,
+        title: "time to first token",
+        about: "Of streamed chat calls that were complete: time from when a call was due to its first content, at the same percentile as the latency; lower \
+                is better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| percentile(measured.chat()?.ttft.as_ref()?, measured.percentile?)),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: INTER_TOKEN,
+        title: "time between tokens",
+        about: "Of streamed chat calls that were complete: time between one event with content and the next, at the same percentile as the latency; lower is \
+                better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| {
+            percentile(measured.chat()?.inter_token.as_ref()?, measured.percentile?)
+        }),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "tokens",
+        title: "tokens/s",
+        about: "Output tokens of complete chat calls per second; higher is better.",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        source: Source::Trial(always, |measured| measured.trial.report.as_ref()?.total.tokens_per_second()),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "goodput",
+        title: "goodput",
+        about: "Complete chat calls within the objective of tokens (`slo` of `llm`) per second; higher is better.",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        source: Source::Trial(always, |measured| measured.trial.report.as_ref()?.total.goodput()),
         reference: Reference::Same,
         weight: 0.0,
     },
@@ -340,7 +393,7 @@ impl Criterion {
 
     /// Whether it is a percentile: that of its workload.
     pub fn is_percentile(&self) -> bool {
-        matches!(self.name, "latency" | "closed-latency" | FIRST_BYTE)
+        matches!(self.name, "latency" | "closed-latency" | FIRST_BYTE | TTFT | INTER_TOKEN)
     }
 
     /// Its value in a search.

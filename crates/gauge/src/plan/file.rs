@@ -22,7 +22,7 @@ pub use system::Restart;
 pub(crate) use system::{BuildFile, ControlFile, GatewayFile, GrpcFile, ProgramFile, StepFile};
 pub(crate) use value::{OneOrMore, share_of, text};
 pub(crate) use workload::{
-    BodyFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
+    BodyFile, ChatFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
 };
 
 /// In which order workloads run.

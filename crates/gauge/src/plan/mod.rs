@@ -17,6 +17,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::load::chat::Chat;
 use crate::load::workload::{Arrivals, Grpc, Load, Operation, Order, Protocol};
 use crate::profile::Profile;
 use crate::results::{Slo, Threshold, Treatment};
@@ -259,6 +260,8 @@ pub struct Workload {
     pub weight: f64,
     /// What is requested.
     pub operations: Vec<PlannedOperation>,
+    /// Chat calls: what the load sends. `operations` are then the same calls, whose responses come as a whole, for checks before the load.
+    pub llm: Option<Chat>,
     /// What every user does once before the load.
     pub setup: Vec<PlannedOperation>,
     /// How the next operation is chosen.
