@@ -1,7 +1,7 @@
 //! The criteria by which systems are compared: one table. Rows, comparisons, the score, reports and CSV go by it; a criterion more is an entry more.
 
 use crate::results::report::{Chat, Latency};
-use crate::results::{DIRECT, Results, Search, Trial, Usage, WorkloadPlan};
+use crate::results::{DIRECT, Price, Results, Search, Trial, Usage, WorkloadPlan};
 use crate::stats;
 use crate::verdict::words::{number, size, time};
 use crate::verdict::{self, LEAST_CPU_S};
@@ -40,6 +40,8 @@ pub enum Unit {
     Bytes,
     /// A number.
     Count,
+    /// Money, of the currency of the evaluation's `price`.
+    Money,
 }
 
 /// Directions.
@@ -78,6 +80,8 @@ pub struct Measured<'r> {
     pub trial: &'r Trial,
     /// The percentile that the workload is compared by.
     pub percentile: Option<f64>,
+    /// What processors and memory cost.
+    pub price: Option<Price>,
 }
 
 impl Measured<'_> {
@@ -102,6 +106,9 @@ impl Measured<'_> {
         Some(verdict::cpu_s(usage?)? * 1e6 / self.answered()?)
     }
 }
+
+/// What a million requests cost, which has the CPU time in it.
+const COST: &str = "cost";
 
 /// Time to the first token of chat calls.
 const TTFT: &str = "ttft";
@@ -277,6 +284,17 @@ pub const CRITERIA: &[Criterion] = &[
         weight: 0.0,
     },
     Criterion {
+        name: COST,
+        title: "cost per million requests",
+        about: "CPU time at the price of a processor, and mean memory (PSS) for the time of the load at the price of memory, over the responses, times a \
+                million; lower is better. It is of what was used: a machine that is half idle costs more.",
+        unit: Unit::Money,
+        better: Better::Lower,
+        source: Source::Trial(always, cost),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
         name: "context-switches",
         title: "context switches/request",
         about: "Voluntary and involuntary context switches of the gateway over its responses; lower is better.",
@@ -334,6 +352,15 @@ fn memory(usage: Option<&Usage>) -> Option<f64> {
     usage.pss_peak_bytes.or(usage.rss_peak_bytes).map(|bytes| bytes as f64)
 }
 
+/// Per million responses.
+fn cost(measured: &Measured<'_>) -> Option<f64> {
+    let (price, usage) = (measured.price?, measured.system()?);
+    let seconds = measured.trial.report.as_ref()?.total.duration_s?;
+    // Memory that has no price need not be known.
+    let memory = if price.gib_hour > 0.0 { usage.memory_mean()? } else { 0.0 };
+    Some(price.of(verdict::cpu_s(usage)?, memory, seconds) / measured.answered()? * 1e6)
+}
+
 fn switches(measured: &Measured<'_>, usage: Option<&Usage>) -> Option<f64> {
     let usage = usage?;
     Some((usage.voluntary_switches? + usage.involuntary_switches?) as f64 / measured.answered()?)
@@ -380,7 +407,7 @@ impl Criterion {
     /// Whether the trials of a system under a workload, all together, suffice for it: CPU time takes [`LEAST_CPU_S`] in the median, of the gateway or of its
     /// upstream.
     pub fn suffices(&self, trials: &[Measured<'_>], of_upstream: bool) -> bool {
-        if self.name != CPU {
+        if self.name != CPU && self.name != COST {
             return true;
         }
         let usage = |measured: &Measured<'_>| {
@@ -432,6 +459,7 @@ impl Criterion {
             Unit::Milliseconds => time(value),
             Unit::Microseconds => time(value / 1e3),
             Unit::Bytes => size(value),
+            Unit::Money => money(value),
         }
     }
 
@@ -442,12 +470,21 @@ impl Criterion {
             Unit::Milliseconds => "_ms",
             Unit::Microseconds => "_us",
             Unit::Bytes => "_bytes",
-            Unit::Count => "",
+            Unit::Count | Unit::Money => "",
         };
         format!("{}{unit}", self.name.replace('-', "_"))
     }
 }
 
+/// Three digits that matter: a million requests may cost a thousandth.
+fn money(value: f64) -> String {
+    let digits = (2.0 - value.abs().max(1e-9).log10().floor()).clamp(2.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}
+
 fn positive(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite() && *value > 0.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ use serde_saphyr::Spanned;
 
 use crate::load::units;
 use crate::profile::Profile;
+use crate::results::Price;
 pub use place::SshFile;
 pub(crate) use place::{DeployFile, HardwareFile};
 pub(crate) use requirement::{ConformanceFile, SloFile, TreatmentFile};
@@ -83,6 +84,8 @@ pub(crate) struct File {
     pub(crate) fail: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     pub(crate) reference: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(crate) price: Option<Spanned<Price>>,
     #[serde(default)]
     pub(crate) weights: BTreeMap<String, f64>,
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use crate::load::chat::Chat;
 use crate::load::workload::{Arrivals, Grpc, Load, Operation, Order, Protocol};
 use crate::profile::Profile;
-use crate::results::{Slo, Threshold, Treatment};
+use crate::results::{Price, Slo, Threshold, Treatment};
 use crate::tools::Tool;
 
 pub use check::slug as file_name;
@@ -72,6 +72,8 @@ pub struct Plan {
     pub fail: Vec<Threshold>,
     /// The system whose figures are the unit of the score; `None`: the baseline.
     pub reference: Option<String>,
+    /// What processors and memory cost.
+    pub price: Option<Price>,
     /// Weights of the score's parts, where the evaluation sets its own.
     pub weights: BTreeMap<String, f64>,
     /// Whether workloads run in their order in every round, because they build on each other; else their order varies by round.
@@ -147,6 +149,8 @@ pub struct Program {
     pub ports: BTreeMap<String, String>,
     /// When it is ready: all of these.
     pub ready: Vec<Ready>,
+    /// The language that it is written in, where the evaluation says.
+    pub language: Option<String>,
     /// How it is called over gRPC, where it is a service that is.
     pub grpc: Option<Calls>,
 }
