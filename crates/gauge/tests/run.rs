@@ -5,6 +5,7 @@ mod run {
     mod going_on;
     mod grpc;
     mod history;
+    mod llm;
     mod names;
     mod profiles;
     mod services;

@@ -14,7 +14,7 @@ pub(super) enum Lane {
     /// To the upstreams: origin in the API to the URL at which it is reached.
     Direct(BTreeMap<String, String>),
     /// To a service over gRPC: the same, and its methods.
-    Grpc(BTreeMap<String, String>, Calls),
+    Grpc(BTreeMap<String, String>, Box<Calls>),
     /// To a gateway.
     Gateway(SocketAddr),
 }
@@ -72,6 +72,16 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
     }
 }
 
+/// The same as it is loaded: chat calls are made by the generator.
+fn loaded(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload::Workload {
+    let mut workload = request(planned, lane, made, load);
+    workload.llm.clone_from(&planned.llm);
+    if workload.llm.is_some() {
+        workload.operations.clear();
+    }
+    workload
+}
+
 /// A workload with its warm-up, for gauge's own generator.
 pub(super) fn measured(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> workload::Workload {
     let load = match warmup(planned.warmup, load) {
@@ -86,12 +96,12 @@ pub(super) fn measured(planned: &Workload, lane: &Lane, made: &Made, load: &Load
             Load::Phases(phases)
         }
     };
-    request(planned, lane, made, load)
+    loaded(planned, lane, made, load)
 }
 
 /// A workload without a warm-up, for generators of others.
 pub(super) fn plain(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> workload::Workload {
-    request(planned, lane, made, load.clone())
+    loaded(planned, lane, made, load.clone())
 }
 
 /// The warm-up alone.
@@ -102,7 +112,7 @@ pub(super) fn warmup_only(planned: &Workload, lane: &Lane, made: &Made, load: &L
         (_, Some(open)) => Load::Open(open),
         _ => return None,
     };
-    Some(request(planned, lane, made, load))
+    Some(loaded(planned, lane, made, load))
 }
 
 fn phase(name: &str, warmup: bool, closed: Option<Closed>, open: Option<Open>) -> Phase {

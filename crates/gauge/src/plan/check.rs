@@ -13,7 +13,7 @@ use super::{
 use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
 use crate::profile::Profile;
-use crate::results::{DIRECT, Slo, Treatment};
+use crate::results::{DIRECT, Price, Slo, Treatment};
 
 /// More rounds than anybody waits for.
 const MOST_ROUNDS: u32 = 1000;
@@ -188,6 +188,16 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
             check.problems.push(Problem { at: None, text });
         }
     }
+    let price = read.price.map(|Spanned { value, defined, .. }| {
+        let valid = |price: f64| price.is_finite() && price >= 0.0;
+        if !valid(value.vcpu_hour) || !valid(value.gib_hour) || value == Price::default() {
+            check.wrong(
+                defined,
+                "`price` needs `vcpu_hour`, `gib_hour` or both, of 0 or more: {vcpu_hour: 0.04, gib_hour: 0.005}",
+            );
+        }
+        value
+    });
     let deploy = match read.deploy {
         DeployFile::Local => Deploy::Local,
         DeployFile::Ssh(mut ssh) => {
@@ -237,6 +247,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         slo,
         fail,
         reference,
+        price,
         weights: read.weights,
         fixed_order: read.workload_order == file::WorkloadOrder::Fixed,
         quick: false,

@@ -17,9 +17,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::load::chat::Chat;
 use crate::load::workload::{Arrivals, Grpc, Load, Operation, Order, Protocol};
 use crate::profile::Profile;
-use crate::results::{Slo, Threshold, Treatment};
+use crate::results::{Price, Slo, Threshold, Treatment};
 use crate::tools::Tool;
 
 pub use check::slug as file_name;
@@ -71,6 +72,8 @@ pub struct Plan {
     pub fail: Vec<Threshold>,
     /// The system whose figures are the unit of the score; `None`: the baseline.
     pub reference: Option<String>,
+    /// What processors and memory cost.
+    pub price: Option<Price>,
     /// Weights of the score's parts, where the evaluation sets its own.
     pub weights: BTreeMap<String, f64>,
     /// Whether workloads run in their order in every round, because they build on each other; else their order varies by round.
@@ -146,6 +149,8 @@ pub struct Program {
     pub ports: BTreeMap<String, String>,
     /// When it is ready: all of these.
     pub ready: Vec<Ready>,
+    /// The language that it is written in, where the evaluation says.
+    pub language: Option<String>,
     /// How it is called over gRPC, where it is a service that is.
     pub grpc: Option<Calls>,
 }
@@ -259,6 +264,8 @@ pub struct Workload {
     pub weight: f64,
     /// What is requested.
     pub operations: Vec<PlannedOperation>,
+    /// Chat calls: what the load sends. `operations` are then the same calls, whose responses come as a whole, for checks before the load.
+    pub llm: Option<Chat>,
     /// What every user does once before the load.
     pub setup: Vec<PlannedOperation>,
     /// How the next operation is chosen.

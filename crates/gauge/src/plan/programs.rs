@@ -61,7 +61,17 @@ fn program(
     let build = read.build.and_then(|build| build_command(check, build));
     let grpc = read.grpc.map(|grpc| calls(check, grpc, read.ready.0.is_empty()));
     let ready = read.ready.0.into_iter().filter_map(|probe| ready(check, probe, place)).collect();
-    Some(Program { name, command: read.command.value, env: read.env, cwd, build, ports, ready, grpc })
+    Some(Program {
+        name,
+        command: read.command.value,
+        env: read.env,
+        cwd,
+        build,
+        ports,
+        ready,
+        language: read.language,
+        grpc,
+    })
 }
 
 fn calls(check: &mut Check, read: Spanned<file::GrpcFile>, unready: bool) -> Calls {
@@ -107,6 +117,9 @@ pub(super) fn backends(check: &mut Check, read: Vec<ProgramFile>, api: &apidoc::
         }
         if backend.treatment.is_some() {
             check.wrong(place, "a `treatment` belongs to a system or to a workload, not to a backend");
+        }
+        if backend.language.take().is_some() {
+            check.wrong(place, "`language` is for the report on systems; leave it out of a backend");
         }
         if let Some(grpc) = backend.grpc.take() {
             check.wrong(grpc.defined, "`grpc` says how a system is called; nothing calls a backend over gRPC");

@@ -125,11 +125,11 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
         );
     }
     text.push('\n');
-    let protocols = super::protocols::rows(results, judgement, workload);
-    if !protocols.is_empty() {
+    for (caption, rows) in super::protocols::tables(results, judgement, workload) {
         let head = super::protocols::HEAD;
-        let _ = writeln!(text, "| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
-        for cells in protocols {
+        let _ = writeln!(text, "{caption}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        for cells in rows {
+            let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
             let _ = writeln!(text, "| {} |", cells.join(" | "));
         }
         text.push('\n');

@@ -30,6 +30,7 @@ systems:
     grpc: {proto: items.proto, methods: {addItem: shop.Items/Add}, streams: 2}
 before_each:
   - {send: addItem}
+price: {vcpu_hour: 0.04, gib_hour: 0.005}
 control: false
 repeats: 1
 warmup: 0s
@@ -119,6 +120,19 @@ fn services_of_two_protocols_are_loaded_each_in_its_own() {
             (&0.into(), &connections.into())
         );
     }
+    let csv = std::fs::read_to_string(campaign.out.join("results.csv")).expect("the table");
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = lines[0].iter().position(|name| *name == "cost").expect("a column");
+    for (line, system) in lines[1..].iter().zip(["rest", "calls"]) {
+        let trial = trial(&campaign, system);
+        let seconds = trial["report"]["total"]["duration_s"].as_f64().expect("a duration");
+        let bytes = trial["observed"]["system"]["rss_peak_bytes"].as_f64().expect("memory");
+        let million = 1e6 / 40.0 / 3600.0;
+        let processors = super::super::cpu(&trial, "system").expect("CPU time") * 0.04 * million;
+        let most = processors + bytes / f64::from(1 << 30) * seconds * 0.005 * million;
+        let cost = line[column].parse::<f64>().unwrap_or_else(|_| panic!("no cost: {csv}"));
+        assert!((processors * 0.999..=most * 1.001).contains(&cost), "{processors} {cost} {most}");
+    }
     campaign.nothing_runs();
 }
 
@@ -161,6 +175,7 @@ fn what_cannot_be_called_is_refused_with_its_line() {
         ("addItem: shop.Items/Add", "other: shop.Items/Add", "add methods: {addItem: package.Service/Method}"),
         ("shop.Items/Add", "shop.Items/None", "there is no method `shop.Items/None`"),
         ("proto: items.proto", "proto: missing.proto", "missing.proto"),
+        ("vcpu_hour: 0.04", "vcpu_hour: -1", "`price` needs"),
         ("streams: 2", "streams: 0", "a connection needs at least one stream"),
         ("    ready: 'grpc://{address}:{port}'\n", "", "a service over gRPC needs `ready`"),
         ("[{id: addItem}]", "[{id: addItem, body: {json: {nam: x}}}]", "no message of shop.Item"),

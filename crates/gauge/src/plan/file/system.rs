@@ -116,6 +116,9 @@ pub(crate) struct ProgramFile {
     /// Of a service: what must be seen of it.
     #[serde(default)]
     pub(crate) treatment: Option<TreatmentFile>,
+    /// Of a service: the language that it is written in, for the report.
+    #[serde(default)]
+    pub(crate) language: Option<String>,
     /// Of a service: it is called over gRPC.
     #[serde(default)]
     pub(crate) grpc: Option<Spanned<GrpcFile>>,

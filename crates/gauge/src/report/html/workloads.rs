@@ -94,14 +94,12 @@ impl Part<'_> {
     }
 
     fn protocols(&self, html: &mut String) {
-        let rows = crate::report::protocols::rows(self.page.results, self.page.judgement, &self.workload.name);
-        if rows.is_empty() {
-            return;
+        let (results, judgement) = (self.page.results, self.page.judgement);
+        for (caption, rows) in crate::report::protocols::tables(results, judgement, &self.workload.name) {
+            let cells: Vec<Vec<String>> =
+                rows.iter().map(|cells| cells.iter().map(|text| escape(text)).collect()).collect();
+            html.push_str(&table(caption, &crate::report::protocols::HEAD, &cells));
         }
-        let cells: Vec<Vec<String>> =
-            rows.iter().map(|cells| cells.iter().map(|text| escape(text)).collect()).collect();
-        let caption = "Protocols: what was declared between systems of one and of another.";
-        html.push_str(&table(caption, &crate::report::protocols::HEAD, &cells));
     }
 
     fn phases(&self, html: &mut String) {
@@ -321,7 +319,8 @@ impl Part<'_> {
                 .into_iter()
                 .map(|(series, _)| {
                     let rounds = self.all(&series.name).filter_map(|(trial, judged)| {
-                        let value = criterion.of_trial(workload, &Measured { trial, percentile })?;
+                        let value = criterion
+                            .of_trial(workload, &Measured { trial, percentile, price: self.page.results.price })?;
                         Some((trial.round, value, judged.used && judged.failed.is_none()))
                     });
                     Strip { rounds: rounds.collect(), series: series.clone() }
