@@ -86,10 +86,12 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let ready = Ready::new(config.max_concurrent_streams as usize);
         down.deadline.set_idle(true);
         worker.metrics.http2_connection_opened();
+        let mut codec = Connection::server(config, now_ms());
+        codec.set_sensitive(snapshot.sensitive.clone());
         Driver {
             registered: Registered::new(worker.clone()),
             down,
-            codec: Connection::server(config, now_ms()),
+            codec,
             head: Head::default(),
             slots: Slots::new(ready.clone()),
             ready,
