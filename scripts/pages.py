@@ -34,6 +34,8 @@ from console import matches
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = {"console": {"", "server", "another", "long", "not-run"}, "yaml": {"weir", "part"}, "json": {""}, "text": {""}}
 OTHERS = {"json", "text", "rust", "lua", "toml", "nginx", "ini", "mermaid", "html", "dockerfile", "python"}
+# What weir and gauge demo print, gauge ui, and make producers.
+LISTENS = re.compile(r"listening on|gauge ui on http://|^ready; Ctrl-C", re.MULTILINE)
 ADDRESS = re.compile(r"\b(127\.0\.0\.1|localhost):(\d{2,5})\b")
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
@@ -112,6 +114,32 @@ def wrong_summary() -> list[str]:
     ]
 
 
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+PRODUCTS = ("Weir", "Gauge", "Services", "Project")
+
+
+def wrong_changelog() -> list[str]:
+    """Keep a Changelog 1.1.0: versions in brackets; in a version each kind of change once; in a kind each product once."""
+    found, heading, seen = [], ("", "", ""), set()
+    for number, line in enumerate((ROOT / "CHANGELOG.md").read_text().splitlines(), 1):
+        marks, _, name = line.partition(" ")
+        problem = ""
+        if marks in ("##", "###", "####"):
+            level = len(marks) - 2
+            heading = (*heading[:level], name, "", "")[:3]
+            if level == 0 and not re.fullmatch(r"\[Unreleased\]|\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", name):
+                problem = "a version is `## [Unreleased]` or `## [1.2.3] - 2026-01-31`"
+            elif level > 0 and name not in (KINDS, PRODUCTS)[level - 1]:
+                problem = f"'{name}' is not one of: {', '.join((KINDS, PRODUCTS)[level - 1])}"
+            elif heading in seen:
+                problem = f"'{name}' comes a second time; add to the first"
+            seen.add(heading)
+        elif line.startswith("- ") and not all(heading):
+            problem = "a change must be below a kind (`### Added`) and a product (`#### Weir`)"
+        found += [f"CHANGELOG.md:{number}: {problem}"] if problem else []
+    return found
+
+
 def lint() -> int:
     others = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md") if (ROOT / name).exists()]
     others += [
@@ -120,7 +148,7 @@ def lint() -> int:
         *(ROOT / "services").glob("*.md"),
         *(ROOT / "deploy").glob("**/README.md"),
     ]
-    found = wrong_summary()
+    found = wrong_summary() + wrong_changelog()
     for page in pages():
         found += wrong_links(page) + wrong_blocks(page)
     for page in others:
@@ -169,7 +197,7 @@ class Page:
     def environment(self) -> dict[str, str]:
         self.at_free_ports("127.0.0.1:8080 127.0.0.1:9901")
         # `gauge run` stores what it measured; not in the history of whoever checks these pages.
-        own = {"XDG_DATA_HOME": f"{self.folder}/.data"}
+        own = {"XDG_DATA_HOME": f"{self.folder}/.data", "PRODUCERS_DATA": f"{self.folder}/.producers"}
         ports = {"PORT": self.ports["8080"], "ADMIN_PORT": self.ports["9901"]}
         return {**os.environ, **own, **ports, "PROFILE": os.environ.get("PROFILE", "dev")}
 
@@ -219,9 +247,9 @@ class Page:
             )
         self.servers.append(process)
         end = time.monotonic() + 1500
-        while "listening on" not in log.read_text() and time.monotonic() < end and process.poll() is None:
+        while not LISTENS.search(log.read_text()) and time.monotonic() < end and process.poll() is None:
             time.sleep(0.05)
-        if "listening on" not in log.read_text():
+        if not LISTENS.search(log.read_text()):
             self.tell(line, command, f"it does not listen: {log.read_text()[-2000:]}")
         else:
             self.passed += 1
@@ -300,6 +328,8 @@ def run(files: list[str]) -> int:
     passed = failed = skipped = 0
     for path in [Path(file).resolve() for file in files] or pages():
         folder = Path(tempfile.mkdtemp(prefix="weir-page-"))
+        # The user of PostgreSQL, whom root becomes for it, must reach its data there.
+        folder.chmod(0o755)
         page = Page(path, folder)
         try:
             page.run()

@@ -2,7 +2,9 @@
 # Every command and every configuration of README.md and docs/, as typed: scripts/pages.py says how.
 source "$(dirname "$0")/../suite.sh"
 need_program python3 "Python 3.11 or newer."
-need curl nginx haproxy
+# The page of the event services starts one of them.
+need curl nginx haproxy postgres
+need_program go "Go 1.26 or newer: https://go.dev/doc/install"
 need_built weir gauge
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 export PREFIX=$tmp/prefix PROFILE=dev
