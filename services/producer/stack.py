@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 # Tests take Rust's dev profile, whose dependencies the workspace's own tests have built already.
-PROFILE = os.environ.get("PRODUCERS_PROFILE") or "release"
+PROFILE = os.environ.get("PRODUCERS_PROFILE") or "dist"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 RUST = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
 BUILT = pathlib.Path(os.environ.get("WEIR_BUILD") or ROOT / "target" / "other") / "producers"

@@ -94,23 +94,51 @@ pub const NAMES: &[&str] = &[
 
 /// Most names of one bucket.
 const DEEPEST: usize = 12;
+/// First bytes that are compared as one word.
+const WORD: usize = 8;
+/// Set in every byte of a word, so that letters have no case.
+const CASE: u64 = 0x2020_2020_2020_2020;
 
-/// Positions in [`NAMES`] by [`bucket`], ended by 255: an ordinary field costs one look-up and mostly no comparison.
-static BUCKETS: [[u8; DEEPEST + 1]; 64] = {
-    let mut table = [[u8::MAX; DEEPEST + 1]; 64];
+/// What [`find`] looks at of an entry.
+#[derive(Clone, Copy)]
+struct Start {
+    /// The first letters and digits, with [`CASE`].
+    word: u64,
+    /// Which bytes of it count: neither what stands between words, which is spelled in many ways, nor what lies behind a short name.
+    mask: u64,
+    /// Position in [`NAMES`]; 255 behind the last one of a bucket.
+    at: u8,
+}
+
+/// Entries by [`bucket`]: an ordinary field costs one look-up, and a comparison of one word for each entry there, which are few.
+static BUCKETS: [[Start; DEEPEST + 1]; 64] = {
+    let mut table = [[Start { word: 0, mask: 0, at: u8::MAX }; DEEPEST + 1]; 64];
     let mut at = 0;
     while at < NAMES.len() {
         let slot = bucket(NAMES[at].as_bytes());
         let mut free = 0;
-        while table[slot][free] != u8::MAX {
+        while table[slot][free].at != u8::MAX {
             free += 1;
         }
         assert!(free < DEEPEST, "a bucket needs an end");
-        table[slot][free] = at as u8;
+        table[slot][free] = start(NAMES[at].as_bytes(), at as u8);
         at += 1;
     }
     table
 };
+
+const fn start(name: &[u8], at: u8) -> Start {
+    let (mut word, mut mask) = ([0; WORD], [0; WORD]);
+    let mut index = 0;
+    while index < WORD && index < name.len() {
+        if name[index].is_ascii_alphanumeric() {
+            word[index] = name[index] | CASE as u8;
+            mask[index] = u8::MAX;
+        }
+        index += 1;
+    }
+    Start { word: u64::from_le_bytes(word), mask: u64::from_le_bytes(mask), at }
+}
 
 /// By the first letter; names that begin with `X-` by the letter behind it.
 const fn bucket(name: &[u8]) -> usize {
@@ -125,12 +153,25 @@ const fn bucket(name: &[u8]) -> usize {
 /// that is neither letter nor digit stands between the words (CGI turns all of them into `_`).
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static str> {
-    let candidates = BUCKETS[bucket(name)].iter();
-    let names = candidates.take_while(|&&at| at != u8::MAX).map(|&at| NAMES[usize::from(at)]);
-    names.into_iter().find(|entry| match entry.strip_suffix('*') {
+    let bucket = &BUCKETS[bucket(name)];
+    if bucket[0].at == u8::MAX {
+        return None;
+    }
+    let word = match name.first_chunk() {
+        Some(start) => u64::from_le_bytes(*start),
+        None => name.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    } | CASE;
+    let candidates = bucket.iter().take_while(|start| start.at != u8::MAX);
+    let mut alike = candidates.filter(|start| (word ^ start.word) & start.mask == 0);
+    alike.find(|start| is_in(name, NAMES[usize::from(start.at)])).map(|start| NAMES[usize::from(start.at)])
+}
+
+/// Whether a name falls under this entry.
+fn is_in(name: &[u8], entry: &str) -> bool {
+    match entry.strip_suffix('*') {
         Some(start) => name.get(..start.len()).is_some_and(|head| Known::is_alias(head, start.as_bytes())),
         None => Known::is_alias(name, entry.as_bytes()),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The criteria by which systems are compared: one table. Rows, comparisons, the score, reports and CSV go by it; a criterion more is an entry more.
 
-use crate::results::report::Latency;
-use crate::results::{DIRECT, Results, Search, Trial, Usage, WorkloadPlan};
+use crate::results::report::{Chat, Latency};
+use crate::results::{DIRECT, Price, Results, Search, Trial, Usage, WorkloadPlan};
 use crate::stats;
 use crate::verdict::words::{number, size, time};
 use crate::verdict::{self, LEAST_CPU_S};
@@ -40,6 +40,8 @@ pub enum Unit {
     Bytes,
     /// A number.
     Count,
+    /// Money, of the currency of the evaluation's `price`.
+    Money,
 }
 
 /// Directions.
@@ -78,6 +80,8 @@ pub struct Measured<'r> {
     pub trial: &'r Trial,
     /// The percentile that the workload is compared by.
     pub percentile: Option<f64>,
+    /// What processors and memory cost.
+    pub price: Option<Price>,
 }
 
 impl Measured<'_> {
@@ -89,6 +93,10 @@ impl Measured<'_> {
         self.trial.observed.as_ref()?.upstream.as_ref()
     }
 
+    fn chat(&self) -> Option<&Chat> {
+        self.trial.report.as_ref()?.total.chat.as_ref()
+    }
+
     fn answered(&self) -> Option<f64> {
         let answered = self.trial.report.as_ref()?.total.requests.answered?;
         (answered > 0).then_some(answered as f64)
@@ -98,6 +106,14 @@ impl Measured<'_> {
         Some(verdict::cpu_s(usage?)? * 1e6 / self.answered()?)
     }
 }
+
+/// What a million requests cost, which has the CPU time in it.
+const COST: &str = "cost";
+
+/// Time to the first token of chat calls.
+const TTFT: &str = "ttft";
+/// Time between tokens of chat calls.
+const INTER_TOKEN: &str = "inter-token";
 
 /// Time to the first byte of event streams.
 const FIRST_BYTE: &str = "first-byte";
@@ -192,6 +208,50 @@ pub const CRITERIA: &[Criterion] = &[
         weight: 0.0,
     },
     Criterion {
+        name: TTFT,
+        title: "time to first token",
+        about: "Of streamed chat calls that were complete: time from when a call was due to its first content, at the same percentile as the latency; lower \
+                is better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| percentile(measured.chat()?.ttft.as_ref()?, measured.percentile?)),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: INTER_TOKEN,
+        title: "time between tokens",
+        about: "Of streamed chat calls that were complete: time between one event with content and the next, at the same percentile as the latency; lower is \
+                better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| {
+            percentile(measured.chat()?.inter_token.as_ref()?, measured.percentile?)
+        }),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "tokens",
+        title: "tokens/s",
+        about: "Output tokens of complete chat calls per second; higher is better.",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        source: Source::Trial(always, |measured| measured.trial.report.as_ref()?.total.tokens_per_second()),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "goodput",
+        title: "goodput",
+        about: "Complete chat calls within the objective of tokens (`slo` of `llm`) per second; higher is better.",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        source: Source::Trial(always, |measured| measured.trial.report.as_ref()?.total.goodput()),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
         name: "limit-deviation",
         title: "deviation from the limit",
         about: "Requests that passed over those that the limit allows, or the other way round, whichever is more, in the whole trial: 1 is exact; lower is \
@@ -221,6 +281,17 @@ pub const CRITERIA: &[Criterion] = &[
         better: Better::Lower,
         source: Source::Trial(always, |measured| memory(measured.system())),
         reference: Reference::Upstream(|measured| memory(measured.upstream())),
+        weight: 0.0,
+    },
+    Criterion {
+        name: COST,
+        title: "cost per million requests",
+        about: "CPU time at the price of a processor, and mean memory (PSS) for the time of the load at the price of memory, over the responses, times a \
+                million; lower is better. It is of what was used: a machine that is half idle costs more.",
+        unit: Unit::Money,
+        better: Better::Lower,
+        source: Source::Trial(always, cost),
+        reference: Reference::Same,
         weight: 0.0,
     },
     Criterion {
@@ -281,6 +352,15 @@ fn memory(usage: Option<&Usage>) -> Option<f64> {
     usage.pss_peak_bytes.or(usage.rss_peak_bytes).map(|bytes| bytes as f64)
 }
 
+/// Per million responses.
+fn cost(measured: &Measured<'_>) -> Option<f64> {
+    let (price, usage) = (measured.price?, measured.system()?);
+    let seconds = measured.trial.report.as_ref()?.total.duration_s?;
+    // Memory that has no price need not be known.
+    let memory = if price.gib_hour > 0.0 { usage.memory_mean()? } else { 0.0 };
+    Some(price.of(verdict::cpu_s(usage)?, memory, seconds) / measured.answered()? * 1e6)
+}
+
 fn switches(measured: &Measured<'_>, usage: Option<&Usage>) -> Option<f64> {
     let usage = usage?;
     Some((usage.voluntary_switches? + usage.involuntary_switches?) as f64 / measured.answered()?)
@@ -327,7 +407,7 @@ impl Criterion {
     /// Whether the trials of a system under a workload, all together, suffice for it: CPU time takes [`LEAST_CPU_S`] in the median, of the gateway or of its
     /// upstream.
     pub fn suffices(&self, trials: &[Measured<'_>], of_upstream: bool) -> bool {
-        if self.name != CPU {
+        if self.name != CPU && self.name != COST {
             return true;
         }
         let usage = |measured: &Measured<'_>| {
@@ -340,7 +420,7 @@ impl Criterion {
 
     /// Whether it is a percentile: that of its workload.
     pub fn is_percentile(&self) -> bool {
-        matches!(self.name, "latency" | "closed-latency" | FIRST_BYTE)
+        matches!(self.name, "latency" | "closed-latency" | FIRST_BYTE | TTFT | INTER_TOKEN)
     }
 
     /// Its value in a search.
@@ -379,6 +459,7 @@ impl Criterion {
             Unit::Milliseconds => time(value),
             Unit::Microseconds => time(value / 1e3),
             Unit::Bytes => size(value),
+            Unit::Money => money(value),
         }
     }
 
@@ -389,12 +470,21 @@ impl Criterion {
             Unit::Milliseconds => "_ms",
             Unit::Microseconds => "_us",
             Unit::Bytes => "_bytes",
-            Unit::Count => "",
+            Unit::Count | Unit::Money => "",
         };
         format!("{}{unit}", self.name.replace('-', "_"))
     }
 }
 
+/// Three digits that matter: a million requests may cost a thousandth.
+fn money(value: f64) -> String {
+    let digits = (2.0 - value.abs().max(1e-9).log10().floor()).clamp(2.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}
+
 fn positive(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite() && *value > 0.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,27 @@ fn balanced(total: &Measurement) {
     assert_eq!(requests.scheduled, Some(ends), "{total:?}");
 }
 
+/// Who watches may be ready before the generator's threads are: `gauge run` then waited for ever.
+#[test]
+fn a_load_that_is_let_go_before_it_runs_begins() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let generator = generator(&get(&upstream, "{closed: {users: 2, iterations: 5}}"), 2);
+    let watch = generator.watch();
+    for _ in 0..2 {
+        watch.close(0);
+        watch.open();
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        let report = std::thread::scope(|scope| {
+            let running = scope.spawn(|| (generator.run(), drop(done)).0);
+            if is_done.recv_timeout(testkit::DEADLINE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                watch.stop();
+            }
+            running.join().expect("no panic").expect("a report")
+        });
+        assert_eq!((report.total.requests.answered, report.truncated), (Some(5), None));
+    }
+}
+
 #[test]
 fn a_closed_loop_sends_what_it_was_told_to() {
     let upstream = Upstream::start(answer::ok("hello"));

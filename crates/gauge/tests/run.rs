@@ -3,7 +3,9 @@
 mod run {
     pub(crate) mod campaign;
     mod going_on;
+    mod grpc;
     mod history;
+    mod llm;
     mod names;
     mod profiles;
     mod services;

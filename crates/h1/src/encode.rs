@@ -2,18 +2,35 @@
 
 use crate::bytes::{find_control, is_text_byte, is_token};
 
+/// Digits that are put together in one word.
+const SHORT: u64 = 100_000_000;
+
 /// Appends a number in decimal.
 #[inline]
-pub fn decimal(out: &mut Vec<u8>, mut number: u64) {
-    let start = out.len();
-    let count = number.checked_ilog10().unwrap_or(0) as usize + 1;
-    // A copy of known length is a few instructions; one of any length is a call.
-    out.extend_from_slice(&[b'0'; 20]);
-    out.truncate(start + count);
-    for digit in out[start..].iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
+pub fn decimal(out: &mut Vec<u8>, number: u64) {
+    if number < SHORT { digits(out, number, 1) } else { long_decimal(out, number) }
+}
+
+#[cold]
+fn long_decimal(out: &mut Vec<u8>, number: u64) {
+    decimal(out, number / SHORT);
+    digits(out, number % SHORT, 8);
+}
+
+/// Appends a number below [`SHORT`] with at least so many digits.
+#[inline]
+fn digits(out: &mut Vec<u8>, mut number: u64, least: usize) {
+    // The last one is highest, so the first one is written first.
+    let (mut word, mut count) = (0, 0);
+    while number > 0 || count < least {
+        word = word << 8 | (u64::from(b'0') + number % 10);
         number /= 10;
+        count += 1;
     }
+    // A copy of known length is a few instructions; one of any length is a call.
+    let end = out.len() + count;
+    out.extend_from_slice(&word.to_le_bytes());
+    out.truncate(end);
 }
 
 /// Appends a field line. Bytes that have no place in a value (CR, LF, NUL and the other controls but HTAB; RFC 9110 section 5.5) are
@@ -69,6 +86,11 @@ pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
     let mut start = *b"HTTP/1.1 000 ";
     start[9..12].copy_from_slice(&[digit(100), digit(10), digit(1)]);
     out.extend_from_slice(&start);
+    // What nearly all responses say.
+    if reason == b"OK" {
+        out.extend_from_slice(b"OK\r\n");
+        return;
+    }
     text(out, reason);
     out.extend_from_slice(b"\r\n");
 }

@@ -5,8 +5,8 @@ use crate::{Field, Fields, Known, Limits, ParseError, Span};
 
 pub(crate) use message::{list_elements, trimmed};
 
-/// Reads the field section at `head[at..]`, up to the empty line with which `head` must end (RFC 9112 section 5).
-pub(crate) fn parse(fields: &mut Fields, head: &[u8], mut at: usize, limits: &Limits) -> Result<(), ParseError> {
+/// Reads the field section at `head[at..]` up to its empty line (RFC 9112 section 5); returns where that ends.
+pub(crate) fn parse(fields: &mut Fields, head: &[u8], mut at: usize, limits: &Limits) -> Result<usize, ParseError> {
     fields.clear();
     let most = limits.fields.min(Limits::MAX_FIELDS);
     loop {
@@ -31,14 +31,12 @@ pub(crate) fn parse(fields: &mut Fields, head: &[u8], mut at: usize, limits: &Li
 }
 
 /// What stands at `at`, where no further field can be read: token bytes until `name_end`.
-fn end(fields: &Fields, head: &[u8], at: usize, name_end: usize, most: usize) -> Result<(), ParseError> {
+fn end(fields: &Fields, head: &[u8], at: usize, name_end: usize, most: usize) -> Result<usize, ParseError> {
     let line = head.get(at..).unwrap_or_default();
     match line {
-        b"\r\n" => Ok(()),
+        [b'\r', b'\n', ..] => Ok(at + 2),
         _ if name_end > at && fields.len() == most => Err(ParseError::TooManyFields),
         _ if name_end > at => Err(fault(head.get(name_end..).unwrap_or_default(), ParseError::FieldName)),
-        // The head would end before its end.
-        [b'\r', b'\n', ..] => Err(ParseError::Truncated),
         [b' ' | b'\t', ..] if fields.is_empty() => Err(ParseError::SpaceBeforeFirstField),
         [b' ' | b'\t', ..] => Err(ParseError::ObsFold),
         _ => Err(fault(line, ParseError::FieldName)),

@@ -65,12 +65,29 @@ impl RequestHead {
     /// A rule that the head breaks ([`ParseError::Truncated`] if `start..end` is not exactly a head); `self` is then unspecified.
     pub fn parse(&mut self, buf: &[u8], start: usize, end: usize, limits: &Limits) -> Result<(), ParseError> {
         let head = buf.get(..end).ok_or(ParseError::Truncated)?;
-        if end > Span::MAX {
+        self.read(head, start, limits, true)
+    }
+
+    /// Parses the head that `buf[start..]` begins with, if all of it is there and nothing is wrong with it; returns where it ends. `None` says
+    /// nothing: whether the head is not complete, or what it is refused for, is for [`HeadScanner`](crate::HeadScanner) and [`parse`](Self::parse)
+    /// to say. They would find the same end and the same head as this does, in two passes.
+    pub fn parse_whole(&mut self, buf: &[u8], start: usize, limits: &Limits) -> Option<usize> {
+        self.read(buf, start, limits, false).ok()?;
+        // A head that is no longer than either limit breaks neither.
+        (self.end - start <= limits.start_line.min(limits.head)).then_some(self.end)
+    }
+
+    /// Parses the head at `head[start..]`, with which `head` ends if it `is_all`.
+    fn read(&mut self, head: &[u8], start: usize, limits: &Limits, is_all: bool) -> Result<(), ParseError> {
+        if head.len() > Span::MAX {
             return Err(ParseError::HeadTooLarge);
         }
-        self.end = end;
+        let buf = head;
         let (target, fields) = self.read_request_line(head, start)?;
-        field::parse(&mut self.fields, head, fields, limits)?;
+        self.end = field::parse(&mut self.fields, head, fields, limits)?;
+        if is_all && self.end != head.len() {
+            return Err(ParseError::Truncated);
+        }
 
         let framing = Framing::read(&mut self.fields, buf, self.version)?;
         self.body = match (framing.chunked, framing.content_length) {

@@ -55,12 +55,34 @@ impl ResponseHead {
         limits: &Limits,
     ) -> Result<(), ParseError> {
         let head = buf.get(..end).ok_or(ParseError::Truncated)?;
-        if end > Span::MAX {
+        self.read(head, start, method, limits, true)
+    }
+
+    /// Parses the head that `buf[start..]` begins with, if all of it is there and nothing is wrong with it; returns where it ends. `None` says
+    /// nothing: see [`RequestHead::parse_whole`](crate::RequestHead::parse_whole).
+    pub fn parse_whole(&mut self, buf: &[u8], start: usize, method: Method, limits: &Limits) -> Option<usize> {
+        self.read(buf, start, method, limits, false).ok()?;
+        (self.end - start <= limits.start_line.min(limits.head)).then_some(self.end)
+    }
+
+    /// Parses the head at `head[start..]`, with which `head` ends if it `is_all`.
+    fn read(
+        &mut self,
+        head: &[u8],
+        start: usize,
+        method: Method,
+        limits: &Limits,
+        is_all: bool,
+    ) -> Result<(), ParseError> {
+        if head.len() > Span::MAX {
             return Err(ParseError::HeadTooLarge);
         }
-        self.end = end;
+        let buf = head;
         let fields = self.read_status_line(head, start)?;
-        field::parse(&mut self.fields, head, fields, limits)?;
+        self.end = field::parse(&mut self.fields, head, fields, limits)?;
+        if is_all && self.end != head.len() {
+            return Err(ParseError::Truncated);
+        }
 
         let framing = Framing::read(&mut self.fields, buf, self.version)?;
         let has_body_framing = framing.chunked || framing.content_length.is_some_and(|length| length > 0);

@@ -37,6 +37,12 @@ impl HeadScanner {
         HeadScanner { response: true, ..HeadScanner::default() }
     }
 
+    /// Whether it has looked at nothing of the message.
+    #[inline]
+    pub fn is_fresh(&self) -> bool {
+        self.scanned == 0
+    }
+
     /// Bytes of an empty line in front of the head; the head starts behind them.
     pub fn skipped(&self) -> usize {
         self.skipped

@@ -5,13 +5,14 @@ mod send;
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::budget::{Budget, Kind, Level};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, ResetReason};
 use crate::flow::{Receive, Send};
 use crate::frame;
-use crate::hpack::{Decoder, Encoder};
+use crate::hpack::{Decoder, Encoder, SensitiveNames};
 use crate::priority::Priority;
 use crate::settings::{self, Settings};
 use crate::stream::{Stream, Streams};
@@ -161,6 +162,11 @@ impl Connection {
     /// The client's side; its preface is in the output at once.
     pub fn client(config: Config, now_ms: u64) -> Self {
         Connection::new(false, config, now_ms)
+    }
+
+    /// Fields that are never indexed where they are sent (RFC 7541 section 7.1.3), in place of the common ones.
+    pub fn set_sensitive(&mut self, names: Arc<SensitiveNames>) {
+        self.encoder.set_sensitive(names);
     }
 
     fn new(is_server: bool, config: Config, now_ms: u64) -> Self {

@@ -72,6 +72,12 @@ impl Fields {
         self.seen & known.bit() != 0
     }
 
+    /// Whether there is a field with one of these [bits](Known::bit).
+    #[inline]
+    pub fn contains_any(&self, known: u64) -> bool {
+        self.seen & known != 0
+    }
+
     /// Whether there is more than one field of this name.
     #[inline]
     pub fn repeats(&self, known: Known) -> bool {

@@ -1,6 +1,7 @@
 //! Field names that a proxy treats in its own way, recognised once.
 
-use crate::validate::same_word;
+use crate::Span;
+use crate::validate::{is_plain_name_at, same_word};
 
 macro_rules! known {
     ($($name:ident = $text:literal;)*) => {
@@ -203,6 +204,15 @@ fn begins_like(bytes: &[u8], length: usize, entry: &Entry) -> bool {
     }
 }
 
+/// [`Known::is_alias`] of two names of one length.
+fn reads_alike(name: &[u8], other: &[u8]) -> bool {
+    let is_same = |(one, other): (&u8, &u8)| match (one.is_ascii_alphanumeric(), other.is_ascii_alphanumeric()) {
+        (true, true) => one.eq_ignore_ascii_case(other),
+        (one, other) => one == other,
+    };
+    name.iter().zip(other).all(is_same)
+}
+
 impl Known {
     /// Recognises a name in any case.
     pub fn of(name: &[u8]) -> Known {
@@ -246,13 +256,20 @@ impl Known {
         Known::of(&mapped[..name.len()])
     }
 
+    /// [`of_alias`](Self::of_alias) of the name that lies at `name` in `bytes`, a head or a part of one.
+    #[inline]
+    pub fn of_alias_at(bytes: &[u8], name: Span) -> Known {
+        // Most names are in their usual spelling.
+        if is_plain_name_at(bytes, name.start as usize, name.end as usize) {
+            return Known::Other;
+        }
+        Known::of_alias(name.of_buf(bytes))
+    }
+
     /// Whether servers that convert everything but letters and digits into `_` and know no case (CGI and its heirs) take `name` for `other`.
+    #[inline]
     pub fn is_alias(name: &[u8], other: &[u8]) -> bool {
-        let is_same = |(one, other): (&u8, &u8)| match (one.is_ascii_alphanumeric(), other.is_ascii_alphanumeric()) {
-            (true, true) => one.eq_ignore_ascii_case(other),
-            (one, other) => one == other,
-        };
-        name.len() == other.len() && name.iter().zip(other).all(is_same)
+        name.len() == other.len() && reads_alike(name, other)
     }
 
     /// Fields of one connection, never forwarded (RFC 9110 section 7.6.1).
@@ -272,7 +289,7 @@ impl Known {
 
     /// The name's bit in a set of names.
     #[inline]
-    pub fn bit(self) -> u64 {
+    pub const fn bit(self) -> u64 {
         const { assert!(COUNT < 64) };
         1 << (self as u8)
     }

@@ -99,12 +99,23 @@ fn find(bytes: &[u8], mut at: usize, stops: impl Fn(&[u8; 16]) -> u32, is_stop: 
 #[inline]
 pub fn name_end(bytes: &[u8], at: usize) -> usize {
     // Nearly all names are made of letters, digits and hyphens.
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    let end = find(bytes, at, blocks::not_plain, |byte| !is_plain(byte));
+    let end = plain_end(bytes, at);
     match bytes.get(end) {
         Some(&byte) if byte != b':' && is_token_byte(byte) => token_end(bytes, end + 1),
         _ => end,
     }
+}
+
+/// Whether `bytes[start..end]` holds letters, digits and hyphens only, as nearly all names do.
+#[inline]
+pub fn is_plain_name_at(bytes: &[u8], start: usize, end: usize) -> bool {
+    plain_end(bytes, start) >= end
+}
+
+#[inline(always)]
+fn plain_end(bytes: &[u8], at: usize) -> usize {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    find(bytes, at, blocks::not_plain, |byte| !is_plain(byte))
 }
 
 #[cold]

@@ -2,9 +2,10 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use rustls::pki_types::ServerName;
 use rustls::server::{Accepted, Acceptor};
@@ -17,6 +18,8 @@ use crate::stream::TlsStream;
 
 /// Most bytes of a ClientHello. Real ones are below 2 KiB, with a post-quantum key share below 4 KiB.
 const MAX_HELLO: usize = 16 * 1024;
+/// Most bytes of a record in clear text (RFC 8446 section 5.1).
+const MAX_RECORD: usize = 1 << 14;
 /// A fatal alert `unrecognized_name` (RFC 6066 section 3) as a whole record.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
@@ -36,52 +39,104 @@ pub struct Hello<S> {
 /// # Errors
 /// Bytes that are none; [`crate::Failure::of_io`] says what they were.
 pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S, not_tls: &[u8]) -> io::Result<Hello<S>> {
+    let received = read_hello(&mut io, not_tls).await?;
     let mut acceptor = Acceptor::default();
-    let mut memory = [0; 4096];
-    let mut total = 0;
-    let mut start = [0; UP_TO_VERSION];
+    let mut ciphertext = &received[..];
     loop {
-        let mut space = ReadBuf::new(&mut memory);
-        poll_fn(|cx| Pin::new(&mut io).poll_read(cx, &mut space)).await?;
-        let mut ciphertext = space.filled();
         if ciphertext.is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            // `read_hello` ends with a whole ClientHello, or with bytes that begin none of a size that is taken.
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the ClientHello is invalid or larger than 16 KiB"));
         }
-        if total == 0 && ciphertext[0].is_ascii_alphabetic() && !not_tls.is_empty() {
-            send_last(&mut io, not_tls).await;
-            return Err(NotTls.into());
-        }
-        if let Some(missing) = start.get_mut(total..) {
-            let size = missing.len().min(ciphertext.len());
-            missing[..size].copy_from_slice(&ciphertext[..size]);
-        }
-        total += ciphertext.len();
-        while !ciphertext.is_empty() {
-            acceptor.read_tls(&mut ciphertext)?;
-            match acceptor.accept() {
-                Ok(Some(accepted)) => return Ok(Hello { io, accepted, rest: ciphertext.to_vec() }),
-                Ok(None) => {}
-                Err((error, mut alert)) => {
-                    let mut bytes = Vec::new();
-                    match protocol_version_alert(&error, start) {
-                        Some(alert) => bytes.extend(alert),
-                        None => drop(alert.write_all(&mut bytes)?),
-                    }
-                    send_last(&mut io, &bytes).await;
-                    return Err(io_error(error));
+        acceptor.read_tls(&mut ciphertext)?;
+        match acceptor.accept() {
+            Ok(Some(accepted)) => return Ok(Hello { io, accepted, rest: ciphertext.to_vec() }),
+            Ok(None) => {}
+            Err((error, mut alert)) => {
+                let mut bytes = Vec::new();
+                match protocol_version_alert(&error, &received) {
+                    Some(alert) => bytes.extend(alert),
+                    None => drop(alert.write_all(&mut bytes)?),
                 }
+                send_last(&mut io, &bytes).await;
+                return Err(io_error(error));
             }
         }
-        if total > MAX_HELLO {
+    }
+}
+
+/// Bytes up to the end of a ClientHello at least, or up to the point where they can be none. What waits here costs a client nothing, so it costs
+/// the gateway little: rustls' buffers come when the ClientHello is complete.
+async fn read_hello<S: AsyncRead + AsyncWrite + Unpin>(io: &mut S, not_tls: &[u8]) -> io::Result<Vec<u8>> {
+    let mut received = Vec::new();
+    loop {
+        let is_open = poll_fn(|cx| {
+            let mut memory = [MaybeUninit::uninit(); 4096];
+            let mut space = ReadBuf::uninit(&mut memory);
+            ready!(Pin::new(&mut *io).poll_read(cx, &mut space))?;
+            // No more than there is: most clients that stop here have sent some bytes.
+            received.reserve_exact(space.filled().len());
+            received.extend_from_slice(space.filled());
+            Poll::Ready(io::Result::Ok(!space.filled().is_empty()))
+        });
+        if !is_open.await? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if received[0].is_ascii_alphabetic() && !not_tls.is_empty() {
+            send_last(io, not_tls).await;
+            return Err(NotTls.into());
+        }
+        if !is_incomplete_hello(&received) {
+            return Ok(received);
+        }
+        if received.len() > MAX_HELLO {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the ClientHello is larger than 16 KiB"));
+        }
+    }
+}
+
+/// Whether these bytes begin a ClientHello without its end (RFC 8446 sections 4 and 5.1). It may lie in several records. Bytes that can be none are
+/// not: rustls says what is wrong with them.
+fn is_incomplete_hello(mut records: &[u8]) -> bool {
+    const HANDSHAKE: u8 = 22;
+    const CLIENT_HELLO: u8 = 1;
+    // What was read of the message, and its header.
+    let (mut read, mut header) = (0, [0; 4]);
+    loop {
+        match records {
+            [HANDSHAKE, 3, _, high, low, rest @ ..] => {
+                let length = usize::from(u16::from_be_bytes([*high, *low]));
+                if length == 0 || length > MAX_RECORD {
+                    return false;
+                }
+                let piece = &rest[..length.min(rest.len())];
+                if let Some(missing) = header.get_mut(read..) {
+                    let size = missing.len().min(piece.len());
+                    missing[..size].copy_from_slice(&piece[..size]);
+                }
+                read += piece.len();
+                let [kind, size @ ..] = header;
+                let size = size.iter().fold(0, |size, byte| size << 8 | usize::from(*byte));
+                if read >= 1 && kind != CLIENT_HELLO
+                    || read >= header.len() && (size > MAX_HELLO || read >= header.len() + size)
+                {
+                    return false;
+                }
+                if rest.len() < length {
+                    return true;
+                }
+                records = &rest[length..];
+            }
+            // The start of a record's header.
+            [] | [HANDSHAKE] | [HANDSHAKE, 3] | [HANDSHAKE, 3, _] | [HANDSHAKE, 3, _, _] => return true,
+            _ => return false,
         }
     }
 }
 
 /// A client of TLS 1.1 or older must get `protocol_version` (RFC 5246 appendix E.1), in a record of a version that it knows. rustls sends
 /// `handshake_failure`, because it first misses an extension that such clients do not have.
-fn protocol_version_alert(error: &rustls::Error, hello: [u8; UP_TO_VERSION]) -> Option<[u8; 7]> {
-    let [.., major, minor] = hello;
+fn protocol_version_alert(error: &rustls::Error, hello: &[u8]) -> Option<[u8; 7]> {
+    let &[.., major, minor] = hello.first_chunk::<UP_TO_VERSION>()?;
     let is_old =
         matches!(error, rustls::Error::PeerIncompatible(PeerIncompatible::SignatureAlgorithmsExtensionRequired))
             && (major, minor) < (3, 3);
@@ -152,5 +207,42 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
 async fn send_last<S: AsyncWrite + Unpin>(io: &mut S, bytes: &[u8]) {
     if io.write_all(bytes).await.is_ok() {
         let _ = io.shutdown().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_HELLO, is_incomplete_hello};
+
+    fn record(content: u8, body: &[u8]) -> Vec<u8> {
+        [&[content, 3, 1][..], &(body.len() as u16).to_be_bytes(), body].concat()
+    }
+
+    fn message(kind: u8, length: usize) -> Vec<u8> {
+        [&[kind][..], &(length as u32).to_be_bytes()[1..], &vec![7; length]].concat()
+    }
+
+    #[test]
+    fn a_client_hello_is_complete_at_its_last_byte_in_any_number_of_records() {
+        let hello = message(1, 300);
+        for size in [1, 2, 3, 4, 5, 100, 303, 304] {
+            let records = hello.chunks(size).map(|piece| record(22, piece)).collect::<Vec<_>>().concat();
+            for end in 0..records.len() {
+                assert!(is_incomplete_hello(&records[..end]), "{end} bytes, records of {size}");
+            }
+            assert!(!is_incomplete_hello(&records), "records of {size}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_no_client_hello_is_not_waited_for() {
+        let others: [&[u8]; 6] =
+            [b"GET", &[21, 3], &[22, 2], &record(22, &[2]), &[22, 3, 1, 0, 0], &[22, 3, 1, 0x40, 1]];
+        for bytes in others {
+            assert!(!is_incomplete_hello(bytes), "{bytes:?}");
+        }
+        let too_long = message(1, MAX_HELLO + 1);
+        assert!(!is_incomplete_hello(&record(22, &too_long[..4])));
+        assert!(is_incomplete_hello(&record(22, &too_long[..3])));
     }
 }

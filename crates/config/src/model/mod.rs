@@ -14,6 +14,7 @@ mod cache;
 mod compress;
 mod condition;
 mod console;
+mod credential;
 mod errors;
 mod inference;
 mod limit;

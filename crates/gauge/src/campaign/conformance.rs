@@ -245,7 +245,14 @@ fn covers(pointer: &str, at: &str) -> bool {
 /// What became of a request, in words.
 pub(super) fn outcome(exchange: &Exchange) -> String {
     match &exchange.answer {
-        Ok(answer) => format!("responded with {} ({})", answer.status, shown(&answer.body)),
+        Ok(answer) => {
+            let status = match answer.header("grpc-status") {
+                Some(code) => format!("gRPC status {code}"),
+                None => answer.status.to_string(),
+            };
+            let said = answer.header("grpc-message").map_or_else(|| shown(&answer.body), str::to_owned);
+            format!("responded with {status} ({said})")
+        }
         Err(error) => format!("sent no response: {error}"),
     }
 }

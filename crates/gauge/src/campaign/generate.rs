@@ -361,7 +361,8 @@ fn slim(report: &mut Report) {
             &mut measurement.connect,
             &mut measurement.first_byte,
         ];
-        for latency in all.into_iter().flatten() {
+        let chat = measurement.chat.as_mut().map(|chat| [&mut chat.ttft, &mut chat.inter_token]);
+        for latency in all.into_iter().chain(chat.into_iter().flatten()).flatten() {
             latency.samples_ns = latency.samples_ns.take().filter(|samples| samples.len() <= SAMPLES);
         }
     }

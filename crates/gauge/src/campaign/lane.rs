@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Protocol, Rates, Source, Span};
-use crate::plan::{PlannedLoad, PlannedOperation, Warmup, Workload};
+use crate::plan::{Calls, PlannedLoad, PlannedOperation, Warmup, Workload};
 use crate::results::{PhasePlan, Planned};
 
 /// Where requests of a system go.
@@ -13,6 +13,8 @@ use crate::results::{PhasePlan, Planned};
 pub(super) enum Lane {
     /// To the upstreams: origin in the API to the URL at which it is reached.
     Direct(BTreeMap<String, String>),
+    /// To a service over gRPC: the same, and its methods.
+    Grpc(BTreeMap<String, String>, Box<Calls>),
     /// To a gateway.
     Gateway(SocketAddr),
 }
@@ -21,7 +23,9 @@ impl Lane {
     fn base(&self, origin: &str) -> String {
         match self {
             Lane::Gateway(address) => format!("http://{address}"),
-            Lane::Direct(origins) => origins.get(origin).cloned().unwrap_or_else(|| origin.to_owned()),
+            Lane::Direct(origins) | Lane::Grpc(origins, _) => {
+                origins.get(origin).cloned().unwrap_or_else(|| origin.to_owned())
+            }
         }
     }
 }
@@ -38,7 +42,10 @@ fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Mad
     if let Some(file) = made.get(&(workload.to_owned(), operation.id.clone())) {
         operation.body = Some(file.clone());
     }
-    operation
+    match lane {
+        Lane::Grpc(_, calls) => calls.call(planned, operation),
+        Lane::Direct(_) | Lane::Gateway(_) => operation,
+    }
 }
 
 fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload::Workload {
@@ -55,12 +62,24 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
         protocol: match lane {
             Lane::Gateway(_) => planned.protocol,
             Lane::Direct(_) => Protocol::Http1,
+            Lane::Grpc(_, calls) => calls.protocol(),
         },
         timeout: planned.timeout,
         seed: 1,
         mark: None,
         event_streams: planned.event_streams,
+        llm: None,
     }
+}
+
+/// The same as it is loaded: chat calls are made by the generator.
+fn loaded(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload::Workload {
+    let mut workload = request(planned, lane, made, load);
+    workload.llm.clone_from(&planned.llm);
+    if workload.llm.is_some() {
+        workload.operations.clear();
+    }
+    workload
 }
 
 /// A workload with its warm-up, for gauge's own generator.
@@ -77,12 +96,12 @@ pub(super) fn measured(planned: &Workload, lane: &Lane, made: &Made, load: &Load
             Load::Phases(phases)
         }
     };
-    request(planned, lane, made, load)
+    loaded(planned, lane, made, load)
 }
 
 /// A workload without a warm-up, for generators of others.
 pub(super) fn plain(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> workload::Workload {
-    request(planned, lane, made, load.clone())
+    loaded(planned, lane, made, load.clone())
 }
 
 /// The warm-up alone.
@@ -93,7 +112,7 @@ pub(super) fn warmup_only(planned: &Workload, lane: &Lane, made: &Made, load: &L
         (_, Some(open)) => Load::Open(open),
         _ => return None,
     };
-    Some(request(planned, lane, made, load))
+    Some(loaded(planned, lane, made, load))
 }
 
 fn phase(name: &str, warmup: bool, closed: Option<Closed>, open: Option<Open>) -> Phase {

@@ -5,13 +5,31 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::load::Prepared;
-use crate::load::workload::{Operation, Protocol, Workload};
+use crate::load::workload::{Body, Operation, Protocol, Workload};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether an address accepts connections.
 pub(super) fn accepts(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, TIMEOUT).is_ok()
+}
+
+/// Whether the health service of gRPC says that the whole server is SERVING (github.com/grpc/grpc, doc/health-checking.md).
+pub(super) fn serves_grpc(address: SocketAddr) -> bool {
+    // The prefix of an empty message, and a message whose field 1 is 1.
+    const ANY: &str = "AAAAAAA=";
+    const SERVING: [u8; 7] = [0, 0, 0, 0, 2, 8, 1];
+    let fields = [("content-type", "application/grpc"), ("te", "trailers")];
+    let operation = Operation {
+        method: "POST".to_owned(),
+        base: Some(format!("http://{address}")),
+        headers: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        body: Some(Body::Base64(ANY.to_owned())),
+        ..Operation::get("health", "/grpc.health.v1.Health/Check")
+    };
+    let workload = Workload::single(operation, Protocol::Http2 { streams: 1 }, TIMEOUT);
+    let answer = Prepared::new(&workload).ok().and_then(|prepared| prepared.once().pop()?.answer.ok());
+    answer.is_some_and(|answer| answer.body == SERVING)
 }
 
 /// Whether there is a response, whatever its status, in HTTP/1.1 or in this protocol: whether it has to be this one, the checks say.

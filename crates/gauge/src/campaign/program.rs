@@ -197,6 +197,7 @@ impl Placed {
         match ready {
             Ready::Http(url) => Ready::Http(self.fill(url, names, there)),
             Ready::Tcp(address) => Ready::Tcp(self.fill(address, names, there)),
+            Ready::Grpc(address) => Ready::Grpc(self.fill(address, names, there)),
         }
     }
 }
@@ -244,9 +245,10 @@ fn is_ready(ready: &Ready, there: &mut dyn Deployer) -> Result<bool, String> {
             let status = probe::answers(address(&url, there)?, &url.path);
             Ok(status.is_some_and(|status| (200..300).contains(&status)))
         }
-        Ready::Tcp(text) => {
+        Ready::Tcp(text) | Ready::Grpc(text) => {
             let url = Url::parse(&format!("http://{text}")).map_err(|error| error.to_string())?;
-            Ok(probe::accepts(address(&url, there)?))
+            let probe = if matches!(ready, Ready::Grpc(_)) { probe::serves_grpc } else { probe::accepts };
+            Ok(probe(address(&url, there)?))
         }
     }
 }

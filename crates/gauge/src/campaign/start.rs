@@ -12,7 +12,7 @@ use super::{Campaign, CampaignError, probe};
 use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
 use crate::load::workload::Protocol;
-use crate::plan::{Plan, Program, System, SystemKind, Variant, slug};
+use crate::plan::{Deploy, Plan, Program, System, SystemKind, Variant, slug};
 
 /// Time for a gateway to look at its own configuration or to say its version.
 const CHECK: Duration = Duration::from_secs(90);
@@ -112,8 +112,19 @@ fn port_was_taken(said: &str) -> bool {
     ["address already in use", "address in use", "eaddrinuse", "os error 98"].iter().any(|words| said.contains(words))
 }
 
+/// The name of a service's program where `PATH` does not have it: then others can still be compared.
+fn missing<'p>(plan: &'p Plan, service: &'p Program) -> Option<&'p str> {
+    let name = service.command.first().filter(|name| !name.contains(['/', '{']) && plan.deploy == Deploy::Local)?;
+    let paths = service.env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"))?;
+    let found = std::env::split_paths(&paths).any(|folder| folder.join(name).is_file());
+    (!found).then_some(name)
+}
+
 /// Starts a service. The programs behind it run.
 fn start_service(campaign: &mut Campaign<'_>, system: &System, service: &Program) -> Result<Started, CampaignError> {
+    if let Some(name) = missing(campaign.plan, service) {
+        return Ok(Started::NotHere(Configured::default(), format!("`{name}` is not on PATH")));
+    }
     let there = campaign.there.as_mut();
     let (cpus, memory) = (&campaign.pin.system, campaign.plan.hardware.memory_bytes);
     let mut said = String::new();
@@ -127,7 +138,11 @@ fn start_service(campaign: &mut Campaign<'_>, system: &System, service: &Program
         };
         match started {
             Ok(handle) => {
-                let lane = Lane::Direct(placed.for_generator(there)?);
+                let origins = placed.for_generator(there)?;
+                let lane = match &service.grpc {
+                    Some(calls) => Lane::Grpc(origins, Box::new(calls.clone())),
+                    None => Lane::Direct(origins),
+                };
                 let handle = Some((handle, program::STOP));
                 return Ok(Started::Runs(
                     configured,

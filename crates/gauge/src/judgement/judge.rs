@@ -78,8 +78,10 @@ impl<'r> Case<'r> {
         let trials = self.trials.row(system, &workload.name);
         // Where no round is valid there is no percentile to compare by; any would do.
         let percentile = percentile.or(Some(50.0));
-        let trials: Vec<Measured<'_>> =
-            trials.iter().map(|judged| Measured { trial: judged.trial, percentile }).collect();
+        let trials: Vec<Measured<'_>> = trials
+            .iter()
+            .map(|judged| Measured { trial: judged.trial, percentile, price: self.results.price })
+            .collect();
         let suffices = criterion.suffices(&trials, self.is_upstreams(criterion, system));
         let has = |measured: &&Measured<'_>| suffices && self.unit_of(workload, criterion, measured).is_some();
         let searches = rows::searches(&self.trials, system, &workload.name);
@@ -119,7 +121,7 @@ impl<'r> Case<'r> {
         let (mut measured_in, mut counted) = (0, Vec::new());
         for judged in self.trials.row(system, &workload.name).into_iter().filter(|judged| judged.used) {
             let round = judged.trial.round;
-            let measured = Measured { trial: judged.trial, percentile };
+            let measured = Measured { trial: judged.trial, percentile, price: self.results.price };
             if judged.failed.is_some() {
                 failed.push(round);
                 continue;

@@ -2,6 +2,7 @@
 //!
 //! [`workload`] says what to send; [`Prepared::new`] checks it and reads its files; [`Generator::run`] sends it and gives a [`crate::results::Report`].
 
+pub mod chat;
 mod engine;
 mod grpc;
 pub mod payload;

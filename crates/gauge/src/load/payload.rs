@@ -115,6 +115,18 @@ fn coordinate(random: &mut Rng) -> f64 {
     f64::from(random.u32(..90_000_000)) / 1e6
 }
 
+/// So many words with a space between two.
+pub(crate) fn words(random: &mut Rng, count: usize) -> String {
+    let mut text = String::with_capacity(count * 9);
+    for number in 0..count {
+        if number > 0 {
+            text.push(' ');
+        }
+        text.push_str(WORDS[random.usize(..WORDS.len())]);
+    }
+    text
+}
+
 /// So many characters of words.
 fn notes(random: &mut Rng, length: usize) -> String {
     let mut text = String::with_capacity(length + 16);

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::chat::{Chat, Slo};
 use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Rates, Span, Statuses, Workload};
 pub(crate) use operation::{Body, Capture, CaptureFrom, Operation};
 pub use url::Url;
@@ -78,6 +79,15 @@ pub struct Prepared {
     pub(crate) mark: Option<Mark>,
     /// Responses are event streams.
     pub(crate) event_streams: bool,
+    /// Requests are chat calls.
+    pub(crate) llm: Option<ChatCalls>,
+}
+
+/// What the engine knows of chat calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChatCalls {
+    pub(crate) stream: bool,
+    pub(crate) slo: Option<Slo>,
 }
 
 /// Where requests go.
@@ -125,6 +135,13 @@ impl Prepared {
     /// # Errors
     /// The first thing that is wrong.
     pub fn new(workload: &Workload) -> Result<Self, PrepareError> {
+        match &workload.llm {
+            Some(chat) => Self::with(&with_chat(workload, chat)?),
+            None => Self::with(workload),
+        }
+    }
+
+    fn with(workload: &Workload) -> Result<Self, PrepareError> {
         let mut builder = operation::Builder::new(workload)?;
         let mut operations = Vec::with_capacity(workload.operations.len() + workload.setup.len());
         for operation in workload.operations.iter().chain(&workload.setup) {
@@ -164,6 +181,7 @@ impl Prepared {
             seed: workload.seed,
             mark: workload.mark.clone(),
             event_streams: workload.event_streams,
+            llm: workload.llm.as_ref().map(|chat| ChatCalls { stream: chat.stream, slo: chat.slo }),
         })
     }
 
@@ -228,6 +246,19 @@ impl Rates {
             Rates::Ramp { from, to } => (from + to) / 2.0,
         }
     }
+}
+
+/// The workload with chat calls as its operations.
+fn with_chat(workload: &Workload, chat: &Chat) -> Result<Workload, PrepareError> {
+    let wrong = |problem: String| PrepareError::Operation { operation: "llm".to_owned(), problem };
+    if !workload.operations.is_empty() {
+        return Err(wrong("there are `operations` beside it; write one of the two".to_owned()));
+    }
+    if workload.protocol != Protocol::Http1 {
+        return Err(wrong("its calls go over HTTP/1.1; leave out `protocol`".to_owned()));
+    }
+    let operations = chat.operations(workload.seed).map_err(wrong)?;
+    Ok(Workload { operations, ..workload.clone() })
 }
 
 /// Most users or connections: each is a file descriptor, and a process has a million at most on common systems.

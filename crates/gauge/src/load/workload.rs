@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::de::{self, MapAccess, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::chat::Chat;
 use super::units;
 
 /// A workload.
@@ -17,7 +18,8 @@ use super::units;
 pub struct Workload {
     /// Where requests go, unless an operation says otherwise: `http://host:port`, with a path in front of all others if need be.
     pub base: String,
-    /// What is asked for.
+    /// What is asked for; empty where `llm` says.
+    #[serde(default)]
     pub operations: Vec<Operation>,
     /// What every user does once, one after the other, before the load begins (a login). Recorded apart, as the phase `setup`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,6 +45,9 @@ pub struct Workload {
     /// Responses are event streams: when the first byte came and how events arrived is recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub event_streams: bool,
+    /// Chat calls in place of operations; what they say of themselves (time to the first token, end) is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<Chat>,
 }
 
 impl Workload {
@@ -59,6 +64,7 @@ impl Workload {
             seed: 1,
             mark: None,
             event_streams: false,
+            llm: None,
         }
     }
 }

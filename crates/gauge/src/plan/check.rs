@@ -13,7 +13,7 @@ use super::{
 use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
 use crate::profile::Profile;
-use crate::results::{DIRECT, Slo, Treatment};
+use crate::results::{DIRECT, Price, Slo, Treatment};
 
 /// More rounds than anybody waits for.
 const MOST_ROUNDS: u32 = 1000;
@@ -119,6 +119,8 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         let text = "a `profile` says what gateways do; leave it out where `systems` are compared".to_owned();
         check.problems.push(Problem { at: None, text });
     }
+    let over_grpc: Vec<_> =
+        read.systems.iter().filter_map(|system| Some(system.value.grpc.as_ref()?.defined)).collect();
     systems.extend(programs::services(check, read.systems, &api));
     controls(check, &mut systems, read.control);
     for system in systems.iter_mut().filter(|system| !matches!(system.kind, SystemKind::Direct)) {
@@ -150,6 +152,13 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
     for workload in read.workloads {
         workloads.extend(super::workloads::workload(check, workload, &api, read.warmup, slo, searched, &read.profile));
     }
+    if check.problems.is_empty() {
+        let own = systems.iter().filter(|system| system.control_of.is_none());
+        let calls = own.filter_map(|system| system.service()?.grpc.as_ref());
+        for (calls, place) in calls.zip(over_grpc) {
+            workloads.iter().for_each(|workload| super::workloads::callable(check, workload, calls, place));
+        }
+    }
     if workloads.is_empty() && check.problems.is_empty() {
         check.problems.push(Problem { at: None, text: "there is no workload; add one to `workloads`".to_owned() });
     }
@@ -179,6 +188,16 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
             check.problems.push(Problem { at: None, text });
         }
     }
+    let price = read.price.map(|Spanned { value, defined, .. }| {
+        let valid = |price: f64| price.is_finite() && price >= 0.0;
+        if !valid(value.vcpu_hour) || !valid(value.gib_hour) || value == Price::default() {
+            check.wrong(
+                defined,
+                "`price` needs `vcpu_hour`, `gib_hour` or both, of 0 or more: {vcpu_hour: 0.04, gib_hour: 0.005}",
+            );
+        }
+        value
+    });
     let deploy = match read.deploy {
         DeployFile::Local => Deploy::Local,
         DeployFile::Ssh(mut ssh) => {
@@ -228,6 +247,7 @@ fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Pla
         slo,
         fail,
         reference,
+        price,
         weights: read.weights,
         fixed_order: read.workload_order == file::WorkloadOrder::Fixed,
         quick: false,

@@ -15,14 +15,15 @@ use serde_saphyr::Spanned;
 
 use crate::load::units;
 use crate::profile::Profile;
+use crate::results::Price;
 pub use place::SshFile;
 pub(crate) use place::{DeployFile, HardwareFile};
 pub(crate) use requirement::{ConformanceFile, SloFile, TreatmentFile};
 pub use system::Restart;
-pub(crate) use system::{BuildFile, ControlFile, GatewayFile, ProgramFile, StepFile};
+pub(crate) use system::{BuildFile, ControlFile, GatewayFile, GrpcFile, ProgramFile, StepFile};
 pub(crate) use value::{OneOrMore, share_of, text};
 pub(crate) use workload::{
-    BodyFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
+    BodyFile, ChatFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
 };
 
 /// In which order workloads run.
@@ -83,6 +84,8 @@ pub(crate) struct File {
     pub(crate) fail: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     pub(crate) reference: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(crate) price: Option<Spanned<Price>>,
     #[serde(default)]
     pub(crate) weights: BTreeMap<String, f64>,
 }

@@ -43,6 +43,14 @@ impl Made {
         }
     }
 
+    /// The first of the bodies.
+    pub fn one(&self) -> String {
+        match self {
+            Made::Fill(fill) => fill.make(),
+            Made::Events(bytes) => payload::event(*bytes, SEED, 0),
+        }
+    }
+
     /// As the generator takes it from this file.
     pub fn body(&self, file: PathBuf) -> Body {
         match self {

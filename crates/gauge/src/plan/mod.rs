@@ -17,9 +17,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::load::workload::{Arrivals, Load, Operation, Order, Protocol};
+use crate::load::chat::Chat;
+use crate::load::workload::{Arrivals, Grpc, Load, Operation, Order, Protocol};
 use crate::profile::Profile;
-use crate::results::{Slo, Threshold, Treatment};
+use crate::results::{Price, Slo, Threshold, Treatment};
 use crate::tools::Tool;
 
 pub use check::slug as file_name;
@@ -71,6 +72,8 @@ pub struct Plan {
     pub fail: Vec<Threshold>,
     /// The system whose figures are the unit of the score; `None`: the baseline.
     pub reference: Option<String>,
+    /// What processors and memory cost.
+    pub price: Option<Price>,
     /// Weights of the score's parts, where the evaluation sets its own.
     pub weights: BTreeMap<String, f64>,
     /// Whether workloads run in their order in every round, because they build on each other; else their order varies by round.
@@ -146,6 +149,39 @@ pub struct Program {
     pub ports: BTreeMap<String, String>,
     /// When it is ready: all of these.
     pub ready: Vec<Ready>,
+    /// The language that it is written in, where the evaluation says.
+    pub language: Option<String>,
+    /// How it is called over gRPC, where it is a service that is.
+    pub grpc: Option<Calls>,
+}
+
+/// How a service is called over gRPC: the operations of the API as methods, each with the operation's JSON body as its message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calls {
+    /// The file that describes the methods.
+    pub proto: PathBuf,
+    /// `package.Service/Method` by the operation's id in the API.
+    pub methods: BTreeMap<String, String>,
+    /// Calls that share a connection.
+    pub streams: u32,
+}
+
+impl Calls {
+    /// An operation as the call of its method.
+    pub(crate) fn call(&self, planned: &PlannedOperation, mut operation: Operation) -> Operation {
+        operation.grpc = self
+            .methods
+            .get(&planned.described)
+            .map(|method| Grpc { proto: self.proto.clone(), method: method.clone() });
+        // That of a call is its own.
+        operation.headers.retain(|name, _| !name.eq_ignore_ascii_case("content-type"));
+        operation
+    }
+
+    /// Every call is a stream of a connection.
+    pub(crate) fn protocol(&self) -> Protocol {
+        Protocol::Http2 { streams: self.streams }
+    }
 }
 
 /// What shows that a program is ready. The text is an address, `{address}:{NAME}`, or a URL.
@@ -155,6 +191,8 @@ pub enum Ready {
     Http(String),
     /// This address accepts connections.
     Tcp(String),
+    /// The health service of gRPC at this address says that the server serves.
+    Grpc(String),
 }
 
 /// A program behind the systems.
@@ -226,6 +264,8 @@ pub struct Workload {
     pub weight: f64,
     /// What is requested.
     pub operations: Vec<PlannedOperation>,
+    /// Chat calls: what the load sends. `operations` are then the same calls, whose responses come as a whole, for checks before the load.
+    pub llm: Option<Chat>,
     /// What every user does once before the load.
     pub setup: Vec<PlannedOperation>,
     /// How the next operation is chosen.

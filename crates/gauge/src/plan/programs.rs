@@ -7,10 +7,13 @@ use serde_saphyr::{Location, Spanned};
 
 use super::check::{Check, slug, treatment};
 use super::file::{self, ProgramFile, StepFile};
-use super::{Backend, Problem, Program, Ready, Restart, Step, System, SystemKind, Workload};
+use super::{Backend, Calls, Problem, Program, Ready, Restart, Step, System, SystemKind, Workload};
 
 /// What braces stand for besides ports.
 const NAMES: [&str; 6] = ["data", "folder", "cache", "gauge", "address", "system"];
+
+/// Calls of gRPC that share a connection, unless the evaluation says otherwise.
+const STREAMS: u32 = 16;
 
 pub(super) fn build_command(check: &mut Check, read: file::BuildFile) -> Option<(Vec<String>, PathBuf)> {
     if read.command.value.is_empty() {
@@ -56,19 +59,40 @@ fn program(
         ports.insert(port, value);
     }
     let build = read.build.and_then(|build| build_command(check, build));
+    let grpc = read.grpc.map(|grpc| calls(check, grpc, read.ready.0.is_empty()));
     let ready = read.ready.0.into_iter().filter_map(|probe| ready(check, probe, place)).collect();
-    Some(Program { name, command: read.command.value, env: read.env, cwd, build, ports, ready })
+    Some(Program {
+        name,
+        command: read.command.value,
+        env: read.env,
+        cwd,
+        build,
+        ports,
+        ready,
+        language: read.language,
+        grpc,
+    })
+}
+
+fn calls(check: &mut Check, read: Spanned<file::GrpcFile>, unready: bool) -> Calls {
+    let Spanned { value: read, defined, .. } = read;
+    if unready {
+        check.wrong(defined, "a service over gRPC needs `ready`: grpc://{address}:{PORT} or tcp://{address}:{PORT}");
+    }
+    Calls { proto: check.path(&read.proto), methods: read.methods, streams: read.streams.unwrap_or(STREAMS) }
 }
 
 fn ready(check: &mut Check, value: String, place: Location) -> Option<Ready> {
     match value.split_once("://") {
         Some(("http", _)) => Some(Ready::Http(value)),
         Some(("tcp", address)) => Some(Ready::Tcp(address.to_owned())),
+        Some(("grpc", address)) => Some(Ready::Grpc(address.to_owned())),
         _ => {
             check.wrong(
                 place,
                 format!(
-                    "`{value}` shows nothing; expected http://{{address}}:{{PORT}}/PATH or tcp://{{address}}:{{PORT}}"
+                    "`{value}` shows nothing; expected http://{{address}}:{{PORT}}/PATH, grpc://{{address}}:{{PORT}} or \
+                     tcp://{{address}}:{{PORT}}"
                 ),
             );
             None
@@ -93,6 +117,12 @@ pub(super) fn backends(check: &mut Check, read: Vec<ProgramFile>, api: &apidoc::
         }
         if backend.treatment.is_some() {
             check.wrong(place, "a `treatment` belongs to a system or to a workload, not to a backend");
+        }
+        if backend.language.take().is_some() {
+            check.wrong(place, "`language` is for the report on systems; leave it out of a backend");
+        }
+        if let Some(grpc) = backend.grpc.take() {
+            check.wrong(grpc.defined, "`grpc` says how a system is called; nothing calls a backend over gRPC");
         }
         let Some(program) = program(check, backend, &known, &mut given) else { continue };
         if backends.iter().any(|other| slug(&other.program.name) == slug(&program.name)) {

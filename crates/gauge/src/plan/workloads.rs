@@ -7,10 +7,11 @@ use serde_saphyr::Spanned;
 
 use super::check::{Check, slo, treatment};
 use super::file::{
-    BodyFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
+    BodyFile, ChatFile, EventFile, FillFile, LoadFile, OperationFile, PartFile, SearchFile, WarmupFile, WorkloadFile,
 };
 use super::fill::{Fill, MOST, Made, Part};
-use super::{PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload};
+use super::{Calls, PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload};
+use crate::load::chat::Chat;
 use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
 use crate::load::{PrepareError, Prepared, payload, plain};
 use crate::profile::Profile;
@@ -36,6 +37,12 @@ pub(super) fn workload(
     for operation in read.operations {
         operations.extend(planned(check, operation, api, &names));
     }
+    let llm = read.llm.and_then(|llm| {
+        if !operations.is_empty() || *profile != Profile::PassThrough {
+            check.wrong(llm.defined, "`llm` stands in place of `operations`, and in an evaluation without a `profile`");
+        }
+        chat(check, llm, api, &mut operations)
+    });
     let mut setup = Vec::new();
     for operation in read.setup {
         setup.extend(planned(check, operation, api, &names));
@@ -59,6 +66,9 @@ pub(super) fn workload(
             }
         },
     };
+    if let (Sender::External { tool, .. }, Some(_)) = (&generator, &llm) {
+        check.wrong(place, format!("chat calls are sent by gauge's own generator, not by {}", tool.name()));
+    }
     if let (Sender::External { tool, .. }, PlannedLoad::Search(_)) = (&generator, &load) {
         check.wrong(place, format!("a search is made by gauge itself, not by {}", tool.name()));
     }
@@ -87,6 +97,7 @@ pub(super) fn workload(
         name: read.name.value,
         weight,
         operations,
+        llm,
         setup,
         order: read.order,
         load,
@@ -109,7 +120,7 @@ pub(super) fn workload(
         check.wrong(read.name.defined, "its name has no letter and no digit; reports and files need one");
     }
     if check.problems.len() == before {
-        prepare(check, &workload, place);
+        prepare(check, &workload, None, place);
     }
     (check.problems.len() == before && check.unreadable.is_none()).then_some(workload)
 }
@@ -120,34 +131,63 @@ fn wants_warmup(phases: &[workload::Phase]) -> bool {
     !phases.iter().any(|phase| phase.warmup) && !phases.iter().all(counted)
 }
 
+/// Whether a service can be called over gRPC for a workload.
+pub(super) fn callable(check: &mut Check, workload: &Workload, calls: &Calls, place: serde_saphyr::Location) {
+    if workload.generator != Sender::Gauge {
+        let tool = workload.generator.name();
+        check.wrong(place, format!("a service over gRPC is loaded by gauge's own generator, not by {tool}"));
+    }
+    if workload.llm.is_some() {
+        check.wrong(place, format!("workload `{}` has chat calls, which go over HTTP/1.1", workload.name));
+    }
+    let mut all = workload.operations.iter().chain(&workload.setup);
+    match all.find(|planned| !calls.methods.contains_key(&planned.described)) {
+        Some(planned) => {
+            let id = &planned.described;
+            let text = format!(
+                "workload `{}` needs a method for `{id}`; add methods: {{{id}: package.Service/Method}}",
+                workload.name
+            );
+            check.wrong(place, text);
+        }
+        None => prepare(check, workload, Some(calls), place),
+    }
+}
+
 /// Whether the generator will take it, tried with made-up addresses.
-fn prepare(check: &mut Check, workload: &Workload, place: serde_saphyr::Location) {
+fn prepare(check: &mut Check, workload: &Workload, calls: Option<&Calls>, place: serde_saphyr::Location) {
     let nowhere = "http://127.0.0.1:9";
     let operations = |list: &[PlannedOperation]| -> Vec<Operation> {
         let of = |planned: &PlannedOperation| {
             let mut operation = planned.operation.clone();
-            // What is made is sent as it is made: nothing in it is replaced.
-            if planned.made.is_some() {
-                operation.body = Some(Body::Base64(String::new()));
+            match (&planned.made, calls) {
+                (Some(made), Some(_)) => operation.body = Some(Body::Text(made.one())),
+                // What is made is sent as it is made: nothing in it is replaced.
+                (Some(_), None) => operation.body = Some(Body::Base64(String::new())),
+                (None, _) => {}
             }
-            operation
+            match calls {
+                Some(calls) => calls.call(planned, operation),
+                None => operation,
+            }
         };
         list.iter().map(of).collect()
     };
     let request = workload::Workload {
         base: nowhere.to_owned(),
-        operations: operations(&workload.operations),
+        operations: if workload.llm.is_some() { Vec::new() } else { operations(&workload.operations) },
         setup: operations(&workload.setup),
         order: workload.order,
         load: match &workload.load {
             PlannedLoad::Fixed(load) => load.clone(),
             PlannedLoad::Search(search) => search.load(search.from),
         },
-        protocol: workload.protocol,
+        protocol: calls.map_or(workload.protocol, Calls::protocol),
         timeout: workload.timeout,
         seed: 0,
         mark: None,
         event_streams: false,
+        llm: workload.llm.clone(),
     };
     match Prepared::new(&request) {
         Ok(_) => {}
@@ -162,6 +202,43 @@ fn prepare(check: &mut Check, workload: &Workload, place: serde_saphyr::Location
 fn captured(workload: &WorkloadFile) -> Vec<String> {
     let operations = workload.operations.iter().chain(&workload.setup);
     operations.flat_map(|operation| operation.value.capture.iter().map(|capture| capture.name.clone())).collect()
+}
+
+/// Chat calls of a workload; `operations` gets them for checks before the load.
+fn chat(check: &mut Check, read: Spanned<ChatFile>, api: &Api, operations: &mut Vec<PlannedOperation>) -> Option<Chat> {
+    let Spanned { value: read, defined, .. } = read;
+    let Some(described) = api.operation(&read.id.value) else {
+        check.wrong(read.id.defined, format!("the API has no operation `{}`", read.id.value));
+        return None;
+    };
+    if described.method.as_str() != "POST" || !described.path_params.is_empty() {
+        let text = format!("`{}` cannot be a chat call, which is a POST without params in its path", described.id);
+        check.wrong(read.id.defined, text);
+        return None;
+    }
+    let plain = Chat::of(&read.model);
+    let chat = Chat {
+        path: described.full_path(),
+        headers: read.headers,
+        prompt: read.prompt.unwrap_or(plain.prompt),
+        output: read.output.unwrap_or(plain.output),
+        shared: read.shared,
+        stream: read.stream.unwrap_or(plain.stream),
+        slo: read.slo,
+        ..plain
+    };
+    let whole = Chat { stream: false, slo: None, ..chat.clone() };
+    match chat.operations(0).and_then(|_| whole.operations(0)) {
+        Ok(list) => operations.extend(list.into_iter().map(|operation| PlannedOperation {
+            described: described.id.clone(),
+            origin: described.origin().unwrap_or("").to_owned(),
+            operation,
+            made: None,
+            prefix: String::new(),
+        })),
+        Err(problem) => check.wrong(defined, format!("`llm`: {problem}")),
+    }
+    Some(chat)
 }
 
 fn planned(

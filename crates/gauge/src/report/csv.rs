@@ -71,7 +71,9 @@ pub(super) fn table(results: &Results, judgement: &Judgement) -> String {
         let percentile = judgement.rows.iter().find(own).and_then(|row| row.percentile);
         let workload = results.workloads.iter().find(|workload| workload.name == trial.workload);
         let value = |criterion: &&Criterion| {
-            text(workload.and_then(|workload| criterion.of_trial(workload, &Measured { trial, percentile })))
+            text(workload.and_then(|workload| {
+                criterion.of_trial(workload, &Measured { trial, percentile, price: results.price })
+            }))
         };
         let line = Line { trial, judged };
         let _ = writer.write_record(COLUMNS.iter().map(|(_, of)| of(&line)).chain(criteria.iter().map(value)));

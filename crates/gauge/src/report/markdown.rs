@@ -125,6 +125,15 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
         );
     }
     text.push('\n');
+    for (caption, rows) in super::protocols::tables(results, judgement, workload) {
+        let head = super::protocols::HEAD;
+        let _ = writeln!(text, "{caption}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        for cells in rows {
+            let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+        text.push('\n');
+    }
     let phases = super::phases::rows(results, judgement, workload);
     if !phases.is_empty() {
         let head = super::phases::HEAD;

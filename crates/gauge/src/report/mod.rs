@@ -8,6 +8,7 @@ mod html;
 mod life;
 mod markdown;
 mod phases;
+mod protocols;
 mod raw;
 mod view;
 

@@ -3,7 +3,7 @@ use crate::results::{Decision, Judgement, Place, Unranked};
 use crate::stats::Estimate;
 
 /// Gateways with their places and those they are tied with.
-fn ranked(all: &[(&str, u32, &[&str])]) -> Judgement {
+pub(super) fn ranked(all: &[(&str, u32, &[&str])]) -> Judgement {
     let place = |(system, place, tied): &(&str, u32, &[&str])| Place {
         place: *place,
         system: (*system).to_owned(),

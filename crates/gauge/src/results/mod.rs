@@ -71,6 +71,9 @@ pub struct Results {
     /// Weights of the criteria by their names, where the evaluation sets its own.
     #[serde(default)]
     pub weights: BTreeMap<String, f64>,
+    /// What processors and memory cost, where the evaluation says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
     /// Fingerprints of what the evaluation names: its API, files and programs, by what they are to people. A campaign goes on only with the same
     /// ones; empty in campaigns of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -96,6 +99,26 @@ pub struct Results {
 
 fn pass_through() -> String {
     "pass-through".to_owned()
+}
+
+/// What a machine costs, in any currency.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// One processor for an hour.
+    #[serde(default)]
+    pub vcpu_hour: f64,
+    /// One GiB of memory for an hour.
+    #[serde(default)]
+    pub gib_hour: f64,
+}
+
+impl Price {
+    /// So many seconds of processors, and bytes of memory for so many seconds.
+    pub fn of(&self, cpu_s: f64, bytes: f64, seconds: f64) -> f64 {
+        const GIB: f64 = (1_u64 << 30) as f64;
+        (cpu_s * self.vcpu_hour + bytes / GIB * seconds * self.gib_hour) / 3600.0
+    }
 }
 
 /// A service level objective.
@@ -152,6 +175,9 @@ pub struct System {
     pub role: Role,
     /// Name of the gateway adapter; null for `direct`.
     pub gateway: Option<String>,
+    /// The language that a service is written in, where the evaluation says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
     /// Version as the program says it.
     pub version: Option<String>,
     /// Whether it could be measured.

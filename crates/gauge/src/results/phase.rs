@@ -78,6 +78,14 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// Memory (PSS, else RSS), mean over the samples.
+    pub fn memory_mean(&self) -> Option<f64> {
+        let sampled = || Some(self.within(0.0, self.samples.last()?.at_s)?.memory_bytes);
+        sampled().or(self.rss_mean_bytes.map(|bytes| bytes as f64))
+    }
+}
+
 impl Stretch {
     /// 100 is one processor.
     pub fn cpu_percent(&self) -> f64 {

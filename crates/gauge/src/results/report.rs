@@ -184,6 +184,31 @@ pub struct Measurement {
     /// Of event streams: the events of the complete responses; null for other responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Events>,
+    /// Of chat calls to a model; null for other requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<Chat>,
+}
+
+/// How chat calls ended, and when their tokens came. A call with an unexpected status is in [`Errors::status`], one that ran into its timeout in
+/// [`Errors::timeout`]. An error event is a `bad_reply` among the errors; a cut response is a `reset`, or a `bad_reply` where its framing was broken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chat {
+    /// Responses with an end reason for every choice and a body that ended properly.
+    pub complete: u64,
+    /// Responses with an error event, or with what is not of the API.
+    pub error_events: u64,
+    /// Responses that began, and ended without an end reason or in the middle of the body.
+    pub cut: u64,
+    /// Complete calls within the objective (`slo`); null without one.
+    pub good: Option<u64>,
+    /// Tokens of the complete calls, as the server counts them.
+    pub output_tokens: u64,
+    /// Complete calls whose tokens the server did not count: `output_tokens` has their events with content.
+    pub uncounted: u64,
+    /// Complete streams: from the intended send to the first event with content.
+    pub ttft: Option<Latency>,
+    /// Complete streams: between one event with content and the next. 0 where they came in one read.
+    pub inter_token: Option<Latency>,
 }
 
 /// Events of event streams.
@@ -347,6 +372,18 @@ impl Measurement {
             (Some(marked), Some(answered)) if answered > 0 => Some(marked as f64 / answered as f64),
             _ => None,
         }
+    }
+
+    /// Tokens of complete calls per second.
+    pub fn tokens_per_second(&self) -> Option<f64> {
+        let duration = self.duration_s.filter(|duration| *duration > 0.0)?;
+        Some(self.chat.as_ref()?.output_tokens as f64 / duration)
+    }
+
+    /// Goodput: complete calls within the objective, per second.
+    pub fn goodput(&self) -> Option<f64> {
+        let duration = self.duration_s.filter(|duration| *duration > 0.0)?;
+        Some(self.chat.as_ref()?.good? as f64 / duration)
     }
 
     /// Share of the scheduled requests that were dropped, from 0 to 1.

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use gauge::load::chat::{Chat, Shared, Slo, Words};
 use gauge::load::workload::{
     self, Arrivals, Body, Closed, Grpc, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, Workload,
 };
@@ -26,6 +27,8 @@ Examples:
   gauge load http://127.0.0.1:8080/upload -m POST -b @image.png -H 'Content-Type: image/png' -n 50 -c 5
                                                           50 uploads of a file, five at a time
   gauge load --targets targets.txt -r 200                 a targets file of vegeta, in its order
+  gauge load http://127.0.0.1:8000 --llm MODEL --prompt 100..400 --output 64 -r 20 --slo-ttft 200ms
+                                                          streamed chat calls: time to the first token, tokens/s, goodput
   gauge load --workload workload.yaml                     weighted operations, values, captures, phases
 
 In a closed loop a server that stalls hides it: users who wait send nothing. The line \"corrected\" has what the stalls hid.";
@@ -76,6 +79,27 @@ pub(crate) struct Load {
     /// Responses are event streams: measure the time to their first byte, and count events and how many arrive by themselves
     #[arg(long, conflicts_with = "tool")]
     events: bool,
+    /// Chat calls of this model (OpenAI's API, streamed) to the URL, or to /v1/chat/completions there
+    #[arg(long, value_name = "MODEL", requires = "url", conflicts_with_all = ["method", "body", "tool", "h2", "grpc", "expect", "events"])]
+    llm: Option<String>,
+    /// With --llm: words of a prompt, or a range of them [default: 100]
+    #[arg(long, value_name = "WORDS", requires = "llm")]
+    prompt: Option<Words>,
+    /// With --llm: max_tokens of a call, or a range of them [default: 64]
+    #[arg(long, value_name = "TOKENS", requires = "llm")]
+    output: Option<Words>,
+    /// With --llm: the share of calls that begin with the same words, and how many words those are (0.5:2000)
+    #[arg(long, value_name = "SHARE:WORDS", requires = "llm", value_parser = shared)]
+    shared: Option<Shared>,
+    /// With --llm: responses as a whole instead of streams
+    #[arg(long, requires = "llm")]
+    whole: bool,
+    /// With --llm: longest time to the first token of a good call
+    #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "llm", conflicts_with = "whole")]
+    slo_ttft: Option<Duration>,
+    /// With --llm: longest mean time between two tokens of a good call
+    #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "llm", conflicts_with = "whole")]
+    slo_inter_token: Option<Duration>,
     /// Unary gRPC: package.Service/Method of --proto; the body is its message as JSON, or `@FILE` with a message a line
     #[arg(long, value_name = "METHOD", requires_all = ["proto", "url"], conflicts_with_all = ["method", "tool"])]
     grpc: Option<String>,
@@ -118,6 +142,12 @@ pub(crate) struct Load {
     marks: bool,
 }
 
+fn shared(text: &str) -> Result<Shared, String> {
+    let parts = text.split_once(':').and_then(|(share, words)| Some((share.parse().ok()?, words.parse().ok()?)));
+    let (share, words) = parts.ok_or("write the share of calls and a number of words, such as 0.5:2000")?;
+    Ok(Shared { share, words })
+}
+
 fn tool(name: &str) -> Result<Tool, String> {
     Tool::named(name).ok_or_else(|| "there is wrk, hey, k6 and jmeter".to_owned())
 }
@@ -157,6 +187,9 @@ impl Load {
             Err(refusal) => return refusal.report(),
         };
         if let Some(tool) = self.tool {
+            if workload.llm.is_some() {
+                return Refusal::Input("`llm` needs Gauge's own generator; leave out --tool".to_owned()).report();
+            }
             return self.run_tool(tool, &workload);
         }
         let prepared = match Prepared::new(&workload) {
@@ -241,7 +274,10 @@ impl Load {
             }
             (None, None, url) => {
                 let url = Url::parse(url.as_deref().unwrap_or_default()).map_err(|error| Refusal::of(&error))?;
-                self.with(vec![self.operation(&url)], Order::Weighted)
+                match &self.llm {
+                    Some(model) => return self.chat(model, &url),
+                    None => self.with(vec![self.operation(&url)], Order::Weighted),
+                }
             }
         };
         let headers = self.header_fields().map_err(Refusal::Input)?;
@@ -252,6 +288,22 @@ impl Load {
             }
         }
         Ok(workload)
+    }
+
+    fn chat(&self, model: &str, url: &Url) -> Result<Workload, Refusal> {
+        let mut chat = Chat::of(model);
+        if url.path != "/" {
+            chat.path.clone_from(&url.path);
+        }
+        chat.headers = self.header_fields().map_err(Refusal::Input)?;
+        chat.prompt = self.prompt.unwrap_or(chat.prompt);
+        chat.output = self.output.unwrap_or(chat.output);
+        chat.shared = self.shared;
+        chat.stream = !self.whole;
+        let slo = Slo { ttft: self.slo_ttft, inter_token: self.slo_inter_token };
+        chat.slo = (slo != Slo::default()).then_some(slo);
+        let base = format!("http://{}", url.authority);
+        Ok(Workload { base, llm: Some(chat), ..self.with(Vec::new(), Order::Weighted) })
     }
 
     fn operation(&self, url: &Url) -> Operation {
@@ -325,6 +377,7 @@ impl Load {
             seed: self.seed.unwrap_or(0),
             mark: None,
             event_streams: self.events,
+            llm: None,
         }
     }
 }

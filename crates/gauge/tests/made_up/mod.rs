@@ -187,6 +187,7 @@ fn system(kind: &Kind) -> System {
     System {
         name: kind.name.to_owned(),
         gateway: kind.gateway.map(str::to_owned),
+        language: None,
         version: (!kind.version.is_empty()).then(|| kind.version.to_owned()),
         state: SystemState::Ready,
         command: kind.gateway.iter().map(|gateway| format!("{gateway} --config {gateway}.conf")).collect(),
@@ -282,6 +283,7 @@ pub(crate) fn campaign() -> Results {
         slo: Some(Slo { p99_ms: Some(5.0), errors: Some(0.0), ..Slo::default() }),
         fail: Vec::new(),
         reference: None,
+        price: None,
         weights: BTreeMap::new(),
         inputs: BTreeMap::new(),
         environment: Environment {

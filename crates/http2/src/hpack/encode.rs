@@ -1,8 +1,11 @@
 //! Encoding of fields (RFC 7541 section 6).
 
+use std::sync::Arc;
+
 use message::Known;
 
 use super::huffman;
+use super::sensitive::SensitiveNames;
 use super::static_table::{self, ENTRIES};
 use super::table::{Kind, Table};
 
@@ -23,15 +26,28 @@ pub struct Encoder {
     resize: Option<(usize, usize)>,
     /// A line in lower case.
     line: Vec<u8>,
+    sensitive: Arc<SensitiveNames>,
 }
 
 impl Default for Encoder {
     fn default() -> Self {
-        Encoder { table: Table::new(TABLE_SIZE), pairs: Vec::new(), names: Vec::new(), resize: None, line: Vec::new() }
+        Encoder {
+            table: Table::new(TABLE_SIZE),
+            pairs: Vec::new(),
+            names: Vec::new(),
+            resize: None,
+            line: Vec::new(),
+            sensitive: SensitiveNames::common(),
+        }
     }
 }
 
 impl Encoder {
+    /// Fields that are never indexed from now on.
+    pub fn set_sensitive(&mut self, names: Arc<SensitiveNames>) {
+        self.sensitive = names;
+    }
+
     /// The peer's SETTINGS_HEADER_TABLE_SIZE; announced at the start of the next block (section 4.2).
     pub fn set_max_size(&mut self, size: usize) {
         let size = size.min(TABLE_SIZE);
@@ -83,7 +99,8 @@ impl Encoder {
 
     /// Writes a field; the name in lower case, whatever its case was.
     pub fn field(&mut self, out: &mut Vec<u8>, known: Known, name: &[u8], value: &[u8]) {
-        let policy = Policy::of(known);
+        let is_sensitive = self.sensitive.contains(known, name);
+        let policy = if is_sensitive { Policy::Never } else { Policy::of(known) };
         if known != Known::Other {
             let index = static_table::name_index(known, b"");
             return self.write(out, known, known.name().as_bytes(), index, value, policy);
@@ -161,9 +178,9 @@ enum Policy {
 }
 
 impl Policy {
+    /// Of a field that is no secret.
     fn of(known: Known) -> Policy {
         match known {
-            Known::Authorization | Known::Cookie | Known::SetCookie | Known::ProxyAuthorization => Policy::Never,
             Known::ContentLength
             | Known::ContentRange
             | Known::Etag

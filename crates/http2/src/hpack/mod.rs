@@ -3,11 +3,13 @@
 mod decode;
 mod encode;
 pub mod huffman;
+mod sensitive;
 mod static_table;
 mod table;
 
 pub use decode::Decoder;
 pub use encode::Encoder;
+pub use sensitive::SensitiveNames;
 
 pub(crate) use table::Kind;
 

@@ -23,7 +23,7 @@ use crate::observe::{Line, Record};
 use crate::pipeline;
 use crate::server::clock;
 use crate::server::listeners::Origin;
-use crate::server::worker::Worker;
+use crate::server::worker::{Scratch, Worker};
 
 /// How long a connection that is being closed is read from, so that the last answer arrives.
 const LINGER: Duration = Duration::from_secs(2);
@@ -55,7 +55,8 @@ pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: A
     let mut is_first = true;
     loop {
         let next = match read_head(&worker, &mut down, &mut scanner, is_first).await {
-            Arrived::Head { end } => exchange(&worker, &mut down, &mut scanner, end).await,
+            Arrived::Parsed(scratch) => exchange(&worker, &mut down, scratch).await,
+            Arrived::Head { end } => parse(&worker, &mut down, &scanner, end).await,
             Arrived::Nothing => return close(&worker, down),
             Arrived::Refused(error) => refuse(&worker, &mut down, error).await,
         };
@@ -93,7 +94,8 @@ pub async fn serve_one(worker: Rc<Worker>, stream: Stream, client: Client, origi
     let mut scanner = HeadScanner::new();
     // What becomes of the stream is the connection's business: it knows whether the response is complete.
     let _ = match read_head(&worker, &mut down, &mut scanner, true).await {
-        Arrived::Head { end } => exchange(&worker, &mut down, &mut scanner, end).await,
+        Arrived::Parsed(scratch) => exchange(&worker, &mut down, scratch).await,
+        Arrived::Head { end } => parse(&worker, &mut down, &scanner, end).await,
         Arrived::Nothing => Next::Abort,
         Arrived::Refused(error) => refuse(&worker, &mut down, error).await,
     };
@@ -133,6 +135,8 @@ async fn read_preface(worker: &Worker, down: &mut Downstream) -> Preface {
 
 /// What came of waiting for a request.
 enum Arrived {
+    /// A head that came whole and breaks no rule, as nearly all do.
+    Parsed(Box<Scratch>),
     /// A whole head lies at the front of the buffer.
     Head { end: usize },
     /// The connection is over, and nobody waits for an answer.
@@ -153,6 +157,13 @@ async fn read_head(worker: &Worker, down: &mut Downstream, scanner: &mut HeadSca
     down.deadline.set_idle(!has_begun);
     loop {
         if has_begun {
+            if scanner.is_fresh() {
+                let mut scratch = worker.lend_scratch();
+                if scratch.request.parse_whole(down.buffer.whole(), down.buffer.start(), &limits).is_some() {
+                    return Arrived::Parsed(scratch);
+                }
+                worker.take_scratch(scratch);
+            }
             match scanner.scan(down.buffer.filled(), &limits) {
                 Ok(Some(length)) => return Arrived::Head { end: down.buffer.start() + length },
                 Ok(None) => {}
@@ -177,23 +188,31 @@ async fn read_head(worker: &Worker, down: &mut Downstream, scanner: &mut HeadSca
     }
 }
 
-async fn exchange(worker: &Worker, down: &mut Downstream, scanner: &mut HeadScanner, end: usize) -> Next {
+/// Serves the request whose head was found whole, or refuses it.
+async fn parse(worker: &Worker, down: &mut Downstream, scanner: &HeadScanner, end: usize) -> Next {
     let mut scratch = worker.lend_scratch();
     let limits = worker.snapshot.borrow().head_limits;
     let start = down.buffer.start() + scanner.skipped();
-    let next = match scratch.request.parse(down.buffer.whole(), start, end, &limits) {
-        Ok(()) if is_strict(worker) && !scratch.request.has_plain_length(down.buffer.whole()) => {
-            let error = Error::new(Reason::BadRequest, "Content-Length with leading zeros or blanks (6.2)");
-            refuse(worker, down, error).await
+    match scratch.request.parse(down.buffer.whole(), start, end, &limits) {
+        Ok(()) => exchange(worker, down, scratch).await,
+        Err(error) => {
+            worker.take_scratch(scratch);
+            refuse(worker, down, refusal(error)).await
         }
-        Ok(()) => {
-            down.buffer.seek(end);
-            down.out = Outgoing::with(std::mem::take(&mut scratch.to_client));
-            let next = pipeline::run(worker, down, &mut scratch).await;
-            scratch.to_client = std::mem::take(&mut down.out).into_bytes();
-            next
-        }
-        Err(error) => refuse(worker, down, refusal(error)).await,
+    }
+}
+
+/// Serves the request whose head is in `scratch`.
+async fn exchange(worker: &Worker, down: &mut Downstream, mut scratch: Box<Scratch>) -> Next {
+    let next = if is_strict(worker) && !scratch.request.has_plain_length(down.buffer.whole()) {
+        let error = Error::new(Reason::BadRequest, "Content-Length with leading zeros or blanks (6.2)");
+        refuse(worker, down, error).await
+    } else {
+        down.buffer.seek(scratch.request.end);
+        down.out = Outgoing::with(std::mem::take(&mut scratch.to_client));
+        let next = pipeline::run(worker, down, &mut scratch).await;
+        scratch.to_client = std::mem::take(&mut down.out).into_bytes();
+        next
     };
     worker.take_scratch(scratch);
     next

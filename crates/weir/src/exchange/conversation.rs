@@ -155,6 +155,13 @@ impl<'a> Conversation<'a> {
     ) -> Result<bool, Error> {
         let bad = |error: ParseError| Error::new(Reason::BadResponse, error.text());
         let start = self.up.buffer.start();
+        // As nearly all come: whole, and breaking no rule.
+        if scanner.is_fresh()
+            && let Some(end) = head.parse_whole(self.up.buffer.whole(), start, method, limits)
+        {
+            self.up.buffer.seek(end);
+            return Ok(true);
+        }
         let Some(end) = scanner.scan(self.up.buffer.filled(), limits).map_err(bad)? else { return Ok(false) };
         head.parse(self.up.buffer.whole(), start + scanner.skipped(), start + end, method, limits).map_err(bad)?;
         self.up.buffer.consume(end);

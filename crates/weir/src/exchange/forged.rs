@@ -47,7 +47,7 @@ pub fn strip_forged_headers(
             !field.named_by_connection
                 && !(is_id && !(is_trusted && name.eq_ignore_ascii_case(id_name.as_bytes())))
                 && (is_trusted || !untrusted.removes(name))
-                && !is_set_by_gateway(Known::of_alias(name))
+                && !is_set_by_gateway(Known::of_alias_at(buf, field.name))
         }
         known => !field.named_by_connection || known.is_hop_by_hop(),
     };

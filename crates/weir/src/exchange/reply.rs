@@ -78,13 +78,19 @@ impl Prepared {
 pub fn write(out: &mut Vec<u8>, status: u16, content_type: &str, fields: &[u8], body: &[u8], framing: Framing) {
     encode::status_line(out, status, encode::reason(status).as_bytes());
     encode::field(out, b"Content-Type", content_type.as_bytes());
+    write_behind(out, b"", fields, &[body], framing);
+}
+
+/// Appends an answer that begins with `start`, which was put together before; `fields` are further whole lines, `body` is the content in pieces.
+pub fn write_behind(out: &mut Vec<u8>, start: &[u8], fields: &[u8], body: &[&[u8]], framing: Framing) {
+    out.extend_from_slice(start);
     out.extend_from_slice(fields);
-    encode::content_length(out, body.len() as u64);
+    encode::content_length(out, body.iter().map(|piece| piece.len() as u64).sum());
     clock::date_line(out);
     write_connection(out, framing.version, framing.close);
     out.extend_from_slice(b"\r\n");
     if !framing.head_only {
-        out.extend_from_slice(body);
+        body.iter().for_each(|piece| out.extend_from_slice(piece));
     }
 }
 

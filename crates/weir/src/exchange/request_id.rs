@@ -35,9 +35,11 @@ fn is_request_id(id: &[u8]) -> bool {
 
 /// Appends a new id: 128 random bits.
 pub(super) fn new_request_id(worker: &Worker, out: &mut Vec<u8>) {
-    for _ in 0..2 {
-        out.extend_from_slice(&hex(worker.random()));
+    let mut id = [0; 32];
+    for half in id.as_chunks_mut().0 {
+        *half = hex(worker.random());
     }
+    out.extend_from_slice(&id);
 }
 
 /// A number in hexadecimal. All digits at once: every response has such an id.

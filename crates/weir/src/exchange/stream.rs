@@ -170,6 +170,8 @@ impl Stream {
                 let sent = stream.send_by(|socket, bytes| socket2::SockRef::from(socket).send(bytes))?;
                 return if sent > 0 { Ok(WrittenNow { taken: 0 }) } else { Err(io::ErrorKind::WouldBlock.into()) };
             }
+            // Its connection writes.
+            Stream::Http2(pipe) if pipe.take_moved() => return Ok(WrittenNow { taken: 0 }),
             Stream::Http2(_) | Stream::Http2Upstream(_) | Stream::Subrequest | Stream::Collect(_) => {
                 return Err(io::ErrorKind::WouldBlock.into());
             }

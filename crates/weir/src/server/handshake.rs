@@ -1,18 +1,22 @@
 //! TLS handshakes of clients: how many run at once, for how long, and what is counted of them.
 //!
-//! Reading a ClientHello costs little, so any number of clients may be at that. What follows costs a signature and holds memory until the client has
-//! done its part: [`MOST`] of those run at once on a worker. When all are taken, the next one waits, and the oldest that has had its time is closed to
-//! make room: a client that does its part needs two round trips, one that does not would keep the others out.
+//! Reading a ClientHello costs little, but a connection and what the client has sent of it: [`MOST_READING`] are read at once on a worker. One more
+//! closes the oldest: a client that means to connect sends its ClientHello right behind the connection.
+//!
+//! What follows costs a signature and holds memory until the client has done its part: [`MOST`] of those run at once on a worker. When all are taken,
+//! the next one waits, and the oldest that has had its time is closed to make room: a client that does its part needs two round trips, one that does
+//! not would keep the others out.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tls::handshake::Hello;
 use tls::server::Listener;
 use tls::{Failure, TlsStream, handshake};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -26,6 +30,8 @@ use crate::exchange::client_tls::ClientTls;
 use crate::exchange::socket::Socket;
 use crate::observe::HandshakeResult;
 
+/// Connections without a complete ClientHello on one worker.
+const MOST_READING: usize = 512;
 /// Handshakes behind the ClientHello that run at once on one worker.
 const MOST: usize = 256;
 /// A handshake that has run for so long is closed when room is needed.
@@ -41,8 +47,10 @@ const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\
 /// The handshakes of one worker.
 pub struct Handshakes {
     room: Semaphore,
-    /// Those that run, oldest first, with the time at which they began.
-    running: RefCell<VecDeque<(u64, Rc<Notify>)>>,
+    /// Those without a complete ClientHello.
+    reading: ByAge,
+    /// Those behind their ClientHello.
+    running: ByAge,
     /// Handshakes that are about to be signed.
     signing: Cell<u32>,
     /// Log lines, by reason.
@@ -54,7 +62,8 @@ impl Default for Handshakes {
     fn default() -> Self {
         Handshakes {
             room: Semaphore::new(MOST),
-            running: RefCell::default(),
+            reading: ByAge::default(),
+            running: ByAge::default(),
             signing: Cell::new(0),
             lines: std::array::from_fn(|_| Seldom::default()),
             late: Seldom::default(),
@@ -81,7 +90,7 @@ pub async fn accept(
     let deadline = worker.deadlines.add();
     deadline.set(Some(longest));
     // Boxed, because a handshake's state is large and every connection would carry room for it.
-    match Box::pin(run(&worker.handshakes, stream, listener, &deadline)).await {
+    match Box::pin(run(worker, stream, listener, &deadline)).await {
         Ok(stream) => {
             let session = stream.session();
             let is_tls13 = session.version == "TLSv1.3";
@@ -116,39 +125,57 @@ pub async fn accept(
 }
 
 async fn run(
-    handshakes: &Handshakes,
+    worker: &Worker,
     stream: Socket,
     listener: &Listener,
     deadline: &Deadline,
 ) -> Result<TlsStream<Socket>, Ended> {
-    // Until its ClientHello is there it is a connection like any other that is idle: closed first when room is needed, or on draining.
-    deadline.set_idle(true);
-    let hello = before(deadline, handshake::hello(stream, NOT_TLS)).await?.map_err(Ended::Failed)?;
-    deadline.set_idle(false);
+    let handshakes = &worker.handshakes;
+    let hello = read_hello(worker, stream, deadline).await?;
     let _room = before(deadline, handshakes.wait_for_room()).await?;
-    let mine = Rc::new(Notify::new());
-    handshakes.running.borrow_mut().push_back((clock::turn_ns(), mine.clone()));
-    let _running = Running(handshakes, &mine);
+    let running = handshakes.running.add();
     let signing = before(deadline, handshakes.wait_to_sign()).await?;
-
-    let mut finishing = pin!(hello.finish(listener));
+    // Boxed, so that a connection without its ClientHello carries no room for it.
+    let mut finishing = Box::pin(hello.finish(listener));
     // The signature is made by the first poll.
     let first = poll_fn(|cx| Poll::Ready(finishing.as_mut().poll(cx))).await;
     drop(signing);
     if let Poll::Ready(result) = first {
         return result.map_err(Ended::Failed);
     }
-    let mut displaced = pin!(mine.notified());
-    let ended = poll_fn(|cx| {
-        if let Poll::Ready(result) = finishing.as_mut().poll(cx) {
+    unless_displaced(&running, deadline, finishing).await
+}
+
+/// Until its ClientHello is there it is a connection like any other that is idle: closed first when room is needed, or on draining.
+async fn read_hello(worker: &Worker, stream: Socket, deadline: &Deadline) -> Result<Hello<Socket>, Ended> {
+    let reading = worker.handshakes.reading.add();
+    let _counted = worker.metrics.tls_hello_awaited();
+    if worker.handshakes.reading.len() > MOST_READING {
+        worker.handshakes.reading.close_oldest();
+    }
+    deadline.set_idle(true);
+    let hello = unless_displaced(&reading, deadline, Box::pin(handshake::hello(stream, NOT_TLS))).await;
+    deadline.set_idle(false);
+    hello
+}
+
+/// What `future` comes to, unless the deadline passes or others need the room.
+async fn unless_displaced<T>(
+    entry: &Entry<'_>,
+    deadline: &Deadline,
+    mut future: Pin<Box<impl Future<Output = io::Result<T>>>>,
+) -> Result<T, Ended> {
+    let mut displaced = pin!(entry.displaced.notified());
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = future.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(Ended::Failed));
         }
         if displaced.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(Ended::Displaced));
         }
         if deadline.poll_passed(cx) { Poll::Ready(Err(Ended::Late)) } else { Poll::Pending }
-    });
-    ended.await
+    })
+    .await
 }
 
 /// What comes before the deadline.
@@ -162,12 +189,47 @@ async fn before<T>(deadline: &Deadline, future: impl Future<Output = T>) -> Resu
     .await
 }
 
-/// A handshake that runs.
-struct Running<'a>(&'a Handshakes, &'a Rc<Notify>);
+/// Handshakes, oldest first, with the time at which they began.
+#[derive(Default)]
+struct ByAge {
+    next: Cell<u64>,
+    entries: RefCell<BTreeMap<u64, (u64, Rc<Notify>)>>,
+}
 
-impl Drop for Running<'_> {
+impl ByAge {
+    fn add(&self) -> Entry<'_> {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        let displaced = Rc::new(Notify::new());
+        self.entries.borrow_mut().insert(number, (clock::turn_ns(), displaced.clone()));
+        Entry { all: self, number, displaced }
+    }
+
+    fn len(&self) -> usize {
+        self.entries.borrow().len()
+    }
+
+    fn oldest_began(&self) -> Option<u64> {
+        self.entries.borrow().first_key_value().map(|(_, (began, _))| *began)
+    }
+
+    fn close_oldest(&self) {
+        if let Some((_, (_, oldest))) = self.entries.borrow_mut().pop_first() {
+            oldest.notify_one();
+        }
+    }
+}
+
+/// One of them.
+struct Entry<'a> {
+    all: &'a ByAge,
+    number: u64,
+    displaced: Rc<Notify>,
+}
+
+impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        self.0.running.borrow_mut().retain(|(_, one)| !Rc::ptr_eq(one, self.1));
+        self.all.entries.borrow_mut().remove(&self.number);
     }
 }
 
@@ -195,18 +257,14 @@ impl Handshakes {
     }
 
     fn until_one_had_its_time(&self) -> Duration {
-        let due = self.running.borrow().front().map_or(0, |(began, _)| began.saturating_add(nanos(ITS_TIME)));
+        let due = self.running.oldest_began().map_or(0, due_of);
         Duration::from_nanos(due.saturating_sub(clock::turn_ns())).max(Duration::from_millis(1))
     }
 
     /// Closes the oldest handshake that has had its time.
     fn close_oldest(&self) {
-        let mut running = self.running.borrow_mut();
-        let is_due = |began: u64| began.saturating_add(nanos(ITS_TIME)) <= clock::turn_ns();
-        if running.front().is_some_and(|(began, _)| is_due(*began))
-            && let Some((_, oldest)) = running.pop_front()
-        {
-            oldest.notify_one();
+        if self.running.oldest_began().is_some_and(|began| due_of(began) <= clock::turn_ns()) {
+            self.running.close_oldest();
         }
     }
 
@@ -220,4 +278,9 @@ impl Handshakes {
         }
         signing
     }
+}
+
+/// When a handshake that began then has had its time.
+fn due_of(began: u64) -> u64 {
+    began.saturating_add(nanos(ITS_TIME))
 }

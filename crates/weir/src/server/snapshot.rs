@@ -4,6 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http2::hpack::SensitiveNames;
+
 use crate::config::{
     Action, AuthMethod, Balance, CacheStore, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
 };
@@ -82,6 +84,8 @@ pub struct Snapshot {
     pub sends_proxy_headers: bool,
     /// Whether some route lets WebSockets through.
     pub offers_websocket: bool,
+    /// Fields that hold credentials, which HTTP/2 never puts into a table.
+    pub sensitive: Arc<SensitiveNames>,
     /// The way to Redis that the caches use.
     pub cache_client: Option<Rc<Client>>,
     /// Levels in Redis; by [`CacheId`](crate::config::CacheId).
@@ -173,6 +177,7 @@ impl Snapshot {
             head_limits,
             sends_proxy_headers: config.upstreams.iter().any(|upstream| upstream.proxy_protocol.is_some()),
             offers_websocket: config.routes.iter().any(|route| route.action.allows_upgrade(websocket::NAME)),
+            sensitive: Arc::new(SensitiveNames::new(config.credential_fields().iter().map(|name| &**name))),
             cache_client,
             remotes,
             generation,

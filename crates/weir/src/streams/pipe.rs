@@ -55,6 +55,8 @@ struct State {
     /// Why the connection refused the request while its exchange was in flight.
     refusal: Option<Error>,
     refuses_writes: bool,
+    /// The client took something of the connection's output since the exchange last asked.
+    has_moved: bool,
     wants_bytes: bool,
     wants_room: bool,
     failure: Option<Reason>,
@@ -187,6 +189,16 @@ impl Pipe {
     /// The final head has gone out: from now on what waits is bounded.
     pub fn head_sent(&self) {
         self.lock().has_head = true;
+    }
+
+    /// The client took something while the response waited for its turn, or for room in the output of the connection, and not for a window.
+    pub fn client_took(&self) {
+        self.lock().has_moved = true;
+    }
+
+    /// Whether that has happened since the last call.
+    pub fn take_moved(&self) -> bool {
+        std::mem::take(&mut self.lock().has_moved)
     }
 
     /// Hands what the exchange wrote to `take`, which returns how many bytes of it are done with.

@@ -205,6 +205,36 @@ fn what_cannot_be_shared_is_asked_for_by_each_and_then_nobody_waits() {
     assert_eq!((count(&weir, "hits"), count(&weir, "entries")), (0, 1));
 }
 
+/// What refuses one client's request says nothing of the next one: the key is fetched once for all others, as before.
+#[test]
+fn a_refusal_of_one_client_ends_no_sharing() {
+    let gate = Gate::new();
+    let gated = gate.clone();
+    let origin = Upstream::start(move |conn, request| match request.head.field("x-want") {
+        Some(status) => conn.respond(status.parse().unwrap(), &[("Cache-Control", "no-store")], "refused"),
+        None => {
+            gated.pass(DEADLINE);
+            conn.respond(200, &[], "for all")
+        }
+    });
+    let weir = gateway(&origin, TTL);
+    for (index, status) in ["400", "403", "405", "406", "416", "429", "431"].into_iter().enumerate() {
+        let path = format!("/{index}");
+        let refused = weir.request("GET", &path, &[("X-Want", status)], "");
+        assert_eq!(refused.status().to_string(), status);
+        let before = origin.request_count();
+        let mut clients = asking(&weir, 1, &path, &[]);
+        origin.wait_for_requests(before + 1);
+        clients.extend(asking(&weir, 5, &path, &[]));
+        wait_for_followers(&weir, 5);
+        gate.release();
+        for mut client in clients {
+            assert_eq!(client.read_response().text(), "for all");
+        }
+        assert_eq!(origin.request_count(), before + 1, "after {status}");
+    }
+}
+
 #[test]
 fn who_asks_after_a_change_does_not_wait_for_a_fetch_that_began_before_it() {
     let gate = Gate::new();

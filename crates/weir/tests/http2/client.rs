@@ -229,9 +229,14 @@ impl Client {
 
     /// Reads what comes within a time, once.
     pub(crate) fn read(&mut self, time: Duration) {
+        self.read_at_most(65_536, time);
+    }
+
+    /// Reads so many bytes at most, once.
+    pub(crate) fn read_at_most(&mut self, most: usize, time: Duration) {
         self.socket.set_read_timeout(Some(time)).unwrap();
         let mut buffer = [0; 65_536];
-        match self.socket.read(&mut buffer) {
+        match self.socket.read(&mut buffer[..most]) {
             Ok(0) => self.is_closed = true,
             Ok(count) => self.input.extend(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}

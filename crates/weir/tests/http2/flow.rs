@@ -59,6 +59,32 @@ fn a_client_that_opens_its_window_byte_by_byte_is_cut_off() {
     upstream.wait_for_open(0);
 }
 
+/// The kernel announces space only when much of its buffer is free, which such a reader may take longer for than it may take nothing.
+#[test]
+fn a_client_that_reads_slowly_is_not_cut_off() {
+    let upstream = Upstream::start(answer::large(200_000_000));
+    let weir = gateway_with(&upstream, "server: {body_idle_timeout: 500ms}\n", "");
+    let mut client = Client::connect_with(weir.addr(), &[(4, 0x7fff_ffff)]);
+    client.gives_credit = false;
+    client.window_update(0, 0x7fff_0000);
+    let stream = client.get("/");
+    client.until("the first piece", |client| {
+        client.streams.get(&stream).is_some_and(|response| !response.body.is_empty())
+    });
+    // Six times as long as a client may take nothing.
+    let mut pieces = 0;
+    wait::until(DEADLINE, "three seconds of slow reading", || {
+        // Enough for the kernel to say so to the gateway several times in half a second.
+        client.read_at_most(32_768, Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
+        pieces += 1;
+        // What ends the stream lies behind what the sockets hold: the target sees it first.
+        assert_eq!(upstream.open(), 1, "cut off after {pieces} pieces: {:?}", client.goaways);
+        assert!(!client.is_closed);
+        pieces == 30
+    });
+}
+
 #[test]
 fn a_client_with_windows_of_zero_gets_its_response_when_it_opens_them() {
     let upstream = Upstream::start(answer::ok(vec![b'x'; 100_000]));

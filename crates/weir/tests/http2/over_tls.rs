@@ -1,5 +1,6 @@
 //! HTTP/2 over TLS: ALPN chooses the protocol, and requests of one connection keep to the hosts that its handshake covers.
 
+use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -79,4 +80,31 @@ async fn an_authority_that_the_handshake_does_not_cover_is_421_rule_19() {
     assert_eq!(upstream.request_count(), 2);
     drop(send);
     driving.await.unwrap().unwrap();
+}
+
+/// Rule 20: early data can be replayed, so no ticket allows it. A client that would use it sends its request behind the handshake.
+#[test]
+fn a_resumed_session_carries_no_early_data_rule_20() {
+    let certificates = Certificates::for_names("DNS:a.test");
+    let upstream = Upstream::start(|conn, _| conn.respond(200, &[], "x"));
+    let (cert, key) = (certificates.certificate(), certificates.key());
+    let weir = gateway(&format!("{{certificates: [{{cert: {}, key: {}}}]}}", cert.display(), key.display()), &upstream);
+    let roots = Roots::These(read_certificates(&certificates.authority()).unwrap());
+    let options = Options { roots, alpn: vec![Alpn::Http11], ..Options::default() };
+    let mut config = tls::ClientConfig::clone(&client::config(&options).unwrap());
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    for expected in [rustls::HandshakeKind::Full, rustls::HandshakeKind::Resumed] {
+        let mut connection = rustls::ClientConnection::new(config.clone(), server_name("a.test").unwrap()).unwrap();
+        assert!(connection.early_data().is_none(), "{expected:?}");
+        let mut socket = std::net::TcpStream::connect(weir.addr()).unwrap();
+        let mut stream = rustls::Stream::new(&mut connection, &mut socket);
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+        assert_eq!(connection.handshake_kind(), Some(expected));
+        assert!(!connection.is_early_data_accepted());
+    }
+    assert_eq!(upstream.request_count(), 2);
 }

@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use testkit::tls::TlsRelay;
 use testkit::{Certificates, Redis, Signal, Upstream};
-use tls::certificate::read_certificates;
-use tls::client::{self, Roots};
 use tls::names::Entry;
 use tls::server::{Listener, Options, Tickets};
-use tls::{Certificate, ClientConfig, Names};
+use tls::{Certificate, Names};
 
 use super::load::{Load, Request, Way};
-use super::{DEADLINE, File, reload, take_over};
+use super::{DEADLINE, File, reload, take_over, trusting};
 
 /// What the gateway stands between.
 struct World {
@@ -38,12 +36,6 @@ impl World {
         let listener = Listener::new(&options, &Tickets::default()).unwrap();
         let tls = TlsRelay::terminate(listener, upstreams[0].socket_addr());
         World { redis: Redis::start(), upstreams, certificates, tls }
-    }
-
-    /// A client that trusts the certificates.
-    fn trusting(&self) -> Arc<ClientConfig> {
-        let roots = read_certificates(&self.certificates.authority()).unwrap();
-        client::config(&client::Options { roots: Roots::These(roots), ..client::Options::default() }).unwrap()
     }
 }
 
@@ -133,7 +125,7 @@ fn a_hundred_reloads_twenty_take_overs_and_a_drain_with_everything_in_use_fail_n
     let file = File::new(directory.path(), &config(directory.path(), &world, number));
     let mut running = file.start();
     let addresses = running.addrs(4);
-    let over_tls = TlsRelay::originate(world.trusting(), "localhost", addresses[3]);
+    let over_tls = TlsRelay::originate(trusting(&world.certificates), "localhost", addresses[3]);
 
     let requests = [
         Request::get("/plain"),

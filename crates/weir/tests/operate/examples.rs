@@ -1,6 +1,6 @@
 //! Every example under load: started, reloaded, taken over, reloaded, drained.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use tls::{Certificate, Names};
 use weir::config::load_file;
 
 use super::load::{Load, Request, Way};
-use super::{DEADLINE, File, reload, take_over};
+use super::{DEADLINE, File, reload, take_over, trusting};
 
 /// What replaces the targets of examples.
 struct Servers {
@@ -24,7 +24,7 @@ struct Servers {
 
 impl Servers {
     fn start() -> Self {
-        let certificates = Certificates::for_names("IP:127.0.0.1,DNS:orders.internal");
+        let certificates = Certificates::for_names("IP:127.0.0.1,DNS:orders.internal,DNS:localhost");
         let certificate = Certificate::load(&certificates.certificate(), &certificates.key()).unwrap();
         let entry = Entry { certificate, names: Vec::new(), is_default: true, policy: 0 };
         let options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
@@ -37,8 +37,26 @@ impl Servers {
 
 /// What changes of an example so that it runs here: addresses of this test, and the sockets of operators. No example reaches another machine.
 fn here(example: &mut Value, directory: &Path, servers: &Servers, redis: &str) {
-    let listeners = example["listen"].as_array().map_or(1, Vec::len);
-    example["listen"] = (1..=listeners).map(|number| format!("127.0.0.{number}:0")).collect();
+    let listener = |(index, listener): (usize, &Value)| {
+        let address = format!("127.0.0.{}:0", index + 1);
+        if !has_tls(listener) {
+            return json!(address);
+        }
+        let mut listener = listener.clone();
+        listener["bind"] = json!(address);
+        let certificates = &servers.certificates;
+        listener["tls"]["certificates"] = json!([{"cert": certificates.certificate(), "key": certificates.key()}]);
+        if listener["tls"]["client_auth"].is_object() {
+            listener["tls"]["client_auth"]["ca"] = json!(certificates.authority());
+        }
+        listener
+    };
+    let listeners = match &example["listen"] {
+        Value::Array(listeners) => listeners.clone(),
+        // The default, or the only one.
+        listener => vec![listener.clone()],
+    };
+    example["listen"] = listeners.iter().enumerate().map(listener).collect();
     example["admin"] = json!("127.0.0.1:0");
     example["takeover"] = json!(directory.join("takeover.sock"));
     example["workers"] = json!(2);
@@ -81,6 +99,24 @@ fn here(example: &mut Value, directory: &Path, servers: &Servers, redis: &str) {
     }
 }
 
+fn has_tls(listener: &Value) -> bool {
+    listener.get("tls").is_some_and(Value::is_object)
+}
+
+/// The files of configurations in `directory` and the folders in it.
+fn examples(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("prices") {
+            found.extend(examples(&path));
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            found.push(path);
+        }
+    }
+    found
+}
+
 fn copy(file: &Path, folder: &Path) {
     std::fs::copy(file, folder.join(file.file_name().unwrap())).unwrap();
 }
@@ -114,14 +150,27 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
     let redis = Redis::start();
     let servers = Servers::start();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/weir");
+    let pem = tempfile::tempdir().unwrap();
+    let certificates = &servers.certificates;
+    let files = [
+        ("cert.pem", certificates.certificate()),
+        ("key.pem", certificates.key()),
+        ("ca.pem", certificates.authority()),
+    ];
+    for (name, file) in files {
+        std::fs::copy(file, pem.path().join(name)).unwrap();
+    }
     let mut tried = 0;
-    for entry in std::fs::read_dir(&directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "yaml") {
-            continue;
-        }
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let loaded = load_file(&path, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+    for path in examples(&directory) {
+        let name = path.strip_prefix(&directory).unwrap().display().to_string();
+        // Certificates are the only files that are not beside the examples.
+        let of_environment = |name: &str| match name {
+            "TLS_CERT" => Some(pem.path().join("cert.pem").display().to_string()),
+            "TLS_KEY" => Some(pem.path().join("key.pem").display().to_string()),
+            "TLS_DIR" => Some(pem.path().display().to_string()),
+            _ => None,
+        };
+        let loaded = load_file(&path, &of_environment).unwrap_or_else(|error| panic!("{error}"));
         let mut example = serde_json::to_value(&loaded.file).unwrap();
         let folder = tempfile::tempdir().unwrap();
         // Files that examples name: descriptions of APIs, prices.
@@ -134,7 +183,17 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
 
         let mut running = file.start();
         let addresses = running.addrs(example["listen"].as_array().unwrap().len());
-        let clients: Vec<Way> = addresses.iter().cycle().take(2).copied().map(Way::from).collect();
+        // A listener with TLS is reached through a relay that speaks it.
+        let over_tls: Vec<Option<TlsRelay>> = addresses
+            .iter()
+            .zip(example["listen"].as_array().unwrap())
+            .map(|(&address, listener)| {
+                has_tls(listener).then(|| TlsRelay::originate(trusting(&servers.certificates), "localhost", address))
+            })
+            .collect();
+        let reached =
+            addresses.iter().zip(&over_tls).map(|(&plain, tls)| tls.as_ref().map_or(plain, TlsRelay::address));
+        let clients: Vec<Way> = reached.cycle().take(2).map(Way::from).collect();
         // What an example refuses on purpose is no failure.
         let load = Load::start(&clients, &requests(&example), |status| status < 500);
         load.wait_for(20);
@@ -150,5 +209,5 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
         assert_eq!(load.stop(), Vec::<String>::new(), "{name}");
         tried += 1;
     }
-    assert!(tried >= 14, "{tried} examples");
+    assert!(tried >= 28, "{tried} examples");
 }

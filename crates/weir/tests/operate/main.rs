@@ -5,9 +5,13 @@ mod examples;
 mod load;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use testkit::{Process, Weir};
+use testkit::{Certificates, Process, Weir};
+use tls::ClientConfig;
+use tls::certificate::read_certificates;
+use tls::client::{self, Roots};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -34,6 +38,12 @@ impl File {
     fn start(&self) -> Weir {
         Weir::builder(program()).config_file(&self.0).start()
     }
+}
+
+/// A client that trusts the certificates.
+fn trusting(certificates: &Certificates) -> Arc<ClientConfig> {
+    let roots = read_certificates(&certificates.authority()).unwrap();
+    client::config(&client::Options { roots: Roots::These(roots), ..client::Options::default() }).unwrap()
 }
 
 /// Sends SIGHUP and waits until a configuration is in force.

@@ -146,3 +146,47 @@ fn stalled_handshakes_keep_nobody_out() {
     drop(stalled);
     wait::until(DEADLINE, "the connections to end", || metric(&weir, "client_connections_open", "") == 0);
 }
+
+/// Clients that never complete their ClientHello: those that a worker waits for are bounded, the oldest make room, and others are served meanwhile.
+#[test]
+fn half_client_hellos_are_bounded_and_keep_nobody_out() {
+    const BOUND: u64 = 512;
+    const FLOOD: u64 = 2_000;
+    let certificates = Certificates::for_names("DNS:a.test");
+    let text = format!(
+        "listen: [{}]\nadmin: 127.0.0.1:0\nworkers: 1\n{ROUTES}",
+        listener(&[certificate(&certificates, "")], "")
+    );
+    let weir = Weir::builder(super::program()).config(text).start();
+    let hello = client_hello(&certificates);
+    let known = config(&trusting(&[&certificates]));
+    let overloads = || metric(&weir, "tls_handshakes_total", "tls_overload");
+    let mut pending = Vec::new();
+    let mut most = 0;
+    for number in 1..=FLOOD {
+        let mut client = raw(&weir);
+        client.write_all(&hello[..hello.len() / 2]).unwrap();
+        pending.push(client);
+        if number % 200 == 0 {
+            assert_eq!(Client::connect(weir.addr(), &known, "a.test").unwrap().get("a.test", "/").status, 200);
+            most = most.max(metric(&weir, "tls_hellos_pending", ""));
+            assert!(most <= BOUND, "{most} after {number}");
+        }
+    }
+    // The last client that was served took the place of one.
+    assert!(most + 1 >= BOUND, "{most}");
+    let pending_now = || metric(&weir, "tls_hellos_pending", "");
+    wait::until(DEADLINE, "the others to be closed", || {
+        pending_now() + 1 >= BOUND && overloads() + pending_now() == FLOOD
+    });
+    // The oldest were closed; the newest may still go on.
+    assert!(read_all(pending.remove(0)).is_empty());
+    let mut newest = pending.pop().unwrap();
+    newest.write_all(&hello[hello.len() / 2..]).unwrap();
+    let mut record = [0];
+    newest.read_exact(&mut record).unwrap();
+    assert_eq!(record, [22], "a handshake record: the ServerHello");
+    drop(pending);
+    drop(newest);
+    wait::until(DEADLINE, "the connections to end", || metric(&weir, "tls_hellos_pending", "") == 0);
+}

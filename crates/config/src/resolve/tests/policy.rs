@@ -161,3 +161,15 @@ fn a_redis_url_is_checked_and_never_shown() {
         assert!(!format!("{config:?}").contains(url), "debug output shows the URL");
     }
 }
+
+#[test]
+fn fields_that_carry_credentials_are_named() {
+    let config = good(&file(
+        "auth:\n  service: {forward: {upstream: other, path: /check, copy: [X-Session]}}\nproviders:\n  p: {api: openai, upstream: other, headers: {X-Org: o}}\nroutes: [{match: {path: /}, upstream: app, headers: {request: {set: {X-Upstream-Token: t, X-Region: north, X-Sign-Key: \"{client_ip}\"}}}}]\n",
+    ));
+    let names = config.credential_fields();
+    assert_eq!(
+        names.iter().map(|name| &**name).collect::<Vec<_>>(),
+        ["X-Org", "X-Session", "X-Sign-Key", "X-Upstream-Token"]
+    );
+}

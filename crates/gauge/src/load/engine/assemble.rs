@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::recorder::{Cell, Failure, PhaseCells, Recorder, SentBytes};
+use super::recorder::{Cell, ChatCell, Failure, PhaseCells, Recorder, SentBytes};
 use crate::load::prepare::{Kind, Prepared};
 use crate::load::workload::Protocol;
 use crate::observe::process::Stat;
 use crate::results::report::{
-    Bytes, Cpu, Errors, Events, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report, Requests,
-    SAMPLES, Second,
+    Bytes, Chat, Cpu, Errors, Events, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report,
+    Requests, SAMPLES, Second,
 };
 
 /// User and system time of this process in ticks of the kernel.
@@ -114,6 +114,10 @@ fn assemble_phase(
         let mut measurement = measure(cells, duration_s);
         measurement.marked = measurement.marked.filter(|_| prepared.mark.is_some());
         measurement.events = measurement.events.filter(|_| prepared.event_streams);
+        measurement.chat = measurement.chat.filter(|_| prepared.llm.is_some());
+        if let Some(chat) = &mut measurement.chat {
+            chat.good = chat.good.filter(|_| prepared.llm.is_some_and(|calls| calls.slo.is_some()));
+        }
         if closed {
             measurement.corrected = corrected(&measurement, &hidden);
         }
@@ -166,6 +170,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
     let (mut first_byte, mut events) = (Histogram::default(), Events::default());
     let (mut latency, mut lag, mut generator_lag) = (Histogram::default(), Histogram::default(), Histogram::default());
     let mut samples = Some(Vec::new());
+    let mut chat = ChatCell::default();
     for cell in cells {
         let counts =
             [cell.scheduled, cell.requests, cell.answered, cell.late, cell.dropped, cell.dropped_free, cell.unanswered];
@@ -179,6 +184,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         events.received += cell.events;
         events.arrivals += cell.arrivals;
         first_byte.add(&cell.first_byte);
+        cell.chat.iter().for_each(|cell| chat.add(cell));
         received_bytes += cell.received_bytes;
         marked += cell.marked;
         latency.add(&cell.latency);
@@ -222,6 +228,16 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         marked: Some(marked),
         first_byte: Latency::of(first_byte),
         events: Some(events),
+        chat: Some(Chat {
+            complete: chat.complete,
+            error_events: chat.error_events,
+            cut: chat.cut,
+            good: Some(chat.good),
+            output_tokens: chat.output_tokens,
+            uncounted: chat.uncounted,
+            ttft: Latency::of(chat.ttft),
+            inter_token: Latency::of(chat.inter_token),
+        }),
     }
 }
 

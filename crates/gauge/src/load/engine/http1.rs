@@ -122,8 +122,15 @@ impl Http1 {
     }
 
     fn fail(&mut self, pacer: &mut Pacer<'_>, index: usize, failure: Failure) {
-        self.connections[index].close();
-        pacer.failed(self.slot_of(index), failure);
+        let slot = self.slot_of(index);
+        let connection = &mut self.connections[index];
+        let status = connection.status;
+        // What has run into its timeout is counted as that, whatever came before.
+        if let Some(chat) = connection.chat_begun().filter(|_| failure != Failure::Timeout) {
+            pacer.chat_ended(slot, status, chat, None);
+        }
+        connection.close();
+        pacer.failed(slot, failure);
     }
 
     fn ready(&mut self, pacer: &mut Pacer<'_>, data: u64, flags: EventFlags) {
@@ -213,10 +220,15 @@ impl Http1 {
         if !pacer.operation(slot).captures.is_empty() {
             connection.with_answer(|header, body| pacer.capture(slot, header, body));
         }
+        let failure =
+            connection.chat_begun().and_then(|chat| pacer.chat_ended(slot, response.status, chat, Some(done)));
         if closed || !connection.may_persist() {
             connection.close();
         } else {
             connection.rest();
+        }
+        if let Some(failure) = failure {
+            return pacer.failed(slot, failure);
         }
         if pacer.answered(slot, &response) {
             self.next.push(slot);

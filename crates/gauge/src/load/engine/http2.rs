@@ -336,7 +336,7 @@ pub(crate) fn once(
             let mut sender = sender.ready().await.map_err(io::Error::other)?;
             let (response, mut stream) = sender.send_request(request, body.is_none()).map_err(io::Error::other)?;
             let sent = Instant::now();
-            let receive = receive(response, sent);
+            let receive = receive(response, sent, operation.grpc.as_deref());
             tokio::pin!(receive);
             if let Some(body) = body {
                 // A server may respond without having read all: then the response counts.
@@ -360,12 +360,12 @@ pub(crate) fn once(
     runtime.block_on(async { tokio::time::timeout(timeout, exchange).await.map_err(io::Error::from)? })
 }
 
-async fn receive(response: h2::client::ResponseFuture, sent: Instant) -> io::Result<Answer> {
+/// A whole response; the fields of its trailers stand behind those of its head.
+async fn receive(response: h2::client::ResponseFuture, sent: Instant, grpc: Option<&Grpc>) -> io::Result<Answer> {
     let (head, mut stream) = response.await.map_err(io::Error::other)?.into_parts();
     let field = |(name, value): (&HeaderName, &HeaderValue)| {
         (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
-    let headers = head.headers.iter().map(field).collect();
     let (mut body, mut arrived) = (Vec::new(), Vec::new());
     while let Some(data) = stream.data().await {
         let data = data.map_err(io::Error::other)?;
@@ -373,7 +373,16 @@ async fn receive(response: h2::client::ResponseFuture, sent: Instant) -> io::Res
         body.extend_from_slice(&data);
         arrived.push((sent.elapsed(), body.len()));
     }
-    Ok(Answer { status: head.status.as_u16(), headers, body, arrived })
+    let trailers = stream.trailers().await.map_err(io::Error::other)?;
+    let status = head.status.as_u16();
+    let status = match grpc {
+        None => status,
+        Some(method) => method
+            .status(status, &head.headers, trailers.as_ref(), &body)
+            .ok_or_else(|| io::Error::other("the response is not one of gRPC"))?,
+    };
+    let headers = head.headers.iter().chain(trailers.iter().flatten()).map(field).collect();
+    Ok(Answer { status, headers, body, arrived })
 }
 
 fn windows() -> h2::client::Builder {

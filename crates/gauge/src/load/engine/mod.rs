@@ -1,6 +1,7 @@
 //! The machinery: threads that send, and what they share.
 
 mod assemble;
+mod chat;
 mod clock;
 mod http1;
 mod http2;
@@ -127,8 +128,12 @@ impl Watch {
         self.0.stop.load(Ordering::Relaxed)
     }
 
-    /// Keeps a phase (an index into those of the workload, the setup included) from beginning until [`Watch::open`]. To be called before the run.
+    /// Keeps a phase (an index into those of the workload, the setup included) from beginning until [`Watch::open`], which may come before the run.
+    /// To be called before each run.
     pub fn close(&self, phase: usize) {
+        if let Some(start) = self.0.starts.get(phase) {
+            start.store(0, Ordering::Release);
+        }
         self.0.gate.store(phase, Ordering::Release);
     }
 
@@ -218,8 +223,10 @@ impl Generator {
         let started = SystemTime::now() + Duration::from_nanos(HEAD_START_NS);
         for phase in 0..self.control.starts.len() {
             self.control.arrived[phase].store(0, Ordering::Release);
-            self.control.starts[phase]
-                .store(if phase == 0 && !self.control.is_gate(0) { start } else { 0 }, Ordering::Release);
+            // One that is closed may be open by now, and would then never begin.
+            if !self.control.is_gate(phase) {
+                self.control.starts[phase].store(if phase == 0 { start } else { 0 }, Ordering::Release);
+            }
         }
         let outcomes = std::thread::scope(|scope| -> Result<Vec<_>, RunError> {
             let mut handles = Vec::new();

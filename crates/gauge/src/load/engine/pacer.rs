@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use super::Control;
+use super::chat::{Chat, End};
 use super::clock;
 use super::recorder::{Failure, Recorder, Response, SendTimes, SentBytes};
 use super::requester::{Requester, User};
@@ -329,6 +330,29 @@ impl<'p> Pacer<'p> {
         self.busy -= 1;
         self.recorder.answered(phase, operation, due, expected, response);
         self.go_on(index, done)
+    }
+
+    /// The response to a chat call is over, at `done` where its body ended properly. Gives what went wrong where the call
+    /// did, though it had the expected status.
+    pub(crate) fn chat_ended(
+        &mut self,
+        index: u32,
+        status: u16,
+        chat: &mut Chat,
+        done: Option<u64>,
+    ) -> Option<Failure> {
+        if !self.operation(index).expect.contains(status) {
+            return None;
+        }
+        let end = chat.end(done.is_some());
+        let slot = &self.slots[index as usize];
+        let slo = self.prepared.llm.and_then(|calls| calls.slo);
+        self.recorder.chat_ended(slot.phase, slot.operation, slot.times.due, chat, end, slo.as_ref());
+        match end {
+            End::Complete => None,
+            End::ErrorEvent => Some(Failure::BadReply),
+            End::Cut => Some(Failure::Reset),
+        }
     }
 
     /// The slot's request went wrong. Its next one, if it has one, comes through [`Pacer::due`].

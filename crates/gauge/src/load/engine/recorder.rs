@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::chat::{Chat, End};
+use super::pacer::nanoseconds;
 use super::stream::Stream;
+use crate::load::chat::Slo;
 use crate::results::report::{Histogram, SAMPLES};
 
 /// What went wrong with a request.
@@ -42,10 +45,41 @@ pub(crate) struct Cell {
     pub(crate) first_byte: Histogram,
     pub(crate) events: u64,
     pub(crate) arrivals: u64,
+    /// Of chat calls.
+    pub(crate) chat: Option<Box<ChatCell>>,
     /// In the order of the responses; cut off when there are more than [`SAMPLES`].
     pub(crate) samples: Vec<u64>,
     pub(crate) lag: Histogram,
     pub(crate) generator_lag: Histogram,
+}
+
+/// What was counted of chat calls.
+#[derive(Debug, Default)]
+pub(crate) struct ChatCell {
+    pub(crate) complete: u64,
+    pub(crate) error_events: u64,
+    pub(crate) cut: u64,
+    /// Complete calls within the objective.
+    pub(crate) good: u64,
+    pub(crate) output_tokens: u64,
+    /// Complete calls without the server's count: their events with content were counted.
+    pub(crate) uncounted: u64,
+    pub(crate) ttft: Histogram,
+    pub(crate) inter_token: Histogram,
+}
+
+impl ChatCell {
+    /// Adds what another thread counted.
+    pub(crate) fn add(&mut self, other: &ChatCell) {
+        self.complete += other.complete;
+        self.error_events += other.error_events;
+        self.cut += other.cut;
+        self.good += other.good;
+        self.output_tokens += other.output_tokens;
+        self.uncounted += other.uncounted;
+        self.ttft.add(&other.ttft);
+        self.inter_token.add(&other.inter_token);
+    }
 }
 
 /// What was counted in one phase.
@@ -187,6 +221,33 @@ impl<'p> Recorder<'p> {
         }
     }
 
+    /// The response to a chat call is over.
+    pub(crate) fn chat_ended(
+        &mut self,
+        phase: usize,
+        operation: usize,
+        due: u64,
+        chat: &Chat,
+        end: End,
+        slo: Option<&Slo>,
+    ) {
+        let cell = self.phases[phase].cells[operation].chat.get_or_insert_default();
+        match end {
+            End::ErrorEvent => cell.error_events += 1,
+            End::Cut => cell.cut += 1,
+            End::Complete => {
+                cell.complete += 1;
+                cell.output_tokens += chat.output_tokens.unwrap_or(chat.contents);
+                cell.uncounted += u64::from(chat.output_tokens.is_none());
+                if chat.first > 0 {
+                    cell.ttft.record(chat.first.saturating_sub(due));
+                }
+                chat.gaps.iter().for_each(|gap| cell.inter_token.record(*gap));
+                cell.good += u64::from(slo.is_some_and(|slo| is_within(slo, due, chat)));
+            }
+        }
+    }
+
     /// A request went wrong without a complete response.
     pub(crate) fn failed(&mut self, phase: usize, operation: usize, failure: Failure, now: u64) {
         self.reach(now);
@@ -244,6 +305,14 @@ impl<'p> Recorder<'p> {
     pub(crate) fn finish(&mut self) {
         self.close_second();
     }
+}
+
+/// Whether a complete call keeps to an objective. One without content keeps to none that needs it.
+fn is_within(slo: &Slo, due: u64, chat: &Chat) -> bool {
+    let ttft = chat.first.saturating_sub(due);
+    let gap = (chat.last - chat.first) / (chat.gaps.len() as u64).max(1);
+    slo.ttft.is_none_or(|most| chat.first > 0 && ttft <= nanoseconds(most))
+        && slo.inter_token.is_none_or(|most| chat.first > 0 && gap <= nanoseconds(most))
 }
 
 /// When a request was sent.

@@ -224,6 +224,9 @@ impl Builder {
             .map(|capture| self.capture(capture))
             .collect::<Result<_, String>>()
             .map_err(fail)?;
+        if grpc.is_some() && captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))) {
+            return Err(fail("a message of gRPC is not JSON: capture a `header`, or nothing".to_owned()));
+        }
         let expect = if operation.expect.is_empty() { &DEFAULT_EXPECT[..] } else { &operation.expect };
         let mut prepared = Operation {
             id: operation.id.clone(),

@@ -116,6 +116,25 @@ pub(crate) struct ProgramFile {
     /// Of a service: what must be seen of it.
     #[serde(default)]
     pub(crate) treatment: Option<TreatmentFile>,
+    /// Of a service: the language that it is written in, for the report.
+    #[serde(default)]
+    pub(crate) language: Option<String>,
+    /// Of a service: it is called over gRPC.
+    #[serde(default)]
+    pub(crate) grpc: Option<Spanned<GrpcFile>>,
+}
+
+/// How a service is called over gRPC.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GrpcFile {
+    /// The file that describes the methods.
+    pub(crate) proto: PathBuf,
+    /// `package.Service/Method` by the id of the operation that it does.
+    pub(crate) methods: BTreeMap<String, String>,
+    /// Calls that share a connection (default 16).
+    #[serde(default)]
+    pub(crate) streams: Option<u32>,
 }
 
 /// A step before each trial: either `run` or `send`.

@@ -12,6 +12,7 @@ use super::super::mode::Mode;
 use super::super::size;
 use super::requirement::{SloFile, TreatmentFile};
 use super::value::{rate, text_or_map};
+use crate::load::chat::{self, Shared, Words};
 use crate::load::units;
 use crate::load::workload::{Arrivals, Capture, Closed, Open, Order, Phase, Source, Statuses};
 
@@ -21,7 +22,11 @@ pub(crate) struct WorkloadFile {
     pub(crate) name: Spanned<String>,
     #[serde(default)]
     pub(crate) weight: Option<f64>,
+    #[serde(default)]
     pub(crate) operations: Vec<Spanned<OperationFile>>,
+    /// Chat calls, in place of operations.
+    #[serde(default)]
+    pub(crate) llm: Option<Spanned<ChatFile>>,
     #[serde(default)]
     pub(crate) setup: Vec<Spanned<OperationFile>>,
     #[serde(default)]
@@ -85,6 +90,27 @@ pub(crate) struct OperationFile {
     pub(crate) expect: Vec<Statuses>,
     #[serde(default)]
     pub(crate) capture: Vec<Capture>,
+}
+
+/// Chat calls: an operation of the API whose body is made. What is left out is as for `gauge load --llm`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChatFile {
+    /// Operation id of the API.
+    pub(crate) id: Spanned<String>,
+    pub(crate) model: String,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) prompt: Option<Words>,
+    #[serde(default)]
+    pub(crate) output: Option<Words>,
+    #[serde(default)]
+    pub(crate) shared: Option<Shared>,
+    #[serde(default)]
+    pub(crate) stream: Option<bool>,
+    #[serde(default)]
+    pub(crate) slo: Option<chat::Slo>,
 }
 
 /// A request's body.

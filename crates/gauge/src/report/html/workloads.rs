@@ -23,6 +23,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
         );
         let part = Part { page, workload };
         part.figures(html);
+        part.protocols(html);
         part.phases(html);
         part.percentiles(html);
         part.rates(html);
@@ -90,6 +91,15 @@ impl Part<'_> {
         let caption = "Hodges-Lehmann estimates over the valid rounds with 95 % confidence intervals (signed-rank); a failed trial counts as worse than \
                        any value. p50 is over all responses of valid rounds.";
         html.push_str(&table(caption, &head, &cells));
+    }
+
+    fn protocols(&self, html: &mut String) {
+        let (results, judgement) = (self.page.results, self.page.judgement);
+        for (caption, rows) in crate::report::protocols::tables(results, judgement, &self.workload.name) {
+            let cells: Vec<Vec<String>> =
+                rows.iter().map(|cells| cells.iter().map(|text| escape(text)).collect()).collect();
+            html.push_str(&table(caption, &crate::report::protocols::HEAD, &cells));
+        }
     }
 
     fn phases(&self, html: &mut String) {
@@ -309,7 +319,8 @@ impl Part<'_> {
                 .into_iter()
                 .map(|(series, _)| {
                     let rounds = self.all(&series.name).filter_map(|(trial, judged)| {
-                        let value = criterion.of_trial(workload, &Measured { trial, percentile })?;
+                        let value = criterion
+                            .of_trial(workload, &Measured { trial, percentile, price: self.page.results.price })?;
                         Some((trial.round, value, judged.used && judged.failed.is_none()))
                     });
                     Strip { rounds: rounds.collect(), series: series.clone() }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bytes, Cpu, Errors, Events, Latency, Measurement, Operation, Phase, Rate, Report, Requests, Second};
+use super::{Bytes, Chat, Cpu, Errors, Events, Latency, Measurement, Operation, Phase, Rate, Report, Requests, Second};
 
 impl Report {
     /// Adds another generator of the same run: counts and rates add up, histograms merge, operations and phases are matched by
@@ -104,6 +104,13 @@ impl Measurement {
             received: a.received + b.received,
             arrivals: a.arrivals + b.arrivals,
         });
+        self.chat = match (self.chat.take(), &other.chat) {
+            (Some(mut ours), Some(theirs)) => {
+                ours.add(theirs);
+                Some(ours)
+            }
+            (ours, theirs) => ours.or_else(|| theirs.clone()),
+        };
         for (ours, theirs) in [
             (&mut self.latency, &other.latency),
             (&mut self.corrected, &other.corrected),
@@ -114,6 +121,19 @@ impl Measurement {
         ] {
             *ours = merged(ours.take(), theirs.as_ref());
         }
+    }
+}
+
+impl Chat {
+    fn add(&mut self, other: &Chat) {
+        self.complete += other.complete;
+        self.error_events += other.error_events;
+        self.cut += other.cut;
+        self.good = sum(self.good, other.good);
+        self.output_tokens += other.output_tokens;
+        self.uncounted += other.uncounted;
+        self.ttft = merged(self.ttft.take(), other.ttft.as_ref());
+        self.inter_token = merged(self.inter_token.take(), other.inter_token.as_ref());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use gauge::load::workload::{Load, Workload};
-use gauge::results::report::{Latency, Measurement, Report};
+use gauge::results::report::{Chat, Latency, Measurement, Report};
 
 /// The report as text; the last line holds "N requests in S".
 pub(super) fn text(workload: &Workload, report: &Report) -> String {
@@ -43,6 +43,9 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
         let (received, arrivals) = (events.received, events.arrivals);
         line(&mut text, "events", &format!("{received} in {arrivals} reads"));
     }
+    if let Some(chat) = &total.chat {
+        self::chat(&mut text, chat, total);
+    }
     if let (Some(lag), Some(generator)) = (&total.lag, &total.generator_lag) {
         let ours = if lag.p99_ms == generator.p99_ms {
             String::new()
@@ -77,6 +80,26 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
     }
     text.push_str(&last(total));
     text
+}
+
+fn chat(text: &mut String, chat: &Chat, total: &Measurement) {
+    for (name, latency) in [("ttft", &chat.ttft), ("inter-token", &chat.inter_token)] {
+        if let Some(latency) = latency {
+            line(text, name, &distribution(latency));
+        }
+    }
+    let note = match chat.uncounted {
+        0 => String::new(),
+        calls => format!("; {calls} calls without the server's count: their events were counted"),
+    };
+    if let Some(rate) = total.tokens_per_second() {
+        line(text, "tokens", &format!("{}, {rate:.1}/s{note}", chat.output_tokens));
+    }
+    let (complete, errors, cut) = (chat.complete, chat.error_events, chat.cut);
+    line(text, "ends", &format!("{complete} complete, {errors} with an error event, {cut} cut"));
+    if let (Some(good), Some(rate)) = (chat.good, total.goodput()) {
+        line(text, "goodput", &format!("{good} calls within the objective, {rate:.1}/s"));
+    }
 }
 
 fn line(text: &mut String, name: &str, what: &str) {

@@ -154,7 +154,46 @@ impl Caller<'_> {
             self.forgotten += self.at;
             self.buf.drain(..std::mem::take(&mut self.at));
         }
-        let Some(end) = self.scanner.scan(&self.buf[self.at..], self.limits)? else { return Ok(false) };
+        // Where a caller would try it; at every byte it takes too long.
+        let whole = if self.scanner.is_fresh() { self.parse_whole() } else { None };
+        let result = self.scan_and_parse();
+        match (&result, whole) {
+            (_, None) => {}
+            (Ok(Some(end)), Some(whole)) => {
+                let message = self.outcome.messages.last();
+                assert_eq!((Some(&whole.0), whole.1), (message, *end), "{}", self.buf.escape_ascii());
+            }
+            _ => panic!("{result:?}, but whole it is a head: {}", self.buf.escape_ascii()),
+        }
+        result.map(|end| end.is_some())
+    }
+
+    fn method(&self) -> Method {
+        let Role::Responses(methods) = self.role else { return Method::Get };
+        let answered = self.outcome.messages.iter().filter(|message| !is_interim(message)).count();
+        methods.get(answered).copied().unwrap_or(Method::Get)
+    }
+
+    /// What parsing without a scan says: a message, and where its head ends.
+    fn parse_whole(&self) -> Option<(Message, usize)> {
+        let (buf, at) = (&self.buf[..], self.at);
+        match self.role {
+            Role::Requests => {
+                let mut head = RequestHead::default();
+                let end = head.parse_whole(buf, at, self.limits)?;
+                Some((of_request(&head, buf), end))
+            }
+            Role::Responses(_) => {
+                let mut head = ResponseHead::default();
+                let end = head.parse_whole(buf, at, self.method(), self.limits)?;
+                Some((of_response(&head, buf), end))
+            }
+        }
+    }
+
+    /// Takes a head, if it is there; returns where it ends.
+    fn scan_and_parse(&mut self) -> Result<Option<usize>, ParseError> {
+        let Some(end) = self.scanner.scan(&self.buf[self.at..], self.limits)? else { return Ok(None) };
         assert_eq!(self.scanner.scan(&self.buf[self.at..], self.limits), Ok(Some(end)), "asked again it says the same");
         let (start, end) = (self.at + self.scanner.skipped(), self.at + end);
         let message = match self.role {
@@ -162,19 +201,21 @@ impl Caller<'_> {
                 self.request.parse(&self.buf, start, end, self.limits)?;
                 of_request(&self.request, &self.buf)
             }
-            Role::Responses(methods) => {
-                let answered = self.outcome.messages.iter().filter(|message| !is_interim(message)).count();
-                let method = methods.get(answered).copied().unwrap_or(Method::Get);
+            Role::Responses(_) => {
+                let method = self.method();
                 self.response.parse(&self.buf, start, end, method, self.limits)?;
                 of_response(&self.response, &self.buf)
             }
         };
         check_spans(&message, &self.buf[start..end]);
+        if self.scanner.skipped() == 0 && end - start <= self.limits.start_line.min(self.limits.head) {
+            assert!(self.parse_whole().is_some(), "no head if whole: {}", self.buf.escape_ascii());
+        }
         self.scanner.reset();
         self.at = end;
         self.body = Some(BodyDecoder::new(message.kind));
         self.outcome.messages.push(message);
-        Ok(true)
+        Ok(Some(end))
     }
 
     fn take_body(&mut self) -> Result<bool, ParseError> {

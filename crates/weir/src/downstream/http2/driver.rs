@@ -68,6 +68,8 @@ pub(super) struct Driver<F, M> {
     drain_due: u64,
     /// When the client must have taken something of the output, or have closed.
     stall_due: u64,
+    /// When it is asked again before that.
+    retry_due: u64,
     idle_ns: u64,
     is_paused: bool,
     is_idle: bool,
@@ -84,10 +86,12 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let ready = Ready::new(config.max_concurrent_streams as usize);
         down.deadline.set_idle(true);
         worker.metrics.http2_connection_opened();
+        let mut codec = Connection::server(config, now_ms());
+        codec.set_sensitive(snapshot.sensitive.clone());
         Driver {
             registered: Registered::new(worker.clone()),
             down,
-            codec: Connection::server(config, now_ms()),
+            codec,
             head: Head::default(),
             slots: Slots::new(ready.clone()),
             ready,
@@ -96,6 +100,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             due: 0,
             drain_due: NEVER,
             stall_due: NEVER,
+            retry_due: NEVER,
             idle_ns: server.body_idle_timeout.map_or(NEVER, nanos),
             is_paused: false,
             is_idle: true,
@@ -415,7 +420,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             match Pin::new(&mut self.down.stream).poll_write(cx, self.codec.output()) {
                 Poll::Ready(Ok(count @ 1..)) => {
                     self.codec.advance(count);
-                    self.stall_due = NEVER;
+                    self.end_stall();
                 }
                 Poll::Ready(_) => {
                     self.close();
@@ -443,7 +448,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
                 self.stall_due = clock::turn_ns().saturating_add(nanos(LINGER));
                 return true;
             }
-            Poll::Ready(Ok(())) => self.stall_due = NEVER,
+            Poll::Ready(Ok(())) => self.end_stall(),
         }
         // Decoding may have waited for the control frames to be sent.
         had_output
@@ -454,6 +459,33 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         if self.stall_due == NEVER {
             let time = if self.phase == Phase::Open { self.idle_ns } else { nanos(LINGER) };
             self.stall_due = clock::turn_ns().saturating_add(time);
+            self.retry_due = clock::turn_ns().saturating_add(time / 2);
+        }
+    }
+
+    /// The client took something. That is progress of every response that waits for the connection; of none that waits for a window.
+    fn end_stall(&mut self) {
+        if self.stall_due == NEVER {
+            return;
+        }
+        (self.stall_due, self.retry_due) = (NEVER, NEVER);
+        for (_, slot) in self.slots.iter_mut() {
+            if slot.pipe.has_response() && self.codec.capacity(slot.stream) > 0 {
+                slot.pipe.client_took();
+            }
+        }
+    }
+
+    /// Writes what the kernel takes although it has not announced that there is space: a slow reader may take longer for so much than it may
+    /// take nothing. Twice in the time of a stall, so that the exchanges learn of it before their own deadlines.
+    fn write_again(&mut self) {
+        self.retry_due = NEVER;
+        if matches!(self.phase, Phase::Open | Phase::Flushing)
+            && let Ok(written) = self.down.stream.write_now(self.codec.output())
+        {
+            self.codec.advance(written.taken);
+            self.end_stall();
+            self.begin_stall();
         }
     }
 
@@ -468,7 +500,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
     /// Closes the socket. Exchanges see that their client disconnected.
     fn close(&mut self) {
         self.phase = Phase::Closed;
-        self.stall_due = NEVER;
+        (self.stall_due, self.retry_due) = (NEVER, NEVER);
         self.down.stream = Stream::Subrequest;
         let length = self.down.buffer.filled().len();
         self.down.buffer.consume(length);
@@ -511,6 +543,9 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         if now >= self.drain_due {
             self.codec.finish_drain();
         }
+        if now >= self.stall_due.min(self.retry_due) {
+            self.write_again();
+        }
         if now >= self.stall_due {
             self.close();
         }
@@ -530,7 +565,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let drain_due = if self.phase == Phase::Open && self.codec.is_draining() { self.drain_due } else { NEVER };
         let is_open = self.phase == Phase::Open && !self.codec.is_draining();
         let life_due = if is_open { self.down.life.until_ns() } else { NEVER };
-        let due = of_codec.min(drain_due).min(self.stall_due).min(life_due);
+        let due = of_codec.min(drain_due).min(self.stall_due).min(self.retry_due).min(life_due);
         if due != self.due {
             self.due = due;
             self.down.deadline.set_at(due);

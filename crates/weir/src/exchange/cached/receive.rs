@@ -126,7 +126,7 @@ pub(in crate::exchange) fn receive(
                 if storable::supersedes(&lead.asked, entry.head.terms.status) {
                     replaced(cache, &stored);
                 }
-                let why = NotShared::uncacheable(&lead.asked);
+                let why = NotShared::uncacheable(&lead.asked, reply.status);
                 lead.apart(why);
             }
             x.cache.serve = Some(Serve { entry, outcome, is_whole: false });
@@ -167,7 +167,7 @@ pub(in crate::exchange) fn receive(
             let why = match () {
                 () if is_error => NotShared::Error,
                 () if is_transient => NotShared::Transient,
-                () => NotShared::uncacheable(&lead.asked),
+                () => NotShared::uncacheable(&lead.asked, reply.status),
             };
             lead.apart(why);
             return if x.cache.is_background { Received::Unwanted } else { Received::Forward };

@@ -239,6 +239,9 @@ pub(super) struct WorkerCells {
     pub(super) compress: CompressCells,
     /// By [`super::HandshakeResult::position`].
     pub(super) handshakes: [Counter; super::HandshakeResult::COUNT],
+    /// Connections whose ClientHello was waited for, and those of them whose wait has ended.
+    pub(super) hellos_awaited: Counter,
+    pub(super) hellos_ended: Counter,
     /// By [`super::HeaderResult::position`].
     pub(super) headers: [Counter; super::HeaderResult::COUNT],
     pub(super) overhead: Histogram,

@@ -1,6 +1,7 @@
 //! TLS on listeners: handshakes by result, certificates by the time that is left.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tls::{Failure, Names};
@@ -58,6 +59,22 @@ impl HandshakeResult {
             HandshakeResult::Late => ("tls_timeout", ""),
             HandshakeResult::Displaced => ("tls_overload", ""),
         }
+    }
+}
+
+/// A connection whose ClientHello is waited for.
+pub struct HelloAwaited(Arc<WorkerCells>);
+
+impl HelloAwaited {
+    pub(super) fn new(cells: Arc<WorkerCells>) -> Self {
+        cells.hellos_awaited.add(1);
+        HelloAwaited(cells)
+    }
+}
+
+impl Drop for HelloAwaited {
+    fn drop(&mut self) {
+        self.0.hellos_ended.add(1);
     }
 }
 

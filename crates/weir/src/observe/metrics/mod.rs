@@ -34,7 +34,7 @@ use cells::{
     UpstreamCells, WorkerCells,
 };
 pub use exposition::{Exposition, Format, Samples, Source, Value};
-pub use handshakes::{HandshakeResult, collect_certificates};
+pub use handshakes::{HandshakeResult, HelloAwaited, collect_certificates};
 pub use headers::HeaderResult;
 use names::Names;
 pub use targets::collect_upstreams;
@@ -220,6 +220,11 @@ impl Shard {
     /// A client's TLS handshake ended.
     pub fn tls_handshake(&self, result: HandshakeResult) {
         self.cells.handshakes[result.position()].add(1);
+    }
+
+    /// A connection's ClientHello is waited for until what this returns is dropped.
+    pub fn tls_hello_awaited(&self) -> HelloAwaited {
+        HelloAwaited::new(self.cells.clone())
     }
 
     /// A PROXY header was read, or a connection to a listener that expects one closed.

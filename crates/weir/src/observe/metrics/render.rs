@@ -330,6 +330,13 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         }
     };
     super::handshakes::handshakes(workers.iter().map(|cells| &**cells), out)?;
+    let about = "Client connections whose TLS ClientHello is not complete; a worker closes the oldest above 512";
+    out.gauge("tls_hellos_pending", about, |s| {
+        numbered.iter().try_for_each(|(i, cells)| {
+            let ended = cells.hellos_ended.get();
+            s.add(&[("worker", i)], cells.hellos_awaited.get().saturating_sub(ended))
+        })
+    })?;
     super::headers::headers(workers.iter().map(|cells| &**cells), out)?;
     out.counter("worker_requests", "Requests finished, by worker", each(|c| &c.requests))?;
     out.counter(

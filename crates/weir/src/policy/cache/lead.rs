@@ -26,6 +26,9 @@ pub enum NotShared {
     Uncacheable,
     /// It is an error of the origin, which is not stored. Requests go on waiting for one another: an origin that fails must not get them all at once.
     Error,
+    /// It refuses the request of one client: the next one may well be served. Those who wait fetch for themselves, and nothing is remembered; otherwise one
+    /// client could have every request for the key sent to the origin.
+    Refusal,
     /// Its request had credentials, and nothing says that it is for all. A request without them may get one that is.
     Credentials,
     /// There was no room, or a fallback sent it: the next one may well be kept.
@@ -34,8 +37,13 @@ pub enum NotShared {
 
 impl NotShared {
     /// For a response to such a request that the rules do not let be stored.
-    pub fn uncacheable(asked: &Asked) -> Self {
-        if asked.has_credentials() { NotShared::Credentials } else { NotShared::Uncacheable }
+    pub fn uncacheable(asked: &Asked, status: u16) -> Self {
+        match status {
+            _ if asked.has_credentials() => NotShared::Credentials,
+            404 | 410 | 451 => NotShared::Uncacheable,
+            400..=499 => NotShared::Refusal,
+            _ => NotShared::Uncacheable,
+        }
     }
 }
 
@@ -315,7 +323,7 @@ impl Lead {
 
     fn mark(&self, why: NotShared) {
         let for_ns = match why {
-            NotShared::Transient | NotShared::Error => return,
+            NotShared::Transient | NotShared::Error | NotShared::Refusal => return,
             NotShared::Uncacheable | NotShared::Credentials => PASS_NS,
         };
         if !self.is_known {

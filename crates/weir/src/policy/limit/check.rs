@@ -242,6 +242,11 @@ fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
 /// A later limit refused what earlier ones have charged: they get it back.
 #[cold]
 fn take_back(work: &mut Work, limits: &WorkerLimits) {
+    // Mostly the first one refuses, and there is nothing to give back.
+    if work.charged.is_empty() {
+        work.held.clear();
+        return;
+    }
     let now = limits.shared.now();
     for (ask, how) in work.asks.iter().zip(work.charged.drain(..)) {
         if let Some(limit) = limits.get(ask.limit) {

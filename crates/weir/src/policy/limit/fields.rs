@@ -3,6 +3,7 @@
 
 use h1::encode;
 
+use super::refusal::{PROBLEM, begin_problem};
 use super::worker::{RouteLimits, WorkerLimits};
 use super::{Algorithm, Ask, Decision, Limit};
 use crate::config::LimitHeaders;
@@ -14,10 +15,16 @@ pub(super) struct Texts {
     policy: Vec<u8>,
     /// `"client";r=`.
     name: Vec<u8>,
+    /// `RateLimit-Policy` of a refusal, which is only about this limit, and `RateLimit` up to what is left; empty when the limit does not show itself.
+    refusal: Vec<u8>,
     /// Whether the older trio is written.
     legacy: bool,
     /// `RateLimit-Scope: client`, a whole line; empty when it is not written.
     scope: Vec<u8>,
+    /// Status line and `Content-Type` of a refusal with a problem document.
+    pub(super) problem_head: Vec<u8>,
+    /// The problem document up to the request id.
+    pub(super) problem: Vec<u8>,
 }
 
 impl Texts {
@@ -37,10 +44,17 @@ impl Texts {
             }
             texts.policy = policy.into_bytes();
             texts.name = format!("{quoted};r=").into_bytes();
+            encode::field(&mut texts.refusal, b"RateLimit-Policy", &texts.policy);
+            texts.refusal.extend_from_slice(b"RateLimit: ");
+            texts.refusal.extend_from_slice(&texts.name);
         }
         if shown.scope {
             encode::field(&mut texts.scope, b"RateLimit-Scope", limit.spec.name.as_bytes());
         }
+        let status = limit.spec.refusal_status;
+        encode::status_line(&mut texts.problem_head, status, encode::reason(status).as_bytes());
+        encode::field(&mut texts.problem_head, b"Content-Type", PROBLEM.as_bytes());
+        begin_problem(&mut texts.problem, status, &limit.spec.name, true);
         texts
     }
 
@@ -56,10 +70,9 @@ impl Texts {
 
     /// Appends the fields of a refusal by this limit: no other matters to the client now.
     pub(super) fn write_refusal(&self, out: &mut Vec<u8>, decision: &Decision) {
-        if !self.policy.is_empty() {
-            encode::field(out, b"RateLimit-Policy", &self.policy);
-            out.extend_from_slice(b"RateLimit: ");
-            self.write_item(out, decision);
+        if !self.refusal.is_empty() {
+            out.extend_from_slice(&self.refusal);
+            write_left(out, decision);
             out.extend_from_slice(b"\r\n");
         }
         if self.legacy {
@@ -70,11 +83,16 @@ impl Texts {
 
     fn write_item(&self, out: &mut Vec<u8>, decision: &Decision) {
         out.extend_from_slice(&self.name);
-        encode::decimal(out, decision.remaining);
-        if let Some(seconds) = until_more(decision) {
-            out.extend_from_slice(b";t=");
-            encode::decimal(out, seconds);
-        }
+        write_left(out, decision);
+    }
+}
+
+/// What is left, and when there is more.
+fn write_left(out: &mut Vec<u8>, decision: &Decision) {
+    encode::decimal(out, decision.remaining);
+    if let Some(seconds) = until_more(decision) {
+        out.extend_from_slice(b";t=");
+        encode::decimal(out, seconds);
     }
 }
 

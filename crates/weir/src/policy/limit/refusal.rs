@@ -10,6 +10,9 @@ use crate::exchange::reply::{self, Framing};
 /// Problem type of draft-ietf-httpapi-ratelimit-headers.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
+/// Media type of problem documents.
+pub(super) const PROBLEM: &str = "application/problem+json";
+
 /// What a limit responses instead of the route.
 pub struct Refusal<'a> {
     limit: &'a WorkerLimit,
@@ -84,38 +87,42 @@ impl<'a> Refusal<'a> {
     ) -> u16 {
         let (status, own_body) = self.status_and_body();
         self.begin(lines);
-        match own_body {
-            Some(own) => reply::write(out, status, "text/plain; charset=utf-8", lines, own.as_bytes(), framing),
-            None => {
+        match (own_body, &self.ask) {
+            (Some(own), _) => reply::write(out, status, "text/plain; charset=utf-8", lines, own.as_bytes(), framing),
+            // What most refusals are: all but the id and the numbers is put together when the configuration is loaded.
+            (None, Some(_)) => {
+                let texts = &self.limit.texts;
+                let body = [&texts.problem, request_id, END];
+                reply::write_behind(out, &texts.problem_head, lines, &body, framing);
+            }
+            (None, None) => {
                 body.clear();
-                self.write_problem(body, status, request_id);
-                reply::write(out, status, "application/problem+json", lines, body, framing);
+                begin_problem(body, status, &self.limit.limit.spec.name, false);
+                body.extend_from_slice(request_id);
+                body.extend_from_slice(END);
+                reply::write(out, status, PROBLEM, lines, body, framing);
             }
         }
         status
     }
+}
 
-    fn write_problem(&self, body: &mut Vec<u8>, status: u16, request_id: &[u8]) {
-        let (kind, title, error) = match self.ask {
-            // Clients of the older gateway look for this `error`.
-            Some(_) => (QUOTA_EXCEEDED, "Too many requests", "too_many_requests"),
-            None => ("about:blank", "The request lacks the key that it is limited by", "missing_key"),
-        };
-        for text in ["{\"type\":\"", kind, "\",\"title\":\"", title, "\",\"status\":"] {
-            body.extend_from_slice(text.as_bytes());
-        }
-        encode::decimal(body, u64::from(status));
-        for text in [
-            ",\"error\":\"",
-            error,
-            "\",\"violated-policies\":[\"",
-            &self.limit.limit.spec.name,
-            "\"],\"request_id\":\"",
-        ] {
-            body.extend_from_slice(text.as_bytes());
-        }
-        // Ids are checked when they come in.
-        body.extend_from_slice(request_id);
-        body.extend_from_slice(b"\"}\n");
+/// Begins a problem document, up to the request id, about a limit that is exceeded, or lacks its key.
+pub(super) fn begin_problem(body: &mut Vec<u8>, status: u16, limit: &str, is_exceeded: bool) {
+    let (kind, title, error) = if is_exceeded {
+        // Clients of the older gateway look for this `error`.
+        (QUOTA_EXCEEDED, "Too many requests", "too_many_requests")
+    } else {
+        ("about:blank", "The request lacks the key that it is limited by", "missing_key")
+    };
+    for text in ["{\"type\":\"", kind, "\",\"title\":\"", title, "\",\"status\":"] {
+        body.extend_from_slice(text.as_bytes());
+    }
+    encode::decimal(body, u64::from(status));
+    for text in [",\"error\":\"", error, "\",\"violated-policies\":[\"", limit, "\"],\"request_id\":\""] {
+        body.extend_from_slice(text.as_bytes());
     }
 }
+
+/// What follows the request id, which was checked when it came in.
+const END: &[u8] = b"\"}\n";

@@ -159,6 +159,10 @@ impl Driver {
     fn take_new(&mut self) -> bool {
         let new = std::mem::take(&mut *self.session.new.borrow_mut());
         let has_some = !new.is_empty();
+        if has_some {
+            // Those of the present configuration: connections to targets outlive a reload.
+            self.codec.set_sensitive(self.worker.snapshot.borrow().sensitive.clone());
+        }
         for New { pipe, link } in new {
             if link.is_dropped() {
                 continue;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, ResponseHead};
 
 use super::heads::Heads;
+use crate::load::engine::chat::Chat;
 use crate::load::engine::clock;
 use crate::load::engine::recorder::SentBytes;
 use crate::load::engine::stream::Stream;
@@ -43,6 +44,8 @@ pub(super) struct Connection {
     pub(super) received: u64,
     /// Where responses are event streams.
     pub(super) stream_seen: Option<Stream>,
+    /// Where requests are chat calls.
+    pub(super) chat: Option<Box<Chat>>,
     /// Kept for captures.
     kept_head: Vec<u8>,
     kept_body: Vec<u8>,
@@ -235,6 +238,9 @@ impl Connection {
         }
         self.body = Some(BodyDecoder::new(head.body));
         self.stream_seen = prepared.event_streams.then(Stream::default);
+        if let Some(calls) = prepared.llm {
+            self.chat.get_or_insert_with(|| Box::new(Chat::new(calls.stream))).reset();
+        }
         self.feed_body(&bytes[at.end..], operation)
     }
 
@@ -261,6 +267,9 @@ impl Connection {
                     if let (BodyEvent::Data(range), Some(stream)) = (&event, &mut self.stream_seen) {
                         stream.data(&bytes[range.clone()]);
                     }
+                    if let (BodyEvent::Data(range), Some(chat)) = (&event, &mut self.chat) {
+                        chat.data(&bytes[range.clone()]);
+                    }
                     bytes = &bytes[used..];
                     match event {
                         BodyEvent::Data(_) => {}
@@ -283,6 +292,11 @@ impl Connection {
             Some(body) if body.close().is_ok() => Progress::Done,
             _ => Progress::More,
         }
+    }
+
+    /// The chat call whose response has begun.
+    pub(super) fn chat_begun(&mut self) -> Option<&mut Chat> {
+        self.chat.as_deref_mut().filter(|_| self.body.is_some())
     }
 
     /// Whether another request may follow.

@@ -30,7 +30,11 @@ impl Policy {
     /// Appends the URL part of a key, which is also what invalidation and purges name: scheme and host in lower case, default ports left out, of the
     /// query what counts.
     pub fn write_url(&self, url: &Url<'_>, out: &mut Vec<u8>) {
-        let lower = |out: &mut Vec<u8>, text: &[u8]| out.extend(text.iter().map(u8::to_ascii_lowercase));
+        let lower = |out: &mut Vec<u8>, text: &[u8]| {
+            let start = out.len();
+            out.extend_from_slice(text);
+            out[start..].make_ascii_lowercase();
+        };
         lower(out, url.scheme);
         out.extend_from_slice(b"://");
         lower(out, without_default_port(url.scheme, url.authority));

@@ -27,6 +27,12 @@ pub trait Lines<'a>: Copy {
     /// All lines.
     fn all(self) -> impl Iterator<Item = Line<'a>>;
 
+    /// Whether there may be a line with one of these [bits](Known::bit).
+    #[inline]
+    fn may_have(self, _known: u64) -> bool {
+        true
+    }
+
     /// Values of a known field.
     fn values(self, known: Known) -> impl Iterator<Item = &'a [u8]> {
         self.all().filter(move |line| line.known == known).map(|line| line.value)
@@ -66,6 +72,11 @@ impl<'a> Lines<'a> for LiveLines<'a> {
             known: field.known,
             is_hop_by_hop: field.is_hop_by_hop(),
         })
+    }
+
+    #[inline]
+    fn may_have(self, known: u64) -> bool {
+        self.fields.contains_any(known)
     }
 
     #[inline]

@@ -125,6 +125,18 @@ pub struct Incoming<'a, L> {
     pub lines: L,
 }
 
+/// The fields that [`admit`] reads, beside those that a limit keys on: most requests have none of them.
+const READ: u64 = Known::CacheControl.bit()
+    | Known::Authorization.bit()
+    | Known::Cookie.bit()
+    | Known::Range.bit()
+    | Known::IfNoneMatch.bit()
+    | Known::IfModifiedSince.bit()
+    | Known::IfMatch.bit()
+    | Known::IfUnmodifiedSince.bit()
+    | Known::ContentType.bit()
+    | Known::ContentEncoding.bit();
+
 /// Decides on a request, in one pass over its fields.
 pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<'a, L>) -> Admission {
     let class = match request.method {
@@ -151,20 +163,22 @@ pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<'a, L>) -> Adm
     let mut is_json = false;
     let mut is_encoded = false;
     let mut has_origin_precondition = false;
-    for line in request.lines.all() {
-        match line.known {
-            Known::CacheControl => asked.control.add(line.value),
-            Known::Authorization => asked.is_authorized |= !policy.authorization_partitions,
-            Known::Cookie => asked.is_guarded |= !policy.cookie_partitions,
-            Known::Range => asked.has_range |= class == Class::Get,
-            Known::IfNoneMatch | Known::IfModifiedSince => asked.is_conditional = true,
-            Known::IfMatch | Known::IfUnmodifiedSince => has_origin_precondition = true,
-            Known::ContentType => is_json = is_plain_json(line.value),
-            Known::ContentEncoding => is_encoded = true,
-            _ => {}
-        }
-        if !policy.guarded.is_empty() {
-            asked.is_guarded |= policy.guarded.iter().any(|name| line.is(name.as_bytes()));
+    if !policy.guarded.is_empty() || request.lines.may_have(READ) {
+        for line in request.lines.all() {
+            match line.known {
+                Known::CacheControl => asked.control.add(line.value),
+                Known::Authorization => asked.is_authorized |= !policy.authorization_partitions,
+                Known::Cookie => asked.is_guarded |= !policy.cookie_partitions,
+                Known::Range => asked.has_range |= class == Class::Get,
+                Known::IfNoneMatch | Known::IfModifiedSince => asked.is_conditional = true,
+                Known::IfMatch | Known::IfUnmodifiedSince => has_origin_precondition = true,
+                Known::ContentType => is_json = is_plain_json(line.value),
+                Known::ContentEncoding => is_encoded = true,
+                _ => {}
+            }
+            if !policy.guarded.is_empty() {
+                asked.is_guarded |= policy.guarded.iter().any(|name| line.is(name.as_bytes()));
+            }
         }
     }
     if let Some(query) = request.query {
