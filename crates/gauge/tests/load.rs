@@ -43,7 +43,7 @@ fn balanced(total: &Measurement) {
     assert_eq!(requests.scheduled, Some(ends), "{total:?}");
 }
 
-/// Who watches may be ready before the generator's threads are: `gauge run` then waited for ever.
+/// Who watches may be ready before the generator's threads are: `gauge run` then waited without end.
 #[test]
 fn a_load_that_is_let_go_before_it_runs_begins() {
     let upstream = Upstream::start(answer::ok("hello"));

@@ -73,7 +73,7 @@ impl RequestHead {
     /// to say. They would find the same end and the same head as this does, in two passes.
     pub fn parse_whole(&mut self, buf: &[u8], start: usize, limits: &Limits) -> Option<usize> {
         self.read(buf, start, limits, false).ok()?;
-        // A head that is no longer than either limit breaks neither.
+        // A head within both limits breaks neither.
         (self.end - start <= limits.start_line.min(limits.head)).then_some(self.end)
     }
 

@@ -39,7 +39,7 @@ pub(super) fn workload(
     }
     let llm = read.llm.and_then(|llm| {
         if !operations.is_empty() || *profile != Profile::PassThrough {
-            check.wrong(llm.defined, "`llm` stands in place of `operations`, and in an evaluation without a `profile`");
+            check.wrong(llm.defined, "`llm` replaces `operations`, and needs an evaluation without a `profile`");
         }
         chat(check, llm, api, &mut operations)
     });

@@ -92,7 +92,7 @@ fn what_is_no_chat_call_is_refused_with_its_line() {
         ("id: chat", "id: none", "the API has no operation `none`"),
         ("id: chat", "id: other", "`other` cannot be a chat call"),
         ("share: 0.5", "share: 5", "`shared` has a share of 5"),
-        ("    llm:", "    operations: [{id: chat}]\n    llm:", "`llm` stands in place of `operations`"),
+        ("    llm:", "    operations: [{id: chat}]\n    llm:", "`llm` replaces `operations`"),
         ("    load:", "    generator: hey\n    load:", "by gauge's own generator, not by hey"),
         ("slo: {ttft: 1h}", "stream: false, slo: {ttft: 1h}", "`slo` is about tokens"),
     ] {

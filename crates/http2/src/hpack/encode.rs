@@ -178,7 +178,7 @@ enum Policy {
 }
 
 impl Policy {
-    /// Of a field that is no secret.
+    /// Of a field that is not secret.
     fn of(known: Known) -> Policy {
         match known {
             Known::ContentLength

@@ -81,7 +81,7 @@ pub fn write(out: &mut Vec<u8>, status: u16, content_type: &str, fields: &[u8], 
     write_behind(out, b"", fields, &[body], framing);
 }
 
-/// Appends an answer that begins with `start`, which was put together before; `fields` are further whole lines, `body` is the content in pieces.
+/// Appends a response that begins with `start`, which was put together before; `fields` are further whole lines, `body` is the content in pieces.
 pub fn write_behind(out: &mut Vec<u8>, start: &[u8], fields: &[u8], body: &[&[u8]], framing: Framing) {
     out.extend_from_slice(start);
     out.extend_from_slice(fields);

@@ -55,7 +55,7 @@ struct State {
     /// Why the connection refused the request while its exchange was in flight.
     refusal: Option<Error>,
     refuses_writes: bool,
-    /// The client took something of the connection's output since the exchange last asked.
+    /// The client took something of the connection's output since the exchange last looked.
     has_moved: bool,
     wants_bytes: bool,
     wants_room: bool,

@@ -68,7 +68,7 @@ pub(super) struct Driver<F, M> {
     drain_due: u64,
     /// When the client must have taken something of the output, or have closed.
     stall_due: u64,
-    /// When it is asked again before that.
+    /// When its progress is checked again before that.
     retry_due: u64,
     idle_ns: u64,
     is_paused: bool,

@@ -26,7 +26,7 @@ pub enum NotShared {
     Uncacheable,
     /// It is an error of the origin, which is not stored. Requests go on waiting for one another: an origin that fails must not get them all at once.
     Error,
-    /// It refuses the request of one client: the next one may well be served. Those who wait fetch for themselves, and nothing is remembered; otherwise one
+    /// It refuses the request of one client: the next one may well be served. Those who wait fetch for themselves, and nothing is stored; otherwise one
     /// client could have every request for the key sent to the origin.
     Refusal,
     /// Its request had credentials, and nothing says that it is for all. A request without them may get one that is.
