@@ -8,29 +8,34 @@ const SHORT: u64 = 100_000_000;
 /// Appends a number in decimal.
 #[inline]
 pub fn decimal(out: &mut Vec<u8>, number: u64) {
-    if number < SHORT { digits(out, number, 1) } else { long_decimal(out, number) }
-}
-
-#[cold]
-fn long_decimal(out: &mut Vec<u8>, number: u64) {
-    decimal(out, number / SHORT);
-    digits(out, number % SHORT, 8);
-}
-
-/// Appends a number below [`SHORT`] with at least so many digits.
-#[inline]
-fn digits(out: &mut Vec<u8>, mut number: u64, least: usize) {
-    // The last one is highest, so the first one is written first.
-    let (mut word, mut count) = (0, 0);
-    while number > 0 || count < least {
-        word = word << 8 | (u64::from(b'0') + number % 10);
-        number /= 10;
+    if number >= SHORT {
+        return long_decimal(out, number);
+    }
+    // The last digit is highest, so the first one is written first.
+    let (mut word, mut count, mut rest) = (0, 0, number);
+    loop {
+        word = word << 8 | (u64::from(b'0') + rest % 10);
+        rest /= 10;
         count += 1;
+        if rest == 0 {
+            break;
+        }
     }
     // A copy of known length is a few instructions; one of any length is a call.
     let end = out.len() + count;
     out.extend_from_slice(&word.to_le_bytes());
     out.truncate(end);
+}
+
+#[cold]
+fn long_decimal(out: &mut Vec<u8>, number: u64) {
+    decimal(out, number / SHORT);
+    let (mut digits, mut rest) = ([b'0'; 8], number % SHORT);
+    for digit in digits.iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits);
 }
 
 /// Appends a field line. Bytes that have no place in a value (CR, LF, NUL and the other controls but HTAB; RFC 9110 section 5.5) are
@@ -82,15 +87,15 @@ pub fn chunked(out: &mut Vec<u8>) {
 #[inline]
 pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
     debug_assert!((100..=999).contains(&status), "{status}");
+    // What nearly all responses say.
+    if status == 200 && reason == b"OK" {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
     let digit = |place: u16| b'0' + (status / place % 10) as u8;
     let mut start = *b"HTTP/1.1 000 ";
     start[9..12].copy_from_slice(&[digit(100), digit(10), digit(1)]);
     out.extend_from_slice(&start);
-    // What nearly all responses say.
-    if reason == b"OK" {
-        out.extend_from_slice(b"OK\r\n");
-        return;
-    }
     text(out, reason);
     out.extend_from_slice(b"\r\n");
 }

@@ -130,6 +130,35 @@ pub(crate) fn same_word(block: &[u8; 16], mask: &[u8; 16], word: &[u8; 16]) -> b
     blocks::same_word(block, mask, word)
 }
 
+/// Appends a text with the letters of ASCII in lower case.
+#[inline]
+pub fn push_lower(out: &mut Vec<u8>, text: &[u8]) {
+    let start = out.len();
+    out.extend_from_slice(text);
+    let copy = &mut out[start..];
+    for word in copy.as_chunks_mut().0 {
+        *word = lower(*word);
+    }
+    // What is left is the end of the last word; to do it twice changes nothing.
+    match copy.last_chunk_mut() {
+        Some(word) => *word = lower(*word),
+        None => copy.make_ascii_lowercase(),
+    }
+}
+
+/// Eight bytes with the letters of ASCII in lower case.
+#[inline]
+fn lower(bytes: [u8; 8]) -> [u8; 8] {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let each = |byte: u8| u64::from_le_bytes([byte; 8]);
+    let word = u64::from_le_bytes(bytes);
+    // In the highest bit of each byte, without a carry into the next: whether it is at least `A`, and whether it is beyond `Z`.
+    let seven = word & !HIGH;
+    let (from_a, beyond_z) = (seven + each(0x80 - b'A'), seven + each(0x7f - b'Z'));
+    let capitals = from_a & !beyond_z & !word & HIGH;
+    (word | capitals >> 2).to_le_bytes()
+}
+
 /// Where among 64 bytes the line feeds are, and where the carriage returns.
 #[inline]
 pub fn line_ends(block: &[u8; 64]) -> (u64, u64) {

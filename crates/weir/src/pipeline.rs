@@ -65,7 +65,9 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
     x.check_address(&snapshot)?;
     let demanded = x.demanded(&snapshot);
     let stage = if demanded.is_open() { Stage::All } else { Stage::Early };
-    if let Some(refusal) = x.check_limits(&snapshot, stage).await? {
+    if x.has_limits(&snapshot)
+        && let Some(refusal) = x.check_limits(&snapshot, stage).await?
+    {
         return x.refuse(&refusal).await;
     }
     // Before it is said whether there is such a route: paths cannot be mapped by who is not known.

@@ -10,7 +10,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
 
 #[test]
 fn numbers_are_written_in_full() {
-    for number in [0, 1, 9, 10, 99, 12_345, 1 << 32, u64::MAX - 1, u64::MAX] {
+    for number in [0, 1, 9, 10, 99, 12_345, 99_999_999, 100_000_000, 100_000_001, 1 << 32, u64::MAX - 1, u64::MAX] {
         assert_eq!(written(|out| encode::decimal(out, number)), number.to_string());
         assert_eq!(written(|out| encode::content_length(out, number)), format!("Content-Length: {number}\r\n"));
     }

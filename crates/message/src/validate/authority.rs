@@ -68,16 +68,14 @@ fn name_end(bytes: &[u8], mut at: usize, end: usize) -> Option<usize> {
 fn is_port(bytes: &[u8]) -> bool {
     match bytes {
         [] => true,
-        [b':', digits @ ..] => {
-            let mut number = 0;
+        [b':', digits @ ..] if digits.len() <= 5 => {
+            let (mut number, mut is_number) = (0, true);
             for digit in digits {
-                let value = u32::from(digit.wrapping_sub(b'0'));
-                number = number * 10 + value;
-                if value > 9 || number > 65_535 {
-                    return false;
-                }
+                let value = digit.wrapping_sub(b'0');
+                is_number &= value <= 9;
+                number = number * 10 + u32::from(value);
             }
-            digits.len() <= 5
+            is_number && number <= 65_535
         }
         _ => false,
     }

@@ -130,3 +130,15 @@ fn tchar_is_what_rfc_9110_section_5_6_2_lists() {
     }
     assert!(!is_token(b""));
 }
+
+#[test]
+fn letters_of_ascii_become_small_and_nothing_else_changes() {
+    for length in 0..40 {
+        for byte in 0..=255 {
+            let text: Vec<u8> = (0..length).map(|at| if at % 3 == 0 { byte } else { b'A' + at }).collect();
+            let mut out = b"KEPT".to_vec();
+            push_lower(&mut out, &text);
+            assert_eq!(out, [b"KEPT", &*text.to_ascii_lowercase()].concat());
+        }
+    }
+}

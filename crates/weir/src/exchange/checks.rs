@@ -77,6 +77,12 @@ impl Exchange<'_> {
         self.route.and_then(|route| config.routes[route.0].body_bytes).or(config.server.body_bytes)
     }
 
+    /// Whether the route, or the gateway when there is none, has rate limits.
+    #[inline]
+    pub fn has_limits(&self, snapshot: &Snapshot) -> bool {
+        !self.route.map_or(&snapshot.unmatched_limits, |route| &snapshot.routes[route.0].limits).is_empty()
+    }
+
     /// Checks the rate limits of the route, or of the gateway when there is none; `Some` is the response to send instead.
     ///
     /// # Errors

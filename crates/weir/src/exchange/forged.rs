@@ -51,10 +51,22 @@ pub fn strip_forged_headers(
         }
         known => !field.named_by_connection || known.is_hop_by_hop(),
     };
-    // Most requests hold nothing of it, and stay where they are.
-    if !fields.iter().all(passes) {
+    // Most requests hold nothing of it, and stay where they are; and most fields are none that the client may not send.
+    if !fields.iter().all(|field| is_harmless(field) || passes(field)) {
         fields.retain(passes);
     }
+}
+
+/// Whether it passes whoever sends it, by its name alone.
+#[inline]
+fn is_harmless(field: &Field) -> bool {
+    const LOOKED_AT: u64 = Known::Other.bit()
+        | Known::XForwardedFor.bit()
+        | Known::XForwardedProto.bit()
+        | Known::XForwardedHost.bit()
+        | Known::XRequestId.bit()
+        | Known::Forwarded.bit();
+    !field.named_by_connection && field.known.bit() & LOOKED_AT == 0
 }
 
 /// Fields that upstreams trust because the gateway wrote them, or that frame the message.

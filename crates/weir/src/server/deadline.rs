@@ -345,8 +345,9 @@ impl Drop for Deadline {
 }
 
 /// Nanoseconds of a duration, at most 584 years.
+#[inline]
 pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
 }
 
 #[cfg(test)]

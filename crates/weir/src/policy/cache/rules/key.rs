@@ -7,6 +7,7 @@
 //! It begins with the URL, so that a purge by URL or by prefix compares the beginning of keys. Two different sets of inputs never have the same
 //! bytes: each part has a length or an end.
 
+use message::validate::push_lower;
 use sha2::{Digest, Sha256};
 
 use super::lines::Lines;
@@ -30,14 +31,14 @@ impl Policy {
     /// Appends the URL part of a key, which is also what invalidation and purges name: scheme and host in lower case, default ports left out, of the
     /// query what counts.
     pub fn write_url(&self, url: &Url<'_>, out: &mut Vec<u8>) {
-        let lower = |out: &mut Vec<u8>, text: &[u8]| {
-            let start = out.len();
-            out.extend_from_slice(text);
-            out[start..].make_ascii_lowercase();
-        };
-        lower(out, url.scheme);
-        out.extend_from_slice(b"://");
-        lower(out, without_default_port(url.scheme, url.authority));
+        match url.scheme {
+            b"http" => out.extend_from_slice(b"http://"),
+            scheme => {
+                push_lower(out, scheme);
+                out.extend_from_slice(b"://");
+            }
+        }
+        push_lower(out, without_default_port(url.scheme, url.authority));
         out.extend_from_slice(url.path);
         query::write(&self.query, url.query, out);
     }
