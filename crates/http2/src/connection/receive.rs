@@ -515,7 +515,9 @@ impl Connection {
             let code = ErrorCode::FLOW_CONTROL_ERROR;
             return self.stream_error(stream, code, ResetReason::Frame(code));
         }
-        let is_writable = std::mem::take(&mut entry.is_blocked) && entry.send.available() > 0;
+        // A window below zero (6.9.2) may need more than one update.
+        let is_writable = entry.is_blocked && entry.send.available() > 0;
+        entry.is_blocked &= !is_writable;
         Ok(is_writable.then_some(Event::Writable { stream }))
     }
 }

@@ -66,7 +66,7 @@ impl HttpsHosts {
 
 impl Origin {
     /// Follows the configuration; whether that changes anything.
-    fn follow(&self, configured: &config::Listen) -> bool {
+    pub(super) fn follow(&self, configured: &config::Listen) -> bool {
         let settings = Settings {
             takes_prior_knowledge: configured.takes_prior_knowledge,
             proxy_protocol: configured.proxy_protocol,

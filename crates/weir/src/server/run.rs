@@ -465,6 +465,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::downstream::http2;
 
     /// A worker that is not running, and its mailbox.
     fn worker(yaml: &str) -> (Rc<Worker>, tokio::sync::mpsc::UnboundedReceiver<Message>) {
@@ -510,6 +511,68 @@ mod tests {
             assert!(response.ends_with("one"), "{response}");
             assert_eq!(worker.handle().connections.load(Ordering::Relaxed), 0);
         });
+    }
+
+    /// An HTTP/2 frame.
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    }
+
+    /// Reads frames until one of this type comes with this flag.
+    async fn frame_of(client: &mut TcpStream, kind: u8, flag: u8) {
+        loop {
+            let mut header = [0; 9];
+            client.read_exact(&mut header).await.unwrap();
+            let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+            client.read_exact(&mut vec![0; length]).await.unwrap();
+            if header[3] == kind && header[4] & flag != 0 {
+                return;
+            }
+        }
+    }
+
+    /// How often the connection looks at its streams for each of a few requests, beside `stalled` streams whose client takes nothing.
+    fn visits_beside(stalled: u32) -> usize {
+        const REQUESTS: u32 = 5;
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build_local(tokio::runtime::LocalOptions::default()).unwrap();
+        clock::turn();
+        runtime.block_on(async {
+            let (worker, _messages) = worker(
+                "listen: [{bind: 127.0.0.1:0, http2: prior_knowledge}]\nroutes: [{match: {path: /*}, respond: {body: one}}]\n",
+            );
+            spawn_local(worker.deadlines.clone().run());
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (stream, peer) = listener.accept().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let origin = Arc::new(Origin::default());
+            origin.follow(&worker.snapshot.borrow().config().listen[0]);
+            worker.handle().connections.fetch_add(1, Ordering::Relaxed);
+            serve_handed_over(&worker, DetachedSocket::Tcp(stream), Some(peer), origin);
+            // GET / with `:authority: a`; SETTINGS_INITIAL_WINDOW_SIZE is 0.
+            let get = |number: u32| frame(1, 5, number * 2 + 1, &[0x82, 0x86, 0x84, 0x01, 1, b'a']);
+            let settings = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
+            client.write_all(&[&::http2::PREFACE[..], &settings].concat()).await.unwrap();
+            for number in 0..stalled {
+                client.write_all(&get(number)).await.unwrap();
+                frame_of(&mut client, 1, 4).await;
+            }
+            http2::VISITS.with(|visits| visits.set(0));
+            for number in stalled..stalled + REQUESTS {
+                let credit = frame(8, 0, number * 2 + 1, &100_u32.to_be_bytes());
+                client.write_all(&[get(number), credit].concat()).await.unwrap();
+                frame_of(&mut client, 0, 1).await;
+            }
+            http2::VISITS.with(std::cell::Cell::get) / REQUESTS as usize
+        })
+    }
+
+    #[test]
+    fn streams_that_take_nothing_cost_the_others_nothing() {
+        let (few, many) = (visits_beside(2), visits_beside(90));
+        assert!(few > 0);
+        assert_eq!(many, few);
     }
 
     async fn read(client: &mut TcpStream) -> String {

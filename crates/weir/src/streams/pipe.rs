@@ -59,6 +59,8 @@ struct State {
     has_moved: bool,
     wants_bytes: bool,
     wants_room: bool,
+    /// The exchange waits until all that it wrote has gone out.
+    wants_flush: bool,
     failure: Option<Reason>,
 }
 
@@ -227,11 +229,13 @@ impl Pipe {
         let has_bytes = state.has_bytes();
         let waiting = state.response.len() - state.response_at;
         let has_room = waiting == 0 || RESPONSE.saturating_sub(waiting) >= PROGRESS || state.refuses_writes;
-        let awaits =
-            state.wants_bytes && (has_bytes || state.is_reset) || state.wants_room && (has_room || state.is_reset);
+        let awaits = state.wants_bytes && (has_bytes || state.is_reset)
+            || state.wants_room && (has_room || state.is_reset)
+            || state.wants_flush && (waiting == 0 || state.is_reset);
         if awaits {
             state.wants_bytes = false;
             state.wants_room = false;
+            state.wants_flush = false;
         }
         awaits
     }
@@ -287,8 +291,9 @@ impl Pipe {
         if state.is_reset {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        state.wants_room = !state.response.is_empty();
-        if state.wants_room { Poll::Pending } else { Poll::Ready(Ok(())) }
+        // Room alone is not what it waits for: polled for that, it would be polled again and again.
+        state.wants_flush = !state.response.is_empty();
+        if state.wants_flush { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 }
 

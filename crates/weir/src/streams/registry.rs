@@ -13,6 +13,7 @@ const MOST_HELD: usize = 64 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct Registry {
     tasks: RefCell<Vec<Option<Waker>>>,
+    free: RefCell<Vec<usize>>,
     held: Cell<usize>,
 }
 
@@ -48,7 +49,7 @@ impl Registered {
     /// An entry for one more.
     pub fn new(worker: Rc<Worker>) -> Self {
         let mut tasks = worker.http2.tasks.borrow_mut();
-        let index = tasks.iter().position(Option::is_none).unwrap_or(tasks.len());
+        let index = worker.http2.free.borrow_mut().pop().unwrap_or(tasks.len());
         if index == tasks.len() {
             tasks.push(None);
         }
@@ -77,5 +78,6 @@ impl Drop for Registered {
     fn drop(&mut self) {
         self.hold(0);
         self.worker.http2.tasks.borrow_mut()[self.index] = None;
+        self.worker.http2.free.borrow_mut().push(self.index);
     }
 }

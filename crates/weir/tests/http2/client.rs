@@ -119,6 +119,8 @@ pub(crate) struct Client {
     pub(crate) is_closed: bool,
     /// Whether credit is given back for what comes.
     pub(crate) gives_credit: bool,
+    /// A stream that gets none all the same.
+    pub(crate) stalled: Option<u32>,
     /// Whether PING and SETTINGS are acknowledged.
     pub(crate) answers: bool,
     next: u32,
@@ -156,6 +158,7 @@ impl Client {
             settings: BTreeMap::new(),
             is_closed: false,
             gives_credit: true,
+            stalled: None,
             answers: true,
             next: 1,
         }
@@ -264,7 +267,9 @@ impl Client {
                 response.has_ended |= flags & END_STREAM != 0;
                 if self.gives_credit && !payload.is_empty() {
                     self.window_update(0, payload.len() as u32);
-                    self.window_update(stream, payload.len() as u32);
+                    if self.stalled != Some(stream) {
+                        self.window_update(stream, payload.len() as u32);
+                    }
                 }
             }
             HEADERS => {

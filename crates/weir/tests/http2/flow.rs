@@ -157,3 +157,63 @@ fn an_upload_that_stops_is_answered_408() {
     assert_eq!(client.fetch("/").status, 200);
     assert!(upstream.requests().iter().filter(|request| !request.body.is_empty()).all(|request| !request.complete));
 }
+
+/// A client that takes nothing of one response gets the other ninety-nine whole, each larger than its window.
+#[test]
+fn one_stalled_stream_beside_ninety_nine_fast_ones() {
+    const SIZE: usize = 300_000;
+    let upstream = Upstream::start(answer::large(SIZE as u64));
+    let weir = gateway(&upstream);
+    let mut client = Client::connect(weir.addr());
+    let stalled = client.get("/");
+    client.stalled = Some(stalled);
+    let fast: Vec<u32> = (0..99).map(|_| client.get("/")).collect();
+    for stream in fast {
+        let response = client.response(stream);
+        assert_eq!((response.status, response.body.len(), response.reset), (200, SIZE, None));
+    }
+    assert_eq!(client.streams[&stalled].body.len(), 65_535, "no more than the window");
+    assert!(!client.is_over(stalled));
+    // It goes on when its client does.
+    client.stalled = None;
+    client.window_update(stalled, SIZE as u32);
+    assert_eq!(client.response(stalled).body.len(), SIZE);
+}
+
+/// Clients that take nothing: what the gateway holds of each response is a buffer, whatever its size, and requests beside them are served.
+#[test]
+fn many_slow_readers_hold_bounded_memory_each() {
+    const CONNECTIONS: usize = 4;
+    const STREAMS: usize = 90;
+    const EACH: u64 = 128 * 1024;
+    let upstream = Upstream::start(|conn, request| match request.head.target() {
+        "/large" => answer::large(20_000_000)(conn, request),
+        _ => conn.respond(200, &[], "x"),
+    });
+    let weir = gateway(&upstream);
+    let mut other = Client::connect(weir.addr());
+    assert_eq!(other.fetch("/").status, 200);
+    let before = weir.usage().resident_bytes;
+    let mut slow: Vec<Client> = (0..CONNECTIONS)
+        .map(|_| {
+            // SETTINGS_INITIAL_WINDOW_SIZE 0.
+            let mut client = Client::connect_with(weir.addr(), &[(4, 0)]);
+            let streams: Vec<u32> = (0..STREAMS).map(|_| client.get("/large")).collect();
+            client.until("the heads", |client| {
+                streams.iter().all(|stream| client.streams.get(stream).is_some_and(|response| response.status == 200))
+            });
+            client
+        })
+        .collect();
+    for _ in 0..10 {
+        assert_eq!(other.fetch("/").status, 200);
+    }
+    let grown = weir.usage().resident_bytes.saturating_sub(before);
+    let most = (CONNECTIONS * STREAMS) as u64 * EACH;
+    assert!(grown <= most, "{grown} bytes for {} streams", CONNECTIONS * STREAMS);
+    // Nobody got a byte that the window did not allow, and nobody is cut off.
+    for client in &mut slow {
+        client.read(Duration::from_millis(10));
+        assert!(client.streams.values().all(|response| response.body.is_empty() && response.reset.is_none()));
+    }
+}

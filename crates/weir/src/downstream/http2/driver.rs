@@ -231,11 +231,12 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
                 Event::Data { stream, range, end } => {
                     let length = range.len();
                     match self.slots.find(stream) {
-                        Some((_, slot)) if !slot.has_ended() && !slot.pipe.is_reset() => {
+                        Some((index, slot)) if !slot.has_ended() && !slot.pipe.is_reset() => {
                             slot.pipe.push_body(&input[range]);
                             if end {
                                 slot.pipe.end_body(|_| ());
                             }
+                            self.slots.touch(index);
                         }
                         _ => self.codec.consume(stream, length),
                     }
@@ -250,8 +251,9 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         match event {
             Event::Request { stream, end } => self.open(stream, end),
             Event::Trailers { stream } => {
-                if let Some((_, slot)) = self.slots.find(stream) {
+                if let Some((index, slot)) = self.slots.find(stream) {
                     slot.pipe.end_body(|out| write_trailers(out, &self.head.trailers, &self.head.text));
+                    self.slots.touch(index);
                 }
             }
             Event::Reset { stream, reason } => match self.slots.find(stream) {
@@ -274,6 +276,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
                     self.note_refusal(reason);
                 }
             },
+            Event::Writable { stream } => self.slots.unblock(stream),
             Event::Pong if self.codec.is_draining() => self.codec.finish_drain(),
             _ => {}
         }
@@ -328,12 +331,10 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let mut has_polled = false;
         let Driver { ready, slots, codec, .. } = self;
         ready.take(|index| {
-            let Some(slot) = slots.get_mut(index) else { return };
+            let Some((stream, taken)) = slots.poll(index) else { return };
             has_polled = true;
-            slot.poll();
-            let taken = slot.pipe.take_credit();
             if taken > 0 {
-                codec.consume(slot.stream, taken);
+                codec.consume(stream, taken);
             }
         });
         has_polled
@@ -347,7 +348,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         }
         let mut has_moved = false;
         let mut index = 0;
-        while let Some(slot) = self.slots.next_from(&mut index) {
+        while let Some(slot) = self.slots.take_touched(&mut index) {
             if slot.has_ended() {
                 let stream = slot.stream;
                 if let Some(code) = slot.code() {
@@ -372,9 +373,11 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         let turn = self.turn;
-        for (index, slot) in self.slots.iter_mut().filter(|(_, slot)| slot.pipe.has_response()) {
+        let mut index = 0;
+        while let Some(slot) = self.slots.next_sendable(&mut index) {
             let urgency = self.codec.priority(slot.stream).urgency;
             order.push((urgency, index.wrapping_sub(turn), index));
+            index += 1;
         }
         order.sort_unstable();
         let mut sent_at = None;
@@ -382,8 +385,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             if self.codec.output().len() >= OUTPUT || sent_at.is_some_and(|sent_at| sent_at != urgency) {
                 break;
             }
-            let Some(slot) = self.slots.get_mut(index) else { continue };
-            if slot.send(&mut self.codec) {
+            if self.slots.send(index, &mut self.codec) {
                 sent_at = Some(urgency);
                 self.turn = index + 1;
             }
@@ -516,8 +518,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
 
     /// Keeps to the worker's bound on memory.
     fn hold(&mut self) {
-        let held = self.slots.iter_mut().map(|(_, slot)| slot.pipe.held()).sum();
-        self.registered.hold(held);
+        self.registered.hold(self.slots.held());
         let registry = &self.worker.http2;
         let is_full = registry.is_full();
         if is_full != self.is_paused {

@@ -17,6 +17,8 @@ use crate::server::deadline::nanos;
 use crate::server::worker::Worker;
 use crate::streams::pipe::Pipe;
 use driver::Driver;
+#[cfg(test)]
+pub(crate) use slots::VISITS;
 
 /// Serves a connection whose client speaks HTTP/2; `down.buffer` may hold the first bytes.
 pub async fn serve(worker: Rc<Worker>, down: Downstream) {

@@ -9,6 +9,7 @@ use ::http2::{Connection, ErrorCode};
 use super::response::{Reader, Requested, Step};
 use crate::error::Reason;
 use crate::streams::body::Progress;
+use crate::streams::indices::Indices;
 use crate::streams::pipe::Pipe;
 use crate::streams::ready::Ready;
 
@@ -24,6 +25,12 @@ pub(super) struct Slot<F> {
     future: Pin<Box<Option<F>>>,
     waker: Waker,
     reader: Reader,
+    /// A window is empty: nothing goes out until the codec says that it is not.
+    is_blocked: bool,
+    /// Nothing more goes out until the exchange has written more, or a window has opened.
+    is_waiting: bool,
+    /// Bytes of the request body that it holds, as they were last counted.
+    held: usize,
 }
 
 impl<F: Future<Output = ()>> Slot<F> {
@@ -33,7 +40,7 @@ impl<F: Future<Output = ()>> Slot<F> {
     }
 
     /// Polls the exchange, if it has not ended.
-    pub(super) fn poll(&mut self) {
+    fn poll(&mut self) {
         if let Some(future) = self.future.as_mut().as_pin_mut()
             && future.poll(&mut Context::from_waker(&self.waker)).is_ready()
         {
@@ -42,8 +49,9 @@ impl<F: Future<Output = ()>> Slot<F> {
     }
 
     /// Sends what the exchange wrote, at most one frame of data. Whether something went out.
-    pub(super) fn send(&mut self, codec: &mut Connection) -> bool {
-        let Slot { pipe, reader, stream, .. } = self;
+    fn send(&mut self, codec: &mut Connection) -> bool {
+        let Slot { pipe, reader, stream, is_blocked, is_waiting, .. } = self;
+        *is_waiting = false;
         let mut has_sent = false;
         loop {
             let (is_data, step) = pipe.take_response(|bytes| {
@@ -69,7 +77,11 @@ impl<F: Future<Output = ()>> Slot<F> {
                     reader.end_tunnel(codec, *stream);
                     return true;
                 }
-                Step::Body(Progress::NeedMore) | Step::Body(Progress::Blocked) => return has_sent,
+                Step::Body(progress @ (Progress::NeedMore | Progress::Blocked)) => {
+                    *is_blocked = progress == Progress::Blocked;
+                    *is_waiting = true;
+                    return has_sent;
+                }
                 Step::Broken => {
                     pipe.reset();
                     codec.reset(*stream, ErrorCode::INTERNAL_ERROR);
@@ -93,44 +105,126 @@ impl<F: Future<Output = ()>> Slot<F> {
     }
 }
 
-/// All slots of a connection.
+/// All slots of a connection. What is done in a turn is in proportion to the streams that something has happened to, not to those that are open: a
+/// client may have a hundred that it takes nothing of.
 pub(super) struct Slots<F> {
     list: Vec<Slot<F>>,
     ready: Arc<Ready>,
-    active: usize,
+    /// Streams with their slots, in order: a client's ids only grow.
+    places: Vec<(u32, usize)>,
+    free: Vec<usize>,
+    /// Slots whose pipe has changed: by their exchange, or by the connection.
+    touched: Indices,
+    /// Slots whose response may go on.
+    sendable: Indices,
+    /// Bytes of request bodies that all hold.
+    held: usize,
 }
 
 impl<F: Future<Output = ()>> Slots<F> {
     pub(super) fn new(ready: Arc<Ready>) -> Self {
-        Slots { list: Vec::new(), ready, active: 0 }
+        Slots {
+            list: Vec::new(),
+            ready,
+            places: Vec::new(),
+            free: Vec::new(),
+            touched: Indices::default(),
+            sendable: Indices::default(),
+            held: 0,
+        }
     }
 
     /// Streams whose exchange has not ended.
     pub(super) fn active(&self) -> usize {
-        self.active
+        self.places.len()
     }
 
+    /// Bytes of request bodies that all hold.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// All that are in use.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Slot<F>)> {
-        self.list.iter_mut().enumerate().filter(|(_, slot)| slot.stream != 0)
-    }
-
-    /// The first slot in use from `index` on, which is moved to it.
-    pub(super) fn next_from(&mut self, index: &mut usize) -> Option<&mut Slot<F>> {
-        *index += self.list.get(*index..)?.iter().position(|slot| slot.stream != 0)?;
-        self.list.get_mut(*index)
+        self.list.iter_mut().enumerate().filter(|(_, slot)| slot.stream != 0).inspect(|_| visit())
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Slot<F>> {
+        visit();
         self.list.get_mut(index).filter(|slot| slot.stream != 0)
     }
 
     pub(super) fn find(&mut self, stream: u32) -> Option<(usize, &mut Slot<F>)> {
-        self.iter_mut().find(|(_, slot)| slot.stream == stream)
+        let at = self.places.binary_search_by_key(&stream, |place| place.0).ok()?;
+        let index = self.places[at].1;
+        Some((index, self.get_mut(index)?))
+    }
+
+    /// Polls an exchange. Returns its stream, and the bytes that it took of the request body.
+    pub(super) fn poll(&mut self, index: usize) -> Option<(u32, usize)> {
+        let slot = self.get_mut(index)?;
+        slot.poll();
+        let result = (slot.stream, slot.pipe.take_credit());
+        if slot.pipe.has_response() && !slot.is_blocked {
+            self.sendable.insert(index);
+        }
+        self.touched.insert(index);
+        Some(result)
+    }
+
+    /// The connection has changed the pipe of a slot.
+    pub(super) fn touch(&mut self, index: usize) {
+        self.touched.insert(index);
+    }
+
+    /// The next slot from `index` on whose pipe has changed since the last call that returned it.
+    pub(super) fn take_touched(&mut self, index: &mut usize) -> Option<&mut Slot<F>> {
+        *index = self.touched.take_from(*index)?;
+        let at = *index;
+        let held = self.get_mut(at).map_or(0, |slot| slot.pipe.held());
+        let slot = self.list.get_mut(at)?;
+        self.held = self.held + held - std::mem::replace(&mut slot.held, held);
+        Some(slot)
+    }
+
+    /// The next slot from `index` on whose response may go on, which is moved to it.
+    pub(super) fn next_sendable(&mut self, index: &mut usize) -> Option<&mut Slot<F>> {
+        *index = self.sendable.next_from(*index)?;
+        let at = *index;
+        self.get_mut(at)
+    }
+
+    /// Sends what the exchange of a slot wrote, at most one frame of data. Whether something went out.
+    pub(super) fn send(&mut self, index: usize, codec: &mut Connection) -> bool {
+        let Some(slot) = self.get_mut(index) else { return false };
+        let has_sent = slot.send(codec);
+        if slot.is_waiting || !slot.pipe.has_response() {
+            self.sendable.remove(index);
+        }
+        self.touched.insert(index);
+        has_sent
+    }
+
+    /// A window has opened: that of a stream, or 0, that of the connection.
+    pub(super) fn unblock(&mut self, stream: u32) {
+        if stream != 0 {
+            if let Some((index, slot)) = self.find(stream) {
+                slot.is_blocked = false;
+                self.sendable.insert(index);
+            }
+            return;
+        }
+        let Slots { list, sendable, .. } = self;
+        for (index, slot) in list.iter_mut().enumerate().filter(|(_, slot)| slot.stream != 0 && slot.is_blocked) {
+            visit();
+            slot.is_blocked = false;
+            sendable.insert(index);
+        }
     }
 
     /// A slot for a new stream; its exchange is what `make` makes of its pipe.
     pub(super) fn open(&mut self, stream: u32, request: Requested, make: impl FnOnce(&Pipe) -> F) {
-        let index = self.list.iter().position(|slot| slot.stream == 0).unwrap_or(self.list.len());
+        let index = self.free.pop().unwrap_or(self.list.len());
         if index == self.list.len() {
             self.list.push(Slot {
                 stream: 0,
@@ -138,24 +232,51 @@ impl<F: Future<Output = ()>> Slots<F> {
                 future: Box::pin(None),
                 waker: self.ready.waker(index),
                 reader: Reader::new(request),
+                is_blocked: false,
+                is_waiting: false,
+                held: 0,
             });
         }
         let slot = &mut self.list[index];
         slot.pipe.clear();
         slot.reader.begin(request);
         slot.stream = stream;
+        slot.is_blocked = false;
         let future = make(&slot.pipe);
         slot.future.set(Some(future));
-        self.active += 1;
+        let at = self.places.partition_point(|place| place.0 < stream);
+        self.places.insert(at, (stream, index));
         self.ready.insert(index);
     }
 
     /// The stream at `index` is over, and so is its exchange.
     pub(super) fn close(&mut self, index: usize) {
-        self.list[index].stream = 0;
-        self.active -= 1;
-        if self.active == 0 {
+        let slot = &mut self.list[index];
+        let stream = std::mem::take(&mut slot.stream);
+        self.held -= std::mem::take(&mut slot.held);
+        self.touched.remove(index);
+        self.sendable.remove(index);
+        if let Ok(at) = self.places.binary_search_by_key(&stream, |place| place.0) {
+            self.places.remove(at);
+        }
+        self.free.push(index);
+        if self.places.is_empty() {
             self.list.truncate(KEPT);
+            self.free.clear();
+            self.free.extend((0..self.list.len()).rev());
         }
     }
+}
+
+/// Counts how often a slot is looked at.
+#[inline]
+fn visit() {
+    #[cfg(test)]
+    VISITS.with(|visits| visits.set(visits.get() + 1));
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread looked at a slot.
+    pub(crate) static VISITS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
