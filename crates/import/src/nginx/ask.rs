@@ -14,6 +14,9 @@ const TIMEOUT: u64 = 60_000;
 /// Fields that Weir always sends there.
 const SENT: [&str; 2] = ["Authorization", "Cookie"];
 
+/// A part that is not the same: where, what, how.
+type Told = (Place, String, String);
+
 /// What a block around an `auth_request` takes from the service's response.
 #[derive(Default)]
 struct Taken {
@@ -120,7 +123,7 @@ impl<'d> Importer<'d> {
     }
 
     /// Fields of the client that the service gets, and what else is to be told. In words, what it would miss.
-    fn sent(&mut self, settings: &Settings<'d>) -> Result<(Vec<String>, Vec<(Place, String, String)>), String> {
+    fn sent(&mut self, settings: &Settings<'d>) -> Result<(Vec<String>, Vec<Told>), String> {
         let mut send: Vec<String> = SENT.map(str::to_owned).into();
         let mut told = Vec::new();
         for directive in settings.all("proxy_set_header") {
