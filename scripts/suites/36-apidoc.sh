@@ -38,6 +38,10 @@ public_documents() {
 say "reading public descriptions"
 part rust public_documents
 
+say "publishing public descriptions with Weir"
+need_weir
+part gateway "$python" "$here/gateway.py" "$weir" "$docs"
+
 say "writing OpenAPI and Swagger, making example bodies"
 part openapi "$python" "$here/check.py" "$describe" "$golden"/biwi/biwi.raml services/auction/{openapi.yaml,auction.swagger.json} "$golden"/openapi/{references,schemas}.yaml "$golden"/openapi/parameters.json \
   "$docs"/{kubernetes.json,stripe.json,blockfrost.yaml}

@@ -7,7 +7,7 @@ here=$root/crates/weir/tests/oidc
 need_npm "$here"
 need_weir
 
-in_node() { (cd "$here" && WEIR=$weir exec node --test --test-reporter=tap oidc.test.js); }
+in_node() { (cd "$here" && WEIR=$weir exec node --test --test-reporter=tap oidc.test.js page.test.js); }
 step provider in_node
 
 count_line "$passed" "$failed" "$skipped"

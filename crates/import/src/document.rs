@@ -190,6 +190,8 @@ pub(crate) struct Document {
     /// Further keys of the top level, such as `server`.
     pub(crate) top: Map,
     pub(crate) upstreams: Vec<Entry>,
+    pub(crate) providers: Vec<Entry>,
+    pub(crate) models: Vec<Entry>,
     pub(crate) auth: Vec<Entry>,
     pub(crate) limits: Vec<Entry>,
     pub(crate) caches: Vec<Entry>,

@@ -42,6 +42,8 @@ pub(crate) fn yaml(program: &str, source: &str, document: &Document) -> String {
     }
     for (key, entries) in [
         ("upstreams", &document.upstreams),
+        ("providers", &document.providers),
+        ("models", &document.models),
         ("auth", &document.auth),
         ("limits", &document.limits),
         ("caches", &document.caches),

@@ -4,6 +4,8 @@
 mod accepted;
 #[path = "import/differential.rs"]
 mod differential;
+#[path = "import/models.rs"]
+mod models;
 #[path = "import/round_trip.rs"]
 mod round_trip;
 #[path = "import/verb.rs"]

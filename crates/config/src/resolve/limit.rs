@@ -126,9 +126,6 @@ impl Resolver<'_> {
             }
             let window_name =
                 self.window_name(name, raw.origin, &suffix, |own| all[first..].iter().any(|other| &*other.name == own));
-            if matches!(algorithm, LimitAlgorithm::Concurrency { .. }) && plain.store == LimitStore::Redis {
-                self.problem(raw.origin, CONCURRENCY_IN_REDIS);
-            }
             let (tiers, plain) = (tiers.clone(), plain.clone());
             all.push(Limit { name: window_name, is_window: true, tiers, algorithm, ..plain });
         }
@@ -155,10 +152,6 @@ impl Resolver<'_> {
                 LimitStore::Redis
             }
         };
-        let is_concurrency = raw.algorithm.is_some_and(|algorithm| algorithm.value == raw::Algorithm::Concurrency);
-        if is_concurrency && store == LimitStore::Redis {
-            self.problem(raw.store.origin, CONCURRENCY_IN_REDIS);
-        }
         Limit {
             name: name.as_str().into(),
             group: name.as_str().into(),
@@ -268,6 +261,3 @@ impl Resolver<'_> {
         }
     }
 }
-
-const CONCURRENCY_IN_REDIS: &str =
-    "`concurrency` counts requests in flight, which only this process knows; use `store: memory`";

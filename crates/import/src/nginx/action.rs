@@ -1,5 +1,6 @@
 //! What a location does: `return`, `rewrite`, `proxy_pass`.
 
+use super::ask::is_from_service;
 use super::http::Importer;
 use super::parse::Directive;
 use super::settings::Settings;
@@ -352,13 +353,21 @@ impl<'d> Importer<'d> {
                 (_, value) if value == format!("$http_{}", lower.replace('-', "_")) => {
                     self.doc.report.exact(place, shown, "fields of the client pass");
                 }
+                (_, value) if is_from_service(settings, name, value) => {
+                    self.doc.report.exact(place, shown, "`copy` of the service that is asked");
+                }
                 (_, value) if has_variable(value) => match variables::of_nginx(value, self.server_name.as_deref()) {
                     Some(value) if is_token(name) && is_field_value(&value) => {
                         route.edit_header("request", "set", name, Value::Template(value));
                         self.doc.report.exact(place, shown, "`headers.request.set`");
                     }
                     _ => {
-                        let how = "the value of one of these variables has no equivalent";
+                        // nginx overwrites what a client sends under this name; so it must not pass here either.
+                        if is_token(name) {
+                            route.edit_header("request", "remove", name, text(""));
+                        }
+                        let how =
+                            "the value of one of these variables has no equivalent; a client's own field is removed";
                         self.doc.report.left_out(place, shown, how);
                     }
                 },
@@ -438,6 +447,11 @@ impl<'d> Importer<'d> {
         }
         for directive in settings.all("add_header") {
             let (name, value) = (directive.arg(0), directive.arg(1));
+            if is_from_service(settings, name, value) {
+                let how = "`copy_to_response` of the service that is asked";
+                self.doc.report.exact(&directive.place, directive.shown(), how);
+                continue;
+            }
             let written = variables::of_nginx(value, self.server_name.as_deref());
             let written = written.filter(|value| is_token(name) && is_field_value(value) && !value.is_empty());
             let Some(value) = written.filter(|_| !is_own_field(name)) else {

@@ -72,6 +72,11 @@ pub(super) struct Importer<'d> {
     pub(super) variables: HashMap<String, String>,
     /// What was told already.
     pub(super) told: HashSet<String>,
+    /// What holds in the server that is read, and its locations.
+    pub(super) of_server: Settings<'d>,
+    pub(super) of_locations: Vec<&'d Directive>,
+    /// Paths that `auth_request` asks.
+    pub(super) asks: HashSet<&'d str>,
     /// First name of the server that is read.
     pub(super) server_name: Option<String>,
     pub(super) regexes: usize,
@@ -93,6 +98,9 @@ impl<'d> Importer<'d> {
             splits: HashMap::new(),
             variables: HashMap::new(),
             told: HashSet::new(),
+            of_server: Settings::default(),
+            of_locations: Vec::new(),
+            asks: HashSet::new(),
             server_name: None,
             regexes: 0,
             process: BTreeMap::new(),
@@ -126,6 +134,9 @@ impl<'d> Importer<'d> {
         for directive in block {
             let (place, shown) = (&directive.place, directive.shown());
             match look_up(&directive.name) {
+                // What is asked whether a request may pass gets no body anyway.
+                _ if directive.name == "proxy_pass_request_body"
+                    && block.iter().any(|inner| inner.name == "internal") => {}
                 _ if is_handler(&directive.name) => {}
                 Known::Translated => {}
                 Known::Process(why) => {
@@ -357,6 +368,10 @@ impl<'d> Importer<'d> {
         self.variables.clear();
         self.server_name = names.first().filter(|name| !name.starts_with('*')).cloned();
         let settings = outer.inside(block);
+        self.of_server = settings.clone();
+        self.of_locations = block.iter().filter(|inner| inner.name == "location").collect();
+        self.asks = settings.word("auth_request").into_iter().collect();
+        asks(block, &mut self.asks);
         block.iter().filter(|inner| inner.name == "set").for_each(|inner| self.variable(inner));
         if let Some(directive) =
             settings.one("ssl_verify_client").filter(|directive| !["off", "on"].contains(&directive.arg(0)))
@@ -485,6 +500,16 @@ const WHOLE: [(&str, &str); 8] = [
     ),
     ("files below `html`", "nginx serves them where no location matches; Weir responds with 404"),
 ];
+
+/// The paths of all `auth_request` in a block.
+fn asks<'d>(block: &'d [Directive], out: &mut HashSet<&'d str>) {
+    for directive in block {
+        if directive.name == "auth_request" {
+            out.insert(directive.arg(0));
+        }
+        asks(directive.block.as_deref().unwrap_or_default(), out);
+    }
+}
 
 fn server_listens<'d>(server: &'d Directive) -> Vec<Listen<'d>> {
     let block = server.block.as_deref().unwrap_or_default();

@@ -63,6 +63,7 @@ pub(super) fn look_up(name: &str) -> Known {
         | "satisfy"
         | "default_type"
         | "auth_request"
+        | "auth_request_set"
         | "auth_jwt"
         | "underscores_in_headers"
         | "limit_except"

@@ -62,8 +62,13 @@ impl<'d> Importer<'d> {
                 route.rank = self.rank(rank);
                 out.push(route);
             }
-            let how = "requests get 404, as in nginx; what is sent here from inside nginx has no equivalent";
-            self.doc.report.differs(&directive.place, directive.shown(), how);
+            if directive.args.last().is_some_and(|path| self.asks.contains(path.as_str())) {
+                let how = "requests get 404, as in nginx; `auth_request` asks the service itself";
+                self.doc.report.exact(&directive.place, directive.shown(), how);
+            } else {
+                let how = "requests get 404, as in nginx; what is sent here from inside nginx has no equivalent";
+                self.doc.report.differs(&directive.place, directive.shown(), how);
+            }
             return;
         }
         let note = directive.shown();

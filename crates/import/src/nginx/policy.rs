@@ -22,9 +22,8 @@ pub(super) struct Unprotected {
 }
 
 /// Directives by which something else decides who may send a request.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 8] = [
     "auth_jwt",
-    "auth_request",
     "auth_digest",
     "auth_gss",
     "auth_ldap",
@@ -152,7 +151,7 @@ impl<'d> Importer<'d> {
         }
         for name in ELSEWHERE {
             if let Some(directive) = settings.one(name).filter(|directive| directive.arg(0) != "off") {
-                let why = "it is not translated: `auth.*.forward` calls a service; write it by hand".to_owned();
+                let why = "it has no equivalent".to_owned();
                 return Err(Unprotected { place: directive.place.clone(), what: directive.shown(), why });
             }
         }
@@ -160,7 +159,12 @@ impl<'d> Importer<'d> {
             let why = "Weir requires all authenticators of a route".to_owned();
             return Err(Unprotected { place: directive.place.clone(), what: directive.shown(), why });
         }
+        let asked = settings.one("auth_request").filter(|directive| directive.arg(0) != "off");
+        let asked = asked.map(|directive| self.asked(directive, settings)).transpose()?;
         let Some(basic) = settings.one("auth_basic").filter(|directive| directive.arg(0) != "off") else {
+            if let Some(asked) = asked {
+                route.set("auth", texts([asked]));
+            }
             return Ok(());
         };
         let unprotected =
@@ -194,7 +198,11 @@ impl<'d> Importer<'d> {
         };
         let how = "lines of the file must be bcrypt (`htpasswd -B`) or Argon2id: Weir refuses MD5, SHA-1 and crypt; paths are from where Weir is started";
         self.doc.report.differs(&basic.place, basic.shown(), how);
-        route.set("auth", texts([name]));
+        // nginx wants both.
+        route.set(
+            "auth",
+            asked.map_or_else(|| texts([name.clone()]), |asked| Value::List(vec![texts([name.clone(), asked])])),
+        );
         Ok(())
     }
 

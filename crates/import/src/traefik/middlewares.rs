@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 8;
 const MAX_MIDDLEWARES: usize = 100;
 
 /// Middlewares that decide who may send requests and have no equivalent.
-const PROTECTIONS: [&str; 5] = ["forwardAuth", "digestAuth", "apiKey", "jwt", "oidc"];
+const PROTECTIONS: [&str; 4] = ["digestAuth", "apiKey", "jwt", "oidc"];
 
 /// What middlewares make of the path that was matched.
 pub(crate) struct PathEdit {
@@ -220,11 +220,7 @@ impl<'n> Importer<'n> {
                     );
                 }
                 "contentType" => {}
-                "forwardAuth" => {
-                    return Err(format!(
-                        "{label} is not translated: `auth.*.forward` calls a service; write it by hand"
-                    ));
-                }
+                "forwardAuth" => chain.auth.push(self.forward(name, &fields, &place, &label)?),
                 other if PROTECTIONS.contains(&other) => return Err(format!("{label} has no equivalent")),
                 "redirectRegex" | "stripPrefixRegex" => return Err(format!("{label} has no equivalent")),
                 "plugin" => {
@@ -242,6 +238,70 @@ impl<'n> Importer<'n> {
             }
         }
         Ok(())
+    }
+
+    /// A service that is asked. In words, why it cannot be asked the same.
+    fn forward(&mut self, name: &str, fields: &Fields<'n>, place: &Place, label: &str) -> Result<String, String> {
+        let address = fields.text("address").unwrap_or_default();
+        let rest = address.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~:[]/?=&%+,".contains(c);
+        if !rest.is_some_and(|(_, rest)| !rest.is_empty() && !rest.starts_with('/') && rest.chars().all(plain)) {
+            return Err(format!("{label}: `{address}` is not a URL that Weir calls"));
+        }
+        for (key, why) in [
+            ("authResponseHeadersRegex", "fields by an expression have no equivalent: `copy` takes names"),
+            ("tls", "it has no equivalent: write an upstream with `tls` and `forward: {upstream: NAME, path: PATH}`"),
+        ] {
+            if fields
+                .get(key)
+                .is_some_and(|node| !node.entries().is_empty() || node.text().is_some_and(|text| !text.is_empty()))
+            {
+                return Err(format!("{label}: {key}: {why}"));
+            }
+        }
+        for key in ["forwardBody", "preserveRequestMethod"] {
+            if fields.flag(key) == Some(true) {
+                return Err(format!("{label}: {key}: Weir asks with a GET without a body"));
+            }
+        }
+        let copy = fields.texts("authResponseHeaders");
+        let is_other = |name: &String| {
+            !is_token(name)
+                || is_own_field(name)
+                || ["authorization", "cookie"].iter().any(|one| name.eq_ignore_ascii_case(one))
+        };
+        if let Some(name) = copy.iter().find(|name| is_other(name)) {
+            return Err(format!("{label}: authResponseHeaders: {name}: Weir copies no such field"));
+        }
+        let mut inner: Map = vec![("url".to_owned(), text(address))];
+        let send = fields.texts("authRequestHeaders");
+        if send.is_empty() {
+            let how = "Traefik sends all fields of the client, Weir Authorization and Cookie: add those that the service reads to `send`";
+            self.doc.report.differs(place, label, how);
+        } else {
+            let is_sent = |name: &&String| {
+                is_token(name) && !is_own_field(name) && !name.to_ascii_lowercase().starts_with("x-forwarded-")
+            };
+            inner.push(("send".to_owned(), texts(send.iter().filter(is_sent))));
+            self.doc.report.exact(place, label, "`auth.*.forward`");
+        }
+        if !copy.is_empty() {
+            inner.push(("copy".to_owned(), texts(copy)));
+        }
+        let cookies = fields.texts("addAuthCookiesToResponse");
+        if !cookies.is_empty() {
+            inner.push(("copy_to_response".to_owned(), texts(["Set-Cookie"])));
+            let how = "all cookies that the service sets, not only those that are named";
+            self.doc.report.differs(place, format!("{label}: addAuthCookiesToResponse"), how);
+        }
+        if fields.flag("trustForwardHeader") == Some(true) {
+            let how = "`trusted_proxies` says from whom X-Forwarded-* is believed: set it to the proxies in front";
+            self.doc.report.differs(place, format!("{label}: trustForwardHeader"), how);
+        }
+        fields.skip(&["maxResponseBodySize", "maxBodySize", "preserveLocationHeader"]);
+        // Traefik's own.
+        inner.push(("timeout".to_owned(), word("30s")));
+        Ok(self.once(true, name, place, label, vec![("forward".to_owned(), Value::Map(inner))]))
     }
 
     /// The limit or authenticator that says this, once.

@@ -142,7 +142,7 @@ fn a_forward_authorizer_lets_requests_pass_or_answers_them() {
 
 #[test]
 fn nginx_and_weir_give_the_same_verdicts() {
-    let rig = rig("forward", "/check", ", mode: nginx", "", "");
+    let rig = rig("forward", "/check", ", mode: nginx, send: [Cookie, X-Original-URI]", "", "");
     let nginx = Nginx::start(&format!(
         "location /a/ {{ auth_request /_auth; proxy_pass {upstream}; }}\n\
          location = /_auth {{ internal; proxy_pass {authorizer}/check; proxy_pass_request_body off; proxy_set_header Content-Length \"\"; \
@@ -165,6 +165,20 @@ fn nginx_and_weir_give_the_same_verdicts() {
                 assert_eq!(ours.field("www-authenticate"), theirs.field("www-authenticate"));
             }
         }
+    }
+    // What nginx' users write by hand, and what a client may not say of itself.
+    rig.authorizer.forget();
+    let forged =
+        [("X-Original-URI", "/a/public"), ("X-Real-IP", "6.6.6.6"), ("Host", "a.example"), ("Cookie", "want=200")];
+    assert_eq!(rig.status("/a/x?y=z", &forged), 200);
+    let asked = &rig.authorizer.requests()[0].head;
+    for (name, value) in [
+        ("x-original-method", "GET"),
+        ("x-original-uri", "/a/x?y=z"),
+        ("x-original-url", "http://a.example/a/x?y=z"),
+        ("x-real-ip", "127.0.0.1"),
+    ] {
+        assert_eq!(asked.all(name), [value], "{name}");
     }
     // Broken authorizers let nobody pass either; nginx says 500, Weir 503 with Retry-After.
     for broken in [answer::close(), answer::reset(), answer::raw("nonsense\r\n\r\n"), answer::close_after(10, 100)] {

@@ -94,6 +94,11 @@ pub(crate) struct CheckResponse {
     pub(crate) denied_response: Option<DeniedHttpResponse>,
     #[prost(message, optional, tag = "3")]
     pub(crate) ok_response: Option<OkHttpResponse>,
+    /// A `google.protobuf.Struct`.
+    #[prost(bytes = "vec", tag = "4")]
+    pub(crate) dynamic_metadata: Vec<u8>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) error_response: Option<DeniedHttpResponse>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -172,6 +177,20 @@ pub(crate) fn field(name: &str, value: &str) -> HeaderValueOption {
     HeaderValueOption { header, ..HeaderValueOption::default() }
 }
 
+/// The service's own failure; `code` is that of the message.
+pub(crate) fn failed(code: i32, status: i32) -> CheckResponse {
+    let error = DeniedHttpResponse {
+        status: Some(HttpStatus { code: status }),
+        body: "broken".to_owned(),
+        ..DeniedHttpResponse::default()
+    };
+    CheckResponse {
+        status: Some(RpcStatus { code, message: String::new() }),
+        error_response: Some(error),
+        ..CheckResponse::default()
+    }
+}
+
 pub(crate) fn ok(headers: Vec<HeaderValueOption>) -> CheckResponse {
     CheckResponse {
         status: Some(RpcStatus::default()),
@@ -242,7 +261,7 @@ impl Service<Request<CheckRequest>> for Server {
             let timeout = request.metadata().get("grpc-timeout").map(|value| value.to_str().unwrap().to_owned());
             let attributes = request.into_inner().attributes.unwrap_or_default();
             let address = attributes.source.and_then(|peer| peer.address?.socket_address).unwrap_or_default();
-            assert_eq!(address.port, Some(PortSpecifier::PortValue(0)), "a message of Envoy's needs a port");
+            assert!(matches!(address.port, Some(PortSpecifier::PortValue(_))), "a message of Envoy's needs a port");
             let http = attributes.request.and_then(|request| request.http).unwrap_or_default();
             state.seen.lock().unwrap().push(Seen { http: http.clone(), address: address.address, timeout });
             state.calls.fetch_add(1, Ordering::SeqCst);

@@ -2,6 +2,7 @@
 
 mod changes;
 mod check;
+mod envoy;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -194,6 +195,12 @@ fn what_is_no_verdict_lets_nobody_pass_or_everybody() {
     impossible.ok_response.as_mut().unwrap().response_headers_to_add = vec![field("Content-Length", "3")];
     let told = "the authorizer wants to write a response field that HTTP does not allow";
     assert_eq!(rig.failure(impossible.clone()), told);
+    assert_eq!(rig.upstream.request_count(), 0);
+
+    // Its own failure is no verdict, whatever the status of the message says.
+    for code in [0, 13] {
+        assert_eq!(rig.failure(check::failed(code, 500)), "the authorizer says that it failed");
+    }
     assert_eq!(rig.upstream.request_count(), 0);
 
     // What the service allows without the words for it is allowed.

@@ -109,12 +109,31 @@ const REQUESTS: &[Request<'static>] = &[
     ("GET", "/users/x", &[("Authorization", "Basic dXNlcjpzZWNyZXQ=")], ""),
     ("GET", "/users/x", &[("Authorization", "Basic dXNlcjp3cm9uZw==")], ""),
     ("GET", "/users/x", &[], ""),
+    ("GET", "/asked/x?y=z", &[], ""),
+    ("GET", "/asked/x?y=z", &[("Authorization", "200")], ""),
+    ("GET", "/asked/x", &[("Authorization", "204"), ("X-Tenant", "forged")], ""),
+    ("POST", "/asked/x", &[("Authorization", "200"), ("Content-Type", "text/plain")], "body"),
+    ("GET", "/asked/admin", &[("Authorization", "200")], ""),
+    ("GET", "/asked/x", &[("Authorization", "401")], ""),
+    ("HEAD", "/asked/x", &[("Authorization", "403")], ""),
+    ("GET", "/asked/x", &[("Authorization", "302")], ""),
+    ("GET", "/asked/x", &[("Authorization", "500")], ""),
+    ("GET", "/_ask", &[("Authorization", "200")], ""),
 ];
+
+/// Responds with the status that the request has as its credential, 403 for `/asked/admin`; tells the tenant.
+fn judge(conn: &mut testkit::Conn, request: &testkit::Message) -> Result<(), testkit::WireError> {
+    assert_eq!((request.head.method(), request.head.target()), ("GET", "/verify"));
+    let is_admin = request.field("x-original-uri").is_some_and(|uri| uri.starts_with("/asked/admin"));
+    let wanted = request.field("authorization").and_then(|status| status.parse().ok()).unwrap_or(401);
+    let status: u16 = if is_admin { 403 } else { wanted };
+    conn.respond(status, &[("X-Tenant", "told")], if status == 204 { "" } else { "verdict" })
+}
 
 #[test]
 fn nginx() {
-    let upstream = Upstream::start(answer::ok("ok"));
-    let address = upstream.socket_addr();
+    let (upstream, service) = (Upstream::start(answer::ok("ok")), Upstream::start(judge));
+    let (address, asked) = (upstream.socket_addr(), service.socket_addr());
     // bcrypt of "secret", at the least cost.
     let hash = bcrypt::hash("secret", 4).unwrap();
     let server =         "server_name a.example.com;
@@ -135,8 +154,10 @@ fn nginx() {
          location /small/ { client_max_body_size 20; proxy_pass http://app; }
          location /fields/ { proxy_set_header X-Tenant shop; proxy_set_header Accept-Encoding \"\"; proxy_set_header X-Test \"\"; proxy_pass http://app; }
          location /base/ { proxy_pass http://app/deep$request_uri; }
-         location /users/ { auth_basic users; auth_basic_user_file passwords; proxy_pass http://app; }";
-    let http = format!("upstream app {{ server {address}; }}");
+         location /users/ { auth_basic users; auth_basic_user_file passwords; proxy_pass http://app; }
+         location = /_ask { internal; proxy_pass http://ask/verify; proxy_pass_request_body off; proxy_set_header Content-Length \"\"; proxy_set_header X-Original-URI $request_uri; }
+         location /asked/ { auth_request /_ask; auth_request_set $tenant $upstream_http_x_tenant; proxy_set_header X-Tenant $tenant; proxy_pass http://app; }";
+    let http = format!("upstream app {{ server {address}; }} upstream ask {{ server {asked}; }}");
     let nginx = Nginx::start_beside(&http, server);
     std::fs::write(nginx.dir().join("passwords"), format!("user:{hash}\n")).unwrap();
     let conf = nginx.dir().join("nginx.conf");
@@ -158,6 +179,8 @@ fn nginx() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let asking = REQUESTS.iter().filter(|(_, target, ..)| target.starts_with("/asked/")).count();
+    assert_eq!(service.request_count(), 2 * asking, "each of both asked about each request");
 }
 
 /// Matched, forwarded and responded to as by Caddy; redirects without a query, which Caddy drops.

@@ -13,6 +13,8 @@ const KINDS = {
 
 export const ALGORITHMS = Object.keys(KINDS)
 export const AUDIENCE = 'urn:orders'
+// Of the resource `urn:NAME:ALG`.
+const AUDIENCES = { alg: AUDIENCE, page: 'orders', other: 'elsewhere' }
 
 // A private key for each algorithm, with ids that end in `name`.
 export function keys(name) {
@@ -47,9 +49,10 @@ export class Issuer {
   change(keys) {
     const provider = new Provider(this.url, {
       jwks: { keys },
-      clients: [
-        { client_id: 'shop', client_secret: 'secret', grant_types: ['client_credentials'], redirect_uris: [], response_types: [] }
-      ],
+      clients: ['shop', 'gold'].map((name) => (
+        { client_id: name, client_secret: 'secret', grant_types: ['client_credentials'], redirect_uris: [], response_types: [] }
+      )),
+      extraTokenClaims: (_, token) => ({ tenant: 'north', plan: token.clientId }),
       features: {
         devInteractions: { enabled: false },
         clientCredentials: { enabled: true },
@@ -57,8 +60,8 @@ export class Issuer {
           enabled: true,
           useGrantedResource: () => true,
           getResourceServerInfo: (_, resource) => ({
-            scope: 'orders:read',
-            audience: AUDIENCE,
+            scope: 'orders:read orders:write',
+            audience: AUDIENCES[resource.split(':')[1]],
             accessTokenFormat: 'jwt',
             accessTokenTTL: 600,
             jwt: { sign: { alg: resource.split(':').at(-1) } }
@@ -76,11 +79,11 @@ export class Issuer {
     await once(this.server, 'close')
   }
 
-  async token(alg) {
+  async token(alg, { name = 'alg', client = 'shop', scope = 'orders:read' } = {}) {
     const response = await fetch(`${this.url}/token`, {
       method: 'POST',
-      headers: { authorization: `Basic ${btoa('shop:secret')}` },
-      body: new URLSearchParams({ grant_type: 'client_credentials', resource: `urn:alg:${alg}`, scope: 'orders:read' })
+      headers: { authorization: `Basic ${btoa(`${client}:secret`)}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials', resource: `urn:${name}:${alg}`, scope })
     })
     const answer = await response.json()
     if (!answer.access_token) throw new Error(JSON.stringify(answer))

@@ -71,6 +71,9 @@ impl Question {
                 text.extend_from_slice(authorizer.path.as_bytes());
                 encode::field(&mut lines, b"X-Forwarded-Method", method);
                 encode::field(&mut lines, b"X-Forwarded-Uri", &uri);
+                if authorizer.form == AuthorizerForm::Nginx {
+                    original(&mut lines, subject, method, &uri);
+                }
             }
         }
         text.extend_from_slice(b" HTTP/1.0\r\n");
@@ -82,6 +85,9 @@ impl Question {
             let name = field.name.of_buf(buf);
             let is_of_proxies =
                 matches!(field.known, Known::XForwardedFor | Known::XForwardedProto | Known::XForwardedHost);
+            if authorizer.form == AuthorizerForm::Nginx && ORIGINAL.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                continue;
+            }
             let is_sent = authorizer.send.iter().any(|sent| name.eq_ignore_ascii_case(sent.as_bytes()));
             if is_sent || (is_of_proxies && subject.peer_is_trusted) {
                 encode::field(&mut text, name, field.value.of_buf(buf));
@@ -111,6 +117,19 @@ impl Question {
         head.extend_from_slice(b"\r\n");
         Question { head, body, lines: Vec::new(), key: None }
     }
+}
+
+/// What nginx' users write by `proxy_set_header` for a service that `auth_request` asks.
+const ORIGINAL: [&[u8]; 4] = [b"X-Original-Method", b"X-Original-URI", b"X-Original-URL", b"X-Real-IP"];
+
+fn original(lines: &mut Vec<u8>, subject: &Subject<'_>, method: &[u8], uri: &[u8]) {
+    encode::field(lines, ORIGINAL[0], method);
+    encode::field(lines, ORIGINAL[1], uri);
+    if let Some(authority) = subject.head.authority {
+        let url = [subject.scheme.as_bytes(), b"://", authority.of_buf(subject.buf), uri].concat();
+        encode::field(lines, ORIGINAL[2], &url);
+    }
+    encode::field(lines, ORIGINAL[3], subject.client.to_string().as_bytes());
 }
 
 /// Path and query, as the request is routed by.

@@ -80,6 +80,9 @@ struct CheckResponse {
     denied_response: Option<DeniedHttpResponse>,
     #[prost(message, optional, tag = "3")]
     ok_response: Option<OkHttpResponse>,
+    /// The service failed; what a client is told of that is ours. `dynamic_metadata` (4) is not read.
+    #[prost(message, optional, tag = "5")]
+    error_response: Option<DeniedHttpResponse>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -223,9 +226,13 @@ impl Called<'_> {
         // It may say no, so it lets nothing pass, whatever `on_failure` says.
         let Some(body) = self.body else { return Verdict::Unsupported("the authorizer's response is too large") };
         let response = message(body).and_then(|message| CheckResponse::decode(message).ok());
-        let Some(CheckResponse { status, denied_response, ok_response }) = response else {
+        let Some(CheckResponse { status, denied_response, ok_response, error_response }) = response else {
             return Verdict::None("the authorizer's message cannot be read");
         };
+        // Of a `oneof`: without this, a status of 0 beside it would let the request pass.
+        if error_response.is_some() && denied_response.is_none() {
+            return Verdict::None("the authorizer says that it failed");
+        }
         match (status.map(|status| status.code), denied_response, ok_response) {
             (Some(0), None, ok) => passed(authorizer, &ok.unwrap_or_default()),
             (None, None, Some(ok)) => passed(authorizer, &ok),

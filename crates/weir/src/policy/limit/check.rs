@@ -6,6 +6,7 @@ use h1::RequestHead;
 use super::fields;
 use super::key::{KeyBytes, query_parameter};
 use super::memory::{Memory, Receipt};
+use super::remote::Held;
 use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
 use super::{Ask, Decision, Key, Now, StoreFailed};
 use crate::config::{LimitCost, LimitKey, MissingKey};
@@ -74,6 +75,16 @@ pub enum Verdict {
 
 /// A place among the requests in flight of one key; free again when this is dropped.
 pub struct Permit {
+    _place: Place,
+}
+
+/// Where it is counted.
+enum Place {
+    Memory { _it: InMemory },
+    Redis { _it: Held },
+}
+
+struct InMemory {
     memory: Memory,
     key: Key,
     cost: u64,
@@ -82,11 +93,16 @@ pub struct Permit {
 
 impl Permit {
     pub(super) fn new(memory: Memory, key: Key, cost: u64, receipt: Receipt) -> Self {
-        Permit { memory, key, cost, receipt }
+        Permit { _place: Place::Memory { _it: InMemory { memory, key, cost, receipt } } }
+    }
+
+    /// Counted in Redis.
+    pub(super) fn shared(held: Held) -> Self {
+        Permit { _place: Place::Redis { _it: held } }
     }
 }
 
-impl Drop for Permit {
+impl Drop for InMemory {
     fn drop(&mut self) {
         self.memory.refund(self.key, self.cost, self.receipt, Now::default());
     }
@@ -148,7 +164,7 @@ pub async fn check(
 async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict, Error> {
     let asks = &mut work.asks[work.local..];
     let result = match &limits.remote {
-        Some(store) => store.ask(limits, asks).await,
+        Some(store) => store.ask(limits, asks, &mut work.held).await,
         // The configuration was checked: there is a Redis where a limit names it.
         None => Err(StoreFailed),
     };

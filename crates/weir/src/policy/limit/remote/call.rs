@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use tokio::sync::Notify;
 
 use super::super::{Algorithm, Decision, Key, Limit};
+use super::hold;
 use crate::config::LimitAlgorithm;
 use crate::redis::{Client, Cmd, Failure, Script, Value};
 use crate::server::clock;
@@ -64,8 +65,8 @@ pub(super) type Definition = [u64; 5];
 /// Times of a bucket that takes longer to fill are in microseconds, else in nanoseconds: scripts calculate with 53 bits.
 const LONGEST_IN_NS: u64 = 1 << 50;
 
-/// The numbers of a limit for the scripts. Concurrency has none: it is in memory only.
-pub(super) fn definition(limit: &Limit) -> Definition {
+/// The numbers of a limit for the scripts; `worker` is who asks.
+pub(super) fn definition(limit: &Limit, worker: u64) -> Definition {
     let us = |ns: u64| ns.div_ceil(1_000).max(1);
     let window = us(limit.algorithm.window_ns().unwrap_or(0));
     let most = limit.algorithm.limit();
@@ -77,7 +78,8 @@ pub(super) fn definition(limit: &Limit) -> Definition {
         (Algorithm::TokenBucket(bucket), _) => [4, most, bucket.interval_ns().max(1), 1_000, enforced],
         (Algorithm::SlidingWindow(_), _) => [3, most, window, 0, enforced],
         (_, LimitAlgorithm::FixedWindow { aligned: true, .. }) => [2, most, window, 0, enforced],
-        (Algorithm::FixedWindow(_) | Algorithm::Concurrency(_), _) => [1, most, window, 0, enforced],
+        (Algorithm::FixedWindow(_), _) => [1, most, window, 0, enforced],
+        (Algorithm::Concurrency(_), _) => [hold::KIND, most, hold::LASTS.as_micros() as u64, worker, enforced],
     }
 }
 

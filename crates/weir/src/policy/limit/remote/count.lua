@@ -9,13 +9,14 @@
 --         kind 2  fixed window aligned with the epoch: likewise
 --         kind 3  sliding window of two counters:      likewise
 --         kind 4  token bucket: a = burst, b = time in which one token comes back, c = such units of time in a us
+--         kind 5  requests in flight: a = quota, b = us until what a worker holds ends unless it says so again (hold.lua), c = the worker
 --       a cost of 0 looks and charges nothing
 --
 -- Returns four numbers for each count that a request names:
 --   tokens taken; 0: too little left; -1: enough, but another count has too little, or nothing was asked for
 --   what is left, us until more is left, and: after a refusal us until the cost would be there; after a charge the mark that refund.lua wants
 --
--- State: 'end count' (1), 'number count' (2), 'number count before' (3), 'us used' (4).
+-- State: 'end count' (1), 'number count' (2), 'number count before' (3), 'us used' (4), 'worker:end:held worker:end:held' (5).
 local floor, ceil, match = math.floor, math.ceil, string.match
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -28,9 +29,21 @@ local function look(i, d)
   local s = states[key]
   if not s then
     local a, b, c
-    if found[i] then a, b, c = match(found[i], '^(%d+) (%d+) ?(%d*)$') end
+    if found[i] and d[1] ~= 5 then a, b, c = match(found[i], '^(%d+) (%d+) ?(%d*)$') end
     s = { tonumber(a) or 0, tonumber(b) or 0, tonumber(c) or 0, d = d }
     states[key] = s
+    if d[1] == 5 then
+      s.holds = {}
+      for id, ends, held in string.gmatch(found[i] or '', '(%d+):(%d+):(%d+)') do
+        ends, held = tonumber(ends), tonumber(held)
+        -- The clock was set back, or another server took over.
+        if ends > now + d[3] then ends = now + d[3]; s.back = true end
+        if ends > now and held > 0 then
+          s.holds[tonumber(id)] = { ends, held }
+          s[2] = s[2] + held
+        end
+      end
+    end
   end
   local kind, b = d[1], d[3]
   if kind == 1 then
@@ -42,6 +55,9 @@ local function look(i, d)
     local number = floor(now / b)
     if s[1] < number then s[1] = number; s[2] = 0 end
     if s[1] > number + 1 then s[1] = number + 1; s.back = true end
+  elseif kind == 5 then
+    if s.back then changed[key] = s end
+    return s
   elseif kind == 3 then
     local number = floor(now / b)
     if s[1] == number - 1 then
@@ -73,7 +89,7 @@ end
 local function left(s, d)
   local kind, a, b = d[1], d[2], d[3]
   local n
-  if kind <= 2 then
+  if kind <= 2 or kind == 5 then
     n = a - s[2]
   elseif kind == 3 then
     n = a - s[2] - ceil(s[3] * (b - elapsed(s, d)) / b)
@@ -109,6 +125,8 @@ local function reset(s, d)
   if kind == 1 then return s[1] - now end
   if kind == 2 then return (s[1] + 1) * b - now end
   if kind == 3 then return fades(s, d, left(s, d) + 1) end
+  -- When a request ends is not known.
+  if kind == 5 then return 0 end
   if s[2] == 0 then return 0 end
   local spare = d[2] * b - s[2]
   if spare < 0 then spare = 0 end
@@ -117,7 +135,7 @@ end
 
 local function retry(s, d, cost)
   local kind = d[1]
-  if kind <= 2 then return reset(s, d) end
+  if kind <= 2 or kind == 5 then return reset(s, d) end
   if kind == 3 then return fades(s, d, cost) end
   local price, full = cost * d[3], d[2] * d[3]
   -- Who asks for more than there can be waits until the bucket is full, and is refused again.
@@ -157,6 +175,10 @@ while ARGV[at] do
       else
         s[2] = s[2] + taken
         mark = s[1]
+        if d[1] == 5 then
+          local own = s.holds[d[4]]
+          s.holds[d[4]] = { now + d[3], (own and own[2] or 0) + taken }
+        end
       end
       changed[KEYS[key + i]] = s
       reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = taken, spare - taken, reset(s, d), mark
@@ -174,7 +196,15 @@ end
 for name, s in pairs(changed) do
   local d = s.d
   local kind, text, us = d[1]
-  if kind == 3 then
+  if kind == 5 then
+    local parts = {}
+    us = 0
+    for id, hold in pairs(s.holds) do
+      parts[#parts + 1] = string.format('%.0f:%.0f:%.0f', id, hold[1], hold[2])
+      if hold[1] - now > us then us = hold[1] - now end
+    end
+    text = table.concat(parts, ' ')
+  elseif kind == 3 then
     text = string.format('%.0f %.0f %.0f', s[1], s[2], s[3])
     us = (s[1] + 2) * d[3] - now
   else

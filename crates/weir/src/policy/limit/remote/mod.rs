@@ -10,6 +10,8 @@
 //! window are spent within it or lost; tokens of a bucket or a sliding window may be spent up to one
 //! window after they were charged, so in any one window at most `(N - 1) * workers * replicas` more pass than the limit says.
 //!
+//! Requests in flight (`algorithm: concurrency`) are counted by the same call, and let go by another: see `hold.rs`.
+//!
 //! # On a cluster
 //!
 //! The counts of a request are in different slots: each has a call of its own, all at the same time. If one refuses, the
@@ -25,6 +27,7 @@
 
 mod call;
 mod flight;
+mod hold;
 mod memo;
 mod operate;
 mod stand_in;
@@ -38,11 +41,13 @@ use std::time::Instant;
 
 use tokio::task::{spawn_local, yield_now};
 
-use super::{Algorithm, Ask, WorkerLimit, WorkerLimits};
+use super::{Algorithm, Ask, Permit, WorkerLimit, WorkerLimits};
 use crate::redis::{Client, Failure, Redis};
 use crate::server::clock;
 use call::{Answer, Call, Name, Question, REFUND, Sent};
 use flight::{Flights, Prefetch};
+pub(super) use hold::Held;
+use hold::{Asking, Holds, KIND};
 use memo::{Leases, Refusals, Spent};
 pub(super) use operate::on_worker;
 
@@ -61,6 +66,7 @@ pub struct Remote {
     refusals: Refusals,
     leases: Leases,
     flights: Flights,
+    holds: Holds,
 }
 
 /// How one limit of a request was met.
@@ -78,12 +84,20 @@ enum Met {
     Failed,
 }
 
+/// What a request asked for, and what came of it.
+struct Asked<'a> {
+    questions: &'a [Question],
+    prefetches: &'a [Option<Prefetch>],
+    met: &'a [Met],
+    asking: Option<Asking>,
+}
+
 impl Remote {
     /// For the thread that calls this. It begins to connect.
     pub fn new(client: Rc<Client>) -> Rc<Self> {
         client.warm_up();
-        let (open, refusals, leases, flights) = Default::default();
-        Rc::new(Remote { client, open, refusals, leases, flights })
+        let (open, refusals, leases, flights, holds) = Default::default();
+        Rc::new(Remote { client, open, refusals, leases, flights, holds })
     }
 
     /// The connection.
@@ -103,17 +117,22 @@ impl Remote {
     }
 
     /// Checks a request; all of `asks` are of limits with this store. On success every decision is filled in, and if one of them is a
-    /// refusal nothing was charged. Takes no longer than the timeout.
+    /// refusal nothing was charged. Places among requests in flight are added to `held`. Takes no longer than the timeout.
     ///
     /// # Errors
     /// When the request must not pass because Redis cannot be reached.
-    pub async fn ask(self: &Rc<Self>, limits: &WorkerLimits, asks: &mut [Ask]) -> Result<(), StoreFailed> {
+    pub async fn ask(
+        self: &Rc<Self>,
+        limits: &WorkerLimits,
+        asks: &mut [Ask],
+        held: &mut Vec<Permit>,
+    ) -> Result<(), StoreFailed> {
         let limit = |ask: &Ask| limits.get(ask.limit);
         // The common case: one limit, one count, no list.
         if let [ask] = asks
             && let Some(limit) = limit(ask)
         {
-            let question = question(limit, ask);
+            let question = self.question(limit, ask);
             let prefetch = prefetch(limit, &question);
             // Before anything is refused: tokens that this worker has are there to be spent, even if Redis has none left.
             if let Some((decision, _)) = self.spend(prefetch.as_ref()) {
@@ -123,21 +142,28 @@ impl Remote {
             if self.refuse_here(limit, &question, ask) {
                 return Ok(());
             }
+            let asking = self.asking(&[question]);
             let met = match prefetch {
                 Some(prefetch) => self.acquire_counted(limit, prefetch).await,
                 None if !self.client.may_serve(&question.name) => Met::Failed,
                 None => self.call(&[question]).await.map_or(Met::Failed, |list| Met::Asked(list[0].0, list[0].1)),
             };
-            return self.settle(limits, asks, &[question], &[prefetch], &[met]);
+            let asked = Asked { questions: &[question], prefetches: &[prefetch], met: &[met], asking };
+            return self.settle(limits, asks, asked, held);
         }
-        self.ask_several(limits, asks).await
+        self.ask_several(limits, asks, held).await
     }
 
-    async fn ask_several(self: &Rc<Self>, limits: &WorkerLimits, asks: &mut [Ask]) -> Result<(), StoreFailed> {
+    async fn ask_several(
+        self: &Rc<Self>,
+        limits: &WorkerLimits,
+        asks: &mut [Ask],
+        held: &mut Vec<Permit>,
+    ) -> Result<(), StoreFailed> {
         let deadline = Instant::now() + self.client.timeout();
         let questions: Vec<Question> = asks
             .iter()
-            .map(|ask| limits.get(ask.limit).map(|limit| question(limit, ask)))
+            .map(|ask| limits.get(ask.limit).map(|limit| self.question(limit, ask)))
             .collect::<Option<_>>()
             .ok_or(StoreFailed)?;
         let prefetches: Vec<Option<Prefetch>> = asks
@@ -163,6 +189,7 @@ impl Remote {
             }
             met.push(spent.map(|(decision, spent)| Met::Leased(decision, spent)));
         }
+        let asking = self.asking(&questions);
         // Tokens that are to be prefetched, all at the same time; then the counts that every request is checked against in Redis.
         let missing = asks.iter().zip(&prefetches).zip(&met).filter(|(_, met)| met.is_none());
         let missing = missing.filter_map(|((ask, prefetch), _)| Some((limits.get(ask.limit)?, (*prefetch)?)));
@@ -179,7 +206,7 @@ impl Remote {
             met.iter_mut().filter(|met| met.is_none()).for_each(|met| *met = asked.next());
         }
         let met: Vec<Met> = met.into_iter().map(|met| met.unwrap_or(Met::NotAsked)).collect();
-        self.settle(limits, asks, &questions, &prefetches, &met)
+        self.settle(limits, asks, Asked { questions: &questions, prefetches: &prefetches, met: &met, asking }, held)
     }
 
     /// Calls Redis for the counts of one request.
@@ -305,10 +332,10 @@ impl Remote {
         self: &Rc<Self>,
         limits: &WorkerLimits,
         asks: &mut [Ask],
-        questions: &[Question],
-        prefetches: &[Option<Prefetch>],
-        met: &[Met],
+        asked: Asked<'_>,
+        held: &mut Vec<Permit>,
     ) -> Result<(), StoreFailed> {
+        let Asked { questions, prefetches, met, asking } = asked;
         let now_ns = clock::now_ns();
         let mut passes = true;
         for ((ask, question), met) in asks.iter_mut().zip(questions).zip(met) {
@@ -330,10 +357,25 @@ impl Remote {
                 Met::Failed => limit.metrics.store_failed(),
             }
         }
-        let stood_in =
-            if passes { stand_in::ask(limits, asks, |index| matches!(met[index], Met::Failed)) } else { Ok(false) };
+        let is_failed = |index: usize| matches!(met[index], Met::Failed);
+        let stood_in = if passes { stand_in::ask(limits, asks, is_failed, held) } else { Ok(false) };
+        if let Some(asking) = asking {
+            // What was given up may have been counted.
+            let failed = questions.iter().zip(met).filter(|(_, met)| matches!(met, Met::Failed));
+            let failed: Vec<Name> = failed.map(|(question, _)| question.name).collect();
+            asking.end(|name| failed.contains(name));
+        }
         match stood_in {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                for (question, met) in questions.iter().zip(met) {
+                    if let (KIND, Met::Asked(answer, _)) = (question.definition[0], met)
+                        && answer.taken > 0
+                    {
+                        held.push(Permit::shared(self.held(question.name, question.cost)));
+                    }
+                }
+                Ok(())
+            }
             refused => {
                 self.take_back(questions, prefetches, met);
                 for (ask, met) in asks.iter_mut().zip(met) {
@@ -346,11 +388,20 @@ impl Remote {
         }
     }
 
+    fn question(&self, limit: &WorkerLimit, ask: &Ask) -> Question {
+        let name: Name = call::name(&limit.limit, ask.key);
+        let definition = call::definition(&limit.limit, self.holds.worker);
+        Question { name, definition, cost: ask.cost, wanted: ask.cost }
+    }
+
     /// Gives back what was taken for a request that does not pass.
     fn take_back(self: &Rc<Self>, questions: &[Question], prefetches: &[Option<Prefetch>], met: &[Met]) {
         for ((question, prefetch), met) in questions.iter().zip(prefetches).zip(met) {
             match met {
                 Met::Leased(_, spent) => self.put_back_one(prefetch.as_ref(), *spent),
+                Met::Asked(answer, _) if answer.taken > 0 && question.definition[0] == KIND => {
+                    self.let_go(question.name, question.cost);
+                }
                 Met::Asked(answer, _) if answer.taken > 0 => self.refund(*question, *answer),
                 Met::Asked(..) | Met::NotAsked | Met::Over | Met::Failed => {}
             }
@@ -387,16 +438,14 @@ impl Remote {
     }
 }
 
-fn question(limit: &WorkerLimit, ask: &Ask) -> Question {
-    let name: Name = call::name(&limit.limit, ask.key);
-    Question { name, definition: call::definition(&limit.limit), cost: ask.cost, wanted: ask.cost }
-}
-
 /// What is prefetched for a request; none for a limit without leases, and for a request that costs more than a lease holds.
 fn prefetch(limit: &WorkerLimit, question: &Question) -> Option<Prefetch> {
     let lease = u64::from(limit.limit.spec.lease.get());
-    let is_leased = lease > 1 && question.cost <= lease && limit.limit.spec.enforce;
     let algorithm = &limit.limit.algorithm;
+    let is_leased = lease > 1
+        && question.cost <= lease
+        && limit.limit.spec.enforce
+        && !matches!(algorithm, Algorithm::Concurrency(_));
     let lasts_ns = match algorithm {
         Algorithm::FixedWindow(_) => None,
         _ => algorithm.window_ns(),

@@ -85,8 +85,12 @@ impl Limits {
 
 impl Remote {
     async fn look(&self, limit: &Limit, key: Key) -> Result<(Answer, u64), Failure> {
-        let question =
-            call::Question { name: call::name(limit, key), definition: call::definition(limit), cost: 1, wanted: 0 };
+        let question = call::Question {
+            name: call::name(limit, key),
+            definition: call::definition(limit, self.holds.worker),
+            cost: 1,
+            wanted: 0,
+        };
         let mut call = Call::default();
         let first = call.add(&[question]);
         let answers = call.send(&self.client).await?;

@@ -4,7 +4,7 @@
 //! - `open`: the request passes, uncounted.
 //! - `closed`: the request gets 503.
 
-use super::super::{Ask, Decision, Receipt, WorkerLimits};
+use super::super::{Algorithm, Ask, Decision, Permit, Receipt, WorkerLimits};
 use super::StoreFailed;
 use crate::config::OnStoreFailure;
 
@@ -16,6 +16,7 @@ pub(super) fn ask(
     limits: &WorkerLimits,
     asks: &mut [Ask],
     failed: impl Fn(usize) -> bool,
+    held: &mut Vec<Permit>,
 ) -> Result<bool, StoreFailed> {
     let closes = |ask: &Ask| {
         let spec = limits.get(ask.limit).map(|limit| &limit.limit.spec);
@@ -37,7 +38,13 @@ pub(super) fn ask(
         let (decision, receipt) = limit.limit.memory.charge(ask.key, ask.cost, now);
         ask.decision = decision;
         if decision.allowed {
-            charged.push((index, receipt));
+            match limit.limit.algorithm {
+                // Whoever refuses the request later drops what it holds.
+                Algorithm::Concurrency(_) => {
+                    held.push(Permit::new(limit.limit.memory.clone(), ask.key, ask.cost, receipt));
+                }
+                _ => charged.push((index, receipt)),
+            }
             continue;
         }
         if !limit.limit.spec.enforce {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use testkit::{Redis as Server, RedisCluster};
 
 use super::call::{Answer, Call, Question, definition};
+use super::hold;
 use crate::config::{self, LimitAlgorithm};
 use crate::observe::Metrics;
 use crate::policy::limit::{Algorithm, Decision, Limit, Memory, Now};
@@ -116,7 +117,7 @@ fn definition_of(spec: &config::Limit) -> u64 {
 
 fn question(limit: &Limit, key: u128, cost: u64, wanted: u64) -> Question {
     let name = super::call::name(limit, crate::policy::limit::Key(key));
-    Question { name, definition: definition(limit), cost, wanted }
+    Question { name, definition: definition(limit, 0), cost, wanted }
 }
 
 /// A moment since 1970 at which a window of an hour begins.
@@ -348,5 +349,32 @@ fn a_slow_node_takes_nothing_from_what_other_nodes_said() {
         slow.resume();
         assert!(matches!(met[0], super::Met::Asked(answer, _) if answer.taken == 1), "{met:?}");
         assert!(matches!(met[1], super::Met::Failed), "{met:?}");
+    });
+}
+
+/// By the clock of Redis alone: what a worker holds ends, that of another stays, and a clock that is set back keeps nothing for longer.
+#[test]
+fn what_a_worker_holds_ends_without_a_word_of_it() {
+    run(async {
+        let rig = Rig::new();
+        let limit = limit(LimitAlgorithm::Concurrency { quota: 3 });
+        let lasts_us = u64::try_from(hold::LASTS.as_micros()).unwrap();
+        let asks = |worker: u64, cost: u64, wanted: u64| {
+            let name = super::call::name(&limit, crate::policy::limit::Key(1));
+            [Question { name, definition: definition(&limit, worker), cost, wanted }]
+        };
+        let ask = async |now_us, worker| rig.ask(now_us, &[&asks(worker, 1, 1)]).await[0].taken;
+        let left = async |now_us| rig.ask(now_us, &[&asks(9, 0, 0)]).await[0].left;
+        assert_eq!(ask(START_US, 1).await, 1);
+        assert_eq!(ask(START_US, 1).await, 1);
+        assert_eq!(ask(START_US + lasts_us / 2, 2).await, 1);
+        assert_eq!(ask(START_US + lasts_us - 1, 3).await, 0, "all three are taken");
+        assert_eq!(left(START_US + lasts_us).await, 2, "those of the first worker have ended");
+        assert_eq!(left(START_US + lasts_us / 2 + lasts_us).await, 3);
+
+        let hour_us = u64::try_from(HOUR.as_micros()).unwrap();
+        let back_us = START_US - hour_us;
+        assert_eq!(ask(back_us, 4).await, 0, "all three still count");
+        assert_eq!(left(back_us + lasts_us).await, 3, "but for no longer than from now on");
     });
 }
