@@ -39,7 +39,7 @@ use turn::Repeated;
 use crate::results::{
     self, ConfigurationFile, Conformance, Results, Role, SystemState, Trial, TrialState, WorkloadPlan,
 };
-pub use store::{Store, StoreError};
+pub use store::{Store, StoreError, has_begun};
 
 /// How a campaign is run; none of it changes what is measured.
 #[derive(Debug, Clone)]
@@ -142,6 +142,8 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
     let otherwise = environment::differences(&results.environment, &environment);
     let mut campaign =
         Campaign { plan, options, store, results, there, generate, backends, pin, progress, resumed, otherwise };
+    // Before it is in the history: a campaign that is killed then goes on as the same one.
+    campaign.store.campaign(&campaign.results)?;
     campaign.progress.begun(&campaign.results);
     // Looking at processes must not take time from the system's processors.
     if !campaign.pin.generator.is_empty() {

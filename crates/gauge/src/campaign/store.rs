@@ -66,6 +66,28 @@ struct State<'r> {
     since_unix_ms: u64,
 }
 
+/// Whether a campaign has begun in a directory, however it ended.
+pub fn has_begun(out: &Path) -> bool {
+    out.join(LOCK).is_file()
+}
+
+/// The first file that is made.
+const LOCK: &str = "lock";
+
+/// Why results are not of a plan.
+fn different(results: &Results, plan: &Plan) -> Option<String> {
+    if results.evaluation != plan.text {
+        return Some("it holds results of another evaluation, or of this one before it was changed".to_owned());
+    }
+    if results.quick != plan.quick {
+        let why = "it holds results of the same evaluation, of which one is a first look (--quick) and one is not";
+        return Some(why.to_owned());
+    }
+    let now = inputs::named(plan);
+    let changed = inputs::changed(&results.inputs, &now);
+    (!changed.is_empty()).then(|| format!("it holds results from before {} changed", changed.join(" and ")))
+}
+
 impl Store {
     /// Takes a directory, and reads what an earlier run of the same plan left in it.
     ///
@@ -74,7 +96,7 @@ impl Store {
     pub fn open(out: &Path, plan: &Plan, fresh: bool) -> Result<(Self, Option<Results>), StoreError> {
         let out = std::path::absolute(out).map_err(file_error(out))?;
         fs::create_dir_all(&out).map_err(file_error(&out))?;
-        let lock = out.join("lock");
+        let lock = out.join(LOCK);
         let file = File::create(&lock).map_err(file_error(&lock))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -95,24 +117,15 @@ impl Store {
         for folder in ["raw", "systems", "logs", "tmp"] {
             fs::create_dir_all(store.path(folder)).map_err(file_error(&store.path(folder)))?;
         }
-        let found = store.read()?;
-        if let Some(results) = &found {
-            if results.evaluation != plan.text {
-                return Err(store.other("it holds results of another evaluation, or of this one before it was changed"));
+        let Some(found) = store.read()? else { return Ok((store, None)) };
+        match different(&found, plan) {
+            None => Ok((store, Some(found))),
+            // It ended before anything was measured: nothing would be mixed.
+            Some(_) if found.trials.is_empty() && found.searches.is_empty() && found.life.is_empty() => {
+                Ok((store, None))
             }
-            if results.quick != plan.quick {
-                let why =
-                    "it holds results of the same evaluation, of which one is a first look (--quick) and one is not";
-                return Err(store.other(why));
-            }
-            let now = inputs::named(plan);
-            let changed = inputs::changed(&results.inputs, &now);
-            if !changed.is_empty() {
-                let why = format!("it holds results from before {} changed", changed.join(" and "));
-                return Err(store.other(why));
-            }
+            Some(why) => Err(store.other(why)),
         }
-        Ok((store, found))
     }
 
     /// It holds results of something else.

@@ -26,7 +26,8 @@ Examples:
   gauge run evaluation.yaml --quick                        a first look: fewer and shorter rounds
   gauge run evaluation.yaml --out runs/today               where results go
 
-A run that was stopped or killed goes on where it was when the same command is given again; --fresh begins anew. The directory then holds
+A run that was stopped or killed goes on where it was when the same command is given again; --resume makes sure that it does not begin, --fresh begins
+anew. The directory then holds
 report.html, report.md, results.json, results.csv, samples.csv and raw/.";
 
 /// Runs an evaluation: systems beside each other, round by round, and a report.
@@ -44,6 +45,9 @@ pub(crate) struct Run {
     /// Begin anew, and lose what an earlier run left in the directory
     #[arg(long)]
     fresh: bool,
+    /// Only go on with what an earlier run left in the directory; refuse where there is nothing
+    #[arg(long, conflicts_with = "fresh")]
+    resume: bool,
     /// Read the evaluation and say what would be run; start nothing
     #[arg(long)]
     check: bool,
@@ -81,6 +85,13 @@ impl Run {
             }
         };
         let out = self.out.clone().unwrap_or_else(|| format!("gauge-{}", gauge::plan::file_name(&plan.name)).into());
+        if self.resume && !campaign::has_begun(&out) {
+            eprintln!(
+                "gauge: nothing to resume in {}; leave out --resume to begin, or name another --out",
+                out.display()
+            );
+            return ExitCode::from(BAD_INPUT);
+        }
         let options = Options { gauge, command: self.command(), fresh: self.fresh, stop: Arc::default() };
         listen(Arc::clone(&options.stop));
         let recorder = match self.recorder(&out) {
