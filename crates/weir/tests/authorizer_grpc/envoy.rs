@@ -113,7 +113,7 @@ fn envoy(program: &std::ffi::OsStr, authorizer: SocketAddr, upstream: SocketAddr
         authorizer = cluster("authorizer", authorizer, http2),
     );
     let address = port.address();
-    drop(port.hand_over());
+    let _ = port.hand_over();
     let process = Process::builder(program)
         .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning", "--config-yaml"])
         .arg(&yaml)
