@@ -87,7 +87,7 @@ def run(weir, folder, command, name, auth, skip):
 
 
 def refused(weir, folder, name, auth):
-    """The operations that a refusal names, whole: twenty at a time are shown, so that those are skipped and it is asked again."""
+    """The operations that a refusal names, whole: twenty at a time are shown, so that those are skipped in the next call."""
     named = set()
     while True:
         answer = run(weir, folder, "check", name, auth, named)

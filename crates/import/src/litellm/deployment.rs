@@ -61,7 +61,7 @@ const KNOWN: [Known; 24] = [
     compatible("ollama_chat", "http://localhost:11434/v1", ""),
 ];
 
-/// Output tokens that LiteLLM asks of Anthropic where a request has no limit.
+/// Output tokens that LiteLLM requests of Anthropic where a client's request has no limit.
 const ANTHROPIC_OUTPUT: u64 = 4096;
 
 /// Who serves: two deployments with the same are one provider.
@@ -230,7 +230,7 @@ fn is_variable(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// What stands in header fields and metrics as the name of a model.
+/// Whether header fields and metrics can have it as the name of a model.
 pub(super) fn is_model_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 256

@@ -162,7 +162,7 @@ impl Settings {
                     if !known.contains(target) {
                         doc.report.left_out(&place, label, format!("{target} is not a model that was imported"));
                     } else if !is_model_name(alias) || !known.insert(alias) {
-                        doc.report.left_out(&place, label, "it is no name, or that of a model");
+                        doc.report.left_out(&place, label, "not a valid name, or the name of a model");
                     } else {
                         out.aliases.entry(target.to_owned()).or_default().push(alias.clone());
                         doc.report.exact(&place, label, format!("`aliases` of {target}"));
@@ -221,7 +221,7 @@ impl Settings {
         out
     }
 
-    /// The model and its fallbacks, theirs too, each once, in the order in which LiteLLM tries them.
+    /// The model, its fallbacks and the fallbacks of those, each once, in the order in which LiteLLM tries them.
     fn chain<'s>(&'s self, name: &'s str) -> Vec<&'s str> {
         let mut chain = vec![name];
         self.follow(name, 0, &mut chain);
@@ -371,7 +371,7 @@ fn limits(doc: &mut Document, groups: &[Group]) -> Vec<String> {
                     "rpm" => {
                         "it is a weight; requests are counted before the model is known, and the route serves several"
                     }
-                    _ => "it is a weight; a limit has one number for all models, and theirs are not the same",
+                    _ => "it is a weight; a limit has one number for all models, and those of the models differ",
                 };
                 doc.report.left_out(&group.place, format!("model {}: {what}", group.name), how);
             }

@@ -354,7 +354,7 @@ impl<'d> Importer<'d> {
                     self.doc.report.exact(place, shown, "fields of the client pass");
                 }
                 (_, value) if is_from_service(settings, name, value) => {
-                    self.doc.report.exact(place, shown, "`copy` of the service that is asked");
+                    self.doc.report.exact(place, shown, "`copy` of the service");
                 }
                 (_, value) if has_variable(value) => match variables::of_nginx(value, self.server_name.as_deref()) {
                     Some(value) if is_token(name) && is_field_value(&value) => {
@@ -448,7 +448,7 @@ impl<'d> Importer<'d> {
         for directive in settings.all("add_header") {
             let (name, value) = (directive.arg(0), directive.arg(1));
             if is_from_service(settings, name, value) {
-                let how = "`copy_to_response` of the service that is asked";
+                let how = "`copy_to_response` of the service";
                 self.doc.report.exact(&directive.place, directive.shown(), how);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! `auth_request`: a location of the server is asked about each request. It becomes `auth.*.forward` in `mode: nginx`.
+//! `auth_request`: a location of the server is called for each request. It becomes `auth.*.forward` in `mode: nginx`.
 
 use super::action::{has_variable, target};
 use super::http::Importer;
@@ -25,7 +25,7 @@ struct Taken {
 }
 
 impl<'d> Importer<'d> {
-    /// The authenticator that asks, by its name.
+    /// The name of the authenticator that calls it.
     pub(super) fn asked(&mut self, directive: &'d Directive, settings: &Settings<'d>) -> Result<String, Unprotected> {
         let taken = self.taken(settings);
         self.ask(directive, taken).map_err(|why| Unprotected {
@@ -45,11 +45,7 @@ impl<'d> Importer<'d> {
         let settings = self.of_server.inside(block);
         let other = ["if", "rewrite", "return", "location", "set", "limit_except"];
         if let Some(inner) = block.iter().find(|inner| other.contains(&inner.name.as_str())) {
-            return Err(format!(
-                "`{}` of `{}` has no equivalent for a service that is asked",
-                inner.name,
-                location.shown()
-            ));
+            return Err(format!("`{}` of `{}` has no equivalent for such a service", inner.name, location.shown()));
         }
         let pass = block.iter().find(|inner| inner.name == "proxy_pass");
         let pass = pass.ok_or_else(|| format!("`{}` forwards to no service", location.shown()))?;
@@ -66,7 +62,7 @@ impl<'d> Importer<'d> {
         let (send, told) = self.sent(&settings)?;
         let service = self.upstream(&origin, &settings, &pass.place)?;
         if service.backup.is_some() {
-            return Err("backup servers of a service that is asked have no equivalent".to_owned());
+            return Err("backup servers of such a service have no equivalent".to_owned());
         }
         let read = settings.word("proxy_read_timeout").and_then(super::values::time).unwrap_or(TIMEOUT);
         let mut inner: Map = vec![

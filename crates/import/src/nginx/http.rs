@@ -75,7 +75,7 @@ pub(super) struct Importer<'d> {
     /// What holds in the server that is read, and its locations.
     pub(super) of_server: Settings<'d>,
     pub(super) of_locations: Vec<&'d Directive>,
-    /// Paths that `auth_request` asks.
+    /// Paths of all `auth_request`.
     pub(super) asks: HashSet<&'d str>,
     /// First name of the server that is read.
     pub(super) server_name: Option<String>,
@@ -134,7 +134,7 @@ impl<'d> Importer<'d> {
         for directive in block {
             let (place, shown) = (&directive.place, directive.shown());
             match look_up(&directive.name) {
-                // What is asked whether a request may pass gets no body anyway.
+                // A service of `auth_request` gets no body anyway.
                 _ if directive.name == "proxy_pass_request_body"
                     && block.iter().any(|inner| inner.name == "internal") => {}
                 _ if is_handler(&directive.name) => {}

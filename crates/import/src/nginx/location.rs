@@ -63,7 +63,7 @@ impl<'d> Importer<'d> {
                 out.push(route);
             }
             if directive.args.last().is_some_and(|path| self.asks.contains(path.as_str())) {
-                let how = "requests get 404, as in nginx; `auth_request` asks the service itself";
+                let how = "requests get 404, as in nginx; `auth_request` calls the service itself";
                 self.doc.report.exact(&directive.place, directive.shown(), how);
             } else {
                 let how = "requests get 404, as in nginx; what is sent here from inside nginx has no equivalent";

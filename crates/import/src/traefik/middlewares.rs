@@ -240,7 +240,7 @@ impl<'n> Importer<'n> {
         Ok(())
     }
 
-    /// A service that is asked. In words, why it cannot be asked the same.
+    /// A service that is called for each request. In words, why Weir cannot call it in the same way.
     fn forward(&mut self, name: &str, fields: &Fields<'n>, place: &Place, label: &str) -> Result<String, String> {
         let address = fields.text("address").unwrap_or_default();
         let rest = address.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
@@ -261,7 +261,7 @@ impl<'n> Importer<'n> {
         }
         for key in ["forwardBody", "preserveRequestMethod"] {
             if fields.flag(key) == Some(true) {
-                return Err(format!("{label}: {key}: Weir asks with a GET without a body"));
+                return Err(format!("{label}: {key}: Weir calls it with a GET without a body"));
             }
         }
         let copy = fields.texts("authResponseHeaders");

@@ -119,7 +119,7 @@ impl Question {
     }
 }
 
-/// What nginx' users write by `proxy_set_header` for a service that `auth_request` asks.
+/// What nginx' users write by `proxy_set_header` for the service of an `auth_request`.
 const ORIGINAL: [&[u8]; 4] = [b"X-Original-Method", b"X-Original-URI", b"X-Original-URL", b"X-Real-IP"];
 
 fn original(lines: &mut Vec<u8>, subject: &Subject<'_>, method: &[u8], uri: &[u8]) {

@@ -80,7 +80,7 @@ struct CheckResponse {
     denied_response: Option<DeniedHttpResponse>,
     #[prost(message, optional, tag = "3")]
     ok_response: Option<OkHttpResponse>,
-    /// The service failed; what a client is told of that is ours. `dynamic_metadata` (4) is not read.
+    /// The service failed; the gateway itself responds. `dynamic_metadata` (4) is not read.
     #[prost(message, optional, tag = "5")]
     error_response: Option<DeniedHttpResponse>,
 }

@@ -65,7 +65,7 @@ pub(super) type Definition = [u64; 5];
 /// Times of a bucket that takes longer to fill are in microseconds, else in nanoseconds: scripts calculate with 53 bits.
 const LONGEST_IN_NS: u64 = 1 << 50;
 
-/// The numbers of a limit for the scripts; `worker` is who asks.
+/// The numbers of a limit for the scripts; `worker` is the caller.
 pub(super) fn definition(limit: &Limit, worker: u64) -> Definition {
     let us = |ns: u64| ns.div_ceil(1_000).max(1);
     let window = us(limit.algorithm.window_ns().unwrap_or(0));

@@ -67,14 +67,14 @@ impl Default for Holds {
     }
 }
 
-/// A call that asks for places is on its way. Dropped before [`Asking::end`], nobody knows what came of it.
+/// A call for places is on its way. Dropped before [`Asking::end`], its result is unknown.
 pub(super) struct Asking {
     remote: Rc<Remote>,
     names: Vec<Name>,
 }
 
 impl Asking {
-    /// It is known what came of it: the counts in `doubtful` could not be asked.
+    /// Its result is known, except for the counts in `doubtful`.
     pub(super) fn end(mut self, doubtful: impl Fn(&Name) -> bool) {
         let mut counts = self.remote.holds.counts.borrow_mut();
         for name in self.names.drain(..) {
@@ -118,7 +118,7 @@ impl Drop for Held {
 }
 
 impl Remote {
-    /// Notes that places are asked for.
+    /// Notes that a call for places begins.
     pub(super) fn asking(self: &Rc<Self>, questions: &[Question]) -> Option<Asking> {
         let names = questions.iter().filter(|question| question.definition[0] == KIND).map(|question| question.name);
         let names: Vec<Name> = names.collect();

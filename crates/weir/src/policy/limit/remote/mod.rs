@@ -84,7 +84,7 @@ enum Met {
     Failed,
 }
 
-/// What a request asked for, and what came of it.
+/// The questions of a request, and what Redis said.
 struct Asked<'a> {
     questions: &'a [Question],
     prefetches: &'a [Option<Prefetch>],
