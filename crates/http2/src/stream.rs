@@ -152,7 +152,7 @@ mod tests {
             streams.insert(stream(number * 2 + 1));
         }
         // Every third goes, in an order of its own.
-        let is_gone = |id: u32| id / 2 % 3 == 0;
+        let is_gone = |id: u32| (id / 2).is_multiple_of(3);
         let mut gone: Vec<u32> = (0..COUNT).map(|number| number * 2 + 1).filter(|id| is_gone(*id)).collect();
         gone.reverse();
         let half = gone.len() / 2;

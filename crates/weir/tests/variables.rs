@@ -79,6 +79,25 @@ fn responses_of_upstream_cache_gateway_and_errors_have_values_of_their_own_reque
 }
 
 #[test]
+fn upstream_and_trace_are_those_of_the_attempt() {
+    let (first, second) = (Upstream::start(answer::reset()), Upstream::start(answer::ok("x")));
+    let yaml = format!(
+        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 1\ntelemetry: {{traces: {{endpoint: 'http://127.0.0.1:9/v1/traces', sample: 100%}}}}\nupstreams:\n  a: {{targets: [{}], eject: none, retry: {{extra_attempts: 0}}}}\n  b: {{targets: [{}]}}\nroutes:\n  - match: {{path: /*}}\n    upstream: a\n    fallback: [b]\n    headers:\n      request: {{set: {{X-Upstream: '<{{upstream}}>', X-Trace: '{{trace_id}}'}}}}\n",
+        first.url(),
+        second.url()
+    );
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+    assert_eq!(weir.get("/").status(), 200);
+    let (first, second) = (first.requests().remove(0).head, second.requests().remove(0).head);
+    assert_eq!((first.field("x-upstream"), second.field("x-upstream")), (Some("<a>"), Some("<b>")));
+    for head in [first, second] {
+        // traceparent: version, trace id, span id, flags.
+        let context = head.field("traceparent").unwrap().to_owned();
+        assert_eq!(head.field("x-trace"), context.split('-').nth(1));
+    }
+}
+
+#[test]
 fn a_retry_sends_the_values_once() {
     let upstream = Upstream::start(answer::reset());
     let weir = gateway(&upstream, "", REQUEST);

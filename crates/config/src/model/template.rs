@@ -45,6 +45,10 @@ pub enum Variable {
     TlsSni,
     /// Version of TLS.
     TlsVersion,
+    /// Id of the trace that the request belongs to.
+    TraceId,
+    /// Name of the upstream that the request goes to.
+    Upstream,
     /// A request field; name in lower case.
     Header(Arc<str>),
     /// Who sends the request.
@@ -64,7 +68,7 @@ impl Variable {
     }
 }
 
-const NAMES: [(&str, Variable); 13] = [
+const NAMES: [(&str, Variable); 15] = [
     ("client_ip", Variable::ClientIp),
     ("consumer", Variable::Consumer),
     ("host", Variable::Host),
@@ -78,6 +82,8 @@ const NAMES: [(&str, Variable); 13] = [
     ("tls.cipher", Variable::TlsCipher),
     ("tls.sni", Variable::TlsSni),
     ("tls.version", Variable::TlsVersion),
+    ("trace_id", Variable::TraceId),
+    ("upstream", Variable::Upstream),
 ];
 
 /// The parts of a value. `{name}` is a variable; `{{name}` stands for the text `{name}`; other braces stand for themselves.

@@ -9,7 +9,7 @@ use crate::problem::Origin;
 use crate::raw;
 use crate::raw::shape::{At, Map};
 use crate::raw::text::{FieldName, FieldValue};
-use crate::{Edits, HeaderEdits, Part, Template, parts};
+use crate::{Edits, HeaderEdits, Part, Template, Variable, parts};
 
 /// Fields that say where a message ends or what happens to its connection: the gateway writes them from what it knows.
 const FRAMING: [&str; 10] = [
@@ -78,11 +78,15 @@ impl Resolver<'_> {
         }
         let edits = HeaderEdits { request: self.edits(&raw.request), response: self.edits(&raw.response) };
         for template in &edits.response.templates {
-            let is_of_identity = |part: &Part| matches!(part, Part::Variable(variable) if variable.is_of_identity());
-            if template.parts.iter().any(is_of_identity) {
+            let says_nothing = |part: &Part| match part {
+                Part::Variable(Variable::Upstream) => Some("which upstream it came from"),
+                Part::Variable(variable) if variable.is_of_identity() => Some("who sent the request"),
+                _ => None,
+            };
+            if let Some(what) = template.parts.iter().find_map(says_nothing) {
                 let known = raw.response.set.iter().chain(raw.response.add.iter());
                 let origin = known.map(|(name, _)| name).find(|name| name.eq_ignore_ascii_case(&template.name));
-                let message = format!("`{}` of a response cannot say who sent the request", template.name);
+                let message = format!("`{}` of a response cannot say {what}", template.name);
                 self.problem(origin.map_or(Origin::Nowhere, |name| name.origin), message);
             }
         }

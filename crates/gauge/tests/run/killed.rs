@@ -89,7 +89,7 @@ fn a_campaign_that_is_killed_at_any_moment_is_completed_by_resume() {
         assert_eq!(finished.code, 0, "{}", finished.text());
         is_complete(&campaign);
         completed += 1;
-        // Whole turns are kept as they are: a turn is a system in a round, here two trials.
+        // The trials of a system in a round are kept together as they are, here two of them.
         let done =
             |name: &str| kept.iter().filter(|(own, text)| own.starts_with(name) && text.contains("\"done\"")).count();
         for turn in ["r01-one.", "r01-two.", "r02-one.", "r02-two."].into_iter().filter(|turn| done(turn) == 2) {

@@ -67,6 +67,16 @@ fn write_value(x: &Exchange<'_>, variable: &Variable, out: &mut Vec<u8>) {
             }
             return;
         }
+        Variable::TraceId => {
+            if let Some(own) = x.scratch.trace.own() {
+                let _ = write!(out, "{:032x}", own.trace.0);
+            }
+            return;
+        }
+        Variable::Upstream => x.route.and_then(|route| {
+            let choice = x.snapshot.routes[route.0].choices.get(x.log.slot.wrapping_sub(1))?;
+            Some(x.snapshot.config().upstreams[choice.upstream.0].name.as_bytes())
+        }),
         Variable::Consumer => identity.and_then(|who| who.consumer.as_deref()).map(str::as_bytes),
         Variable::Tier => identity.and_then(|who| who.tier.as_deref()).map(str::as_bytes),
         Variable::Meta(name) => identity.and_then(|who| who.meta.get(&**name)).map(|value| value.as_bytes()),

@@ -185,10 +185,17 @@ fn one_stalled_stream_beside_ninety_nine_fast_ones() {
 fn many_slow_readers_hold_bounded_memory_each() {
     const CONNECTIONS: usize = 4;
     const STREAMS: usize = 90;
-    const EACH: u64 = 128 * 1024;
-    let upstream = Upstream::start(|conn, request| match request.head.target() {
-        "/large" => answer::large(20_000_000)(conn, request),
-        _ => conn.respond(200, &[], "x"),
+    const EACH: u64 = 96 * 1024;
+    let blocked = Arc::new(AtomicU64::new(0));
+    let counts = blocked.clone();
+    let upstream = Upstream::start(move |conn, request| {
+        if request.head.target() != "/large" {
+            return conn.respond(200, &[], "x");
+        }
+        conn.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+        conn.write_until_blocked(1_000_000_000, Duration::from_millis(300))?;
+        counts.fetch_add(1, Ordering::Relaxed);
+        conn.stall()
     });
     let weir = gateway(&upstream);
     let mut other = Client::connect(weir.addr());
@@ -205,6 +212,9 @@ fn many_slow_readers_hold_bounded_memory_each() {
             client
         })
         .collect();
+    wait::until(DEADLINE, "every upstream to be blocked", || {
+        blocked.load(Ordering::Relaxed) == (CONNECTIONS * STREAMS) as u64
+    });
     for _ in 0..10 {
         assert_eq!(other.fetch("/").status, 200);
     }

@@ -105,7 +105,7 @@ impl<F: Future<Output = ()>> Slot<F> {
     }
 }
 
-/// All slots of a connection. What is done in a turn is in proportion to the streams that something has happened to, not to those that are open: a
+/// All slots of a connection. What one poll does is in proportion to the streams that something has happened to, not to those that are open: a
 /// client may have a hundred that it takes nothing of.
 pub(super) struct Slots<F> {
     list: Vec<Slot<F>>,
