@@ -1,6 +1,6 @@
 //! The exchange, end to end: a real gateway between a client that sends raw bytes and upstreams that respond with raw bytes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::{Gate, RawClient, Upstream, Weir, answer, wait};
 
@@ -383,6 +383,33 @@ fn a_websocket_is_a_tunnel_after_101() {
     assert_eq!(client.read_raw(4), b"ping");
     client.half_close();
     client.expect_closed();
+}
+
+/// See `a_client_that_reads_slowly_gets_all_of_a_stored_response`: the same of a tunnel, which is not silent while its client takes something.
+#[test]
+fn a_tunnel_lasts_as_long_as_its_client_reads_slowly() {
+    const LARGE: usize = 32 << 20;
+    let upstream = Upstream::connections(|conn| {
+        conn.read_head()?;
+        conn.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")?;
+        conn.write(vec![b'x'; LARGE])?;
+        conn.read_raw().map(drop)
+    });
+    let weir = gateway(&upstream, "    upgrade: [websocket]\n    timeouts: {tunnel_idle: 500ms}\n");
+    let mut client = weir.connect();
+    client.send(
+        "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n",
+    );
+    assert_eq!(client.read_head().status(), 101);
+    let (mut next, mut count) = (Instant::now(), 0);
+    wait::until(DEADLINE, "three seconds of slow reading", || {
+        if next <= Instant::now() {
+            next += Duration::from_millis(100);
+            count += client.read_raw(32_768).len();
+        }
+        count >= 30 * 32_768
+    });
+    assert_eq!(count + client.read_raw(LARGE - count).len(), LARGE);
 }
 
 #[test]

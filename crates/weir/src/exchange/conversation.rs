@@ -246,6 +246,15 @@ impl<'a> Conversation<'a> {
         }
 
         let is_late = self.down.deadline.poll_passed(cx);
+        if is_late
+            && client_due == due
+            && let Some(delivery) = &keeping.delivery
+            && delivery.poll_stalled(cx, self.down) == Some(false)
+        {
+            // Set anew when the task, which was woken, runs again.
+            keeping.client_due = 0;
+            return Poll::Pending;
+        }
         let is_gone = keeping.delivery.is_some()
             && (matches!(served, Poll::Ready(Err(_)))
                 || self.down.poll_gone(cx).is_ready()

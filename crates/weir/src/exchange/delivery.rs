@@ -76,6 +76,11 @@ impl Delivery {
         !self.piece.is_empty() || !out.is_empty()
     }
 
+    /// [`Downstream::poll_stalled`] of what is being written.
+    pub fn poll_stalled(&self, cx: &Context<'_>, down: &mut Downstream) -> Option<bool> {
+        down.poll_stalled(cx, &self.piece)
+    }
+
     /// Whether it was cut off because other clients waited for this one.
     pub fn is_cut(&self) -> bool {
         self.reader.is_cut()

@@ -63,7 +63,15 @@ pub async fn run(
         if progress || (down.stream.sent_later(), up.stream.sent_later()) != sent {
             down.deadline.set(idle);
         }
-        if (up_ended && down_ended) || down.deadline.poll_passed(cx) { Poll::Ready(()) } else { Poll::Pending }
+        if up_ended && down_ended {
+            return Poll::Ready(());
+        }
+        match down.poll_stalled(cx, downward.piece(&up.buffer)) {
+            Some(true) => return Poll::Ready(()),
+            Some(false) => down.deadline.set(idle),
+            None => {}
+        }
+        Poll::Pending
     })
     .await;
     Tunnelled { up: upward.bytes, down: downward.bytes }

@@ -1,8 +1,8 @@
 //! What operators see and do.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use testkit::{Message, RawClient, Signal, Upstream, Weir, answer, wait};
+use testkit::{Gate, Message, RawClient, Signal, Upstream, Weir, answer, wait};
 
 use crate::{DEADLINE, count, counting, gateway, gateway_with, x_cache};
 
@@ -177,6 +177,43 @@ fn the_duration_of_a_miss_ends_with_its_client_and_not_with_the_fetch() {
         duration > fetched.as_secs_f64() * 1000.0,
         "{line}, although {fetched:?} passed before the first byte was read"
     );
+}
+
+/// The kernel announces space only when much of its buffer is free, which such a reader may take longer for than it may take nothing: it is not cut off,
+/// neither as the first client of the fetch nor with the stored response.
+#[test]
+fn a_client_that_reads_slowly_gets_all_of_a_stored_response() {
+    const LARGE: usize = 32 << 20;
+    // The last byte waits, so that the fetch lasts as long as its first client reads slowly.
+    let gate = Gate::new();
+    let gated = gate.clone();
+    let origin = Upstream::start(move |conn, _| {
+        conn.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"))?;
+        conn.write(vec![b'x'; LARGE - 1])?;
+        gated.pass(DEADLINE);
+        conn.write("x")
+    });
+    let weir = gateway_with(&origin, "{mode: ttl, max_body: 64MiB}", "server: {body_idle_timeout: 500ms}", "");
+    for expected in ["MISS", "HIT"] {
+        let mut slow = weir.connect();
+        slow.set_deadline(DEADLINE);
+        slow.request("GET", "/", &[], "");
+        let head = slow.read_head();
+        assert_eq!(head.field("x-cache"), Some(expected));
+        // Six times as long as a client may take nothing.
+        let (mut next, mut pieces, mut count) = (Instant::now(), 0, 0);
+        wait::until(DEADLINE, "three seconds of slow reading", || {
+            if next <= Instant::now() {
+                next += Duration::from_millis(100);
+                count += slow.read_piece().map_or(0, |piece| piece.data.len());
+                pieces += 1;
+            }
+            pieces == 30
+        });
+        gate.open();
+        assert_eq!(count + slow.read_body().len(), LARGE, "{expected}: cut off");
+    }
+    assert_eq!(origin.request_count(), 1);
 }
 
 #[test]

@@ -163,10 +163,16 @@ pub(super) async fn deliver(x: &mut Exchange<'_>, mut delivery: Delivery) -> Res
             x.down.deadline.set(if is_blocked { idle } else { None });
             was_blocked = is_blocked;
         }
-        if (!is_blocked && x.down.poll_gone(cx).is_ready()) || (is_blocked && x.down.deadline.poll_passed(cx)) {
-            return Poll::Ready(Err(Stopped::Gone));
-        }
-        Poll::Pending
+        let is_gone = if is_blocked {
+            let stalled = delivery.poll_stalled(cx, x.down);
+            if stalled == Some(false) {
+                x.down.deadline.set(idle);
+            }
+            stalled == Some(true)
+        } else {
+            x.down.poll_gone(cx).is_ready()
+        };
+        if is_gone { Poll::Ready(Err(Stopped::Gone)) } else { Poll::Pending }
     })
     .await;
     delivery.count(x.worker);
