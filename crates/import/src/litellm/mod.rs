@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use self::deployment::{Deployment, Served, is_model_name};
 use crate::document::{Document, Entry, Listen, Map, Route, Value, map, text, texts, time, word};
 use crate::pattern::Path;
-use crate::report::Place;
+use crate::report::{Place, Report};
 use crate::source::{ImportError, Source};
 use crate::tree::{self, Fields, Node};
 
@@ -153,72 +153,58 @@ impl Settings {
                 let how = "candidates are drawn by weight, as `simple-shuffle` does; targets of one upstream are picked by `balance`";
                 doc.report.differs(&source.at(node.line), format!("routing_strategy {strategy}"), how);
             }
-            let mut known: HashSet<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-            for key in ["model_group_alias", "model_alias_map"] {
-                let Some(aliases) = fields.get(key) else { continue };
-                for (alias, line, target) in aliases.entries() {
-                    let (place, label) = (source.at(*line), format!("{key} {alias}"));
-                    let target = target.get("model").unwrap_or(target).text().unwrap_or_default();
-                    if !known.contains(target) {
-                        doc.report.left_out(&place, label, format!("{target} is not a model that was imported"));
-                    } else if !is_model_name(alias) || !known.insert(alias) {
-                        doc.report.left_out(&place, label, "not a valid name, or the name of a model");
-                    } else {
-                        out.aliases.entry(target.to_owned()).or_default().push(alias.clone());
-                        doc.report.exact(&place, label, format!("`aliases` of {target}"));
-                    }
-                }
-            }
-            for fallback in fields.get("fallbacks").map(Node::items).unwrap_or_default() {
-                for (model, line, others) in fallback.entries() {
-                    let place = source.at(*line);
-                    let mut kept = Vec::new();
-                    for other in others.texts() {
-                        let label = format!("fallback of {model}: {other}");
-                        if !groups.iter().any(|group| group.name == other) {
-                            doc.report.left_out(&place, label, "it is not a model that was imported");
-                        } else {
-                            kept.push(other);
-                        }
-                    }
-                    if groups.iter().any(|group| group.name == *model) {
-                        let label = format!("fallbacks of {model}");
-                        doc.report.exact(&place, label, "candidates of higher tiers");
-                    } else {
-                        let label = format!("fallbacks of {model}");
-                        doc.report.left_out(&place, label, "it is not a model that was imported");
-                    }
-                    out.fallbacks.entry(model.clone()).or_default().extend(kept);
-                }
-            }
-            if let Some(defaults) = fields.get("default_fallbacks") {
-                let place = tree::place(source, defaults);
-                for other in defaults.texts() {
-                    if groups.iter().any(|group| group.name == other) {
-                        doc.report.exact(&place, format!("default_fallbacks: {other}"), "candidates of the last tiers");
-                        out.default_fallbacks.push(other);
-                    } else {
-                        let label = format!("default_fallbacks: {other}");
-                        doc.report.left_out(&place, label, "it is not a model that was imported");
-                    }
-                }
-            }
-            for key in ["context_window_fallbacks", "content_policy_fallbacks"] {
-                let Some(node) = fields.get(key).filter(|node| !node.items().is_empty()) else { continue };
-                let how = match key {
-                    "context_window_fallbacks" => {
-                        "add those models as candidates, each with its `context`: Weir passes over what is too small"
-                    }
-                    _ => "a request that a provider refuses for its content is not sent to another",
-                };
-                doc.report.left_out(&tree::place(source, node), key, how);
-            }
+            let read = Section { source, fields: &fields, groups };
+            out.read_aliases(&read, &mut doc.report);
+            out.read_fallbacks(&read, &mut doc.report);
+            read.name_other_fallbacks(&mut doc.report);
             fields.name_rest(source, &mut doc.report, name);
         }
         let fields = Fields::of(root);
         fields.skip(&["model_list", "litellm_settings", "router_settings", "general_settings"]);
         fields.name_rest(source, &mut doc.report, "the file");
         out
+    }
+
+    fn read_aliases(&mut self, read: &Section<'_, '_>, report: &mut Report) {
+        let mut known: HashSet<&str> = read.groups.iter().map(|group| group.name.as_str()).collect();
+        for key in ["model_group_alias", "model_alias_map"] {
+            let Some(aliases) = read.fields.get(key) else { continue };
+            for (alias, line, target) in aliases.entries() {
+                let (place, label) = (read.source.at(*line), format!("{key} {alias}"));
+                let target = target.get("model").unwrap_or(target).text().unwrap_or_default();
+                if !known.contains(target) {
+                    report.left_out(&place, label, format!("{target} is not a model that was imported"));
+                } else if !is_model_name(alias) || !known.insert(alias) {
+                    report.left_out(&place, label, "not a valid name, or the name of a model");
+                } else {
+                    self.aliases.entry(target.to_owned()).or_default().push(alias.clone());
+                    report.exact(&place, label, format!("`aliases` of {target}"));
+                }
+            }
+        }
+    }
+
+    fn read_fallbacks(&mut self, read: &Section<'_, '_>, report: &mut Report) {
+        for fallback in read.fields.get("fallbacks").map(Node::items).unwrap_or_default() {
+            for (model, line, others) in fallback.entries() {
+                let place = read.source.at(*line);
+                let kept = read.imported(others, &place, &format!("fallback of {model}"), report);
+                let label = format!("fallbacks of {model}");
+                if read.is_model(model) {
+                    report.exact(&place, label, "candidates of higher tiers");
+                } else {
+                    report.left_out(&place, label, NOT_IMPORTED);
+                }
+                self.fallbacks.entry(model.clone()).or_default().extend(kept);
+            }
+        }
+        if let Some(defaults) = read.fields.get("default_fallbacks") {
+            let place = tree::place(read.source, defaults);
+            for other in read.imported(defaults, &place, "default_fallbacks", report) {
+                report.exact(&place, format!("default_fallbacks: {other}"), "candidates of the last tiers");
+                self.default_fallbacks.push(other);
+            }
+        }
     }
 
     /// The model, its fallbacks and the fallbacks of those, each once, in the order in which LiteLLM tries them.
@@ -240,6 +226,48 @@ impl Settings {
             if depth < MAX_FALLBACKS && !chain.contains(&other.as_str()) {
                 chain.push(other);
                 self.follow(other, depth + 1, chain);
+            }
+        }
+    }
+}
+
+/// Why a name is not followed.
+const NOT_IMPORTED: &str = "it is not a model that was imported";
+
+/// One of the sections of settings.
+struct Section<'r, 'n> {
+    source: &'r Source,
+    fields: &'r Fields<'n>,
+    groups: &'r [Group],
+}
+
+impl Section<'_, '_> {
+    fn is_model(&self, name: &str) -> bool {
+        self.groups.iter().any(|group| group.name == name)
+    }
+
+    /// Those of the names that are models; the report has the others.
+    fn imported(&self, names: &Node, place: &Place, what: &str, report: &mut Report) -> Vec<String> {
+        let (kept, others): (Vec<String>, Vec<String>) =
+            names.texts().into_iter().partition(|name| self.is_model(name));
+        for other in others {
+            report.left_out(place, format!("{what}: {other}"), NOT_IMPORTED);
+        }
+        kept
+    }
+
+    /// Kinds of fallbacks that Weir does in another way.
+    fn name_other_fallbacks(&self, report: &mut Report) {
+        let kinds = [
+            (
+                "context_window_fallbacks",
+                "add those models as candidates, each with its `context`: Weir passes over what is too small",
+            ),
+            ("content_policy_fallbacks", "a request that a provider refuses for its content is not sent to another"),
+        ];
+        for (key, how) in kinds {
+            if let Some(node) = self.fields.get(key).filter(|node| !node.items().is_empty()) {
+                report.left_out(&tree::place(self.source, node), key, how);
             }
         }
     }
