@@ -481,20 +481,7 @@ impl Connection {
     fn insert(&mut self, id: u32) -> &mut Stream {
         self.streams_seen += 1;
         self.idle_since_ms = None;
-        self.streams.insert(Stream {
-            id,
-            receive: Receive::new(self.config.stream_window),
-            send: Send::new(self.peer.initial_window_size),
-            remaining: None,
-            priority: Priority::default(),
-            head_received: false,
-            head_sent: false,
-            receive_ended: false,
-            send_ended: false,
-            is_reset: false,
-            is_head_request: false,
-            is_blocked: false,
-            interim: 0,
-        })
+        let (receive, send) = (Receive::new(self.config.stream_window), Send::new(self.peer.initial_window_size));
+        self.streams.insert(Stream::new(id, receive, send))
     }
 }

@@ -27,6 +27,27 @@ pub(crate) struct Stream {
     pub(crate) interim: u8,
 }
 
+impl Stream {
+    /// A stream of which nothing was seen, with its two windows.
+    pub(crate) fn new(id: u32, receive: Receive, send: Send) -> Self {
+        Stream {
+            id,
+            receive,
+            send,
+            remaining: None,
+            priority: Priority::default(),
+            head_received: false,
+            head_sent: false,
+            receive_ended: false,
+            send_ended: false,
+            is_reset: false,
+            is_head_request: false,
+            is_blocked: false,
+            interim: 0,
+        }
+    }
+}
+
 /// Streams by id.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
@@ -125,31 +146,13 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn stream(id: u32) -> Stream {
-        Stream {
-            id,
-            receive: Receive::new(0),
-            send: Send::new(0),
-            remaining: None,
-            priority: Priority::default(),
-            head_received: false,
-            head_sent: false,
-            receive_ended: false,
-            send_ended: false,
-            is_reset: false,
-            is_head_request: false,
-            is_blocked: false,
-            interim: 0,
-        }
-    }
-
     /// Whatever else is open: a look-up compares few ids, also of a stream that there is not, and finds the right one.
     #[test]
     fn a_look_up_compares_few_of_many_streams() {
         const COUNT: u32 = 4096;
         let mut streams = Streams::default();
         for number in 0..COUNT {
-            streams.insert(stream(number * 2 + 1));
+            streams.insert(Stream::new(number * 2 + 1, Receive::new(0), Send::new(0)));
         }
         // Every third goes, in an order of its own.
         let is_gone = |id: u32| (id / 2).is_multiple_of(3);

@@ -471,10 +471,13 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             return;
         }
         (self.stall_due, self.retry_due) = (NEVER, NEVER);
-        for (_, slot) in self.slots.iter_mut() {
-            if slot.pipe.has_response() && self.codec.capacity(slot.stream) > 0 {
+        let mut index = 0;
+        while let Some(slot) = self.slots.next_sendable(&mut index) {
+            // One whose window is empty may not have been tried yet.
+            if self.codec.capacity(slot.stream) > 0 {
                 slot.pipe.client_took();
             }
+            index += 1;
         }
     }
 

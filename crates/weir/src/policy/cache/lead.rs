@@ -10,7 +10,7 @@ use super::fill::{Fill, Reader};
 use super::flights::{Began, Joined};
 use super::key::Key;
 use super::lookup::{KeyScratch, Varies};
-use super::rules::{Asked, Class, Fwd, update};
+use super::rules::{Asked, Class, Fwd, storable, update};
 use super::store::{HitForMiss, Slot};
 use super::{Cache, State};
 use crate::error::{Error, Reason};
@@ -38,11 +38,12 @@ pub enum NotShared {
 impl NotShared {
     /// For a response to such a request that the rules do not let be stored.
     pub fn uncacheable(asked: &Asked, status: u16) -> Self {
-        match status {
-            _ if asked.has_credentials() => NotShared::Credentials,
-            404 | 410 | 451 => NotShared::Uncacheable,
-            400..=499 => NotShared::Refusal,
-            _ => NotShared::Uncacheable,
+        if asked.has_credentials() {
+            NotShared::Credentials
+        } else if (400..=499).contains(&status) && !storable::supersedes(asked, status) {
+            NotShared::Refusal
+        } else {
+            NotShared::Uncacheable
         }
     }
 }

@@ -56,6 +56,26 @@ struct Count {
     is_doubtful: bool,
 }
 
+impl Holds {
+    /// Changes what is known of a count, and forgets one of which nothing is held, on its way or in doubt.
+    fn change(&self, name: &Name, change: impl FnOnce(&mut Count)) {
+        let mut counts = self.counts.borrow_mut();
+        let Some(count) = counts.get_mut(name) else { return };
+        change(count);
+        if count.held == 0 && count.pending == 0 && !count.is_doubtful {
+            counts.remove(name);
+        }
+    }
+
+    /// A call that changes the count is over; in doubt if its result is not known.
+    fn call_ended(&self, name: &Name, is_doubtful: bool) {
+        self.change(name, |count| {
+            count.pending = count.pending.saturating_sub(1);
+            count.is_doubtful |= is_doubtful;
+        });
+    }
+}
+
 impl Default for Holds {
     fn default() -> Self {
         // Scripts calculate with 53 bits.
@@ -76,25 +96,16 @@ pub(super) struct Asking {
 impl Asking {
     /// Its result is known, except for the counts in `doubtful`.
     pub(super) fn end(mut self, doubtful: impl Fn(&Name) -> bool) {
-        let mut counts = self.remote.holds.counts.borrow_mut();
         for name in self.names.drain(..) {
-            let count = counts.entry(name).or_default();
-            count.pending = count.pending.saturating_sub(1);
-            count.is_doubtful |= doubtful(&name);
-            if count.held == 0 && count.pending == 0 && !count.is_doubtful {
-                counts.remove(&name);
-            }
+            self.remote.holds.call_ended(&name, doubtful(&name));
         }
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        let mut counts = self.remote.holds.counts.borrow_mut();
         for name in self.names.drain(..) {
-            let count = counts.entry(name).or_default();
-            count.pending = count.pending.saturating_sub(1);
-            count.is_doubtful = true;
+            self.remote.holds.call_ended(&name, true);
         }
     }
 }
@@ -148,13 +159,7 @@ impl Remote {
         let remote = self.clone();
         spawn_local(async move {
             let told = remote.say(&[(name, Word::Less(cost))]).await;
-            let mut counts = remote.holds.counts.borrow_mut();
-            let Some(count) = counts.get_mut(&name) else { return };
-            count.pending = count.pending.saturating_sub(1);
-            count.is_doubtful |= told.is_err();
-            if count.held == 0 && count.pending == 0 && !count.is_doubtful {
-                counts.remove(&name);
-            }
+            remote.holds.call_ended(&name, told.is_err());
         });
     }
 
@@ -192,16 +197,13 @@ async fn say_again(remote: Rc<Remote>) {
         let size = if remote.client.is_cluster() { 1 } else { MESSAGE };
         for words in words.chunks(size) {
             let told = remote.say(words).await;
-            let mut counts = remote.holds.counts.borrow_mut();
             for (name, word) in words {
-                let Some(count) = counts.get_mut(name) else { continue };
-                if let (true, Word::Is(number)) = (told.is_ok(), word) {
-                    // What was held when this was said, and nothing was on its way: no longer in doubt, unless a call has begun since.
-                    count.is_doubtful &= count.pending > 0 || count.held != *number;
-                }
-                if count.held == 0 && count.pending == 0 && !count.is_doubtful {
-                    counts.remove(name);
-                }
+                remote.holds.change(name, |count| {
+                    if let (true, Word::Is(number)) = (told.is_ok(), word) {
+                        // What was held when this was said, and nothing was on its way: no longer in doubt, unless a call has begun since.
+                        count.is_doubtful &= count.pending > 0 || count.held != *number;
+                    }
+                });
             }
         }
         if remote.holds.counts.borrow().is_empty() {
