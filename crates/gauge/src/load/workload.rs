@@ -18,7 +18,7 @@ use super::units;
 pub struct Workload {
     /// Where requests go, unless an operation says otherwise: `http://host:port`, with a path in front of all others if need be.
     pub base: String,
-    /// What is asked for; empty where `llm` says.
+    /// The operations of the load; empty with `llm`.
     #[serde(default)]
     pub operations: Vec<Operation>,
     /// What every user does once, one after the other, before the load begins (a login). Recorded apart, as the phase `setup`.
