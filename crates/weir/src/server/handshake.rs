@@ -166,7 +166,7 @@ async fn unless_displaced<T>(
     mut future: Pin<Box<impl Future<Output = io::Result<T>>>>,
 ) -> Result<T, Ended> {
     let mut displaced = pin!(entry.displaced.notified());
-    let ended = poll_fn(|cx| {
+    poll_fn(|cx| {
         if let Poll::Ready(result) = future.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(Ended::Failed));
         }
@@ -175,16 +175,7 @@ async fn unless_displaced<T>(
         }
         if deadline.poll_passed(cx) { Poll::Ready(Err(Ended::Late)) } else { Poll::Pending }
     })
-    .await;
-    if !matches!(ended, Err(Ended::Displaced)) {
-        return ended;
-    }
-    // The client may have done its part, and a busy worker not have seen it: events are collected before this goes on.
-    tokio::task::yield_now().await;
-    match poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
-        Poll::Ready(result) => result.map_err(Ended::Failed),
-        Poll::Pending => ended,
-    }
+    .await
 }
 
 /// What comes before the deadline.
@@ -292,40 +283,4 @@ impl Handshakes {
 /// When a handshake that began then has had its time.
 fn due_of(began: u64) -> u64 {
     began.saturating_add(nanos(ITS_TIME))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use tokio::io::AsyncReadExt;
-
-    use super::*;
-    use crate::server::deadline::Deadlines;
-
-    /// Room is needed; what an older client has sent lies in its socket, but the event loop has not said so.
-    #[test]
-    fn a_client_that_has_done_its_part_is_not_displaced_because_the_worker_is_late() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            let deadlines = Deadlines::new();
-            for has_sent in [true, false] {
-                let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-                let (server, _) = listener.accept().unwrap();
-                server.set_nonblocking(true).unwrap();
-                let mut server = tokio::net::TcpStream::from_std(server).unwrap();
-                let all = ByAge::default();
-                let entry = all.add();
-                let mut reading = Box::pin(async move { server.read_u8().await });
-                assert!(poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await);
-                if has_sent {
-                    client.write_all(b"x").unwrap();
-                }
-                all.close_oldest();
-                let result = unless_displaced(&entry, &deadlines.add(), reading).await;
-                assert!(if has_sent { matches!(result, Ok(b'x')) } else { matches!(result, Err(Ended::Displaced)) });
-            }
-        });
-    }
 }
