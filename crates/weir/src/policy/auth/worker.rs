@@ -221,18 +221,24 @@ async fn verify_or_fetch(
     token: &[u8],
     now: u64,
 ) -> Result<Arc<Identity>, Refusal> {
-    let verify = || verify_token(shared, &shared.material.load(), &mut cache.borrow_mut(), token, now);
+    let verify = |material: &Material| verify_token(shared, material, &mut cache.borrow_mut(), token, now);
     let unknown = Refusal::Invalid("unknown key");
-    let kid = match verify() {
+    let material = shared.material.load();
+    let known = material.generation;
+    let kid = match verify(&material) {
         Ok(identity) => return Ok(identity),
         Err(Rejected::Refused(refusal)) => return Err(refusal),
         Err(Rejected::UnknownKey(kid)) => kid,
     };
+    drop(material);
     let Some(issuer) = &shared.issuer else { return Err(unknown) };
-    if !issuer.wait_for_key(&kid).await {
+    let has_waited = issuer.wait_for_key(&kid).await;
+    let material = shared.material.load();
+    // A fetch for another request may have ended behind the look-up above: none is begun so soon behind it, and none is needed.
+    if !has_waited && material.generation == known {
         return Err(unknown);
     }
-    match verify() {
+    match verify(&material) {
         Ok(identity) => Ok(identity),
         Err(Rejected::Refused(refusal)) => Err(refusal),
         Err(Rejected::UnknownKey(kid)) => {
