@@ -137,6 +137,11 @@ class Rig:
         path.write_text(text)
         return path
 
+    def render_weir(self, template: str, port: int) -> Path:
+        """A configuration of Weir, with the file of keys that those with authentication read."""
+        keys = self.render("keys.yaml", port=port, digest=hashlib.sha256(KEY.encode()).hexdigest())
+        return self.render(template, port=port, admin=free_port(), keys=keys)
+
     def spawn(self, name: str, command: list[str], core: str, port: int, version: str = "") -> System:
         with (self.dir / f"{name}.log").open("w") as log:
             process = subprocess.Popen(
@@ -177,8 +182,7 @@ class Rig:
         version = ""
         if name.startswith("weir"):
             template = f"{name}.yaml" if name in ("weir-limited", "weir-gated") else "weir.yaml"
-            keys = self.render("keys.yaml", port=port, digest=hashlib.sha256(KEY.encode()).hexdigest())
-            conf = self.render(template, port=port, admin=free_port(), keys=keys)
+            conf = self.render_weir(template, port)
             command = [self.weir, "--config", str(conf)]
             version = output([self.weir, "--version"])
         elif name == "baseline":

@@ -18,18 +18,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 from record import environment, save
-from rig import Missing, Rig, free_port, need, output, say, wait_for
+from rig import KEY, Missing, Rig, free_port, need, output, say, wait_for
 
-# name: what is requested, and the status of all responses but the first few
+# name: what is requested, the status of all responses but the first few, and the configuration
 ROWS = {
-    "get": ("proxied GET", "/", 200),
-    "hit": ("cache hit", "/hit", 200),
-    "refused": ("429 by a rate limit", "/refused", 429),
+    "get": ("proxied GET", "/", 200, "weir.yaml"),
+    "hit": ("cache hit", "/hit", 200, "weir.yaml"),
+    "refused": ("429 by a rate limit", "/refused", 429, "weir.yaml"),
+    "gated": ("proxied GET, key, two limits and log", "/", 200, "weir-gated.yaml"),
 }
 # A request as HTTP clients of programming languages send it.
 HEAD = (
     "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: instructions/1\r\nAccept: */*\r\n"
-    "Accept-Encoding: gzip, deflate\r\nX-Request-Source: bench\r\n\r\n"
+    "Accept-Encoding: gzip, deflate\r\nX-Request-Source: bench\r\n"
+    f"X-API-Key: {KEY}\r\n\r\n"
 )
 # nginx's slowest rates let single requests through.
 FIRST = 5
@@ -60,10 +62,11 @@ def requests(port: int, path: str, count: int, expected: int) -> None:
                 raise RuntimeError(f"request {number} of {path}: status {status}, expected {expected}")
 
 
-def collected(rig: Rig, binary: str, path: str, count: int, expected: int, keep: Path) -> int:
+def collected(rig: Rig, binary: str, row: str, count: int, keep: Path) -> int:
     """Instructions of one life of the gateway with that many requests."""
+    _, path, expected, template = ROWS[row]
     port = free_port()
-    config = rig.render("weir.yaml", port=port, admin=free_port())
+    config = rig.render_weir(template, port)
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={keep}", binary, "--config", str(config)]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -83,9 +86,8 @@ def collected(rig: Rig, binary: str, path: str, count: int, expected: int, keep:
 
 
 def per_request(rig: Rig, binary: str, row: str, keep: Path) -> float:
-    _, path, expected = ROWS[row]
-    short = collected(rig, binary, path, SHORT, expected, Path("/dev/null"))
-    return (collected(rig, binary, path, LONG, expected, keep) - short) / (LONG - SHORT)
+    short = collected(rig, binary, row, SHORT, Path("/dev/null"))
+    return (collected(rig, binary, row, LONG, keep) - short) / (LONG - SHORT)
 
 
 def main() -> None:
