@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use divan::{AllocProfiler, Bencher};
 use weir::config::{UpstreamId, load_text};
-use weir::upstream::{Clock, FailureKind, Lease, Moment, Pick, Request, Upstreams, Views, hash_key};
+use weir::runtime::hash::hash_key;
+use weir::upstream::{Clock, FailureKind, Lease, Moment, Pick, Request, Upstreams, Views};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();

@@ -4,17 +4,18 @@
 
 use h1::RequestHead;
 
-use crate::admin::{Cachez, write_cachez};
+use crate::client::downstream::Downstream;
 use crate::config::{Action, Builtin, Condition, RouteId};
 use crate::error::{Error, Reason};
-use crate::exchange::downstream::Downstream;
-use crate::exchange::{Exchange, Next, Recorded, ai, cached, contract, proxy, reply, websocket};
+use crate::exchange::{Exchange, Next, Recorded, ai, cached, contract, proxy};
+use crate::http::{reply, websocket};
 use crate::policy::cors;
 use crate::policy::limit::Stage;
 use crate::route::path::Target;
 use crate::route::rewrite::{Asked, changed_location, location as location_of};
 use crate::route::{Found, Lookup};
-use crate::server::worker::{Scratch, Worker};
+use crate::worker::healthz::{Cachez, write_cachez};
+use crate::worker::{Scratch, Worker};
 
 /// Methods that routes may take by their own names; others pass too where a route names them, or none.
 const METHODS: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";

@@ -258,7 +258,7 @@ pub struct Server {
     pub is_content_length_strict: bool,
     /// Whether every response carries the id of its request.
     pub returns_request_id: bool,
-    /// Whether workers under load rest before they wait for events (`server::wakeups`).
+    /// Whether workers under load rest before they wait for events (`runtime::wakeups`).
     pub coalesce: bool,
     /// Failed logins that one client address may have: a token bucket.
     pub auth_failures: Option<LimitAlgorithm>,

@@ -5,7 +5,6 @@
 //! at every request first.
 
 mod console;
-mod healthz;
 mod problem;
 mod purge;
 mod routes;
@@ -18,10 +17,10 @@ use std::time::Duration;
 use admin_http::Bounds;
 use tokio::net::TcpListener;
 
+pub use crate::worker::healthz::{Cachez, write_cachez, write_healthz};
 pub use console::{
     CandidateState, CertificateState, Load, ModelState, ProcessState, ProviderKeyState, ProviderState, ReloadEvent,
 };
-pub use healthz::{Cachez, write_cachez, write_healthz};
 
 use crate::observe::Metrics;
 use crate::policy::cache::purge::{Purge, PurgeError};

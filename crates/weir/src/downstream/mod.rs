@@ -1,3 +1,4 @@
-//! Who sends requests, by protocol. HTTP/1.1 connections are in [`crate::exchange::connection`].
+//! Connections of clients, by protocol: each reads requests, hands them to the pipeline, and ends the connection or waits for the next one.
 
+pub mod http1;
 pub mod http2;

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use h1::{BodyDecoder, BodyEvent, BodyKind};
 
-use super::downstream::Waited;
 use super::stall::Stall;
 use super::{Exchange, proxy};
+use crate::client::downstream::Waited;
 use crate::error::{Error, Reason};
-use crate::server::clock;
-use crate::server::deadline::nanos;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
 
 /// Bytes of chunk framing that come on top of twice the limit: small chunks cost more than they carry.
 const FRAMING: u64 = 64 * 1024;

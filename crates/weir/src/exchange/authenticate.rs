@@ -8,14 +8,15 @@ use auth::{Identity, Refusal};
 use h1::BodyKind;
 
 use super::subrequest::{self, Subrequest};
-use super::{Exchange, reply, stall::Stall};
+use super::{Exchange, stall::Stall};
 use crate::config::{AuthId, AuthorizerForm, RouteAuth};
 use crate::error::{Error, Reason};
+use crate::http::reply;
 use crate::observe::metrics::NONE;
 use crate::policy::auth::{Called, Head, Passed, Question, Response, Subject, Verdict, WorkerAuth};
-use crate::server::clock;
-use crate::server::deadline::nanos;
-use crate::server::snapshot::Snapshot;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+use crate::worker::snapshot::Snapshot;
 
 /// Bytes of an authorizer's body that a client gets.
 const BODY: usize = 64 * 1024;

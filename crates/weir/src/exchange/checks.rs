@@ -7,7 +7,7 @@ use crate::config::RouteId;
 use crate::error::{Error, Reason};
 use crate::observe::metrics::NONE;
 use crate::policy::limit::{self, Asked, Refusal, Stage, Verdict};
-use crate::server::snapshot::Snapshot;
+use crate::worker::snapshot::Snapshot;
 
 impl Exchange<'_> {
     /// Refuses a request for a host that the connection's handshake was not made for (RFC 9110 section 15.5.20), and of a client whose handshake

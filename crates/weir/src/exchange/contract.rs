@@ -6,7 +6,7 @@ use h1::BodyKind;
 use super::{Exchange, ahead};
 use crate::config::{RouteContract, RouteId};
 use crate::error::{Error, Reason};
-use crate::server::snapshot::Snapshot;
+use crate::worker::snapshot::Snapshot;
 
 /// Checks a request, its body included where that is described: the body is then read as a whole, and lies in memory until the
 /// exchange ends.

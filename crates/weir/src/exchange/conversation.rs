@@ -9,16 +9,16 @@ use std::time::Duration;
 use h1::{HeadScanner, Limits, Method, ParseError, ResponseHead};
 use rustix::event::PollFlags;
 
-use super::buffer::{Buffer, Buffers};
 use super::cached::Keeping;
-use super::downstream::Downstream;
 use super::pump::{Pump, PumpError};
 use super::stall::{Stall, Stalls};
-use super::stream::{Outgoing, Stream, poll_read};
+use crate::client::downstream::Downstream;
 use crate::error::{Error, Fault, Reason};
-use crate::server::clock;
-use crate::server::deadline::nanos;
-use crate::upstream::http2::ClientStream;
+use crate::io::buffer::{Buffer, Buffers};
+use crate::io::stream::{Outgoing, Stream, poll_read};
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+use crate::streams::client_stream::ClientStream;
 
 /// An upstream connection in use.
 pub struct UpstreamSide {

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use h1::{BodyKind, encode};
 
 use super::coded::{Coder, CodingFailed, TURN};
-use super::downstream::Downstream;
-use super::stream::{COPIED, Outgoing};
+use crate::client::downstream::Downstream;
+use crate::io::stream::{COPIED, Outgoing};
 use crate::policy::cache::fill::{Piece, Reader};
-use crate::server::worker::Worker;
+use crate::worker::Worker;
 
 /// No more is put together before it is written.
 const GATHERED: usize = 16 * 1024;

@@ -1,11 +1,11 @@
 //! Responses that the gateway makes in place of the route: refusals and errors.
 
 use super::pages::Page;
-use super::reply::{self, Members};
 use super::{Answer, Exchange, ai, grpc};
 use crate::error::{Error, Reason};
+use crate::http::reply::{self, Members};
 use crate::policy::limit::Refusal;
-use crate::server::worker::Scratch;
+use crate::worker::Scratch;
 
 impl Exchange<'_> {
     /// Sends the response of a limit that refuses the request.

@@ -5,13 +5,14 @@ use std::task::Poll;
 
 use h1::encode;
 
-use super::{Exchange, reply};
+use super::Exchange;
 use crate::config::{InjectedFault, RouteId};
 use crate::error::Error;
 use crate::error::Reason;
-use crate::server::clock;
-use crate::server::deadline::nanos;
-use crate::server::snapshot::Snapshot;
+use crate::http::reply;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+use crate::worker::snapshot::Snapshot;
 
 /// Marks what was injected.
 const MARK: &[u8] = b"X-Weir-Fault";

@@ -7,8 +7,9 @@
 use h1::{BodyKind, Field, Known, RequestHead, ResponseHead, Version, encode};
 
 use super::grpc;
-use super::identity::Client;
+use crate::client::identity::Client;
 use crate::config::Edits;
+use crate::http::edits::{is_edited, write_connection, write_edits};
 use crate::policy::auth::{ForgedNames, RouteEdits};
 use crate::policy::cache::rules::update::is_replaced;
 
@@ -231,7 +232,7 @@ impl ToClient<'_> {
         });
         // RFC 9110 section 6.6.1: who forwards an answer without a date dates it.
         if !has_date {
-            crate::server::clock::date_line(out);
+            crate::runtime::clock::date_line(out);
         }
         if has_edits {
             write_edits(out, edits);
@@ -296,16 +297,6 @@ fn is_own(own: Option<&str>, field: &Field, buf: &[u8]) -> bool {
     }
 }
 
-/// Appends what the client must know about the connection's life.
-#[inline]
-pub fn write_connection(out: &mut Vec<u8>, version: Version, close: bool) {
-    if close {
-        out.extend_from_slice(b"Connection: close\r\n");
-    } else if version == Version::Http10 {
-        out.extend_from_slice(b"Connection: keep-alive\r\n");
-    }
-}
-
 /// Appends the lines of the fields that stay; lines that lie side by side are copied at once.
 #[inline]
 pub(super) fn copy_lines<'a>(
@@ -328,19 +319,6 @@ pub(super) fn copy_lines<'a>(
         }
     }
     out.extend_from_slice(&buf[run]);
-}
-
-/// Fields that the route sets or removes, also under names that a careless server would take for theirs.
-pub fn is_edited(edits: &Edits, name: &[u8]) -> bool {
-    edits.remove.iter().any(|removed| Known::is_alias(name, removed.as_bytes()))
-        || edits.set.iter().any(|(set, _)| Known::is_alias(name, set.as_bytes()))
-}
-
-/// Appends the fields that the route sets or adds.
-pub fn write_edits(out: &mut Vec<u8>, edits: &Edits) {
-    for (name, value) in edits.set.iter().chain(&edits.add) {
-        encode::field(out, name.as_bytes(), value.as_bytes());
-    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use h1::{Known, Method, RequestHead, encode};
 use message::list_elements;
 
-use super::reply::Framing;
 use crate::error::{Error, Reason};
-use crate::server::clock;
+use crate::http::reply::Framing;
+use crate::runtime::clock;
 
 /// Whether a request is a gRPC call. gRPC-Web is not: its trailers are part of the body.
 pub fn is_call(head: &RequestHead, buf: &[u8]) -> bool {
@@ -88,7 +88,7 @@ pub fn write_error(out: &mut Vec<u8>, error: Error, fields: &[u8], framing: Fram
     out.extend_from_slice(fields);
     encode::content_length(out, 0);
     clock::date_line(out);
-    super::forward::write_connection(out, framing.version, framing.close);
+    crate::http::edits::write_connection(out, framing.version, framing.close);
     out.extend_from_slice(b"\r\n");
 }
 

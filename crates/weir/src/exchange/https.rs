@@ -1,10 +1,10 @@
 //! The redirect of a plain listener to the same URL over TLS.
 
 use super::Exchange;
-use super::reply::Prepared;
+use crate::client::origin::HttpsHosts;
 use crate::error::{Error, Reason};
+use crate::http::reply::Prepared;
 use crate::route::host;
-use crate::server::listeners::HttpsHosts;
 
 impl Exchange<'_> {
     /// Sends the client to the same URL over TLS, if its host is served there: never to a host of the client's choice.

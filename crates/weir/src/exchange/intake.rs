@@ -6,11 +6,11 @@ use bytes::Bytes;
 use h1::{BodyDecoder, BodyEvent, BodyKind};
 use tokio::io::AsyncRead;
 
-use super::buffer::{Buffer, Buffers, LARGE};
 use super::pump::PumpError;
-use super::stream::poll_read;
+use crate::io::buffer::{Buffer, Buffers, LARGE};
+use crate::io::stream::poll_read;
 use crate::policy::cache::fill::Fill;
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// Reads one body to its end.
 #[derive(Debug)]

@@ -10,18 +10,18 @@ use h1::{BodyKind, Expect};
 use tokio::task::spawn_local;
 
 use super::Exchange;
-use super::buffer::Buffer;
 use super::changed::Changed;
-use super::downstream::Downstream;
 use super::fault::happens;
-use super::identity::Client;
-use super::life::Life;
 use super::proxy::{self, Leg};
-use super::stream::{Outgoing, Stream};
+use crate::client::downstream::Downstream;
+use crate::client::identity::Client;
 use crate::config::{Mirror, RouteId};
+use crate::io::buffer::Buffer;
+use crate::io::life::Life;
+use crate::io::stream::{Outgoing, Stream};
 use crate::route::Found;
-use crate::server::snapshot::{Snapshot, choice};
-use crate::server::worker::Worker;
+use crate::worker::Worker;
+use crate::worker::snapshot::{Snapshot, choice};
 
 /// Copies in flight, over all workers; further requests are not copied.
 const MOST: usize = 100;

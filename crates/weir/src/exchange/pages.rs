@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use h1::{Known, encode};
 
-use super::forward::is_edited;
+use super::Exchange;
 use super::proxy::poll_client_gone;
 use super::stall::Stall;
 use super::subrequest::{self, Subrequest};
-use super::{Exchange, reply};
 use crate::config::{ErrorPage, ErrorPages, PageSource, Proxy};
 use crate::error::{Error, Reason};
+use crate::http::edits::is_edited;
+use crate::http::reply;
 use crate::policy::accept::wants_page;
-use crate::server::clock;
-use crate::server::deadline::nanos;
-use crate::server::snapshot::choice;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+use crate::worker::snapshot::choice;
 
 /// Largest page of an upstream; a larger one is not sent.
 const LARGEST: usize = 256 << 10;

@@ -14,20 +14,20 @@ use h1::BodyKind;
 
 use super::conversation::UpstreamSide;
 use super::stall::Stall;
-use super::stream::Outgoing;
 use super::trailers::{Towards, TrailerRules};
 use super::way::{Reached, Way};
 use super::{Answer, Exchange, affinity, grpc};
 use crate::config::{HeaderEdits, Proxy, RouteId};
 use crate::error::{Error, Fault, Reason};
+use crate::io::stream::Outgoing;
 use crate::observe::UpstreamMetrics;
 use crate::policy::auth::RouteEdits;
-use crate::server::clock;
-use crate::server::deadline::nanos;
-use crate::server::snapshot::{Choice, Snapshot};
-use crate::upstream::http2::ClientStream;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+use crate::streams::client_stream::ClientStream;
 use crate::upstream::retry::may_repeat;
 use crate::upstream::{FailureKind, Lease, Moment, Pick, Request, View, WaitError};
+use crate::worker::snapshot::{Choice, Snapshot};
 
 pub(super) use choose::hash_of;
 pub(super) use converse::send_continue;

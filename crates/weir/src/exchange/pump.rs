@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 use h1::{BodyDecoder, BodyEvent, BodyKind, ParseError, encode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::buffer::{Buffer, Buffers, LARGE};
 use super::coded::{Coder, CodingFailed, TURN};
 use super::mirror::Copy;
-use super::stream::{COPIED, Outgoing, poll_read};
 use super::trailers::TrailerRules;
+use crate::io::buffer::{Buffer, Buffers, LARGE};
+use crate::io::stream::{COPIED, Outgoing, poll_read};
 
 /// Why a body could not be brought over.
 #[derive(Debug)]

@@ -5,13 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use h1::{Known, Method};
 
-use super::downstream::Downstream;
 use super::{Answer, Exchange, Next, ai};
+use crate::client::downstream::Downstream;
 use crate::error::{Error, Reason};
 use crate::observe::traces::Finished;
 use crate::observe::{Line, Record};
-use crate::server::clock;
-use crate::server::worker::{Scratch, Worker};
+use crate::runtime::clock;
+use crate::worker::{Scratch, Worker};
 
 /// What metrics and the log need to know.
 #[derive(Default)]
@@ -168,7 +168,7 @@ impl Exchange<'_> {
                     .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),
                 trace: self.scratch.trace.own(),
                 violations: &self.violations,
-                ai: self.ai.as_deref().map(|ai| (ai, ai_end)),
+                ai: self.ai.as_deref().map(|ai| ai.logged(ai_end)),
                 tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
                 proxied: self.down.client.proxied.as_deref(),
             });

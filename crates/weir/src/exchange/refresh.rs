@@ -7,21 +7,21 @@ use std::sync::Arc;
 use auth::Identity;
 use tokio::task::spawn_local;
 
-use super::buffer::Buffer;
 use super::changed::Changed;
-use super::downstream::Downstream;
-use super::identity::Client;
-use super::life::Life;
-use super::stream::{Outgoing, Stream};
 use super::{Exchange, proxy};
+use crate::client::downstream::Downstream;
+use crate::client::identity::Client;
 use crate::config::{Action, RouteId};
+use crate::io::buffer::Buffer;
+use crate::io::life::Life;
+use crate::io::stream::{Outgoing, Stream};
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::Entry;
 use crate::policy::cache::lead::Lead;
 use crate::policy::cache::rules::{Asked, Fwd, coalesce};
 use crate::route::Found;
-use crate::server::snapshot::Snapshot;
-use crate::server::worker::Worker;
+use crate::worker::Worker;
+use crate::worker::snapshot::Snapshot;
 
 /// What a fetch needs of the request that caused it.
 struct Refetch {

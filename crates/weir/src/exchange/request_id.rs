@@ -3,7 +3,7 @@
 use h1::Known;
 
 use super::Exchange;
-use crate::server::worker::Worker;
+use crate::worker::Worker;
 
 impl Exchange<'_> {
     /// Sees to it that the request has an id: a trusted peer's, or one made here. Not made where nothing needs it.
@@ -34,7 +34,7 @@ fn is_request_id(id: &[u8]) -> bool {
 }
 
 /// Appends a new id: 128 random bits.
-pub(super) fn new_request_id(worker: &Worker, out: &mut Vec<u8>) {
+pub fn new_request_id(worker: &Worker, out: &mut Vec<u8>) {
     let mut id = [0; 32];
     for half in id.as_chunks_mut().0 {
         *half = hex(worker.random());

@@ -8,7 +8,7 @@
 mod tests;
 
 use crate::error::Fault;
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// What an exchange waits for; decides which timeout counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

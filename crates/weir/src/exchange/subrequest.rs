@@ -1,63 +1,27 @@
 //! A request that the gateway makes by itself, on its way to a client: an exchange of its own with an upstream, by the ordinary way with its
 //! pool, deadlines, retries, health and TLS. Its client has no socket and keeps the response.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use h1::{BodyDecoder, BodyEvent, HeadScanner, Known, Limits, Method, ResponseHead, trailer_fields};
 
 use super::Exchange;
-use super::buffer::Buffer;
-use super::downstream::Downstream;
-use super::identity::Client;
-use super::life::Life;
 use super::proxy::{self, Leg};
-use super::stream::{Collected, Outgoing, Stream};
+use crate::client::downstream::Downstream;
+use crate::client::identity::Client;
+use crate::client::origin::Origin;
 use crate::config::{HeaderEdits, Proxy};
 use crate::error::{Error, Reason};
+use crate::io::buffer::Buffer;
+use crate::io::life::Life;
+use crate::io::stream::{Collected, Outgoing, Stream};
 use crate::policy::auth::RouteEdits;
-use crate::server::listeners::Origin;
-use crate::server::snapshot::{Choice, Snapshot};
-use crate::server::worker::Worker;
+use crate::worker::Worker;
+use crate::worker::snapshot::{Choice, Snapshot};
 
-/// Requests of this kind that one worker has in flight to one service.
-const MOST: usize = 256;
 /// The parts of such a request come from one that was accepted, and it has some more.
 const LIMITS: Limits = Limits { start_line: 1 << 20, head: 4 << 20, fields: Limits::MAX_FIELDS };
-
-/// How many requests are in flight to each service, by its name. A service that is slow holds its own share, not that of the others; a reload
-/// begins no new count.
-#[derive(Debug, Default)]
-pub struct InFlight(RefCell<Vec<(Arc<str>, usize)>>);
-
-impl InFlight {
-    /// Counts one request, as long as the result lives. None if there are too many.
-    fn enter(&self, service: &Arc<str>) -> Option<Place<'_>> {
-        let mut services = self.0.borrow_mut();
-        match services.iter_mut().find(|(name, _)| name == service) {
-            Some((_, count)) if *count >= MOST => return None,
-            Some((_, count)) => *count += 1,
-            None => services.push((service.clone(), 1)),
-        }
-        Some(Place(self, service.clone()))
-    }
-}
-
-/// One request in flight.
-struct Place<'w>(&'w InFlight, Arc<str>);
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        let mut services = self.0.0.borrow_mut();
-        if let Some(at) = services.iter().position(|(name, _)| *name == self.1) {
-            services[at].1 -= 1;
-            if services[at].1 == 0 {
-                services.swap_remove(at);
-            }
-        }
-    }
-}
 
 /// What is sent.
 pub(super) struct Subrequest<'a> {
@@ -173,22 +137,4 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
     }
     let is_whole = !collected.is_full && kept.len() <= body_bytes;
     Ok(Reply { head, body: kept, trailers: decoder.trailers().to_vec(), bytes: collected.bytes, is_whole })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_service_that_is_slow_leaves_the_others_their_share() {
-        let in_flight = InFlight::default();
-        let (slow, other): (Arc<str>, Arc<str>) = ("slow".into(), "other".into());
-        let held: Vec<_> = (0..MOST).map(|_| in_flight.enter(&slow).expect("room")).collect();
-        assert!(in_flight.enter(&slow).is_none());
-        let one = in_flight.enter(&other).expect("room for another service");
-        drop(held);
-        assert!(in_flight.enter(&slow).is_some());
-        drop(one);
-        assert!(in_flight.0.borrow().is_empty(), "no count of idle services");
-    }
 }

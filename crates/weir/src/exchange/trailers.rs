@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use h1::{Known, encode, trailer_fields};
 
-use super::forward::is_edited;
 use crate::config::{Edits, RouteId};
-use crate::server::snapshot::Snapshot;
+use crate::http::edits::is_edited;
+use crate::worker::snapshot::Snapshot;
 
 /// Beginnings of names that are about a message or a connection as a whole.
 const PREFIXES: [&[u8]; 6] = [b"content-", b"proxy-", b"sec-", b"access-control-", b"x-forwarded-", b"transfer-"];

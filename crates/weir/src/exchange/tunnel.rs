@@ -7,10 +7,10 @@ use std::time::Duration;
 use h1::BodyKind;
 use tokio::io::AsyncWrite;
 
-use super::buffer::Buffers;
 use super::conversation::UpstreamSide;
-use super::downstream::Downstream;
 use super::pump::Pump;
+use crate::client::downstream::Downstream;
+use crate::io::buffer::Buffers;
 
 /// Bytes that went through a tunnel.
 #[derive(Debug, Clone, Copy, Default)]

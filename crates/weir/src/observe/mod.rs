@@ -11,7 +11,7 @@ mod push;
 pub use crate::config::redact;
 pub mod traces;
 
-pub use access_log::{AccessLog, Line, Writer};
+pub use access_log::{AccessLog, Call, Line, Writer};
 pub use metrics::{
     AuthMetrics, CacheMetrics, CacheTotals, ContractMetrics, FaultMetrics, HandshakeResult, HeaderResult, LimitMetrics,
     Metrics, MirrorMetrics, Record, RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,

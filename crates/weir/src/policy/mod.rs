@@ -6,6 +6,5 @@ pub mod auth;
 pub mod cache;
 pub mod compress;
 pub mod cors;
-pub mod form;
 pub mod limit;
 pub use crate::config::spoofable;

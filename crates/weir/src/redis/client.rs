@@ -189,7 +189,7 @@ impl Client {
         let result = call(began + self.timeout).await;
         match &result {
             Ok(_) => self.metrics.answered(began.elapsed()),
-            Err(failure) => self.metrics.failed(failure),
+            Err(failure) => self.metrics.failed(failure.index()),
         }
         result
     }

@@ -55,10 +55,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Labels of all kinds.
-    pub const LABELS: [&'static str; 4] = ["unavailable", "timeout", "disconnected", "refused"];
-
-    /// Position in [`Failure::LABELS`].
+    /// Position in [`REDIS_FAILURES`](crate::observe::metrics::REDIS_FAILURES).
     pub fn index(&self) -> usize {
         match self {
             Failure::Unavailable => 0,

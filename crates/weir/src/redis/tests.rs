@@ -39,7 +39,7 @@ impl Rig {
             Redis::new(&config::Redis { url: url.to_owned(), timeout, namespace: "weir".to_owned(), secret: None })
                 .unwrap();
         let metrics = Metrics::new();
-        let client = Client::new(redis.clone(), Purpose::Limits, metrics.shard(0).redis(Purpose::Limits));
+        let client = Client::new(redis.clone(), Purpose::Limits, metrics.shard(0).redis(Purpose::Limits.name()));
         Rig { redis, metrics, client }
     }
 

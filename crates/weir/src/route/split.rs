@@ -3,9 +3,9 @@
 //! The same value lies at the same point in every process and every release, and on every route, so that a client has one version of
 //! all parts of an application.
 
+use crate::config::ClientAddress;
 use crate::config::SplitKey;
-use crate::exchange::ClientAddress;
-use crate::upstream::hash_key;
+use crate::runtime::hash::hash_key;
 
 /// What of a request can keep it with the same upstream.
 #[derive(Debug, Clone, Copy)]

@@ -16,12 +16,12 @@ use super::error::ServeError;
 use super::notify::ServiceManager;
 use super::process::announce;
 use super::reload::Controller;
-use super::shared::{Message, Shared};
 use super::socket_file::SocketFile;
 use super::takeover::{self, OldProcess, Outcome, Sockets};
 use super::workers::Workers;
 use crate::admin;
 use crate::upstream::supervise;
+use crate::worker::shared::{Message, Shared};
 
 /// How often the configuration file is looked at.
 const WATCH: Duration = Duration::from_secs(1);

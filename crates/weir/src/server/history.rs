@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-use super::shared::lock;
 use crate::admin::{ReloadError, ReloadEvent, Reloaded};
 use crate::observe::clock::unix_ms;
+use crate::runtime::lock::lock;
 
 /// Reloads that are kept.
 const EVENTS: usize = 20;

@@ -10,8 +10,8 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use socket2::SockRef;
 
 use super::listen::Group;
-use super::listening::ListeningSocket;
 use crate::config::{Bind, InheritedSocket};
+use crate::io::listening::ListeningSocket;
 
 /// Number of the first one.
 const FIRST: u32 = 3;

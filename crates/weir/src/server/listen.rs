@@ -8,9 +8,9 @@ use std::os::fd::AsFd;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::inherited::Inherited;
-use super::listening::ListeningSocket;
 use super::socket_file::{self, SocketFile};
 use crate::config::Bind;
+use crate::io::listening::ListeningSocket;
 
 /// Length of the accept queue; the kernel caps it at `net.core.somaxconn`.
 pub(super) const BACKLOG: i32 = 4096;

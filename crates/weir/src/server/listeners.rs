@@ -3,129 +3,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use arc_swap::ArcSwap;
-use tls::Names;
 use tls::server::{self, Tickets};
 
 use super::inherited::Inherited;
 use super::listen::{self, Group};
-use super::listening::ListeningSocket;
 use super::socket_file::SocketFile;
-use crate::config::{self, Bind, ListenerTls, Serves, TcpOptions};
-
-/// What connections know of the listener that they came by.
-#[derive(Debug, Default)]
-pub struct Origin {
-    /// Name of the listener; empty without one.
-    name: ArcSwap<String>,
-    is_closed: AtomicBool,
-    settings: ArcSwap<Settings>,
-    /// Whether every request is redirected.
-    redirects: AtomicBool,
-    accepts: ArcSwap<Accepts>,
-    /// Another number after each change of `accepts`.
-    generation: AtomicU64,
-    /// Where requests are redirected to, if they are.
-    hosts: ArcSwap<HttpsHosts>,
-}
-
-/// What a listener does with the connections that it accepts, but for TLS.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Whether a connection in clear text may begin with the preface of HTTP/2.
-    pub takes_prior_knowledge: bool,
-    /// PROXY header that a connection begins with.
-    pub proxy_protocol: Option<proxy_protocol::Accepts>,
-    /// Options of TCP connections.
-    pub tcp: TcpOptions,
-}
-
-/// How a listener's connections begin.
-#[derive(Debug, Default)]
-pub enum Accepts {
-    /// With a request.
-    #[default]
-    Http,
-    /// With a TLS handshake.
-    Https(Arc<server::Listener>),
-}
-
-/// Hosts that are served over TLS, with the ports of their listeners.
-#[derive(Debug, Default)]
-pub struct HttpsHosts(Vec<(Arc<Names>, u16)>);
-
-impl HttpsHosts {
-    /// The port at which a host (without port, in lower case) is served over TLS.
-    pub fn port_of(&self, host: &str) -> Option<u16> {
-        self.0.iter().find(|(names, _)| names.serves(host)).map(|(_, port)| *port)
-    }
-}
-
-impl Origin {
-    /// Follows the configuration; whether that changes anything.
-    pub(super) fn follow(&self, configured: &config::Listen) -> bool {
-        let settings = Settings {
-            takes_prior_knowledge: configured.takes_prior_knowledge,
-            proxy_protocol: configured.proxy_protocol,
-            tcp: configured.tcp,
-        };
-        let has_changed = **self.settings.load() != settings;
-        if has_changed {
-            self.settings.store(Arc::new(settings));
-        }
-        let name = configured.name.as_deref().unwrap_or_default();
-        if **self.name.load() != *name {
-            self.name.store(Arc::new(name.to_owned()));
-        }
-        has_changed
-    }
-
-    /// Name of the listener; empty without one.
-    pub fn name(&self) -> Arc<String> {
-        self.name.load_full()
-    }
-
-    /// How connections are treated that are accepted now.
-    pub fn settings(&self) -> Settings {
-        **self.settings.load()
-    }
-
-    /// Whether the listener was removed: its connections end with their next response.
-    pub fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
-    }
-
-    /// A number that changes behind [`accepts`](Self::accepts): who reads it first never takes an old policy for a new one.
-    #[inline]
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    /// How connections begin that are accepted now.
-    pub fn accepts(&self) -> Arc<Accepts> {
-        self.accepts.load_full()
-    }
-
-    /// The hosts that requests are redirected to, if they are.
-    #[inline]
-    pub fn redirects(&self) -> Option<Arc<HttpsHosts>> {
-        self.redirects.load(Ordering::Relaxed).then(|| self.hosts.load_full())
-    }
-}
-
-/// One socket of a listener, for one worker.
-#[derive(Debug)]
-pub struct ListenerSocket {
-    /// Where its listener takes connections.
-    pub bind: Bind,
-    /// What its connections know of it.
-    pub origin: Arc<Origin>,
-    /// The socket itself.
-    pub listener: ListeningSocket,
-}
+use crate::client::origin::{Accepts, HttpsHosts, Origin};
+use crate::config::{self, Bind, ListenerTls, Serves};
+use crate::worker::shared::ListenerSocket;
 
 #[derive(Debug)]
 struct Listener {
@@ -272,7 +159,7 @@ impl Listeners {
                 // Its duplicates close before those of the workers: the last one closes the queue. So does its file, after which nobody can
                 // enter the queue any more.
                 None => {
-                    listener.origin.is_closed.store(true, Ordering::Relaxed);
+                    listener.origin.close();
                     change.removed.push(listener.group.bind.clone());
                     false
                 }
@@ -327,9 +214,7 @@ impl Listeners {
             if changed.last() != Some(&listener.group.bind) {
                 changed.push(listener.group.bind.clone());
             }
-            listener.origin.redirects.store(false, Ordering::Relaxed);
-            listener.origin.accepts.store(Arc::new(accepts));
-            listener.origin.generation.fetch_add(1, Ordering::Release);
+            listener.origin.accept(accepts);
         }
         let of = |listener: &Listener| match (listener.tls(), &listener.group.local) {
             (Some(tls), Bind::Tcp(address)) => Some((tls.options.names.clone(), address.port())),
@@ -338,8 +223,7 @@ impl Listeners {
         };
         let hosts = Arc::new(HttpsHosts(self.list.iter().filter_map(of).collect()));
         for origin in redirecting {
-            origin.hosts.store(hosts.clone());
-            origin.redirects.store(true, Ordering::Relaxed);
+            origin.redirect(hosts.clone());
         }
         self.tickets.retain(self.list.iter().filter_map(Listener::tls).map(|tls| &tls.options));
         changed

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use super::reload::Controller;
-use super::shared::lock;
 use crate::config::{self, LoadError, Loaded};
+use crate::runtime::lock::lock;
 
 /// Looks after the configuration for as long as the process lives.
 pub type Drive = Box<dyn FnOnce(Arc<Controller>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;

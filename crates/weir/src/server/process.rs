@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 
-use super::clock;
 use super::control::{ControlThread, Signals};
 use super::descriptors;
 use super::error::ServeError;
@@ -22,7 +21,6 @@ use super::listeners::Listeners;
 use super::notify::ServiceManager;
 use super::reload::{Controller, FirstReading, Source, generation, resolve};
 use super::self_signed::SelfSigned;
-use super::shared::Shared;
 use super::socket_file::SocketFile;
 use super::takeover::{self, OldProcess, Sockets};
 use super::workers::Workers;
@@ -30,7 +28,9 @@ use crate::config::{self, Bind, Config, TargetAddress};
 use crate::demo;
 use crate::observe::metrics::{Exposition, collect_caches, collect_certificates, collect_upstreams};
 use crate::observe::{AccessLog, Metrics, Push, Traces, collect_exports};
+use crate::runtime::clock;
 use crate::upstream::Resolver;
+use crate::worker::shared::Shared;
 
 /// What the command line says beside the configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

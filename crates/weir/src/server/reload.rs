@@ -8,14 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use super::ServeError;
-use super::fingerprint::Fingerprint;
 use super::history::History;
 use super::listeners::{Change, Listeners};
 use super::managed::{Made, Managed};
 use super::process::announce;
 use super::self_signed::SelfSigned;
-use super::shared::{Message, Shared, lock};
-use super::snapshot::Generation;
 use super::state;
 use crate::admin::{Cachez, Control, Load, ProcessState, ReloadError, Reloaded};
 use crate::config::{self, Budget, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded, Mode};
@@ -29,8 +26,12 @@ use crate::policy::cache::remote;
 use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::redis::Redis;
 use crate::route::{Table, describe};
-use crate::server::worker::Worker;
+use crate::runtime::fingerprint::Fingerprint;
+use crate::runtime::lock::lock;
 use crate::upstream::{Resolved, Resolver, UpstreamSnapshot, Upstreams};
+use crate::worker::Worker;
+use crate::worker::shared::{Message, Shared};
+use crate::worker::snapshot::Generation;
 
 /// How long a start or a reload waits for names to be resolved; slower ones are resolved while requests are served.
 const RESOLVE: Duration = Duration::from_secs(2);
@@ -340,7 +341,7 @@ pub async fn resolve(upstreams: &Upstreams, config: &Config, resolver: &Resolver
 pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
     let upstreams = match before {
         Some(before) => Upstreams::reload(&config, &before.upstreams),
-        None => Upstreams::new(&config, crate::upstream::Clock::since(super::clock::process_start())),
+        None => Upstreams::new(&config, crate::upstream::Clock::since(crate::runtime::clock::process_start())),
     };
     let caches = Cache::all(&config, before.map_or(&[], |before| &before.caches));
     let redis = config.redis.as_ref().and_then(|redis| {
@@ -532,7 +533,7 @@ impl Control for Controller {
         Box::pin(async move {
             let limits = self.shared.generation().limits.clone();
             let mut answer = limits.explain(&question)?;
-            limits.explain_remote(&self.shared, &question, &mut answer).await;
+            limits.explain_remote(&*self.shared, &question, &mut answer).await;
             Ok(answer)
         })
     }
@@ -544,7 +545,7 @@ impl Control for Controller {
         Box::pin(async move {
             let limits = self.shared.generation().limits.clone();
             let mut names = limits.reset(&question)?;
-            limits.reset_remote(&self.shared, &question, &mut names).await?;
+            limits.reset_remote(&*self.shared, &question, &mut names).await?;
             Ok(names)
         })
     }

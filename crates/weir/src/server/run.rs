@@ -12,25 +12,25 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use super::clock;
-use super::handshake;
 use super::listen;
-use super::listeners::{Accepts, ListenerSocket, Origin};
-use super::listening::Acceptor;
-use super::proxied;
-use super::shared::{Message, Shared, WorkerHandle};
-use super::snapshot::Snapshot;
-use super::wakeups;
-use super::worker::Worker;
+use crate::client::identity::{Client, subscriber};
+use crate::client::origin::{Accepts, Origin};
+use crate::config::ClientAddress;
 use crate::config::{Bind, Config};
+use crate::downstream::http1;
 use crate::error::Reason;
-use crate::exchange::ClientAddress;
-use crate::exchange::connection;
-use crate::exchange::identity::{Client, subscriber};
-use crate::exchange::socket::{DetachedSocket, Socket};
-use crate::exchange::stream::Stream;
-use crate::exchange::tcp;
+use crate::io::listening::Acceptor;
+use crate::io::socket::{DetachedSocket, Socket};
+use crate::io::stream::Stream;
+use crate::io::tcp;
 use crate::policy::cache::remote;
+use crate::runtime::clock;
+use crate::runtime::wakeups;
+use crate::worker::Worker;
+use crate::worker::handshake;
+use crate::worker::proxied;
+use crate::worker::shared::{ListenerSocket, Message, Shared, WorkerHandle};
+use crate::worker::snapshot::Snapshot;
 
 /// After an accept that failed for want of a descriptor, so long nothing is accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -407,7 +407,7 @@ fn serve(worker: &Rc<Worker>, stream: Socket, peer: Option<SocketAddr>, origin: 
             }
         };
         drop(accepts);
-        let mut serving = std::pin::pin!(connection::serve(open.worker.clone(), stream, client, origin));
+        let mut serving = std::pin::pin!(http1::serve(open.worker.clone(), stream, client, origin));
         std::future::poll_fn(|cx| {
             clock::count_work();
             serving.as_mut().poll(cx)

@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
-use super::shared::Shared;
-use super::snapshot::Generation;
 use crate::admin::{CandidateState, CertificateState, ModelState, ProcessState, ProviderKeyState, ProviderState};
 use crate::config::{ModelId, ProviderId};
 use crate::observe::clock::unix_ms;
+use crate::worker::shared::Shared;
+use crate::worker::snapshot::Generation;
 
 /// Everything that the workers share.
 pub fn of(shared: &Shared) -> ProcessState {
@@ -43,7 +43,7 @@ fn certificates(generation: &Generation) -> Vec<CertificateState> {
 
 /// Nanoseconds since process start, as health of keys has them.
 fn now() -> u64 {
-    super::deadline::nanos(super::clock::process_start().elapsed())
+    crate::runtime::deadline::nanos(crate::runtime::clock::process_start().elapsed())
 }
 
 fn providers(generation: &Generation) -> Vec<ProviderState> {

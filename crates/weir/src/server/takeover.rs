@@ -40,9 +40,9 @@ use rustix::net::{
 
 use super::inherited::Inherited;
 use super::listen::Group;
-use super::listening::ListeningSocket;
 use super::socket_file::SocketFile;
 use crate::config::{Bind, InheritedSocket};
+use crate::io::listening::ListeningSocket;
 
 /// Most descriptors in one message; the kernel's own bound is 253.
 const DESCRIPTORS: usize = 128;

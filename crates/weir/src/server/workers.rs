@@ -6,9 +6,8 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::error::ServeError;
-use super::listeners::ListenerSocket;
 use super::run;
-use super::shared::{Message, Shared};
+use crate::worker::shared::{ListenerSocket, Message, Shared};
 
 /// The threads, and who of them has ended.
 pub struct Workers {

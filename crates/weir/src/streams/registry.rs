@@ -4,8 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
-use crate::server::worker::Worker;
-
 /// Bytes of request bodies that a worker holds for exchanges that have not read them; above, no client gets credit.
 const MOST_HELD: usize = 64 * 1024 * 1024;
 
@@ -40,33 +38,33 @@ impl Registry {
 
 /// A connection's entry; it goes when this is dropped.
 pub struct Registered {
-    worker: Rc<Worker>,
+    all: Rc<Registry>,
     index: usize,
     held: Cell<usize>,
 }
 
 impl Registered {
     /// An entry for one more.
-    pub fn new(worker: Rc<Worker>) -> Self {
-        let mut tasks = worker.http2.tasks.borrow_mut();
-        let index = worker.http2.free.borrow_mut().pop().unwrap_or(tasks.len());
+    pub fn new(all: Rc<Registry>) -> Self {
+        let mut tasks = all.tasks.borrow_mut();
+        let index = all.free.borrow_mut().pop().unwrap_or(tasks.len());
         if index == tasks.len() {
             tasks.push(None);
         }
         // Taken from now on.
         tasks[index] = Some(Waker::noop().clone());
         drop(tasks);
-        Registered { worker, index, held: Cell::new(0) }
+        Registered { all, index, held: Cell::new(0) }
     }
 
     /// The connection holds so many bytes now.
     pub fn hold(&self, bytes: usize) {
-        self.worker.http2.hold(self.held.replace(bytes), bytes);
+        self.all.hold(self.held.replace(bytes), bytes);
     }
 
     /// The connection's task.
     pub fn register(&self, task: &Waker) {
-        let mut tasks = self.worker.http2.tasks.borrow_mut();
+        let mut tasks = self.all.tasks.borrow_mut();
         let entry = &mut tasks[self.index];
         if !entry.as_ref().is_some_and(|entry| entry.will_wake(task)) {
             *entry = Some(task.clone());
@@ -77,7 +75,7 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.hold(0);
-        self.worker.http2.tasks.borrow_mut()[self.index] = None;
-        self.worker.http2.free.borrow_mut().push(self.index);
+        self.all.tasks.borrow_mut()[self.index] = None;
+        self.all.free.borrow_mut().push(self.index);
     }
 }

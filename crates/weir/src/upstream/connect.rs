@@ -12,9 +12,9 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::target::{Address, TlsIdentity};
 use crate::config::TcpOptions;
-use crate::exchange::socket::Socket;
-use crate::exchange::stream::Stream;
-use crate::exchange::tcp::set_options;
+use crate::io::socket::Socket;
+use crate::io::stream::Stream;
+use crate::io::tcp::set_options;
 
 /// Why there is no connection.
 #[derive(Debug)]

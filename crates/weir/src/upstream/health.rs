@@ -21,7 +21,7 @@ use super::rng::Rng;
 use super::target::{Address, Health, Probe};
 use super::{Target, Upstream};
 use crate::config::{self, UpstreamProtocol};
-use crate::exchange::stream::Stream;
+use crate::io::stream::Stream;
 
 /// How far the time between two probes strays from the interval, so that many gateways do not probe in step: a tenth either way.
 const JITTER: f64 = 0.1;

@@ -47,7 +47,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 
 pub use affinity::Token;
-pub use balance::hash_key;
 pub use breaker::BreakerState;
 pub use control::{Resolved, supervise};
 pub(crate) use inference::MATCH_BOUNDS;

@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::TargetId;
 use crate::config::UpstreamKeepAlive;
-use crate::exchange::life::Life;
-use crate::exchange::stream::Stream;
-use crate::server::deadline::nanos;
+use crate::io::life::Life;
+use crate::io::stream::Stream;
+use crate::runtime::deadline::nanos;
 
 struct Idle {
     stream: Stream,

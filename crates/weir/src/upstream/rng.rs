@@ -1,5 +1,7 @@
 //! A small random number generator for picks and jitter, one per worker.
 
+use crate::runtime::hash::mix;
+
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): 1 ns a number, any seed is good.
 /// Nothing secret may be made from it.
 #[derive(Debug, Clone)]
@@ -32,11 +34,4 @@ impl Rng {
     pub(super) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
-}
-
-/// The finaliser of SplitMix64: every bit of the input changes each bit of the output with probability one half.
-pub(super) const fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

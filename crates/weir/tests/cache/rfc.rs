@@ -109,7 +109,7 @@ fn dates(value: &str) -> String {
 fn http_date(offset: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let mut line = Vec::new();
-    weir::server::clock::write_date(now.saturating_add_signed(offset), &mut line);
+    weir::runtime::clock::write_date(now.saturating_add_signed(offset), &mut line);
     String::from_utf8(line).unwrap().trim_start_matches("Date: ").trim_end().to_owned()
 }
 

@@ -18,16 +18,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, LocalSet};
+use weir::client::identity::Client;
 use weir::config::{self, Config, TrustedProxies};
-use weir::exchange::connection;
-use weir::exchange::identity::Client;
-use weir::exchange::stream::Stream;
+use weir::downstream::http1;
+use weir::io::stream::Stream;
 use weir::observe::Metrics;
+use weir::runtime::{clock, wakeups};
 use weir::server::reload::generation;
-use weir::server::shared::Shared;
-use weir::server::snapshot::Snapshot;
-use weir::server::worker::Worker;
-use weir::server::{clock, wakeups};
+use weir::worker::Worker;
+use weir::worker::shared::Shared;
+use weir::worker::snapshot::Snapshot;
 
 use script::Step;
 use sides::{Peer, Upstreams};
@@ -182,7 +182,7 @@ impl Lab {
         stream.set_nonblocking(true).expect("non-blocking");
         let stream = tokio::net::TcpStream::from_std(stream).expect("a stream");
         stream.set_nodelay(true).expect("no delay");
-        let serving = tokio::task::spawn_local(connection::serve(
+        let serving = tokio::task::spawn_local(http1::serve(
             worker.clone(),
             Stream::Tcp(stream),
             Client::of_peer(peer.ip().into(), &TrustedProxies::default()),

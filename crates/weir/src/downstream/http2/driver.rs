@@ -13,18 +13,18 @@ use tokio::io::AsyncWrite;
 use super::response::Requested;
 use super::slots::Slots;
 use super::{codec_config, request};
+use crate::client::downstream::Downstream;
+use crate::downstream::http1::note_refusal;
 use crate::error::{Error, Reason};
-use crate::exchange::connection;
-use crate::exchange::downstream::Downstream;
-use crate::exchange::stream::{Stream, poll_read};
-use crate::exchange::websocket;
-use crate::server::clock;
-use crate::server::deadline::nanos;
-use crate::server::worker::Worker;
+use crate::http::websocket;
+use crate::io::stream::{Stream, poll_read};
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
 use crate::streams::body::write_trailers;
 use crate::streams::pipe::Pipe;
 use crate::streams::ready::Ready;
 use crate::streams::registry::Registered;
+use crate::worker::Worker;
 
 /// No frame with a part of a response is begun while so many bytes wait to be sent.
 const OUTPUT: usize = 64 * 1024;
@@ -89,7 +89,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let mut codec = Connection::server(config, now_ms());
         codec.set_sensitive(snapshot.sensitive.clone());
         Driver {
-            registered: Registered::new(worker.clone()),
+            registered: Registered::new(worker.http2.clone()),
             down,
             codec,
             head: Head::default(),
@@ -316,13 +316,13 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         // Only a stream that has ended meanwhile has no room for it.
         let _ = self.codec.send_response(stream, error.reason.status(), std::iter::empty(), true);
         self.codec.release(stream);
-        connection::note_refusal(&self.worker, &self.down.client, error);
+        note_refusal(&self.worker, &self.down.client, error);
     }
 
     /// A request that no exchange saw: the codec has refused it.
     fn note_refusal(&self, reason: ResetReason) {
         if let Some(error) = refusal(reason) {
-            connection::note_refusal(&self.worker, &self.down.client, error);
+            note_refusal(&self.worker, &self.down.client, error);
         }
     }
 

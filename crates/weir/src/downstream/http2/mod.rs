@@ -9,13 +9,13 @@ mod slots;
 
 use std::rc::Rc;
 
+use crate::client::downstream::Downstream;
 use crate::config::Server;
-use crate::exchange::connection;
-use crate::exchange::downstream::Downstream;
-use crate::exchange::stream::Stream;
-use crate::server::deadline::nanos;
-use crate::server::worker::Worker;
+use crate::downstream::http1;
+use crate::io::stream::Stream;
+use crate::runtime::deadline::nanos;
 use crate::streams::pipe::Pipe;
+use crate::worker::Worker;
 use driver::Driver;
 #[cfg(test)]
 pub(crate) use slots::VISITS;
@@ -25,7 +25,7 @@ pub async fn serve(worker: Rc<Worker>, down: Downstream) {
     let (client, origin) = (down.client.clone(), down.origin.clone());
     let of_streams = worker.clone();
     let make = move |pipe: &Pipe| {
-        connection::serve_one(of_streams.clone(), Stream::Http2(pipe.clone()), client.clone(), origin.clone())
+        http1::serve_one(of_streams.clone(), Stream::Http2(pipe.clone()), client.clone(), origin.clone())
     };
     let mut driver = Driver::new(worker, down, make);
     std::future::poll_fn(|cx| driver.poll(cx)).await;

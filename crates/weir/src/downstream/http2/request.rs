@@ -4,7 +4,7 @@ use ::http2::Head;
 use h1::{Known, encode};
 use message::BodyLength;
 
-use crate::exchange::websocket;
+use crate::http::websocket;
 
 /// Whether a body of this length is framed in chunks.
 pub(super) fn is_chunked(body: BodyLength) -> bool {

@@ -14,16 +14,16 @@ use super::super::Exchange;
 use super::super::conversation::{Conversation, Timing, UpstreamSide};
 use super::super::proxy::{kind_of, moment};
 use super::super::stall::Stall;
-use super::super::stream::{Outgoing, poll_read};
 use super::super::way::{Reached, Way};
 use super::pick::{pick, prompt_of};
 use super::response::{Response, client_lines};
 use super::{Call, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
 use crate::error::{Error, Fault as Side, Reason};
-use crate::server::clock;
-use crate::server::deadline::nanos;
-use crate::upstream::http2::ClientStream;
+use crate::io::stream::{Outgoing, poll_read};
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+use crate::streams::client_stream::ClientStream;
 use crate::upstream::{FailureKind, Lease};
 
 /// Interim responses that are read past; they say nothing about the final one.
@@ -336,7 +336,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    fn new(x: &Exchange<'_>, call: &Call<'_>, buffer: &super::super::buffer::Buffer, sent_at: u64) -> Self {
+    fn new(x: &Exchange<'_>, call: &Call<'_>, buffer: &crate::io::buffer::Buffer, sent_at: u64) -> Self {
         let head = &x.scratch.response;
         let buf = buffer.whole();
         let edits = &call.snapshot.config().routes[call.route.0].headers.response;

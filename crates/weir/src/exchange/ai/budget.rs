@@ -12,7 +12,7 @@ use super::problem::{Problem, Stop};
 use crate::error::Reason;
 use crate::policy::limit::Asked;
 use crate::policy::limit::budget::{self, Amounts, RefusedFor, Reservation, Wish};
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// Reserves what the call may use; nothing where the route has no such limits, or the call only counts tokens.
 ///

@@ -29,9 +29,9 @@ use super::{Answer, Exchange};
 use crate::config::{Model, ModelId, RouteAi, RouteId};
 use crate::error::{Error, Reason};
 use crate::policy::ai::{AiState, KeyChoice, KeyHealth, Operation, find_model, order};
-use crate::server::clock;
-use crate::server::deadline::nanos;
-use crate::server::snapshot::Snapshot;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+use crate::worker::snapshot::Snapshot;
 use attempt::{Failed, Turn, attempt};
 use problem::{Problem, Stop};
 

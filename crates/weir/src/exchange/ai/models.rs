@@ -4,11 +4,11 @@ use llm::Api;
 use serde_json::{Value, json};
 
 use super::super::Exchange;
-use super::super::reply::Prepared;
 use super::problem::{Problem, Stop};
 use super::translation::egress;
 use crate::config::{Alias, Config, Model, RouteAi};
 use crate::error::Reason;
+use crate::http::reply::Prepared;
 use crate::policy::ai::find_model;
 
 /// Whether a provider of the model can serve a client of this API.

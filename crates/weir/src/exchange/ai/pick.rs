@@ -9,7 +9,8 @@ use super::Call;
 use super::attempt::{Failed, Turn};
 use crate::config::Balance;
 use crate::error::Reason;
-use crate::upstream::{Lease, Pick, Request, hash_key};
+use crate::runtime::hash::hash_key;
+use crate::upstream::{Lease, Pick, Request};
 
 /// The hashes of the prompt's start, where a replica that has seen it is preferred. Boxed: other requests have no room for it.
 pub(super) fn prompt_of(x: &Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> Option<Box<PrefixHashes>> {

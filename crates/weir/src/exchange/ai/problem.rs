@@ -5,9 +5,9 @@ use llm::Api;
 use llm::error::ApiError;
 
 use super::super::Exchange;
-use super::super::reply::{self, Framing};
 use crate::config::Action;
 use crate::error::{Error, Reason};
+use crate::http::reply::{self, Framing};
 use crate::policy::limit::Refusal;
 
 /// Why a call is not served.

@@ -8,6 +8,7 @@ use llm::money::Price;
 use llm::response::Usage;
 
 use crate::error::{Error, Reason};
+use crate::observe::Call;
 use crate::policy::ai::metrics::Request;
 
 /// One call.
@@ -105,6 +106,25 @@ impl Record {
             tokens: self.tokens,
             estimated: self.estimated,
             cost: self.cost,
+        }
+    }
+
+    /// For the access log.
+    pub fn logged(&self, end: &'static str) -> Call<'_> {
+        Call {
+            api: api_name(self.api),
+            model: &self.model,
+            provider: self.provider.as_deref(),
+            served_model: &self.served_model,
+            key: self.key.as_deref(),
+            streams: self.streams,
+            first_token_ns: self.first_token_ns,
+            tokens: self.tokens,
+            estimated: self.estimated,
+            cost: self.cost,
+            reserved: self.reserved,
+            tried: &self.tried,
+            end,
         }
     }
 

@@ -6,18 +6,19 @@ use std::task::Poll;
 use h1::{BodyKind, Known, encode};
 use llm::api::{Family, GeminiMethod};
 
-use super::super::forward::{copy_lines, is_edited, write_edits};
+use super::super::forward::copy_lines;
 use super::super::proxy::send_continue;
 use super::super::pump::{Pump, PumpError};
 use super::super::stall::Stall;
-use super::super::stream::Outgoing;
 use super::super::{Exchange, changed};
 use super::Call;
 use super::attempt::Turn;
 use super::problem::Stop;
 use crate::error::{Error, Reason};
+use crate::http::edits::{is_edited, write_edits};
+use crate::io::stream::Outgoing;
 use crate::policy::ai::Held;
-use crate::server::snapshot::Snapshot;
+use crate::worker::snapshot::Snapshot;
 
 /// Each body lies here once as it came, and once more as it is written to a provider.
 const COPIES: u64 = 2;

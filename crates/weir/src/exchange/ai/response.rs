@@ -3,12 +3,12 @@
 use h1::{BodyKind, Field, Known, ResponseHead, Version, encode};
 
 use super::super::Exchange;
-use super::super::forward::{is_edited, write_connection, write_edits};
 use super::Call;
 use super::attempt::Turn;
 use crate::config::Edits;
 use crate::error::{Error, Reason};
-use crate::server::clock;
+use crate::http::edits::{is_edited, write_connection, write_edits};
+use crate::runtime::clock;
 
 /// Fields of providers about their account, not about the response.
 const PRIVATE: [&str; 8] = [

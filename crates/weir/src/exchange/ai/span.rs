@@ -6,7 +6,7 @@ use llm::api::Family;
 use super::super::Exchange;
 use super::attempt::{Failed, Turn, detail_of, row};
 use crate::observe::traces::Generation;
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// Ends the span of an attempt. The provider sees nothing of the trace: it is the gateway's own.
 pub(super) fn end(x: &mut Exchange<'_>, turn: &Turn<'_>, result: &Result<(), Failed>) {

@@ -12,8 +12,8 @@ use super::Call;
 use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
 use super::translation::StreamTranslation;
 use crate::error::{Error, Reason};
-use crate::server::clock;
-use crate::server::deadline::nanos;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
 use crate::upstream::FailureKind;
 
 /// Bytes before content that are held; no provider sends a hundredth of it.

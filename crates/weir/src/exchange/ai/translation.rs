@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Call;
 use super::response::Response;
 use crate::config::Candidate;
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// The API that a provider of a family is spoken to in; `None` if there is no translation.
 pub(super) fn egress(api: Api, family: Family) -> Option<Api> {

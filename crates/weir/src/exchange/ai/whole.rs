@@ -12,8 +12,8 @@ use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more, reason_of};
 use super::response::Response;
 use super::{Call, translation};
 use crate::error::{Error, Reason};
-use crate::server::clock;
-use crate::server::deadline::nanos;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
 use crate::upstream::FailureKind;
 
 /// A response up to this size is judged before any of it is sent.

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 
 use h1::{BodyDecoder, BodyEvent, BodyKind};
 
+use crate::client::downstream::Waited;
 use crate::error::{Error, Reason};
-use crate::exchange::downstream::Waited;
 use crate::exchange::{Exchange, proxy};
 use crate::policy::cache::rules::key::BodyDigest;
 

@@ -9,10 +9,10 @@ use super::Serve;
 use super::count_stand_in;
 use super::serve::begin_delivery;
 use crate::config::RouteId;
-use crate::exchange::buffer::Buffer;
 use crate::exchange::delivery::Delivery;
 use crate::exchange::intake::Intake;
 use crate::exchange::{Exchange, changed};
+use crate::io::buffer::Buffer;
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head, has_tags};
 use crate::policy::cache::lead::{Lead, NotShared};
@@ -24,8 +24,8 @@ use crate::policy::cache::rules::status::Outcome;
 use crate::policy::cache::rules::targeted::Effective;
 use crate::policy::cache::rules::update::{Freshened, HeadEffect};
 use crate::policy::cache::rules::{self, Asked, Class, LiveLines, StoredLines, Times, head, storable, update};
-use crate::server::clock;
-use crate::server::snapshot::Snapshot;
+use crate::runtime::clock;
+use crate::worker::snapshot::Snapshot;
 
 /// A reply that is being kept.
 pub struct Keeping {

@@ -9,8 +9,8 @@ use crate::config::{CacheHeaders, RouteId};
 use crate::error::{Error, Reason};
 use crate::exchange::cached::coded;
 use crate::exchange::delivery::{Delivery, Stopped};
-use crate::exchange::forward::write_connection;
 use crate::exchange::{Answer, Exchange};
+use crate::http::edits::write_connection;
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head};
 use crate::policy::cache::fill::Reader;
@@ -18,8 +18,8 @@ use crate::policy::cache::rules::delivery::{Delivery as Choice, choose};
 use crate::policy::cache::rules::status::{self, Outcome};
 use crate::policy::cache::rules::{Asked, Class, LiveLines, Terms, head};
 use crate::policy::compress::Plan;
-use crate::server::clock;
-use crate::server::snapshot::Snapshot;
+use crate::runtime::clock;
+use crate::worker::snapshot::Snapshot;
 
 /// What the gateway calls itself in `Cache-Status`.
 const NAME: &[u8] = b"weir";

@@ -3,8 +3,8 @@
 use super::super::Exchange;
 use crate::config::{Balance, HashKey, Split, UpstreamId};
 use crate::route::split::{self, Sender};
-use crate::server::snapshot::Snapshot;
-use crate::upstream::hash_key;
+use crate::runtime::hash::hash_key;
+use crate::worker::snapshot::Snapshot;
 
 /// The upstream of a split that takes the request.
 pub(super) fn pick_member(x: &Exchange<'_>, split: &Split) -> usize {

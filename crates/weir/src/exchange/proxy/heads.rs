@@ -4,15 +4,16 @@ use h1::{BodyKind, encode};
 
 use super::super::coded::Coder;
 use super::super::conversation::UpstreamSide;
-use super::super::forward::{ToClient, ToUpstream, is_edited};
+use super::super::forward::{ToClient, ToUpstream};
 use super::super::{Exchange, affinity, cached, changed};
 use super::Plan;
 use crate::config::{Compression, Edits, Rewrite};
+use crate::http::edits::is_edited;
 use crate::policy::cache::rules::LiveLines;
 use crate::policy::compress;
 use crate::route::path::Target;
 use crate::route::rewrite::upstream_target;
-use crate::server::clock;
+use crate::runtime::clock;
 use crate::upstream::Lease;
 
 pub(super) fn write_request_head(

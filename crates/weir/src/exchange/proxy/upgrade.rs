@@ -4,11 +4,12 @@ use h1::{BodyKind, Known};
 
 use super::super::conversation::UpstreamSide;
 use super::super::forward::write_upgrade_head;
-use super::super::{Answer, Exchange, tunnel, websocket};
+use super::super::{Answer, Exchange, tunnel};
 use super::failed::Failed;
 use super::{Plan, moment};
 use crate::config::Proxy;
 use crate::error::{Error, Reason};
+use crate::http::websocket;
 use crate::upstream::Lease;
 
 /// The protocol to request, if the client wants one that the route allows.

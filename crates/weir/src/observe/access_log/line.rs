@@ -7,9 +7,9 @@ use proxy_protocol::Received;
 
 use super::form::{Form, Json, Logfmt};
 use super::{combined, json};
+use crate::config::ClientAddress;
 use crate::config::LogFormat;
 use crate::error::Error;
-use crate::exchange::{ClientAddress, ai};
 use crate::observe::clock::Rfc3339;
 use crate::observe::redact;
 
@@ -87,12 +87,43 @@ pub struct Line<'a> {
     pub trace: Option<telemetry::Parent>,
     /// What is wrong with the request by the description of its route, as a JSON array; empty when nothing is.
     pub violations: &'a [u8],
-    /// The call of an AI model, and how it ended.
-    pub ai: Option<(&'a ai::Record, &'static str)>,
+    /// The call of an AI model.
+    pub ai: Option<Call<'a>>,
     /// What the client's connection negotiated; none in clear text.
     pub tls: Option<&'a tls::Session>,
     /// The PROXY header that the client's connection began with.
     pub proxied: Option<&'a Received>,
+}
+
+/// A call of an AI model.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// Name of the ingress API.
+    pub api: &'static str,
+    /// Model of the configuration.
+    pub model: &'a str,
+    /// Provider of the last attempt.
+    pub provider: Option<&'a str>,
+    /// Name of the model at that provider.
+    pub served_model: &'a str,
+    /// End of the key of the last attempt.
+    pub key: Option<&'a str>,
+    /// Whether the client wants events.
+    pub streams: bool,
+    /// From sending the request to the first content, in nanoseconds.
+    pub first_token_ns: Option<u64>,
+    /// Tokens in, out and read from a cache of the provider.
+    pub tokens: Option<[u64; 3]>,
+    /// Whether the tokens are an estimate.
+    pub estimated: bool,
+    /// What the call has cost, in millionths.
+    pub cost: Option<u64>,
+    /// Tokens that were reserved, where limits count them.
+    pub reserved: Option<u64>,
+    /// Attempts, in order: `provider/model:F5>other/model:ok`.
+    pub tried: &'a str,
+    /// How it ended.
+    pub end: &'static str,
 }
 
 impl Line<'_> {
@@ -148,8 +179,8 @@ impl Line<'_> {
             F::key(out, "", "violations");
             F::value(out, self.violations);
         }
-        if let Some((ai, end)) = self.ai {
-            call::<F>(out, ai, end);
+        if let Some(ai) = &self.ai {
+            call::<F>(out, ai);
         }
         if let Some(tls) = self.tls {
             text::<F>(out, "tls_version", Some(tls.version.as_bytes()), NAME);
@@ -180,7 +211,7 @@ impl Line<'_> {
 }
 
 /// The group of a call of an AI model.
-fn call<F: Form>(out: &mut Vec<u8>, ai: &ai::Record, end: &str) {
+fn call<F: Form>(out: &mut Vec<u8>, ai: &Call<'_>) {
     const AI: &str = "ai";
     let text = |out: &mut Vec<u8>, name, value: Option<&str>, most| {
         if let Some(value) = value {
@@ -193,11 +224,11 @@ fn call<F: Form>(out: &mut Vec<u8>, ai: &ai::Record, end: &str) {
         json::number(out, value);
     };
     F::open_group(out, AI);
-    text(out, "api", Some(ai::api_name(ai.api)), NAME);
-    text(out, "model", Some(&ai.model), NAME);
-    text(out, "provider", ai.provider.as_deref(), NAME);
-    text(out, "served_model", ai.provider.as_ref().map(|_| &*ai.served_model), NAME);
-    text(out, "key", ai.key.as_deref(), NAME);
+    text(out, "api", Some(ai.api), NAME);
+    text(out, "model", Some(ai.model), NAME);
+    text(out, "provider", ai.provider, NAME);
+    text(out, "served_model", ai.provider.map(|_| ai.served_model), NAME);
+    text(out, "key", ai.key, NAME);
     flag::<F>(out, AI, "stream", ai.streams);
     if let Some(ns) = ai.first_token_ns {
         F::key(out, AI, "ttft_ms");
@@ -216,8 +247,8 @@ fn call<F: Form>(out: &mut Vec<u8>, ai: &ai::Record, end: &str) {
     if let Some(reserved) = ai.reserved {
         count(out, "tokens_reserved", reserved);
     }
-    text(out, "tried", Some(&*ai.tried).filter(|tried| !tried.is_empty()), FIELD);
-    text(out, "end", Some(end), NAME);
+    text(out, "tried", Some(ai.tried).filter(|tried| !tried.is_empty()), FIELD);
+    text(out, "end", Some(ai.end), NAME);
     F::close_group(out);
 }
 

@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-pub use line::Line;
+pub use line::{Call, Line};
 
 use super::clock::{Rfc3339, unix_ms};
 use super::metrics::{Exposition, Metrics};

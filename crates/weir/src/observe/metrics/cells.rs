@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::histogram::Histogram;
 use crate::error::Reason;
-use crate::redis::Failure;
 
 /// A count with one writer.
 #[derive(Debug, Default)]
@@ -168,12 +167,15 @@ pub(super) struct CacheCells {
     pub(super) writes_dropped: Counter,
 }
 
+/// Why a call of Redis got no response, as labels.
+pub const REDIS_FAILURES: [&str; 4] = ["unavailable", "timeout", "disconnected", "refused"];
+
 /// What one worker counts for one use of Redis.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct RedisCells {
     pub(super) duration: Histogram,
-    pub(super) failures: [Counter; Failure::LABELS.len()],
+    pub(super) failures: [Counter; REDIS_FAILURES.len()],
     pub(super) connections: Counter,
     /// The difference is what is open now.
     pub(super) breakers_opened: Counter,

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use caches::{CacheSnapshot, collect_caches};
+pub use cells::REDIS_FAILURES;
 use cells::{
     AuthCells, CacheCells, ContractCells, FaultCells, LimitCells, MirrorCells, RedisCells, RouteCells, Statuses,
     UpstreamCells, WorkerCells,
@@ -43,7 +44,6 @@ pub use totals::{Counts, Durations, Traffic};
 use super::access_log;
 use super::clock::unix_ms;
 use crate::error::Reason;
-use crate::redis::{Failure, Purpose};
 
 /// Name under which requests are counted that match no route, and upstream of those that the gateway responds to itself.
 pub const NONE: &str = "-";
@@ -349,8 +349,8 @@ impl Shard {
     }
 
     /// Handle of a use of Redis. Only one may write at a time.
-    pub fn redis(&self, purpose: Purpose) -> RedisMetrics {
-        RedisMetrics { cells: self.process.redis.get(purpose.name(), self.worker), one_thread: PhantomData }
+    pub fn redis(&self, name: &str) -> RedisMetrics {
+        RedisMetrics { cells: self.process.redis.get(name, self.worker), one_thread: PhantomData }
     }
 }
 
@@ -671,9 +671,9 @@ impl RedisMetrics {
         self.cells.duration.observe(&histogram::OVERHEAD, u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// A call got no response.
-    pub fn failed(&self, failure: &Failure) {
-        self.cells.failures[failure.index()].add(1);
+    /// A call got no response, for the reason at this place in [`REDIS_FAILURES`].
+    pub fn failed(&self, reason: usize) {
+        self.cells.failures[reason].add(1);
     }
 
     /// A connection was made.

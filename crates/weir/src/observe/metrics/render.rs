@@ -11,12 +11,11 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use super::cells::{CacheCells, Counter, LimitCells, RedisCells, RouteCells, UpstreamCells};
+use super::cells::{CacheCells, Counter, LimitCells, REDIS_FAILURES, RedisCells, RouteCells, UpstreamCells};
 use super::exposition::{Exposition, Format, to_classic};
 use super::histogram::{EXCHANGE, OVERHEAD, Total};
 use super::{Process, process};
 use crate::error::Reason;
-use crate::redis::Failure;
 
 /// The library writes through a registry only, so each scrape makes one that holds this.
 struct Scrape(Arc<Process>);
@@ -191,7 +190,7 @@ fn redis(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     })?;
     out.counter("redis_failures", "Calls of Redis that failed or got no response within the timeout", |s| {
         for (name, cells) in &uses {
-            for (index, label) in Failure::LABELS.iter().enumerate() {
+            for (index, label) in REDIS_FAILURES.iter().enumerate() {
                 s.add(&[("use", name), ("reason", label)], sum(cells, |c| &c.failures[index]))?;
             }
         }

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use super::trace::{Generation, Trace};
 use super::{Batch, Shared, Traces};
+use crate::config::ClientAddress;
 use crate::error::Error;
-use crate::exchange::ClientAddress;
 use crate::observe::redact;
 
 /// A buffer that holds this much is handed over.

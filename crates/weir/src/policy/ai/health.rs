@@ -6,7 +6,7 @@ use std::time::Duration;
 use llm::fault::Fault;
 
 use crate::config::ProviderKey;
-use crate::server::deadline::nanos;
+use crate::runtime::deadline::nanos;
 
 /// Longest rest of a key that is refused again and again without being told for how long.
 const LONGEST_REST: u64 = 60;

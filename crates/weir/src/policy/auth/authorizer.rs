@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::changes::{Action, Changes, ResponseField};
 use super::ext_authz;
+use crate::config::ClientAddress;
 use crate::config::{Authorizer, AuthorizerForm, VerdictKey};
-use crate::exchange::ClientAddress;
 
 /// A request that the service is called about.
 pub struct Subject<'a> {

@@ -3,7 +3,7 @@
 use h1::{Known, encode};
 use message::validate;
 
-use crate::policy::form::decoded;
+use crate::http::form::decoded;
 
 /// Request fields that the gateway itself selects responses by.
 const GATEWAYS: [&[u8]; 2] = [b"Accept-Encoding", b"Accept"];

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::fetch;
 use super::shared::{Material, MaterialOf, Shared};
 use crate::config::{AuthMethod, TokenKeys};
-use crate::server::clock;
+use crate::runtime::clock;
 use crate::upstream::Resolver;
 
 /// Requests of one issuer that wait for a key; further ones are refused.

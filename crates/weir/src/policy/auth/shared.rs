@@ -15,7 +15,7 @@ use super::passwords::Passwords;
 use crate::config::ForgedNames;
 use crate::config::{AuthMethod, Authenticator, Config, TokenKeys};
 use crate::observe::metrics::Exposition;
-use crate::server::fingerprint::Fingerprint;
+use crate::runtime::fingerprint::Fingerprint;
 use crate::upstream::Resolver;
 
 /// The authenticators of a configuration; by [`AuthId`](crate::config::AuthId).

@@ -17,8 +17,8 @@ use super::purge::Change;
 use super::purges::LONGEST;
 use super::remote::Remote;
 use crate::redis::{Cmd, Failure, Pipeline, Value};
-use crate::server::clock;
-use crate::server::shared::lock;
+use crate::runtime::clock;
+use crate::runtime::lock::lock;
 
 /// Changes that the stream holds, about.
 const CHANGES: usize = 10_000;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use foldhash::fast::RandomState;
 
 use super::key::Hashed;
-use crate::server::shared::lock;
+use crate::runtime::lock::lock;
 
 /// Numbers of the table: half a MiB per cache.
 const PLACES: usize = 1 << 16;

@@ -14,7 +14,7 @@ use super::rules::{Asked, Class, Fwd, storable, update};
 use super::store::{HitForMiss, Slot};
 use super::{Cache, State};
 use crate::error::{Error, Reason};
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// How long after a response that could not be kept the requests of its key do not wait for one another.
 const PASS_NS: u64 = 10_000_000_000;

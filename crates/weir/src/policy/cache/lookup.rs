@@ -8,7 +8,7 @@ use super::rules::key::{BodyDigest, Url, sized, url_of};
 use super::rules::{Asked, Class, LiveLines, vary};
 use super::store::{Memory, Slot};
 use super::{Cache, RouteCache};
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// Working memory for keys, so that making one allocates nothing.
 #[derive(Debug, Default)]

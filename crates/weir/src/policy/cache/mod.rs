@@ -39,7 +39,7 @@ use std::sync::atomic::AtomicU64;
 use crate::config::{Cache as Settings, CacheStore, Compression, Config, Edits, Matcher, Route};
 use crate::observe::{CacheMetrics, Shard};
 use crate::policy::auth::ForgedNames;
-use crate::server::clock;
+use crate::runtime::clock;
 use changes::Changes;
 use entry::Entry;
 use fill::Budget;

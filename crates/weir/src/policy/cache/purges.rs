@@ -21,8 +21,8 @@ use super::rules::key::url_of;
 use super::store::Purged;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::sync::{Mutex, lock};
-use crate::server::clock;
-use crate::server::deadline::nanos;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
 
 /// Purges that fetches in progress are compared with. Beyond that a fetch that began before all of them is not stored.
 const RECENT: usize = 1_000;

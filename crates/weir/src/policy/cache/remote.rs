@@ -26,7 +26,7 @@ use super::purges::{LONGEST, ReadPurges, Ticket, Unwritten};
 use super::wire::{self, Stored};
 use super::{Cache, RouteCache, changes};
 use crate::redis::{Client, Cmd, Failure, KeyedHash, Script, Value};
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// A response that can be confirmed by the origin is kept so long beyond its freshness.
 const KEEP_MS: u64 = 24 * 3600 * 1000;

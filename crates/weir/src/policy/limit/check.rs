@@ -9,10 +9,10 @@ use super::memory::{Memory, Receipt};
 use super::remote::Held;
 use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
 use super::{Ask, Decision, Key, Now, StoreFailed};
+use crate::config::ClientAddress;
 use crate::config::{LimitCost, LimitKey, MissingKey};
 use crate::error::{Error, Reason};
-use crate::exchange::ClientAddress;
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// What limits look at.
 pub struct Asked<'a> {

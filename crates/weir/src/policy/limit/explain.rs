@@ -5,10 +5,10 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::{Algorithm, Key, KeyBytes, Limit, Limits, Now};
+use crate::config::ClientAddress;
 use crate::config::{LimitKey, LimitStore, LimitTiers};
-use crate::exchange::ClientAddress;
+use crate::http::form::decoded;
 use crate::observe::metrics::Exposition;
-use crate::policy::form::decoded;
 
 /// Which keys of which limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

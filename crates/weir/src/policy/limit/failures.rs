@@ -1,8 +1,8 @@
 //! Failed logins of each client address: whoever guesses is refused before anything is computed for it.
 
 use super::{Algorithm, Decision, Key, KeyBytes, Limits, Memory};
+use crate::config::ClientAddress;
 use crate::config::Config;
-use crate::exchange::ClientAddress;
 
 /// Clients that are held; further ones share one count.
 const MOST: usize = 1_000_000;

@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::exchange::ClientAddress;
-use crate::policy::form::decoded;
+use crate::config::ClientAddress;
+use crate::http::form::decoded;
 use crate::redis::KeyedHash;
 
 /// A key of one limit, hashed.

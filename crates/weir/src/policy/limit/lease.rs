@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use super::memory::{Memory, Receipt};
 use super::{Decision, Key, Now};
-use crate::server::clock;
+use crate::runtime::clock;
 use limiter::TokenBucket;
 
 /// How long a lease lasts.

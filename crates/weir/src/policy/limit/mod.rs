@@ -48,7 +48,7 @@ pub use explain::{BadQuestion, Question};
 pub use key::{Key, KeyBytes, KeySecret};
 pub use memory::{Memory, Receipt};
 pub use refusal::Refusal;
-pub use remote::{Remote, StoreFailed};
+pub use remote::{Remote, StoreFailed, Workers};
 pub use shared::{Limit, Limits};
 pub use worker::{RouteLimits, WorkerLimit, WorkerLimits};
 

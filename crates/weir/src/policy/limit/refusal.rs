@@ -5,7 +5,7 @@ use h1::encode;
 use super::worker::{WorkerLimit, WorkerLimits};
 use super::{Ask, Verdict};
 use crate::config::MissingKey;
-use crate::exchange::reply::{self, Framing};
+use crate::http::reply::{self, Framing};
 
 /// Problem type of draft-ietf-httpapi-ratelimit-headers.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";

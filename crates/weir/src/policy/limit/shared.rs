@@ -10,7 +10,7 @@ use super::budget::Budgets;
 use super::{Algorithm, Key, KeyBytes, KeySecret, Memory, Now, failures};
 use crate::config::{self, Config, LimitAlgorithm, LimitKey, LimitStore};
 use crate::redis::KeyedHash;
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// One limit.
 #[derive(Debug)]

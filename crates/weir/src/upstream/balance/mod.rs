@@ -8,7 +8,6 @@ mod rendezvous;
 mod round_robin;
 mod two_choices;
 
-pub use rendezvous::hash_key;
 pub(super) use rendezvous::hash_seed;
 
 use std::time::Duration;

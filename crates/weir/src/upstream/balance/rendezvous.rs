@@ -10,24 +10,11 @@
 //! ranking. Targets are ranked by their addresses, so that replicas of the gateway, and the same gateway after a restart, agree.
 
 use super::{Choice, SCALE};
-use crate::upstream::rng::mix;
+use crate::runtime::hash::{hash_key, mix};
 use crate::upstream::target::Address;
 
 /// How far a target may lie above its fair share of the requests in flight: 5/4.
 const BOUND: (u128, u128) = (5, 4);
-
-/// Key of a consistent hash from bytes (a header's value, a path, a client address): the same on every machine and in every release.
-pub fn hash_key(bytes: &[u8]) -> u64 {
-    // Eight bytes a step through a full mixer; the length keeps "a" and "a\0" apart.
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut hash = mix((bytes.len() as u64).wrapping_add(0x9e37_79b9_7f4a_7c15));
-    for word in words {
-        hash = mix(hash.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ u64::from_le_bytes(*word));
-    }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(hash.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ u64::from_le_bytes(last))
-}
 
 /// Identity of a target among the others.
 pub(in crate::upstream) fn hash_seed(address: &Address, base_path: &str) -> u64 {

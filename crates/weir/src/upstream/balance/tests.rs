@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Balance, HashKey};
+use crate::runtime::hash::hash_key;
 use crate::upstream::lease::Lease;
 use crate::upstream::outcome::FailureKind;
 use crate::upstream::rng::Rng;

@@ -9,14 +9,13 @@ use tokio::io::AsyncWrite;
 
 use super::sessions::Session;
 use super::slot::{New, Slot, find};
-use super::{codec_config, request, response};
+use super::{Counted, Host, codec_config, request, response};
 use crate::config::Upstream;
 use crate::error::Reason;
-use crate::exchange::buffer::Buffer;
-use crate::exchange::stream::{Stream, poll_read};
-use crate::server::clock;
-use crate::server::deadline::{Deadline, nanos};
-use crate::server::worker::Worker;
+use crate::io::buffer::Buffer;
+use crate::io::stream::{Stream, poll_read};
+use crate::runtime::clock;
+use crate::runtime::deadline::{Deadline, nanos};
 use crate::streams::body::write_trailers;
 use crate::streams::registry::Registered;
 
@@ -43,8 +42,8 @@ enum Phase {
     Closed,
 }
 
-struct Driver {
-    worker: Rc<Worker>,
+struct Driver<H: Host> {
+    host: Rc<H>,
     session: Rc<Session>,
     stream: Stream,
     buffer: Buffer,
@@ -71,21 +70,21 @@ struct Driver {
 }
 
 /// Serves a connection to its end.
-pub(super) fn run(
-    worker: Rc<Worker>,
+pub(super) fn run<H: Host>(
+    host: Rc<H>,
     session: Rc<Session>,
     stream: Stream,
     upstream: &Upstream,
-) -> impl Future<Output = ()> + use<> {
+) -> impl Future<Output = ()> + use<H> {
     let now = clock::turn_ns();
-    worker.metrics.http2_upstream_opened();
+    host.count(Counted::Opened);
     let mut driver = Driver {
-        registered: Registered::new(worker.clone()),
-        deadline: worker.deadlines.add(),
+        registered: Registered::new(host.registry().clone()),
+        deadline: host.deadlines().add(),
         codec: Connection::client(codec_config(upstream), now / 1_000_000),
         scheme: if matches!(stream, Stream::Tls(_)) { b"https" } else { b"http" },
         idle_ns: nanos(upstream.keep_alive.idle),
-        worker,
+        host,
         session,
         stream,
         buffer: Buffer::default(),
@@ -110,17 +109,17 @@ pub(super) fn run(
     }
 }
 
-impl Drop for Driver {
+impl<H: Host> Drop for Driver<H> {
     /// However the task ends, no exchange waits for it.
     fn drop(&mut self) {
-        self.worker.sessions.remove(&self.session);
+        self.host.sessions().remove(&self.session);
         self.fail_all();
-        self.worker.metrics.http2_upstream_closed();
-        self.worker.buffers.put_back(std::mem::take(&mut self.buffer));
+        self.host.count(Counted::Closed);
+        self.host.buffers().put_back(std::mem::take(&mut self.buffer));
     }
 }
 
-impl Driver {
+impl<H: Host> Driver<H> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.session.ready.register(cx.waker());
         self.registered.register(cx.waker());
@@ -161,7 +160,7 @@ impl Driver {
         let has_some = !new.is_empty();
         if has_some {
             // Those of the present configuration: connections to targets outlive a reload.
-            self.codec.set_sensitive(self.worker.snapshot.borrow().sensitive.clone());
+            self.codec.set_sensitive(self.host.sensitive());
         }
         for New { pipe, link } in new {
             if link.is_dropped() {
@@ -187,7 +186,7 @@ impl Driver {
             if !matches!(self.phase, Phase::Open | Phase::Ending) || !self.decode() {
                 return has_read;
             }
-            let buffers = &self.worker.buffers;
+            let buffers = self.host.buffers();
             let buffer = &mut self.buffer;
             if buffer.is_empty() {
                 buffer.rewind(0);
@@ -289,7 +288,7 @@ impl Driver {
             Event::Reset { stream, reason } => {
                 if let Some(slot) = find(&mut self.slots, stream) {
                     if !slot.has_ended {
-                        self.worker.metrics.http2_upstream_stream_lost();
+                        self.host.count(Counted::StreamLost);
                     }
                     slot.end(reason, self.phase == Phase::Open);
                 }
@@ -351,7 +350,7 @@ impl Driver {
                 let was_open = slot.stream != 0;
                 has_sent |= slot.send(&mut self.codec, self.scheme);
                 if !was_open && slot.stream != 0 {
-                    self.worker.metrics.http2_upstream_stream();
+                    self.host.count(Counted::Stream);
                 }
             }
         }
@@ -378,7 +377,7 @@ impl Driver {
         if !matches!(self.phase, Phase::Open | Phase::Ending) || !self.is_idle() {
             return;
         }
-        if self.phase == Phase::Ending || (self.worker.draining.get() && self.is_settled) {
+        if self.phase == Phase::Ending || (self.host.is_draining() && self.is_settled) {
             self.begin_end();
             self.codec.close(ErrorCode::NO_ERROR);
             self.flush_last();
@@ -389,7 +388,7 @@ impl Driver {
     fn begin_end(&mut self) {
         if self.phase == Phase::Open {
             self.phase = Phase::Ending;
-            self.worker.sessions.remove(&self.session);
+            self.host.sessions().remove(&self.session);
         }
     }
 
@@ -412,7 +411,7 @@ impl Driver {
     fn fail_all(&mut self) {
         for slot in self.slots.iter_mut().flatten() {
             if !slot.has_ended && slot.stream != 0 && !slot.pipe.is_reset() && !slot.link.is_dropped() {
-                self.worker.metrics.http2_upstream_stream_lost();
+                self.host.count(Counted::StreamLost);
             }
             slot.lose();
             slot.link.wake_exchange();
@@ -465,14 +464,14 @@ impl Driver {
         let unsent = unsent + self.session.new.borrow().len();
         let is_probed = self.probe_due != NEVER;
         let free = if is_probed { 0 } else { self.codec.available_streams().saturating_sub(unsent as u32) };
-        self.worker.sessions.publish(&self.session, free, self.is_settled);
+        self.host.sessions().publish(&self.session, free, self.is_settled);
     }
 
     /// Keeps to the worker's bound on memory.
     fn hold(&mut self) {
         let held = self.slots.iter().flatten().map(|slot| slot.pipe.held()).sum();
         self.registered.hold(held);
-        let is_full = self.worker.http2.is_full();
+        let is_full = self.host.registry().is_full();
         if is_full != self.is_paused {
             self.is_paused = is_full;
             self.codec.pause_credit(is_full);

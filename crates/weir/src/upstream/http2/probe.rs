@@ -8,7 +8,7 @@ use ::http2::{Config, Connection, Event, Head, RequestLine};
 use h1::Known;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// Bytes of a response that are looked at.
 const MOST: usize = 4096;

@@ -8,14 +8,13 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::task::spawn_local;
 
-use super::driver;
 use super::slot::New;
-use super::stream::{ClientStream, pair};
+use super::{Host, driver};
 use crate::config::Upstream;
-use crate::exchange::life::Life;
-use crate::exchange::stream::Stream;
-use crate::server::clock;
-use crate::server::worker::Worker;
+use crate::io::life::Life;
+use crate::io::stream::Stream;
+use crate::runtime::clock;
+use crate::streams::client_stream::{ClientStream, pair};
 use crate::streams::ready::Ready;
 use crate::upstream::TargetId;
 
@@ -195,18 +194,18 @@ impl Sessions {
     }
 
     /// A new connection, and its first stream.
-    pub fn add(&self, worker: &Rc<Worker>, target: TargetId, stream: Stream, upstream: &Upstream) -> ClientStream {
+    pub fn add<H: Host>(&self, host: &Rc<H>, target: TargetId, stream: Stream, upstream: &Upstream) -> ClientStream {
         let session = Rc::new(Session {
             target,
             free: Cell::new(1),
             is_settled: Cell::new(false),
-            life: Cell::new(Life::new(upstream.keep_alive.used_for, clock::turn_ns(), || worker.random())),
+            life: Cell::new(Life::new(upstream.keep_alive.used_for, clock::turn_ns(), || host.random())),
             new: RefCell::default(),
             ready: Ready::new(upstream.http2.max_concurrent_streams as usize),
         });
         let first = session.open();
         self.change(target, |group| group.sessions.push(session.clone()));
-        spawn_local(driver::run(worker.clone(), session, stream, upstream));
+        spawn_local(driver::run(host.clone(), session, stream, upstream));
         first
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ::http2::{Connection, ErrorCode, ResetReason};
 
 use super::request;
-use super::stream::Link;
 use crate::error::Reason;
-use crate::server::clock;
+use crate::runtime::clock;
 use crate::streams::body::Progress;
+use crate::streams::client_stream::Link;
 use crate::streams::pipe::Pipe;
 
 /// A stream that the task has not seen yet.

@@ -9,7 +9,7 @@ use super::storable::{self, NotStored};
 use super::targeted::Effective;
 use super::terms::{Terms, Times};
 use super::{Policy, date, freshness, head};
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// Appends the preconditions by which a stored response is validated (RFC 9111 section 4.3.1); nothing if it has no validator.
 /// They take the place of the fields that [`is_replaced`] names.

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::super::explain::{BadQuestion, Question, key_bytes, part_text, tiers};
-use super::super::remote::{Remote, on_worker};
+use super::super::remote::{Remote, Workers, on_worker};
 use super::super::{Decision, Key, Limits};
 use super::account::Account;
 use super::{Budget, BudgetUnit, micros};
 use crate::config::{BudgetAlgorithm, LimitStore};
 use crate::observe::metrics::Exposition;
 use crate::redis::{Cmd, Failure, Value as RedisValue};
-use crate::server::shared::Shared;
 
 impl Limits {
     /// Appends the limits of tokens and money that a question is about, with what is known of the key where it names one.
@@ -64,13 +63,13 @@ impl Limits {
     /// Puts what Redis knows of a key into the response, in place of what the process itself knows.
     pub(in super::super) async fn explain_remote_budgets(
         &self,
-        shared: &Shared,
+        workers: &impl Workers,
         question: &Question,
         answer: &mut Value,
     ) {
         for (budget, key) in self.remote_budgets(question) {
             let name = budget.name(key);
-            let found = on_worker(shared, async move |remote| look(&remote, &name).await).await;
+            let found = on_worker(workers, async move |remote| look(&remote, &name).await).await;
             let Some(list) = answer["limits"].as_array_mut() else { return };
             let is_it =
                 |entry: &&mut Value| entry["name"] == *budget.spec.name && entry["tiers"] == tiers(&budget.spec.tiers);
@@ -88,13 +87,13 @@ impl Limits {
     /// Forgets in Redis what was charged to a key. Calls in flight are not settled any more.
     pub(in super::super) async fn reset_remote_budgets(
         &self,
-        shared: &Shared,
+        workers: &impl Workers,
         question: &Question,
         names: &mut Vec<String>,
     ) -> Result<(), BadQuestion> {
         for (budget, key) in self.remote_budgets(question) {
             let (limit, name) = (budget.spec.name.to_string(), budget.name(key));
-            let had = on_worker(shared, async move |remote| remote.client().delete(&name).await).await;
+            let had = on_worker(workers, async move |remote| remote.client().delete(&name).await).await;
             let had = had.map_err(|failure| BadQuestion::from(format!("`{limit}` was not reset: {failure}")))?;
             if had && !names.contains(&limit) {
                 names.push(limit);

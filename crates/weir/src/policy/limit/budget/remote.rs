@@ -14,8 +14,8 @@ use super::account::Rule;
 use super::calendar::beginnings;
 use crate::config::BudgetWindow;
 use crate::redis::{Client, Cmd, Failure, Script, Value};
-use crate::server::clock;
-use crate::server::deadline::nanos;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
 
 static RESERVE: LazyLock<Script> = LazyLock::new(|| Script::new("reserve", include_str!("reserve.lua")));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new("settle", include_str!("settle.lua")));

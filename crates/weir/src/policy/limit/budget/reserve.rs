@@ -12,8 +12,8 @@ use super::table::{Wanted, reserve_all};
 use super::{Budget, LASTS_BEYOND, LASTS_WITHOUT_DEADLINE, WorkerBudget, micros};
 use crate::config::{BudgetUnit, LimitStore, OnStoreFailure};
 use crate::redis::{Client, Failure};
-use crate::server::clock;
-use crate::server::deadline::nanos;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
 
 /// What a call may use, or did use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

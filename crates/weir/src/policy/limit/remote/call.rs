@@ -9,7 +9,7 @@ use super::super::{Algorithm, Decision, Key, Limit};
 use super::hold;
 use crate::config::LimitAlgorithm;
 use crate::redis::{Client, Cmd, Failure, Script, Value};
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// Counts and charges; all of a request or nothing.
 pub(super) static COUNT: LazyLock<Script> = LazyLock::new(|| Script::new("count", include_str!("count.lua")));

@@ -15,7 +15,7 @@ use tokio::task::spawn_local;
 use super::call::{Name, Question};
 use super::memo::Lease;
 use super::{Met, Remote};
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// Requests that wait for tokens, by count.
 #[derive(Default)]

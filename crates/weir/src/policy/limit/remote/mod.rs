@@ -43,12 +43,13 @@ use tokio::task::{spawn_local, yield_now};
 
 use super::{Algorithm, Ask, Permit, WorkerLimit, WorkerLimits};
 use crate::redis::{Client, Failure, Redis};
-use crate::server::clock;
+use crate::runtime::clock;
 use call::{Answer, Call, Name, Question, REFUND, Sent};
 use flight::{Flights, Prefetch};
 pub(super) use hold::Held;
 use hold::{Asking, Holds, KIND};
 use memo::{Leases, Refusals, Spent};
+pub use operate::Workers;
 pub(super) use operate::on_worker;
 
 /// A limit cannot be checked and says that its requests must not pass then; nothing was charged.

@@ -14,15 +14,22 @@ use super::Remote;
 use super::call::{self, Answer, Call};
 use crate::config::LimitStore;
 use crate::redis::Failure;
-use crate::server::shared::{Message, Shared};
+
+/// The workers, as those see them who want something of their connections to Redis.
+pub trait Workers {
+    /// Has the first worker do a job with its connection; the job is dropped when it has none. Whether there is such a worker.
+    fn first(&self, job: impl FnOnce(Rc<Remote>) + Send + 'static) -> bool;
+    /// Has every worker with a connection do something.
+    fn all(&self, job: fn(&Remote));
+}
 
 impl Limits {
     /// Puts what Redis knows of a key into the result of [`Limits::explain`], in place of what the process itself knows.
-    pub async fn explain_remote(&self, shared: &Shared, question: &Question, answer: &mut Value) {
-        self.explain_remote_budgets(shared, question, answer).await;
+    pub async fn explain_remote(&self, workers: &impl Workers, question: &Question, answer: &mut Value) {
+        self.explain_remote_budgets(workers, question, answer).await;
         for (limit, key) in self.remote_keys(question) {
             let (name, tiers) = (limit.spec.name.clone(), tiers(&limit.spec.tiers));
-            let found = on_worker(shared, async move |remote| remote.look(&limit, key).await).await;
+            let found = on_worker(workers, async move |remote| remote.look(&limit, key).await).await;
             let Some(list) = answer["limits"].as_array_mut() else { return };
             let Some(entry) = list.iter_mut().find(|entry| entry["name"] == *name && entry["tiers"] == tiers) else {
                 continue;
@@ -49,26 +56,20 @@ impl Limits {
     /// When Redis does not respond.
     pub async fn reset_remote(
         &self,
-        shared: &Shared,
+        workers: &impl Workers,
         question: &Question,
         names: &mut Vec<String>,
     ) -> Result<(), BadQuestion> {
-        self.reset_remote_budgets(shared, question, names).await?;
+        self.reset_remote_budgets(workers, question, names).await?;
         for (limit, key) in self.remote_keys(question) {
             let name = limit.spec.name.to_string();
-            let had = on_worker(shared, async move |remote| remote.reset(&limit, key).await).await;
+            let had = on_worker(workers, async move |remote| remote.reset(&limit, key).await).await;
             let had = had.map_err(|failure| BadQuestion::from(format!("`{name}` was not reset: {failure}")))?;
             if had && !names.contains(&name) {
                 names.push(name);
             }
         }
-        shared.tell_all(|| {
-            Message::Run(Box::new(|worker| {
-                if let Some(remote) = &worker.snapshot.borrow().limits.remote {
-                    remote.forget();
-                }
-            }))
-        });
+        workers.all(Remote::forget);
         Ok(())
     }
 
@@ -104,19 +105,16 @@ impl Remote {
 
 /// Has the first worker do something with its connection.
 pub(in super::super) async fn on_worker<T: Send + 'static>(
-    shared: &Shared,
+    workers: &impl Workers,
     job: impl AsyncFnOnce(Rc<Remote>) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let (sender, receiver) = oneshot::channel();
-    let message = Message::Run(Box::new(move |worker| {
-        if let Some(remote) = worker.snapshot.borrow().limits.remote.clone() {
-            spawn_local(async move {
-                let _ = sender.send(job(remote).await);
-            });
-        }
-    }));
-    let told = shared.workers().first().map(|worker| worker.tell(message).is_ok());
-    if told != Some(true) {
+    let is_sent = workers.first(move |remote| {
+        spawn_local(async move {
+            let _ = sender.send(job(remote).await);
+        });
+    });
+    if !is_sent {
         return Err(Failure::Unavailable);
     }
     receiver.await.unwrap_or(Err(Failure::Unavailable))

@@ -36,7 +36,7 @@ impl Rig {
             secret: None,
         })
         .unwrap();
-        let client = Client::new(redis, Purpose::Limits, Metrics::new().shard(0).redis(Purpose::Limits));
+        let client = Client::new(redis, Purpose::Limits, Metrics::new().shard(0).redis(Purpose::Limits.name()));
         let (count, refund) = (script(include_str!("count.lua")), script(include_str!("refund.lua")));
         Rig { _server: server, client, count, refund }
     }
@@ -328,7 +328,7 @@ fn a_slow_node_takes_nothing_from_what_other_nodes_said() {
     let timeout = Duration::from_millis(300);
     let (url, namespace) = (nodes.url(), "weir".to_owned());
     let redis = Redis::new(&config::Redis { url, timeout, namespace, secret: None }).unwrap();
-    let client = Client::new(redis, Purpose::Limits, Metrics::new().shard(0).redis(Purpose::Limits));
+    let client = Client::new(redis, Purpose::Limits, Metrics::new().shard(0).redis(Purpose::Limits.name()));
     run(async {
         let remote = super::Remote::new(client.clone());
         let limit = limit(algorithms()[0]);

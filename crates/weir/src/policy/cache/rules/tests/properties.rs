@@ -7,7 +7,7 @@ use proptest::prelude::*;
 /// An HTTP date.
 fn http_date(unix_s: u64) -> String {
     let mut line = Vec::new();
-    crate::server::clock::write_date(unix_s, &mut line);
+    crate::runtime::clock::write_date(unix_s, &mut line);
     text(&line[6..line.len() - 2]).to_owned()
 }
 

@@ -34,7 +34,7 @@ impl Rig {
             secret: None,
         };
         let redis = Redis::new(&config).unwrap();
-        let client = Client::new(redis, Purpose::Limits, Metrics::new().shard(0).redis(Purpose::Limits));
+        let client = Client::new(redis, Purpose::Limits, Metrics::new().shard(0).redis(Purpose::Limits.name()));
         let (reserve, settle) = (script(include_str!("../reserve.lua")), script(include_str!("../settle.lua")));
         Rig { server, client, reserve, settle }
     }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use ::http2::hpack::SensitiveNames;
 
+use crate::client::origin::Origin;
 use crate::config::{
     Action, AuthMethod, Balance, CacheStore, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
 };
-use crate::exchange::reply::Prepared;
-use crate::exchange::websocket;
+use crate::http::reply::Prepared;
+use crate::http::websocket;
 use crate::observe::{ContractMetrics, FaultMetrics, MirrorMetrics, RouteMetrics, Shard, UpstreamMetrics};
 use crate::policy::ai::AiState;
 use crate::policy::auth::{Authenticators, RouteEdits, WorkerAuth};
@@ -19,7 +20,6 @@ use crate::policy::cache::{Cache, RouteCache};
 use crate::policy::limit::{self, Limits, RouteLimits, WorkerLimits};
 use crate::redis::{Client, Purpose, Redis};
 use crate::route::Table;
-use crate::server::listeners::Origin;
 use crate::upstream::{Upstreams, Views};
 
 /// What is made once from a configuration, for all workers.
@@ -198,7 +198,7 @@ fn remote(generation: &Generation, shard: &Shard, before: Option<Rc<limit::Remot
     }
     let same = before.filter(|before| std::ptr::eq(before.redis(), &**redis));
     Some(same.unwrap_or_else(|| {
-        let client = Client::new(redis.clone(), Purpose::Limits, shard.redis(Purpose::Limits));
+        let client = Client::new(redis.clone(), Purpose::Limits, shard.redis(Purpose::Limits.name()));
         limit::Remote::new(client)
     }))
 }
@@ -209,7 +209,7 @@ fn cache_client(generation: &Generation, shard: &Shard, before: Option<Rc<Client
     generation.caches.iter().find(|cache| cache.settings.stores.contains(&CacheStore::Redis))?;
     let same = before.filter(|before| Arc::ptr_eq(before.redis(), redis));
     Some(same.unwrap_or_else(|| {
-        let client = Client::new(redis.clone(), Purpose::Cache, shard.redis(Purpose::Cache));
+        let client = Client::new(redis.clone(), Purpose::Cache, shard.redis(Purpose::Cache.name()));
         client.warm_up();
         client
     }))

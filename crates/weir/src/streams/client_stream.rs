@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::ReadBuf;
 
+use super::pipe::Pipe;
+use super::ready::Ready;
 use crate::error::Reason;
-use crate::streams::pipe::Pipe;
-use crate::streams::ready::Ready;
 
 /// The exchange's end of a stream: it writes a request of HTTP/1.1 and reads the response. Dropping it gives the stream up.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct ClientStream {
 
 /// What the two ends tell each other beside the bytes.
 #[derive(Debug)]
-pub(super) struct Link {
+pub struct Link {
     /// The streams of the connection that something has come for.
     ready: Arc<Ready>,
     /// Which of them this is; [`UNKNOWN`] until the connection's task has seen it.
@@ -47,35 +47,37 @@ impl Link {
         }
     }
 
-    pub(super) fn wake_exchange(&self) {
+    /// Wakes the task of the exchange.
+    pub fn wake_exchange(&self) {
         let exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waker) = &*exchange {
             waker.wake_by_ref();
         }
     }
 
-    pub(super) fn is_dropped(&self) -> bool {
+    /// Whether the exchange gave the stream up.
+    pub fn is_dropped(&self) -> bool {
         self.is_dropped.load(Ordering::Relaxed)
     }
 
     /// The connection's task calls the stream so.
-    pub(super) fn set_index(&self, index: usize) {
+    pub fn set_index(&self, index: usize) {
         self.index.store(index, Ordering::Relaxed);
     }
 
     /// The target did not process the request (RFC 9113 section 8.7).
-    pub(super) fn set_unprocessed(&self) {
+    pub fn set_unprocessed(&self) {
         self.is_unprocessed.store(true, Ordering::Relaxed);
     }
 
     /// The target refused this request, and goes on with others.
-    pub(super) fn set_refused(&self) {
+    pub fn set_refused(&self) {
         self.is_refused.store(true, Ordering::Relaxed);
     }
 }
 
 /// Both ends of a new stream.
-pub(super) fn pair(ready: &Arc<Ready>) -> (ClientStream, Pipe, Arc<Link>) {
+pub fn pair(ready: &Arc<Ready>) -> (ClientStream, Pipe, Arc<Link>) {
     let pipe = Pipe::default();
     let link = Arc::new(Link {
         ready: ready.clone(),

@@ -13,8 +13,8 @@ use tokio::net::{TcpStream, UnixStream};
 use super::buffer::Buffer;
 use super::socket::Socket;
 use crate::error::{Error, Reason};
+use crate::streams::client_stream::ClientStream;
 use crate::streams::pipe::Pipe;
-use crate::upstream::http2::ClientStream;
 
 /// A byte stream to a client or to an upstream. What differs between them is decided here, in one `match` for each operation.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use h1::{Version, encode};
 
-use super::forward::{is_edited, write_connection, write_edits};
+use super::edits::{is_edited, write_connection, write_edits};
 use crate::config::Edits;
 use crate::error::{Error, Reason};
-use crate::server::clock;
+use crate::runtime::clock;
 
 /// What a local answer depends on besides its content.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use h1::{Fields, Known};
 use proxy_protocol::{Addresses, Header, Origin, Received, Version};
 
-use super::ClientAddress;
-use super::client_tls::ClientTls;
+use super::tls::ClientTls;
+use crate::config::ClientAddress;
 use crate::config::TrustedProxies;
 
 const UNSPECIFIED_V4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

@@ -13,12 +13,12 @@ use tokio::io::AsyncWrite;
 use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv};
 
-use super::buffer::{Buffer, Buffers};
 use super::identity::Client;
-use super::life::Life;
-use super::stream::{COPIED, Outgoing, Stream, poll_read};
-use crate::server::deadline::Deadline;
-use crate::server::listeners::Origin;
+use crate::client::origin::Origin;
+use crate::io::buffer::{Buffer, Buffers};
+use crate::io::life::Life;
+use crate::io::stream::{COPIED, Outgoing, Stream, poll_read};
+use crate::runtime::deadline::Deadline;
 
 /// A client connection.
 pub struct Downstream {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::exchange::socket::{DetachedSocket, Socket};
+use super::socket::{DetachedSocket, Socket};
 
 /// A listening socket on its way to its worker, or to another process.
 #[derive(Debug)]

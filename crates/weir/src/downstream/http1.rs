@@ -1,4 +1,5 @@
 //! The life of a client connection: wait for a head, hand it to the pipeline, see what becomes of the connection, again.
+//! It is drawn in `exchange/LIFECYCLE.md`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,22 +9,22 @@ use ::http2::PREFACE;
 use h1::{HeadScanner, ParseError};
 use tls::Alpn;
 
-use super::Next;
-use super::buffer::Buffer;
-use super::downstream::{Downstream, Waited};
-use super::identity::Client;
-use super::life::Life;
-use super::pump::Pump;
-use super::reply::{self, Framing, Members};
-use super::request_id::new_request_id;
-use super::stream::{Outgoing, Stream};
-use crate::downstream::http2;
+use super::http2;
+use crate::client::downstream::{Downstream, Waited};
+use crate::client::identity::Client;
+use crate::client::origin::Origin;
 use crate::error::{Error, Reason};
+use crate::exchange::Next;
+use crate::exchange::pump::Pump;
+use crate::exchange::request_id::new_request_id;
+use crate::http::reply::{self, Framing, Members};
+use crate::io::buffer::Buffer;
+use crate::io::life::Life;
+use crate::io::stream::{Outgoing, Stream};
 use crate::observe::{Line, Record};
 use crate::pipeline;
-use crate::server::clock;
-use crate::server::listeners::Origin;
-use crate::server::worker::{Scratch, Worker};
+use crate::runtime::clock;
+use crate::worker::{Scratch, Worker};
 
 /// How long a connection that is being closed is read from, so that the last answer arrives.
 const LINGER: Duration = Duration::from_secs(2);

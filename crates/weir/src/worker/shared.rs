@@ -2,22 +2,26 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::listeners::{ListenerSocket, Origin};
+use super::Worker;
+use super::healthz::{Cachez, write_healthz};
 use super::snapshot::Generation;
-use super::worker::Worker;
-use crate::admin::{Cachez, write_healthz};
+use crate::client::origin::Origin;
+use crate::config::ClientAddress;
 use crate::config::{Bind, CacheMode, CacheStore};
-use crate::exchange::ClientAddress;
-use crate::exchange::socket::DetachedSocket;
+use crate::io::listening::ListeningSocket;
+use crate::io::socket::DetachedSocket;
 use crate::observe::metrics::CacheSnapshot;
 use crate::observe::{AccessLog, Metrics, Push, Traces};
 use crate::policy::cache::Cache;
 use crate::policy::cache::store::Memory;
+use crate::policy::limit::{Remote, Workers};
+use crate::runtime::lock::lock;
 
 /// What a worker is told.
 pub enum Message {
@@ -39,6 +43,17 @@ pub enum Message {
     MakeRoom,
     /// Flush what is buffered for the log.
     FlushLog,
+}
+
+/// One socket of a listener, for one worker.
+#[derive(Debug)]
+pub struct ListenerSocket {
+    /// Where its listener takes connections.
+    pub bind: Bind,
+    /// What its connections know of it.
+    pub origin: Arc<Origin>,
+    /// The socket itself.
+    pub listener: ListeningSocket,
 }
 
 /// A worker as others see it.
@@ -262,7 +277,23 @@ impl WorkerHandle {
     }
 }
 
-/// Locks, also when another thread panicked with the lock held: what these locks guard is consistent at any time.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl Workers for Shared {
+    fn first(&self, job: impl FnOnce(Rc<Remote>) + Send + 'static) -> bool {
+        let message = Message::Run(Box::new(move |worker| {
+            if let Some(remote) = worker.snapshot.borrow().limits.remote.clone() {
+                job(remote);
+            }
+        }));
+        self.workers.first().is_some_and(|worker| worker.tell(message).is_ok())
+    }
+
+    fn all(&self, job: fn(&Remote)) {
+        self.tell_all(|| {
+            Message::Run(Box::new(move |worker| {
+                if let Some(remote) = &worker.snapshot.borrow().limits.remote {
+                    job(remote);
+                }
+            }))
+        });
+    }
 }

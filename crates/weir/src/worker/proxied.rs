@@ -12,11 +12,11 @@ use proxy_protocol::{Accepts, Malformed, Received};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
 
-use super::seldom::Seldom;
-use super::worker::Worker;
-use crate::exchange::identity::Client;
-use crate::exchange::socket::Socket;
+use super::Worker;
+use crate::client::identity::Client;
+use crate::io::socket::Socket;
 use crate::observe::HeaderResult;
+use crate::runtime::seldom::Seldom;
 
 /// How long a connection may take to send its header.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ impl fmt::Display for Refused {
 
 /// Reads the header of a connection from `peer`: the client that it names. `None` when there is none, which is counted and logged; the connection is
 /// to be closed without a response.
-pub(super) async fn accept(worker: &Worker, stream: &Socket, peer: &Client, accepts: Accepts) -> Option<Client> {
+pub async fn accept(worker: &Worker, stream: &Socket, peer: &Client, accepts: Accepts) -> Option<Client> {
     let received = if peer.peer_is_trusted {
         let deadline = worker.deadlines.add();
         deadline.set(Some(TIMEOUT));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tls::server::Listener;
 use tls::{Names, Session};
 
+use crate::client::origin::{Accepts, Origin};
 use crate::policy::auth::ClientCertificate;
 use crate::route::host;
-use crate::server::listeners::{Accepts, Origin};
 
 /// A client's TLS. It lasts as long as its connection, whatever is reloaded meanwhile.
 #[derive(Debug)]

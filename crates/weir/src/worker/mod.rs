@@ -1,28 +1,36 @@
 //! What one worker thread owns. Nothing here is shared between threads; what is shared is behind the `Arc`s.
 
+pub mod handshake;
+pub mod healthz;
+pub mod in_flight;
+pub mod proxied;
+pub mod shared;
+pub mod snapshot;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::http2::hpack::SensitiveNames;
 use h1::{RequestHead, ResponseHead};
 
-use super::deadline::Deadlines;
-use super::handshake::Handshakes;
-use super::proxied::HeaderLines;
-use super::seldom::Seldom;
-use super::shared::{Shared, WorkerHandle};
-use super::snapshot::Snapshot;
-use crate::exchange::buffer::Buffers;
-use crate::exchange::subrequest::InFlight;
+use crate::io::buffer::Buffers;
 use crate::observe::{Recorder, Shard, Trace, Writer};
 use crate::policy::cache::lookup::KeyScratch;
 use crate::policy::compress;
 use crate::policy::limit::Work;
+use crate::runtime::deadline::Deadlines;
+use crate::runtime::seldom::Seldom;
 use crate::streams::registry::Registry;
 use crate::upstream::TargetId;
 use crate::upstream::connect::TlsConfigs;
-use crate::upstream::http2::Sessions;
+use crate::upstream::http2::{self, Counted, Sessions};
 use crate::upstream::pool::Pool;
+use handshake::Handshakes;
+use in_flight::InFlight;
+use proxied::HeaderLines;
+use shared::{Shared, WorkerHandle};
+use snapshot::Snapshot;
 
 /// One worker: a thread with its own event loop, listener, pools and buffers.
 pub struct Worker {
@@ -57,7 +65,7 @@ pub struct Worker {
     /// Once set, every response is its connection's last.
     pub draining: Cell<bool>,
     /// HTTP/2 connections of clients.
-    pub http2: Registry,
+    pub http2: Rc<Registry>,
     /// Connections that are being served here.
     pub open: Cell<usize>,
     /// What is held to compress responses.
@@ -133,7 +141,7 @@ impl Worker {
             tls_configs: TlsConfigs::default(),
             metrics,
             draining: Cell::new(false),
-            http2: Registry::default(),
+            http2: Rc::default(),
             open: Cell::new(0),
             coding_memory: compress::Memory::default(),
             subrequests: InFlight::default(),
@@ -174,5 +182,44 @@ impl Worker {
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+}
+
+impl http2::Host for Worker {
+    fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    fn deadlines(&self) -> &Rc<Deadlines> {
+        &self.deadlines
+    }
+
+    fn registry(&self) -> &Rc<Registry> {
+        &self.http2
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    fn sensitive(&self) -> Arc<SensitiveNames> {
+        self.snapshot.borrow().sensitive.clone()
+    }
+
+    fn random(&self) -> u64 {
+        Worker::random(self)
+    }
+
+    fn count(&self, event: Counted) {
+        match event {
+            Counted::Opened => self.metrics.http2_upstream_opened(),
+            Counted::Closed => self.metrics.http2_upstream_closed(),
+            Counted::Stream => self.metrics.http2_upstream_stream(),
+            Counted::StreamLost => self.metrics.http2_upstream_stream_lost(),
+        }
     }
 }

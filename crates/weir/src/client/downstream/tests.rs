@@ -6,7 +6,7 @@ use rustix::event::{PollFd, Timespec, poll};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::server::deadline::Deadlines;
+use crate::runtime::deadline::Deadlines;
 
 const MINUTES: Option<Duration> = Some(Duration::from_secs(600));
 

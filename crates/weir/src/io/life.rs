@@ -1,7 +1,7 @@
 //! How long a connection is used, to a client or to a target.
 
 use crate::config::ConnectionUse;
-use crate::server::deadline::nanos;
+use crate::runtime::deadline::nanos;
 
 /// What is left of a connection's use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

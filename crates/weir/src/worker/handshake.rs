@@ -21,14 +21,14 @@ use tls::server::Listener;
 use tls::{Failure, TlsStream, handshake};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use super::clock;
-use super::deadline::{Deadline, nanos};
-use super::seldom::Seldom;
-use super::worker::Worker;
-use crate::exchange::ClientAddress;
-use crate::exchange::client_tls::ClientTls;
-use crate::exchange::socket::Socket;
+use super::Worker;
+use crate::client::tls::ClientTls;
+use crate::config::ClientAddress;
+use crate::io::socket::Socket;
 use crate::observe::HandshakeResult;
+use crate::runtime::clock;
+use crate::runtime::deadline::{Deadline, nanos};
+use crate::runtime::seldom::Seldom;
 
 /// Connections without a complete ClientHello on one worker.
 const MOST_READING: usize = 512;
