@@ -204,13 +204,22 @@ fn begins_like(bytes: &[u8], length: usize, entry: &Entry) -> bool {
     }
 }
 
+/// What such servers take a byte of a name for.
+const READ_AS: [u8; 256] = {
+    let mut table = [b'_'; 256];
+    let mut byte = 0u8;
+    while byte < 0x80 {
+        if byte.is_ascii_alphanumeric() {
+            table[byte as usize] = byte.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    table
+};
+
 /// [`Known::is_alias`] of two names of one length.
 fn reads_alike(name: &[u8], other: &[u8]) -> bool {
-    let is_same = |(one, other): (&u8, &u8)| match (one.is_ascii_alphanumeric(), other.is_ascii_alphanumeric()) {
-        (true, true) => one.eq_ignore_ascii_case(other),
-        (one, other) => one == other,
-    };
-    name.iter().zip(other).all(is_same)
+    name.iter().zip(other).all(|(&one, &other)| READ_AS[usize::from(one)] == READ_AS[usize::from(other)])
 }
 
 impl Known {

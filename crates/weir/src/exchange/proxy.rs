@@ -6,7 +6,6 @@ mod failed;
 mod heads;
 mod upgrade;
 
-use std::fmt::Write;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -188,8 +187,7 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
         x.log.attempts += 1;
         if x.worker.log.borrow().is_some() {
             x.scratch.logged_target.clear();
-            // Writing to a string cannot fail.
-            let _ = write!(x.scratch.logged_target, "{}", lease.target().address());
+            x.scratch.logged_target.push_str(lease.target().address_text());
         }
         let client_ns = x.stalls.client_ns();
         if x.scratch.trace.own().is_some() {

@@ -75,6 +75,7 @@ impl Members {
                 targets.push(Target {
                     hash_seed: hash_seed(address, &target.base_path),
                     token: affinity::token(&spec, address, &target.base_path),
+                    text: address.to_string().into(),
                     address: address.clone(),
                     authority: target.authority.clone(),
                     base_path: target.base_path.clone(),

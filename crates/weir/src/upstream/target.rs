@@ -97,6 +97,8 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone)]
 pub struct Target {
     pub(super) address: Address,
+    /// The address as text: the access log has it in every line.
+    pub(super) text: Arc<str>,
     /// See [`crate::config::Target::authority`].
     pub(super) authority: Option<Arc<str>>,
     pub(super) base_path: Arc<str>,
@@ -121,6 +123,11 @@ impl Target {
     /// Where to connect.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// The same as text.
+    pub fn address_text(&self) -> &str {
+        &self.text
     }
 
     /// The `Host` that the target sees unless the route rewrites it; `None`: the client's own.

@@ -1,6 +1,5 @@
 //! One attempt: one candidate, one key, one target of the provider's upstream.
 
-use std::fmt::Write;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -157,8 +156,7 @@ pub(super) async fn attempt(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'
     let choices = &call.snapshot.routes[call.route.0].choices;
     x.log.slot = 1 + choices.iter().position(|choice| choice.upstream == turn.provider.upstream).unwrap_or(0);
     x.scratch.logged_target.clear();
-    // Writing to a string cannot fail.
-    let _ = write!(x.scratch.logged_target, "{}", lease.target().address());
+    x.scratch.logged_target.push_str(lease.target().address_text());
     let client_ns = x.stalls.client_ns();
     let is_traced = x.scratch.trace.own().is_some();
     if is_traced {

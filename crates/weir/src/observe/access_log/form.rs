@@ -1,10 +1,30 @@
 //! How fields are written: as members of a JSON object, or as the pairs of a logfmt line.
 
-use std::fmt::Arguments;
-use std::io::Write;
-
 use super::json;
 use super::line::VIOLATIONS;
+
+/// The name of a field with what stands before and behind it in each form; made by `name!`. Without its first byte, a separator, for the first field.
+pub(super) struct Name {
+    pub(super) json: &'static str,
+    pub(super) logfmt: &'static str,
+}
+
+/// The [`Name`] of a field, which needs no escaping: `name!("status")`, or within a group `name!("ai", "model")`.
+macro_rules! name {
+    ($name:literal) => {
+        &$crate::observe::access_log::form::Name {
+            json: concat!(",\"", $name, "\":"),
+            logfmt: concat!(" ", $name, "="),
+        }
+    };
+    ($group:literal, $name:literal) => {
+        &$crate::observe::access_log::form::Name {
+            json: concat!(",\"", $name, "\":"),
+            logfmt: concat!(" ", $group, "_", $name, "="),
+        }
+    };
+}
+pub(super) use name;
 
 /// A form of lines that has a name for each field. Chosen when the log is opened and compiled for each form, so that fields cost no choice.
 pub(super) trait Form {
@@ -13,16 +33,16 @@ pub(super) trait Form {
     /// After the last one, with the line feed.
     const CLOSE: &'static [u8];
 
-    /// What separates a field from the one before, and its name, which needs no escaping; within `group` if that is not empty.
-    fn key(out: &mut Vec<u8>, group: &str, name: &str);
+    /// What separates a field from the one before, and its name.
+    fn key(out: &mut Vec<u8>, name: &Name);
     /// Untrusted text, cut after `most` bytes; at most `6 * most + 5` bytes are written, none of them a control character.
     fn text(out: &mut Vec<u8>, value: &[u8], most: usize);
-    /// Text that needs no escaping.
-    fn plain(out: &mut Vec<u8>, value: Arguments<'_>);
+    /// Text that needs no escaping, as `write` writes it.
+    fn plain(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>));
     /// A JSON value that has at most [`VIOLATIONS`] bytes.
     fn value(out: &mut Vec<u8>, value: &[u8]);
     /// Begins the fields that have `name` as their group.
-    fn open_group(out: &mut Vec<u8>, name: &str);
+    fn open_group(out: &mut Vec<u8>, name: &Name);
     /// Ends them.
     fn close_group(out: &mut Vec<u8>);
 }
@@ -34,30 +54,28 @@ impl Form for Json {
     const OPEN: &'static [u8] = b"{";
     const CLOSE: &'static [u8] = b"}\n";
 
-    fn key(out: &mut Vec<u8>, _: &str, name: &str) {
+    fn key(out: &mut Vec<u8>, name: &Name) {
         // No value ends with this: strings end with a quotation mark.
-        if !out.ends_with(b"{") {
-            out.push(b',');
-        }
-        out.push(b'"');
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(b"\":");
+        let is_first = out.ends_with(b"{");
+        out.extend_from_slice(&name.json.as_bytes()[usize::from(is_first)..]);
     }
 
     fn text(out: &mut Vec<u8>, value: &[u8], most: usize) {
         json::string(out, value, most);
     }
 
-    fn plain(out: &mut Vec<u8>, value: Arguments<'_>) {
-        write!(out, "\"{value}\"").expect("a Vec takes what is written");
+    fn plain(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        out.push(b'"');
+        write(out);
+        out.push(b'"');
     }
 
     fn value(out: &mut Vec<u8>, value: &[u8]) {
         out.extend_from_slice(value);
     }
 
-    fn open_group(out: &mut Vec<u8>, name: &str) {
-        Self::key(out, "", name);
+    fn open_group(out: &mut Vec<u8>, name: &Name) {
+        Self::key(out, name);
         out.push(b'{');
     }
 
@@ -74,17 +92,10 @@ impl Form for Logfmt {
     const OPEN: &'static [u8] = b"";
     const CLOSE: &'static [u8] = b"\n";
 
-    fn key(out: &mut Vec<u8>, group: &str, name: &str) {
+    fn key(out: &mut Vec<u8>, name: &Name) {
         // The buffer has the lines before this one.
-        if out.last().is_some_and(|&byte| byte != b'\n') {
-            out.push(b' ');
-        }
-        if !group.is_empty() {
-            out.extend_from_slice(group.as_bytes());
-            out.push(b'_');
-        }
-        out.extend_from_slice(name.as_bytes());
-        out.push(b'=');
+        let is_first = out.last().is_none_or(|&byte| byte == b'\n');
+        out.extend_from_slice(&name.logfmt.as_bytes()[usize::from(is_first)..]);
     }
 
     fn text(out: &mut Vec<u8>, value: &[u8], most: usize) {
@@ -96,15 +107,15 @@ impl Form for Logfmt {
         }
     }
 
-    fn plain(out: &mut Vec<u8>, value: Arguments<'_>) {
-        out.write_fmt(value).expect("a Vec takes what is written");
+    fn plain(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        write(out);
     }
 
     fn value(out: &mut Vec<u8>, value: &[u8]) {
         json::string(out, value, VIOLATIONS / 6 - 1);
     }
 
-    fn open_group(_: &mut Vec<u8>, _: &str) {}
+    fn open_group(_: &mut Vec<u8>, _: &Name) {}
 
     fn close_group(_: &mut Vec<u8>) {}
 }

@@ -1,5 +1,12 @@
 //! JSON text from untrusted bytes (RFC 8259), appended to a buffer.
 
+use std::io::Write;
+use std::net::IpAddr;
+
+use h1::encode;
+
+use crate::config::ClientAddress;
+
 /// `true` for the ASCII bytes that cannot be in a string as they are. DEL is legal, but a terminal may act on it.
 const ESCAPED: [bool; 128] = {
     let mut table = [false; 128];
@@ -34,8 +41,9 @@ fn boundary(bytes: &[u8], at: usize) -> usize {
 }
 
 fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
+    let plain = plain_words(bytes);
     let mut from = 0;
-    for (i, &byte) in bytes.iter().enumerate() {
+    for (i, &byte) in bytes.iter().enumerate().skip(plain) {
         if byte >= 0x80 {
             out.extend_from_slice(&bytes[from..i]);
             return escape_unicode(out, &bytes[i..]);
@@ -47,6 +55,21 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
         }
     }
     out.extend_from_slice(&bytes[from..]);
+}
+
+/// How many bytes, in whole words, are at the beginning that need no look: none of them has to be escaped.
+fn plain_words(bytes: &[u8]) -> usize {
+    const LOW: u64 = u64::MAX / 0xff;
+    const HIGH: u64 = LOW << 7;
+    // The highest bit of each byte that is less than 0x20; bytes behind such a byte may be marked in vain.
+    let below_space = |word: u64| word.wrapping_sub(LOW * 0x20) & !word;
+    let is = |word: u64, byte: u8| (word ^ LOW * u64::from(byte)).wrapping_sub(LOW) & !(word ^ LOW * u64::from(byte));
+    let (words, _) = bytes.as_chunks::<8>();
+    let needs_look = |chunk: &[u8; 8]| {
+        let word = u64::from_le_bytes(*chunk);
+        (word | below_space(word) | is(word, b'"') | is(word, b'\\') | is(word, 0x7f)) & HIGH != 0
+    };
+    8 * words.iter().position(needs_look).unwrap_or(words.len())
 }
 
 /// From the first byte on that is not ASCII.
@@ -84,25 +107,25 @@ fn code_unit(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
-/// Appends a whole number.
-pub(super) fn number(out: &mut Vec<u8>, mut n: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-        if n == 0 {
-            break;
+/// Appends the address of a client.
+pub(super) fn address(out: &mut Vec<u8>, address: ClientAddress) {
+    match address {
+        ClientAddress::Ip(IpAddr::V4(address)) => {
+            let [first, rest @ ..] = address.octets();
+            encode::decimal(out, first.into());
+            for octet in rest {
+                out.push(b'.');
+                encode::decimal(out, octet.into());
+            }
         }
+        _ => write!(out, "{address}").expect("a Vec takes what is written"),
     }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// Appends nanoseconds as milliseconds with three decimals, rounded down to microseconds.
 pub(super) fn milliseconds(out: &mut Vec<u8>, ns: u64) {
     let us = ns / 1000;
-    number(out, us / 1000);
+    encode::decimal(out, us / 1000);
     let rest = (us % 1000) as u16;
     out.extend_from_slice(&[b'.', b'0' + (rest / 100) as u8, b'0' + (rest / 10 % 10) as u8, b'0' + (rest % 10) as u8]);
 }

@@ -3,9 +3,10 @@
 use std::fmt::{self, Arguments};
 use std::io::Write;
 
+use h1::encode;
 use proxy_protocol::Received;
 
-use super::form::{Form, Json, Logfmt};
+use super::form::{Form, Json, Logfmt, Name, name};
 use super::{combined, json};
 use crate::config::ClientAddress;
 use crate::config::LogFormat;
@@ -138,73 +139,73 @@ impl Line<'_> {
 
     fn fields<F: Form>(&self, out: &mut Vec<u8>, clock: &mut Rfc3339) {
         out.extend_from_slice(F::OPEN);
-        plain::<F>(out, "time", format_args!("{}", clock.render(self.time_ms)));
-        plain::<F>(out, "client", format_args!("{}", self.client));
-        plain::<F>(out, "protocol", format_args!("{}", self.protocol));
-        text::<F>(out, "method", Some(self.method), METHOD);
-        text::<F>(out, "host", self.host, HOST);
-        text::<F>(out, "path", Some(self.path), PATH);
-        redacted::<F>(out, "query", self.query, 0, PATH);
-        count::<F>(out, "status", u64::from(self.status));
-        text::<F>(out, "route", self.route.map(str::as_bytes), NAME);
-        text::<F>(out, "upstream", self.upstream.map(str::as_bytes), NAME);
-        text::<F>(out, "target", self.target.map(str::as_bytes), NAME);
-        count::<F>(out, "bytes_in", self.request_bytes);
-        count::<F>(out, "bytes_out", self.response_bytes);
-        F::key(out, "", "duration_ms");
+        plain::<F>(out, name!("time"), |out| out.extend_from_slice(clock.render(self.time_ms).as_bytes()));
+        plain::<F>(out, name!("client"), |out| json::address(out, self.client));
+        plain::<F>(out, name!("protocol"), |out| out.extend_from_slice(self.protocol.as_bytes()));
+        text::<F>(out, name!("method"), Some(self.method), METHOD);
+        text::<F>(out, name!("host"), self.host, HOST);
+        text::<F>(out, name!("path"), Some(self.path), PATH);
+        redacted::<F>(out, name!("query"), self.query, 0, PATH);
+        count::<F>(out, name!("status"), u64::from(self.status));
+        text::<F>(out, name!("route"), self.route.map(str::as_bytes), NAME);
+        text::<F>(out, name!("upstream"), self.upstream.map(str::as_bytes), NAME);
+        text::<F>(out, name!("target"), self.target.map(str::as_bytes), NAME);
+        count::<F>(out, name!("bytes_in"), self.request_bytes);
+        count::<F>(out, name!("bytes_out"), self.response_bytes);
+        F::key(out, name!("duration_ms"));
         json::milliseconds(out, self.duration_ns);
         if let Some(ns) = self.upstream_ns {
-            F::key(out, "", "upstream_ms");
+            F::key(out, name!("upstream_ms"));
             json::milliseconds(out, ns);
         }
         if self.attempts > 0 {
-            count::<F>(out, "attempts", u64::from(self.attempts));
+            count::<F>(out, name!("attempts"), u64::from(self.attempts));
         }
-        text::<F>(out, "request_id", Some(self.request_id), ID);
+        text::<F>(out, name!("request_id"), Some(self.request_id), ID);
         if let Some(trace) = self.trace {
-            plain::<F>(out, "trace_id", format_args!("{:032x}", trace.trace.0));
-            plain::<F>(out, "span_id", format_args!("{:016x}", trace.span.0));
+            plain::<F>(out, name!("trace_id"), |out| display(out, format_args!("{:032x}", trace.trace.0)));
+            plain::<F>(out, name!("span_id"), |out| display(out, format_args!("{:016x}", trace.span.0)));
         }
-        text::<F>(out, "user_agent", self.user_agent, FIELD);
-        redacted::<F>(out, "referer", self.referer, self.referer.map_or(0, query_of), FIELD);
+        text::<F>(out, name!("user_agent"), self.user_agent, FIELD);
+        redacted::<F>(out, name!("referer"), self.referer, self.referer.map_or(0, query_of), FIELD);
         if self.fallback {
-            flag::<F>(out, "", "fallback", true);
+            flag::<F>(out, name!("fallback"), true);
         }
-        text::<F>(out, "consumer", self.consumer.map(str::as_bytes), NAME);
-        text::<F>(out, "cache", self.cache.map(str::as_bytes), NAME);
-        text::<F>(out, "auth", self.auth.map(str::as_bytes), NAME);
-        text::<F>(out, "auth_detail", self.auth_detail.map(str::as_bytes), FIELD);
-        text::<F>(out, "would_refuse", self.would_refuse.map(str::as_bytes), NAME);
+        text::<F>(out, name!("consumer"), self.consumer.map(str::as_bytes), NAME);
+        text::<F>(out, name!("cache"), self.cache.map(str::as_bytes), NAME);
+        text::<F>(out, name!("auth"), self.auth.map(str::as_bytes), NAME);
+        text::<F>(out, name!("auth_detail"), self.auth_detail.map(str::as_bytes), FIELD);
+        text::<F>(out, name!("would_refuse"), self.would_refuse.map(str::as_bytes), NAME);
         if !self.violations.is_empty() && self.violations.len() <= VIOLATIONS {
-            F::key(out, "", "violations");
+            F::key(out, name!("violations"));
             F::value(out, self.violations);
         }
         if let Some(ai) = &self.ai {
             call::<F>(out, ai);
         }
         if let Some(tls) = self.tls {
-            text::<F>(out, "tls_version", Some(tls.version.as_bytes()), NAME);
-            text::<F>(out, "tls_cipher", Some(tls.cipher.as_bytes()), NAME);
-            text::<F>(out, "tls_group", tls.group.map(str::as_bytes), NAME);
-            text::<F>(out, "sni", tls.sni.as_deref().map(str::as_bytes), NAME);
-            text::<F>(out, "alpn", tls.alpn.map(tls::Alpn::id), NAME);
-            flag::<F>(out, "", "tls_resumed", tls.is_resumed);
+            text::<F>(out, name!("tls_version"), Some(tls.version.as_bytes()), NAME);
+            text::<F>(out, name!("tls_cipher"), Some(tls.cipher.as_bytes()), NAME);
+            text::<F>(out, name!("tls_group"), tls.group.map(str::as_bytes), NAME);
+            text::<F>(out, name!("sni"), tls.sni.as_deref().map(str::as_bytes), NAME);
+            text::<F>(out, name!("alpn"), tls.alpn.map(tls::Alpn::id), NAME);
+            flag::<F>(out, name!("tls_resumed"), tls.is_resumed);
             if let Some(peer) = &tls.peer {
-                plain::<F>(out, "client_cert_sha256", format_args!("{}", Hex(&peer.sha256)));
+                plain::<F>(out, name!("client_cert_sha256"), |out| display(out, format_args!("{}", Hex(&peer.sha256))));
             }
         }
         if let Some(received) = self.proxied {
             let proxy = received.proxy.map_or(ClientAddress::Unix, ClientAddress::Ip);
-            plain::<F>(out, "proxy", format_args!("{proxy}"));
-            text::<F>(out, "proxy_protocol", Some(received.version.name().as_bytes()), NAME);
-            text::<F>(out, "proxy_authority", received.authority.as_deref(), NAME);
-            text::<F>(out, "proxy_alpn", received.alpn.as_deref(), NAME);
-            text::<F>(out, "proxy_unique_id", received.unique_id.as_deref(), FIELD);
+            plain::<F>(out, name!("proxy"), |out| json::address(out, proxy));
+            text::<F>(out, name!("proxy_protocol"), Some(received.version.name().as_bytes()), NAME);
+            text::<F>(out, name!("proxy_authority"), received.authority.as_deref(), NAME);
+            text::<F>(out, name!("proxy_alpn"), received.alpn.as_deref(), NAME);
+            text::<F>(out, name!("proxy_unique_id"), received.unique_id.as_deref(), FIELD);
         }
         if let Some(error) = self.error {
-            text::<F>(out, "reason", Some(error.reason.label().as_bytes()), NAME);
-            text::<F>(out, "fault", Some(error.reason.fault().label().as_bytes()), NAME);
-            text::<F>(out, "detail", Some(error.detail.as_bytes()).filter(|d| !d.is_empty()), NAME);
+            text::<F>(out, name!("reason"), Some(error.reason.label().as_bytes()), NAME);
+            text::<F>(out, name!("fault"), Some(error.reason.fault().label().as_bytes()), NAME);
+            text::<F>(out, name!("detail"), Some(error.detail.as_bytes()).filter(|d| !d.is_empty()), NAME);
         }
         out.extend_from_slice(F::CLOSE);
     }
@@ -212,72 +213,68 @@ impl Line<'_> {
 
 /// The group of a call of an AI model.
 fn call<F: Form>(out: &mut Vec<u8>, ai: &Call<'_>) {
-    const AI: &str = "ai";
     let text = |out: &mut Vec<u8>, name, value: Option<&str>, most| {
-        if let Some(value) = value {
-            F::key(out, AI, name);
-            F::text(out, value.as_bytes(), most);
-        }
+        text::<F>(out, name, value.map(str::as_bytes), most);
     };
-    let count = |out: &mut Vec<u8>, name, value| {
-        F::key(out, AI, name);
-        json::number(out, value);
-    };
-    F::open_group(out, AI);
-    text(out, "api", Some(ai.api), NAME);
-    text(out, "model", Some(ai.model), NAME);
-    text(out, "provider", ai.provider, NAME);
-    text(out, "served_model", ai.provider.map(|_| ai.served_model), NAME);
-    text(out, "key", ai.key, NAME);
-    flag::<F>(out, AI, "stream", ai.streams);
+    F::open_group(out, name!("ai"));
+    text(out, name!("ai", "api"), Some(ai.api), NAME);
+    text(out, name!("ai", "model"), Some(ai.model), NAME);
+    text(out, name!("ai", "provider"), ai.provider, NAME);
+    text(out, name!("ai", "served_model"), ai.provider.map(|_| ai.served_model), NAME);
+    text(out, name!("ai", "key"), ai.key, NAME);
+    flag::<F>(out, name!("ai", "stream"), ai.streams);
     if let Some(ns) = ai.first_token_ns {
-        F::key(out, AI, "ttft_ms");
+        F::key(out, name!("ai", "ttft_ms"));
         json::milliseconds(out, ns);
     }
     if let Some([input, output, cached]) = ai.tokens {
-        count(out, "tokens_in", input);
-        count(out, "tokens_out", output);
-        count(out, "tokens_cached", cached);
-        flag::<F>(out, AI, "estimated", ai.estimated);
+        count::<F>(out, name!("ai", "tokens_in"), input);
+        count::<F>(out, name!("ai", "tokens_out"), output);
+        count::<F>(out, name!("ai", "tokens_cached"), cached);
+        flag::<F>(out, name!("ai", "estimated"), ai.estimated);
     }
     if let Some(cost) = ai.cost {
-        F::key(out, AI, "cost");
+        F::key(out, name!("ai", "cost"));
         write!(out, "{}.{:06}", cost / 1_000_000, cost % 1_000_000).expect("a Vec takes what is written");
     }
     if let Some(reserved) = ai.reserved {
-        count(out, "tokens_reserved", reserved);
+        count::<F>(out, name!("ai", "tokens_reserved"), reserved);
     }
-    text(out, "tried", Some(ai.tried).filter(|tried| !tried.is_empty()), FIELD);
-    text(out, "end", Some(ai.end), NAME);
+    text(out, name!("ai", "tried"), Some(ai.tried).filter(|tried| !tried.is_empty()), FIELD);
+    text(out, name!("ai", "end"), Some(ai.end), NAME);
     F::close_group(out);
 }
 
-fn text<F: Form>(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, most: usize) {
+fn text<F: Form>(out: &mut Vec<u8>, name: &Name, value: Option<&[u8]>, most: usize) {
     if let Some(value) = value {
-        F::key(out, "", name);
+        F::key(out, name);
         F::text(out, value, most);
     }
 }
 
-fn plain<F: Form>(out: &mut Vec<u8>, name: &str, value: Arguments<'_>) {
-    F::key(out, "", name);
-    F::plain(out, value);
+fn plain<F: Form>(out: &mut Vec<u8>, name: &Name, write: impl FnOnce(&mut Vec<u8>)) {
+    F::key(out, name);
+    F::plain(out, write);
 }
 
-fn flag<F: Form>(out: &mut Vec<u8>, group: &str, name: &str, value: bool) {
-    F::key(out, group, name);
+fn display(out: &mut Vec<u8>, value: Arguments<'_>) {
+    out.write_fmt(value).expect("a Vec takes what is written");
+}
+
+fn flag<F: Form>(out: &mut Vec<u8>, name: &Name, value: bool) {
+    F::key(out, name);
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
-fn count<F: Form>(out: &mut Vec<u8>, name: &str, value: u64) {
-    F::key(out, "", name);
-    json::number(out, value);
+fn count<F: Form>(out: &mut Vec<u8>, name: &Name, value: u64) {
+    F::key(out, name);
+    encode::decimal(out, value);
 }
 
 /// Text with a query from `query` on, without values that carry credentials.
-fn redacted<F: Form>(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>, query: usize, most: usize) {
+fn redacted<F: Form>(out: &mut Vec<u8>, name: &Name, value: Option<&[u8]>, query: usize, most: usize) {
     if let Some(value) = value {
-        F::key(out, "", name);
+        F::key(out, name);
         shown(value, query, |shown| F::text(out, shown, most));
     }
 }

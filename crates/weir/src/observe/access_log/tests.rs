@@ -7,6 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::line::NAME;
 use super::*;
 use crate::config::{AccessLogTarget, LogFormat, LogOnly};
 use crate::error::{Error, Reason};
@@ -323,6 +324,29 @@ fn only_what_is_asked_for_is_logged() {
     assert_eq!(wants(Some(statuses), 1.0, &[(200, u64::MAX), (503, 0)]), [false, true]);
     assert_eq!(wants(None, 1.0, &[(200, 0)]), [true]);
     assert_eq!(wants(Some(only), 0.0, &[(503, u64::MAX)]), [false]);
+}
+
+#[test]
+fn each_byte_is_escaped_at_each_place() {
+    for length in 1..=20 {
+        for (place, byte) in (0..length).flat_map(|place| (0..0x80).map(move |byte| (place, byte))) {
+            let mut text = vec![b'a'; length];
+            text[place] = byte;
+            let mut out = Vec::new();
+            super::json::string(&mut out, &text, NAME);
+            assert!(out.iter().all(|byte| (0x20..0x7f).contains(byte)), "{}", text.escape_ascii());
+            assert_eq!(serde_json::from_slice::<String>(&out).unwrap().as_bytes(), text, "{}", text.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn addresses_are_written_as_they_are_read() {
+    for text in ["0.0.0.0", "255.255.255.255", "10.0.9.100", "1.22.0.255", "::1", "2001:db8::7", "unix:"] {
+        let mut out = Vec::new();
+        super::json::address(&mut out, text.parse().unwrap());
+        assert_eq!(String::from_utf8(out).unwrap(), text);
+    }
 }
 
 /// The fields of a logfmt line, read as its parsers do.
