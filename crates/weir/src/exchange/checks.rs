@@ -5,6 +5,7 @@ use h1::{BodyKind, Expect, Method};
 use super::Exchange;
 use crate::config::RouteId;
 use crate::error::{Error, Reason};
+use crate::http::websocket;
 use crate::observe::metrics::NONE;
 use crate::policy::limit::{self, Asked, Refusal, Stage, Verdict};
 use crate::worker::snapshot::Snapshot;
@@ -48,6 +49,19 @@ impl Exchange<'_> {
         }
         if self.scratch.request.body != BodyKind::None {
             return Err(Error::new(Reason::BadRequest, "TRACE with content (RFC 9110 9.3.8)"));
+        }
+        Ok(())
+    }
+
+    /// Refuses a WebSocket of HTTP/2 where the route lets none through.
+    ///
+    /// # Errors
+    /// Where the route has no `upgrade: [websocket]`.
+    #[inline]
+    pub fn check_tunnel(&self, route: RouteId) -> Result<(), Error> {
+        let allows = || self.snapshot.config().routes[route.0].action.allows_upgrade(websocket::NAME);
+        if self.down.stream.is_tunnel() && !allows() {
+            return Err(Error::new(Reason::NoTunnel, "the route has no `upgrade: [websocket]`"));
         }
         Ok(())
     }

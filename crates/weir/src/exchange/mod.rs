@@ -14,11 +14,13 @@ pub mod conversation;
 pub mod delivery;
 mod failure;
 mod fault;
+mod find;
 pub mod forged;
 pub mod forward;
 pub mod grpc;
 mod https;
 pub mod intake;
+mod local;
 mod mirror;
 mod pages;
 pub mod proxy;
@@ -40,6 +42,7 @@ use ::auth::Identity;
 use h1::{BodyKind, Expect, Method, TargetForm};
 
 use crate::client::downstream::Downstream;
+use crate::client::origin::HttpsHosts;
 
 use crate::config::{RouteAuth, RouteId};
 use crate::error::{Error, Reason};
@@ -93,19 +96,19 @@ const DRAINED_BYTES: u64 = 64 * 1024;
 /// One request on its way through the gateway.
 pub struct Exchange<'w> {
     /// The worker that it runs on.
-    pub worker: &'w Worker,
+    worker: &'w Worker,
     /// The configuration that it began with.
-    pub snapshot: Rc<Snapshot>,
+    snapshot: Rc<Snapshot>,
     /// The client's connection; the head lies at the front of its buffer until the exchange ends.
-    pub down: &'w mut Downstream,
+    down: &'w mut Downstream,
     /// Working memory.
-    pub scratch: &'w mut Scratch,
+    scratch: &'w mut Scratch,
     /// The route, once it is found.
-    pub route: Option<RouteId>,
+    route: Option<RouteId>,
     /// What the route's pattern matched of the path.
-    pub found: Found,
+    found: Found,
     /// `Allow` of a 405.
-    pub allow: Option<Vec<u8>>,
+    allow: Option<Vec<u8>>,
     /// Who sends the request, once that is known.
     identity: Option<Arc<Identity>>,
     /// `WWW-Authenticate` lines of a request that is refused.
@@ -121,16 +124,16 @@ pub struct Exchange<'w> {
     /// What is wrong with the request by the description of its route, as JSON.
     violations: Vec<u8>,
     /// Whether the request asks what a cross-origin request would be allowed to do.
-    pub is_preflight: bool,
+    is_preflight: bool,
     /// Whether this is the connection's last exchange.
-    pub close: bool,
+    close: bool,
     answer: Answer,
     /// Counts as a request that waits, until its response begins.
     waits: Option<Waiting>,
     /// The request's body: the one decoder of it, from its first byte to its last.
-    pub(crate) body: Pump,
+    body: Pump,
     /// Who keeps it waiting.
-    pub(crate) stalls: Stalls,
+    stalls: Stalls,
     /// The rest of the body is read after the response, and the connection lives on.
     drains: bool,
     /// Whether the client was asked for its body (100).
@@ -139,13 +142,13 @@ pub struct Exchange<'w> {
     /// The end of the connection says that the response is complete.
     ends_with_connection: bool,
     /// The exchange's part in a cache.
-    pub cache: CacheSide,
+    cache: CacheSide,
     /// The client of a gRPC call waits no longer than the gateway would.
     has_own_deadline: bool,
     /// The response goes out in chunks, to a client that takes trailers.
     may_end_with_trailers: bool,
     /// What is known of a call of an AI model.
-    pub(crate) ai: Option<Box<ai::Record>>,
+    ai: Option<Box<ai::Record>>,
     log: Journal,
 }
 
@@ -193,6 +196,18 @@ impl<'w> Exchange<'w> {
             ai: None,
             log: Journal { started_ns: clock::turn_ns(), ..Journal::default() },
         }
+    }
+
+    /// The configuration that it began with.
+    #[inline]
+    pub fn snapshot(&self) -> Rc<Snapshot> {
+        self.snapshot.clone()
+    }
+
+    /// Where requests of the listener are redirected to, if that is all that it does.
+    #[inline]
+    pub fn https_hosts(&self) -> Option<Arc<HttpsHosts>> {
+        self.down.origin.redirects()
     }
 
     /// Whether it is `OPTIONS *`, or its form for a proxy: a URL without path and query (RFC 9112 section 3.2.4).
@@ -285,7 +300,7 @@ impl<'w> Exchange<'w> {
     }
 
     /// The route is found.
-    pub fn enter_route(&mut self, found: Found) -> RouteId {
+    fn enter_route(&mut self, found: Found) -> RouteId {
         self.route = Some(found.route);
         self.found = found;
         if let Some(cors) = &self.snapshot.config().routes[found.route.0].cors {
@@ -319,7 +334,7 @@ impl<'w> Exchange<'w> {
     ///
     /// # Errors
     /// When the client does not take it.
-    pub async fn answer(&mut self, prepared: &Prepared) -> Result<(), Error> {
+    async fn answer(&mut self, prepared: &Prepared) -> Result<(), Error> {
         self.skip_body();
         let framing = self.framing();
         prepared.write(&mut self.down.out.bytes, &self.scratch.answer_lines, framing);

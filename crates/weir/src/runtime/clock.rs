@@ -39,7 +39,7 @@ thread_local! {
 /// Moves this thread's clock on; exists for fuzzers only, to which waiting is too dear.
 #[cfg(fuzzing)]
 pub fn advance(time: Duration) {
-    ADVANCED.set(ADVANCED.get().saturating_add(crate::runtime::deadline::nanos(time)));
+    ADVANCED.set(ADVANCED.get().saturating_add(super::deadline::nanos(time)));
     turn();
 }
 

@@ -1,0 +1,93 @@
+//! Responses that the gateway makes by itself: fixed ones, redirects, its own documents, preflights.
+
+use super::Exchange;
+use crate::config::{Builtin, Redirect, RouteId};
+use crate::error::{Error, Reason};
+use crate::http::reply::Prepared;
+use crate::policy::cors;
+use crate::route::path::Target;
+use crate::route::rewrite::{Asked, changed_location, location as location_of};
+use crate::worker::healthz::write_cachez;
+
+/// Methods that routes may take by their own names; others pass too where a route names them, or none.
+const METHODS: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
+
+impl Exchange<'_> {
+    /// Says which methods there are.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub async fn serve_methods(&mut self) -> Result<(), Error> {
+        self.answer(&Prepared::new(204, None, METHODS, b"")).await
+    }
+
+    /// Says what a cross-origin request to the route is allowed to do.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub async fn serve_preflight(&mut self, route: RouteId) -> Result<(), Error> {
+        let snapshot = self.snapshot.clone();
+        let fields = match &snapshot.config().routes[route.0].cors {
+            Some(cors) => cors::preflight_fields(cors, &self.scratch.request, self.down.buffer.whole()),
+            None => Vec::new(),
+        };
+        // A preflight has nothing of what the responses of its route have, but for the id.
+        self.begin_answer_lines();
+        self.answer(&Prepared::new(204, None, &fields, b"")).await
+    }
+
+    /// Sends the fixed response of the route.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub async fn serve_fixed(&mut self, route: RouteId) -> Result<(), Error> {
+        let snapshot = self.snapshot.clone();
+        match &snapshot.routes[route.0].prepared {
+            Some(prepared) => self.answer(prepared).await,
+            None => Err(Reason::Panic.into()),
+        }
+    }
+
+    /// Sends the client where the route leads.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub async fn redirect(&mut self, redirect: &Redirect, route: RouteId) -> Result<(), Error> {
+        let mut location = Vec::new();
+        let target = Target { path: &self.scratch.path, query: self.query() };
+        match &redirect.parts {
+            None => location_of(&mut location, redirect, self.found, target),
+            Some(parts) => {
+                let authority = self.scratch.request.authority.map(|one| one.of_buf(self.down.buffer.whole()));
+                let asked = Asked { scheme: self.down.client.scheme(), authority: authority.unwrap_or_default() };
+                changed_location(&mut location, parts, asked, self.found, target);
+            }
+        }
+        let snapshot = self.snapshot.clone();
+        let edits = &snapshot.config().routes[route.0].headers.response;
+        let fields = [("Location", &*location)];
+        self.answer(&Prepared::edited(redirect.status, None, &fields, b"", edits)).await
+    }
+
+    /// Sends a document about the gateway itself.
+    ///
+    /// # Errors
+    /// When there is none, or the client does not take it.
+    pub async fn serve_builtin(&mut self, builtin: Builtin, route: RouteId) -> Result<(), Error> {
+        let shared = &self.worker.shared;
+        let (status, body) = match builtin {
+            Builtin::Healthz => (if shared.is_ready() { 200 } else { 503 }, shared.healthz()),
+            Builtin::Cachez => match shared.cachez() {
+                Some(counts) => {
+                    let mut document = Vec::new();
+                    write_cachez(&mut document, &counts);
+                    (200, document)
+                }
+                None => return Err(Error::new(Reason::NotFound, "no cache is configured")),
+            },
+        };
+        let snapshot = self.snapshot.clone();
+        let edits = &snapshot.config().routes[route.0].headers.response;
+        self.answer(&Prepared::edited(status, Some("application/json"), &[], &body, edits)).await
+    }
+}
