@@ -87,9 +87,11 @@ async fn connection(stream: TcpStream, router: Router, bounds: Bounds, mut closi
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
+        biased;
+        // Before the connection: a response that is ready just now says `Connection: close`.
+        _ = closing.changed() => connection.as_mut().graceful_shutdown(),
         // How a client's connection ends is its own affair.
         _ = connection.as_mut() => return,
-        _ = closing.changed() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }
