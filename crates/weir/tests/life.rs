@@ -411,7 +411,7 @@ fn a_reload_opens_new_listeners_and_closes_removed_ones() {
     assert_eq!((response.text(), response.field("connection")), ("four", None));
 }
 
-/// A worker that ends is a defect that nothing outside can bring about, so builds with debug assertions offer a way: the file that
+/// A worker that ends is a defect that nothing outside can cause, so builds with debug assertions offer a way: the file that
 /// `WEIR_DEBUG_PANIC` names, with the number of a worker in it.
 #[cfg(debug_assertions)]
 #[test]
