@@ -15,7 +15,7 @@ if [ "$code" != 0 ]; then
 fi
 read -r p f s < <(awk '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")
 if [ "$f" -gt 0 ] && [ "$flaky" = "$f" ]; then p=$((p + f)) f=0 code=0; fi
-# The cache under a scheduler: 24,000 orders of threads, about half a minute.
+# The cache and the counts of limits under a scheduler: 36,000 orders of threads, about a minute.
 log=$logs/rust-shuttle.log
 cargo test --workspace --lib --locked --features weir/shuttle schedules 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
 read -r p f s < <(awk -v p="$p" -v f="$f" -v s="$s" '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")

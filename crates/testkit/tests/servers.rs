@@ -120,23 +120,57 @@ fn postgres_keeps_what_was_committed_through_a_kill() {
     assert_eq!(postgres.query("shop", "SELECT a, b FROM t ORDER BY a"), "1|x\n2|");
 }
 
+fn unix_seconds() -> f64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+/// The state of a process and of its children, as /proc has it: `T` is stopped.
+fn states_below(pid: u32) -> Vec<char> {
+    let stats = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let stat = std::fs::read_to_string(entry.ok()?.path().join("stat")).ok()?;
+        let (name, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let is_it = name.split(' ').next()?.parse() == Ok(pid) || fields.next()?.parse() == Ok(pid);
+        is_it.then_some(state)
+    });
+    stats.collect()
+}
+
 #[test]
 fn a_paused_postgres_pauses_its_backends_too() {
     let postgres = Postgres::start();
     let url = postgres.url("postgres");
-    let loop_sql = "DO $$ BEGIN LOOP RAISE NOTICE 'tick'; PERFORM pg_sleep(0.01); END LOOP; END $$";
+    let loop_sql = "DO $$ BEGIN LOOP RAISE NOTICE 'tick %', extract(epoch FROM clock_timestamp()); PERFORM pg_sleep(0.01); END LOOP; END $$";
     let psql = Process::builder("psql").args(["-d", &url, "-c", loop_sql]).start();
     psql.wait_for_line("a tick", |line| line.contains("tick").then_some(()));
     postgres.pause();
-    // What was on its way arrives; then there is silence.
-    wait::until(DEADLINE, "silence", || {
-        let mark = psql.mark();
-        std::thread::sleep(Duration::from_millis(100));
-        psql.mark() == mark
+    // A backend that is stopped sends nothing, however long one waits.
+    let pid = postgres.process().pid();
+    let (mut backends, mut running) = (0, 0);
+    wait::until(DEADLINE, "all of them to stand still", || {
+        let states = states_below(pid);
+        backends = states.len();
+        running = states.iter().filter(|&&state| state != 'T').count();
+        running == 0
     });
-    let mark = psql.mark();
+    assert!(backends >= 5, "the background processes and the backend of psql, not {backends}");
+    let stopped = unix_seconds();
+    // PostgreSQL responds to this (SSLRequest) with a letter; the kernel takes it meanwhile.
+    let mut client = RawClient::connect(std::net::SocketAddr::from(([127, 0, 0, 1], postgres.port())));
+    client.send([0, 0, 0, 8, 4, 210, 22, 47]);
+    client.expect_silence(Duration::from_millis(100));
+    let resumed = unix_seconds();
     postgres.resume();
-    psql.wait_for_line_after(mark, "a tick", DEADLINE, |line| line.contains("tick").then_some(()));
+    assert_eq!(client.read_raw(1), b"N");
+    let mut ticks = Vec::new();
+    psql.wait_for_line("a tick after the pause", |line| {
+        let tick: f64 = line.rsplit_once("tick ")?.1.parse().ok()?;
+        ticks.push(tick);
+        (tick > resumed).then_some(())
+    });
+    let within = ticks.iter().filter(|&&tick| tick > stopped && tick < resumed).count();
+    assert!(ticks[0] < stopped && within == 0, "{within} ticks in the pause of {ticks:?}");
 }
 
 #[test]

@@ -410,3 +410,72 @@ fn a_reload_opens_new_listeners_and_closes_removed_ones() {
     let response = testkit::RawClient::connect(second).get("/");
     assert_eq!((response.text(), response.field("connection")), ("four", None));
 }
+
+/// A worker that ends is a defect that nothing outside can cause, so builds with debug assertions offer a way: the file that
+/// `WEIR_DEBUG_PANIC` names, with the number of a worker in it.
+#[cfg(debug_assertions)]
+#[test]
+fn a_worker_that_dies_ends_the_process_with_70_and_loses_nothing_in_silence() {
+    const CLIENTS: usize = 24;
+    let gate = Gate::new();
+    let upstream = Upstream::start(answer::gated(&gate, answer::ok("late")));
+    let directory = tempfile::tempdir().unwrap();
+    let (dies, log) = (directory.path().join("dies"), directory.path().join("access.log"));
+    let config = format!(
+        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 3\naccess_log: {{path: {}}}\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: \
+         /*}}, upstream: u}}]\n",
+        log.display(),
+        upstream.url()
+    );
+    let weir = Weir::builder(program()).config(config).env("WEIR_DEBUG_PANIC", dies.display().to_string()).start();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| weir.connect()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(format!("GET /{number} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    }
+    upstream.wait_for_requests(CLIENTS);
+    std::fs::write(&dies, "1").unwrap();
+    let told = weir.wait_for_line("the death", |line| line.contains("a worker panicked").then(|| line.to_owned()));
+    weir.wait_for_line("the drain", |line| line.contains("the process drains and ends").then_some(()));
+    gate.open();
+
+    let responses: Vec<_> = clients.iter_mut().map(|client| client.try_read_response()).collect();
+    let served = responses.iter().flatten().filter(|response| response.text() == "late").count();
+    let lost = responses.iter().filter(|response| response.is_err()).count();
+    assert_eq!(served + lost, CLIENTS, "whole or broken off: {responses:?}");
+    assert!(served >= CLIENTS / 3 && lost >= 1, "{served} served, {lost} lost");
+    assert!(told.contains(&format!("connections={lost}")) && told.contains("worker=1"), "{told}: {lost} were lost");
+
+    assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(70));
+    assert!(weir.stderr().contains("worker 1 ended unexpectedly"), "{}", weir.stderr());
+    assert!(testkit::RawClient::try_connect(weir.addr(), None).is_err());
+    // Each request has its line, those of the dead worker too.
+    let logged = std::fs::read_to_string(&log).unwrap();
+    let lines = |what: &str| logged.lines().filter(|line| line.contains(what)).count();
+    assert_eq!((lines("\"status\":200"), lines("\"reason\":\"panic\"")), (served, lost), "{logged}");
+    assert_eq!(logged.lines().count(), CLIENTS);
+}
+
+#[test]
+fn a_worker_that_cannot_start_ends_the_process_with_71() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("weir.yaml");
+    std::fs::write(&path, yaml("workers: 4", "one")).unwrap();
+    let (mut no_worker, mut serves) = (0, 0);
+    // So few descriptors that there are none for the workers, and then enough.
+    for descriptors in (8..20).chain((20..72).step_by(4)) {
+        let command = format!("ulimit -n {descriptors}; exec {} --config {}", program(), path.display());
+        let running = testkit::Process::builder("/bin/sh").args(["-c", &command]).start();
+        let is_listening = || running.stdout().contains("listening on") || running.stderr().contains("listening on");
+        wait::until(DEADLINE, "a start or its end", || running.exit_status().is_some() || is_listening());
+        if let Some(status) = running.exit_status() {
+            let said = running.stderr();
+            assert_eq!(status.code(), Some(71), "{descriptors}: {said}");
+            assert!(said.contains("Too many open files"), "{descriptors}: {said}");
+            no_worker += usize::from(said.contains("cannot start a worker"));
+            assert_eq!(serves, 0, "{descriptors} descriptors are not enough, fewer were");
+        } else {
+            serves += 1;
+        }
+    }
+    assert!(no_worker > 0 && serves > 0, "{no_worker} starts without a worker, {serves} served");
+}

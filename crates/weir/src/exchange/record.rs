@@ -1,6 +1,7 @@
 //! The record of an exchange, and where it goes at the end: metrics, a span, a line of the access log.
 
 use std::ops::{Deref, DerefMut};
+use std::panic::AssertUnwindSafe;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use h1::{Known, Method};
@@ -78,17 +79,23 @@ impl DerefMut for Recorded<'_> {
 impl Drop for Recorded<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.is_over && self.exchange.worker.shared.is_cut_off() {
-            self.exchange.record_cut_off();
+        if self.is_over {
+            return;
+        }
+        if std::thread::panicking() {
+            // What it meets may be half done. A second panic must not end the process, which serves others.
+            let record = AssertUnwindSafe(|| self.exchange.record_broken_off(Reason::Panic));
+            let _ = std::panic::catch_unwind(record);
+        } else if self.exchange.worker.shared.is_cut_off() {
+            self.exchange.record_broken_off(Reason::Shutdown);
         }
     }
 }
 
 impl Exchange<'_> {
-    /// Records an exchange that the end of the process cuts off. Of a body that was on its way to the client the bytes are not known.
+    /// Records an exchange that the end of the process cuts off, or a panic, of its own or of its worker. Of a body that was on its way to the client the bytes are not known.
     #[cold]
-    fn record_cut_off(&mut self) {
-        let reason = Reason::Shutdown;
+    fn record_broken_off(&mut self, reason: Reason) {
         self.log.error = Some(reason.into());
         if self.answer == Answer::None {
             self.log.status = reason.status();

@@ -3,6 +3,9 @@
 //! Each client connection may need one to an upstream. Without a bound clients could take all descriptors, and every one of them would get
 //! an error, because none is left for upstreams.
 
+use std::fs::File;
+use std::io;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// For the process as a whole: standard streams, the log, admin connections, health checks, name servers, a reload.
@@ -23,6 +26,15 @@ pub fn limit(raises: bool) -> usize {
 
 fn number(limit: Rlimit) -> usize {
     limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// Whether so many can still be opened.
+///
+/// # Errors
+/// Why not.
+pub fn ensure(count: usize) -> io::Result<()> {
+    let null = File::open("/dev/null")?;
+    (1..count).map(|_| null.try_clone()).collect::<io::Result<Vec<_>>>().map(drop)
 }
 
 /// Client connections that so many descriptors allow.

@@ -32,6 +32,9 @@ use crate::runtime::clock;
 use crate::upstream::Resolver;
 use crate::worker::shared::Shared;
 
+/// What the runtime of the control thread takes: for polling two, for signals two and a duplicate.
+const RUNTIME_DESCRIPTORS: usize = 5;
+
 /// What the command line says beside the configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
@@ -114,9 +117,9 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
     let controller = Controller::new(source, self_signed, first, shared.clone(), Resolver::system(), listeners);
     let controller = Arc::new(controller);
 
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
+    // With fewer the runtime panics, in the setup of its signals.
+    let runtime = descriptors::ensure(RUNTIME_DESCRIPTORS)
+        .and_then(|()| tokio::runtime::Builder::new_current_thread().enable_all().build())
         .map_err(|error| ServeError::system("cannot start the control thread", error))?;
     runtime.block_on(start_demo(&shared))?;
     runtime.block_on(async {

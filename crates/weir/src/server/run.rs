@@ -1,5 +1,6 @@
 //! A worker thread's event loop: accept, serve, follow messages, drain.
 
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -62,12 +63,14 @@ pub fn run(
         })
         .on_thread_unpark(clock::turn)
         .build_local(tokio::runtime::LocalOptions::default());
+    // Older than the runtime, so that it is dropped after it, also by a panic: exchanges that are cut off end there, and have lines for the log.
+    let last = Last::default();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return drop(ready.send(Err(error))),
     };
     clock::turn();
-    let worker = runtime.block_on(async move {
+    runtime.block_on(async {
         // Only to see that it can be done. A socket that does not listen yet must not stay registered: it reports the end of the stream, which
         // tokio never forgets.
         let register = |socket: ListenerSocket| -> std::io::Result<ListenerSocket> {
@@ -77,13 +80,15 @@ pub fn run(
             Ok(listeners) => listeners,
             Err(error) => {
                 let _ = ready.send(Err(error));
-                return None;
+                return;
             }
         };
         let metrics = shared.metrics().shard(index);
         let snapshot = Snapshot::new(shared.generation(), &metrics, seed, shared.workers().len(), None);
         wakeups::coalesce(snapshot.config().server.coalesce);
         let worker = Worker::new(index, shared, snapshot, metrics, seed);
+        let _ = last.0.set(worker.clone());
+        let _told = Told(worker.clone());
         worker.deadlines.count_early(worker.metrics.early_deadline_counter());
         spawn_local(worker.deadlines.clone().run());
         let _ = ready.send(Ok(()));
@@ -91,12 +96,30 @@ pub fn run(
         follow(&worker, mailbox, &mut accepting).await;
         drop(accepting);
         drain(&worker).await;
-        Some(worker)
     });
-    // Exchanges that are cut off end here, and have lines for the log.
-    drop(runtime);
-    if let Some(worker) = worker {
-        flush(&worker);
+}
+
+/// The worker, for what is left to do once its runtime has ended.
+#[derive(Default)]
+struct Last(OnceCell<Rc<Worker>>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if let Some(worker) = self.0.get() {
+            flush(worker);
+        }
+    }
+}
+
+/// Says what the panic of a worker costs, before its connections end.
+struct Told(Rc<Worker>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let (worker, connections) = (self.0.index, self.0.handle().connections.load(Ordering::Relaxed));
+            tracing::error!(worker, connections, "a worker panicked: its connections are cut off");
+        }
     }
 }
 
@@ -195,6 +218,8 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
                 }
             },
             _ = housekeeping.tick() => {
+                #[cfg(debug_assertions)]
+                panic_on_request(worker.index);
                 worker.pool.sweep(clock::turn_ns());
                 follow_purges(worker);
                 if let Some(traces) = &mut *worker.traces.borrow_mut() {
@@ -206,6 +231,14 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
             }
         }
     }
+}
+
+/// For tests of a worker that dies, and in no program that is shipped: the file that the variable names holds the number of the worker.
+#[cfg(debug_assertions)]
+fn panic_on_request(index: usize) {
+    let file = std::env::var_os("WEIR_DEBUG_PANIC").map(std::fs::read_to_string);
+    let is_meant = matches!(file, Some(Ok(text)) if text.trim().parse() == Ok(index));
+    assert!(!is_meant, "worker {index} panics because WEIR_DEBUG_PANIC says so");
 }
 
 /// What other gateways purged concerns this process as a whole: one worker reads of it.

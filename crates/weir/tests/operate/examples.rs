@@ -188,7 +188,9 @@ fn every_example_serves_through_reloads_a_take_over_and_a_drain() {
             .iter()
             .zip(example["listen"].as_array().unwrap())
             .map(|(&address, listener)| {
-                has_tls(listener).then(|| TlsRelay::originate(trusting(&servers.certificates), "localhost", address))
+                has_tls(listener).then(|| {
+                    TlsRelay::originate(trusting(&servers.certificates, tls::Alpn::Http11), "localhost", address)
+                })
             })
             .collect();
         let reached =

@@ -1,13 +1,14 @@
 //! Clients that open a connection anew whenever the gateway closes it, and count every failure.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use testkit::{RawClient, wait};
+use testkit::{Address, RawClient, wait};
 
-use super::DEADLINE;
+use super::{DEADLINE, http2};
 
 /// A request to be sent again and again.
 #[derive(Debug, Clone)]
@@ -26,35 +27,101 @@ impl Request {
     pub(crate) fn post(path: &str, body: &str) -> Self {
         Request { method: "POST".into(), body: body.into(), ..Request::get(path) }
     }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.fields.push((name.into(), value.into()));
+        self
+    }
 }
 
 /// How a client reaches the gateway.
 #[derive(Debug, Clone)]
 pub(crate) struct Way {
-    address: SocketAddr,
+    pub(crate) address: Address,
     /// What it sends before its first request.
     preface: Vec<u8>,
+    is_http2: bool,
+    /// The socket stays open between two processes: nobody is ever refused there.
+    outlives: bool,
 }
 
 impl From<SocketAddr> for Way {
     fn from(address: SocketAddr) -> Self {
-        Way { address, preface: Vec::new() }
+        Way::over(address)
     }
 }
 
 impl Way {
+    fn over(address: impl Into<Address>) -> Self {
+        Way { address: address.into(), preface: Vec::new(), is_http2: false, outlives: false }
+    }
+
     /// A listener that expects a PROXY header.
     pub(crate) fn with_proxy_header(address: SocketAddr) -> Self {
-        Way { address, preface: b"PROXY TCP4 192.0.2.7 192.0.2.80 4711 80\r\n".to_vec() }
+        Way { preface: b"PROXY TCP4 192.0.2.7 192.0.2.80 4711 80\r\n".to_vec(), ..address.into() }
+    }
+
+    /// A client that speaks HTTP/2 from the first byte.
+    pub(crate) fn over_http2(address: SocketAddr) -> Self {
+        Way { is_http2: true, ..address.into() }
+    }
+
+    pub(crate) fn over_unix(path: &Path) -> Self {
+        Way::over(path)
+    }
+
+    /// A listener whose socket is not the gateway's own.
+    pub(crate) fn that_outlives(address: SocketAddr) -> Self {
+        Way { outlives: true, ..address.into() }
     }
 }
 
+/// What the clients are to expect.
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     stop: AtomicBool,
     /// From now on a new connection may be refused: that is how a load balancer sees the end.
     draining: AtomicBool,
+    /// Another process will come after that.
+    restarts: AtomicBool,
     good: AtomicUsize,
+}
+
+/// What a failure before the first response of a connection means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is a failure.
+    Failure,
+    /// It tries again.
+    Again,
+    /// It has seen the end.
+    End,
+}
+
+impl State {
+    pub(super) fn stops(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// What a refusal means at this moment.
+    pub(super) fn refused(&self, way: &Way) -> Refused {
+        match (self.draining.load(Ordering::SeqCst), self.restarts.load(Ordering::SeqCst)) {
+            (true, true) if !way.outlives => Refused::Again,
+            (true, false) => Refused::End,
+            _ => Refused::Failure,
+        }
+    }
+
+    /// Counts a response, or says why it is none that was wanted.
+    pub(super) fn count(&self, request: &Request, status: u16, is_good: fn(u16) -> bool) -> Option<String> {
+        // Readiness ends before anything else does.
+        let is_end = status == 503 && request.path.starts_with("/health") && self.draining.load(Ordering::SeqCst);
+        if is_good(status) || is_end {
+            self.good.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(format!("status {status}: {request:?}"))
+    }
 }
 
 /// Clients at work.
@@ -69,7 +136,10 @@ impl Load {
         let state = Arc::new(State::default());
         let client = |way: &Way| {
             let (state, way, requests) = (state.clone(), way.clone(), requests.to_vec());
-            std::thread::spawn(move || client(&state, &way, &requests, is_good))
+            std::thread::spawn(move || {
+                let client = if way.is_http2 { http2::client } else { client };
+                client(&state, &way, &requests, is_good)
+            })
         };
         let clients = ways.iter().map(client).collect();
         Load { state, clients }
@@ -89,7 +159,17 @@ impl Load {
 
     /// From now on a new connection may be refused.
     pub(crate) fn expect_the_end(&self) {
+        self.state.restarts.store(false, Ordering::SeqCst);
         self.state.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Until `restart` is over, a new connection may be refused, and is tried again. No request may fail.
+    pub(crate) fn during<T>(&self, restart: impl FnOnce() -> T) -> T {
+        self.state.restarts.store(true, Ordering::SeqCst);
+        self.state.draining.store(true, Ordering::SeqCst);
+        let outcome = restart();
+        self.state.draining.store(false, Ordering::SeqCst);
+        outcome
     }
 
     /// Stops the clients; what failed.
@@ -102,38 +182,43 @@ impl Load {
 fn client(state: &State, way: &Way, requests: &[Request], is_good: fn(u16) -> bool) -> Vec<String> {
     let mut failures = Vec::new();
     let mut next = 0;
-    while !state.stop.load(Ordering::SeqCst) && failures.len() < 10 {
-        let connected = RawClient::try_connect(way.address, None);
+    while !state.stops() && failures.len() < 10 {
+        // Before and after: the end of a restart may lie in between.
+        let before = state.refused(way);
+        let refused = || if before == Refused::Failure { state.refused(way) } else { before };
+        let connected = RawClient::try_connect(way.address.clone(), None);
         let mut client = match connected.and_then(|mut client| client.try_send(&way.preface).map(|()| client)) {
             Ok(client) => client,
-            Err(_) if state.draining.load(Ordering::SeqCst) => break,
             Err(error) => {
-                failures.push(format!("connect to {}: {error}", way.address));
+                match refused() {
+                    Refused::Failure => failures.push(format!("connect to {}: {error}", way.address)),
+                    Refused::Again => std::thread::yield_now(),
+                    Refused::End => break,
+                }
                 continue;
             }
         };
         let mut is_first = true;
-        while !state.stop.load(Ordering::SeqCst) {
+        while !state.stops() {
             let request = &requests[next % requests.len()];
             next += 1;
             match send(&mut client, request) {
                 Ok((status, closes)) => {
-                    // Readiness ends before anything else does.
-                    let is_end =
-                        status == 503 && request.path.starts_with("/health") && state.draining.load(Ordering::SeqCst);
-                    if is_good(status) || is_end {
-                        state.good.fetch_add(1, Ordering::Relaxed);
-                    } else {
-                        failures.push(format!("status {status}: {request:?}"));
-                    }
+                    failures.extend(state.count(request, status, is_good));
                     if closes {
                         break;
                     }
                 }
-                // It lay in the queue of a listener that closed.
-                Err(_) if is_first && state.draining.load(Ordering::SeqCst) => return failures,
                 Err(error) => {
-                    failures.push(format!("{error}: {request:?}, first on its connection: {is_first}"));
+                    // It lay in the queue of a listener that closed.
+                    match refused() {
+                        Refused::End if is_first => return failures,
+                        Refused::Again if is_first => {}
+                        _ => failures.push(format!(
+                            "{}: {error}: {request:?}, first on its connection: {is_first}",
+                            way.address
+                        )),
+                    }
                     break;
                 }
             }

@@ -1,17 +1,23 @@
-//! What operators do, all of it at once and under load: reload, take over, drain, with every listener and option in use. No request may fail.
+//! What operators do, all of it at once and under load: reload, take over, restart, drain, with every listener and option in use. No request may
+//! fail.
 
+mod credentials;
 mod everything;
 mod examples;
+mod http2;
 mod load;
 
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use testkit::{Certificates, Process, Weir};
-use tls::ClientConfig;
 use tls::certificate::read_certificates;
 use tls::client::{self, Roots};
+use tls::{Alpn, ClientConfig};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -38,12 +44,25 @@ impl File {
     fn start(&self) -> Weir {
         Weir::builder(program()).config_file(&self.0).start()
     }
+
+    /// Starts it as systemd does, with a socket that is called `web`.
+    fn start_with(&self, web: &TcpListener) -> Weir {
+        // Out of the way of the number that it gets; for the child to have.
+        let copy = fcntl_dupfd_cloexec(web, 100).unwrap();
+        fcntl_setfd(&copy, FdFlags::empty()).unwrap();
+        let number = copy.as_raw_fd();
+        let config = self.0.display();
+        let script =
+            format!("exec 3<&{number} {number}<&-; export LISTEN_PID=$$; exec {} --config {config}", program());
+        let gateway = Weir::builder("/bin/bash").env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "web");
+        gateway.args(["-c", &script]).start()
+    }
 }
 
-/// A client that trusts the certificates.
-fn trusting(certificates: &Certificates) -> Arc<ClientConfig> {
-    let roots = read_certificates(&certificates.authority()).unwrap();
-    client::config(&client::Options { roots: Roots::These(roots), ..client::Options::default() }).unwrap()
+/// A client that trusts the certificates and speaks this protocol.
+fn trusting(certificates: &Certificates, alpn: Alpn) -> Arc<ClientConfig> {
+    let roots = Roots::These(read_certificates(&certificates.authority()).unwrap());
+    client::config(&client::Options { roots, alpn: vec![alpn], ..client::Options::default() }).unwrap()
 }
 
 /// Sends SIGHUP and waits until a configuration is in force.

@@ -5,6 +5,10 @@
 //! is at least two thousand a second for each worker. It is taken from the bucket as a whole, so tokens are spent at most a millisecond later than they were
 //! charged: in any time `t` the limit admits at most `burst + rate * (t + 1 ms)`. What is not spent goes back, and in the meantime may be missing
 //! elsewhere.
+//!
+//! A lease is one worker's and never leaves its thread, which is why its numbers are cells and no schedules of threads are tried out here. What workers
+//! share is the bucket ([`Memory`], whose schedules are). What can go wrong is the order of steps: requests that begin, are refused elsewhere and come
+//! back late, while time passes. Tests try out such orders.
 
 use std::cell::Cell;
 
@@ -63,11 +67,17 @@ impl Lease {
     }
 
     /// Spends one, after taking a new lease if need be; `None` when the bucket has not as much as a lease.
+    #[inline]
     pub(super) fn spend(&self, memory: &Memory, key: Key, now: Now) -> Option<(Decision, Token)> {
+        self.spend_by(memory, key, now, clock::now_ns)
+    }
+
+    #[inline]
+    fn spend_by(&self, memory: &Memory, key: Key, now: Now, read: impl FnOnce() -> u64) -> Option<(Decision, Token)> {
         if self.left.get() == 0 || now.ns >= self.until_ns.get() {
             let over = self.left.take();
             if over > 0 {
-                let (receipt, now) = (self.receipt.get(), Now { ns: clock::now_ns(), ..now });
+                let (receipt, now) = (self.receipt.get(), Now { ns: read(), ..now });
                 // It goes back whole, what leaked of it too, or a trickle of requests would keep the bucket from filling. So much may be
                 // spent twice: what comes back in the lifetime of a lease, which is the millisecond in the bound.
                 if memory.holds(receipt, now) {

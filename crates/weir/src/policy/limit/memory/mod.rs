@@ -10,15 +10,15 @@
 //! state along; whoever meets the mark waits at the lock and looks again.
 
 mod shard;
+mod sync;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-
-use portable_atomic::AtomicU128;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Decision, Key};
 use limiter::{Algorithm, Charge, Now, STATE_BITS, State};
 use shard::{Found, Shard};
+use sync::{AtomicU64, AtomicU128, AtomicUsize};
 
 const STATE_MASK: u128 = (1 << STATE_BITS) - 1;
 const TAG_MASK: u128 = (1 << (128 - STATE_BITS)) - 1;

@@ -1,11 +1,9 @@
 //! A part of the table: words that are looked up without a lock, and the lock under which words are given to keys.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
-use portable_atomic::AtomicU128;
-
+use super::sync::{ArcSwap, AtomicU128, Mutex, MutexGuard, PoisonError};
 use super::{STATE_BITS, STATE_MASK};
 use limiter::State;
 
@@ -144,6 +142,11 @@ impl Slots {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(super) fn words(&self) -> &[AtomicU128] {
+        &self.0
     }
 
     fn new(length: usize) -> Self {

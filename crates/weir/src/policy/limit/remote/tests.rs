@@ -1,5 +1,7 @@
 //! The scripts against the algorithms in memory, which are the model: the same schedule by the same clock gives the same decisions.
 
+mod interleavings;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 
