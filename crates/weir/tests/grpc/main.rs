@@ -3,7 +3,9 @@
 mod calls;
 mod ends;
 mod errors;
+mod retries;
 mod service;
+mod target;
 
 use std::net::SocketAddr;
 

@@ -47,6 +47,8 @@ pub struct Line<'a> {
     pub query: Option<&'a [u8]>,
     /// Status that was sent, or that would have been when the exchange broke off before one could.
     pub status: u16,
+    /// Status of the gRPC call, 0 to 16; none of other requests, and of calls that broke off without one.
+    pub grpc_status: Option<u8>,
     /// Name of the route; none when no route matched.
     pub route: Option<&'a str>,
     /// Name of the upstream that responded or failed to; none when the gateway responded by itself.
@@ -115,6 +117,9 @@ impl Line<'_> {
         text::<F>(out, "path", Some(self.path), PATH);
         redacted::<F>(out, "query", self.query, 0, PATH);
         count::<F>(out, "status", u64::from(self.status));
+        if let Some(status) = self.grpc_status {
+            count::<F>(out, "grpc_status", u64::from(status));
+        }
         text::<F>(out, "route", self.route.map(str::as_bytes), NAME);
         text::<F>(out, "upstream", self.upstream.map(str::as_bytes), NAME);
         text::<F>(out, "target", self.target.map(str::as_bytes), NAME);
