@@ -180,7 +180,7 @@ impl Resolver<'_> {
         }
         let has = |cause| retry.on.contains(&cause);
         let grpc: GrpcStatuses = retry.on.iter().filter_map(|cause| cause.grpc_status()).collect();
-        if grpc != GrpcStatuses::default() && protocol != UpstreamProtocol::Http2 {
+        if grpc != GrpcStatuses::default() && protocol == UpstreamProtocol::Http1 {
             let message = format!(
                 "`retry.on` of the upstream `{}` names a status of gRPC, which needs `protocol: http2`",
                 name.value

@@ -5,6 +5,7 @@ mod ends;
 mod errors;
 mod retries;
 mod service;
+mod spans;
 mod target;
 
 use std::net::SocketAddr;

@@ -262,6 +262,8 @@ async fn unavailable_ejects_a_target_and_a_response_of_the_application_does_not(
         (Says::Trailers(5), "ready"),
         (Says::head(8), "ready"),
         (Says::Nothing, "ready"),
+        // A client takes it for UNAVAILABLE, but the target did not say so.
+        (Says::Http(429), "ready"),
     ] {
         let scripted = says.clone();
         let target = Target::start(move |_, _| scripted.clone());

@@ -35,6 +35,8 @@ pub(crate) enum Says {
     Trailers(u8),
     /// With the message, and no trailers.
     Nothing,
+    /// With a status of HTTP and none of gRPC.
+    Http(u16),
     /// Not at all.
     Silence,
 }
@@ -145,6 +147,7 @@ fn end(respond: &mut SendResponse<Bytes>, says: Says, body: Bytes) {
         }
         Says::AtOnce(status) => end_with_head(respond, head, status, message(status)),
         Says::Silence => Ok(()),
+        Says::Http(status) => respond.send_response(head.status(status).body(()).unwrap(), true).map(drop),
         Says::Nothing => {
             respond.send_response(head.body(()).unwrap(), false).and_then(|mut stream| stream.send_data(body, true))
         }

@@ -102,7 +102,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Waits before a call is made again, as its target asked for.
+/// Waits before a call is made again, as its target wants it.
 pub(super) async fn wait_before_retry(x: &mut Exchange<'_>, wait_ns: u64, total_due: u64) -> Result<(), Error> {
     let due = clock::turn_ns().saturating_add(wait_ns);
     x.stalls.change(Stall::Gateway);

@@ -16,7 +16,7 @@ pub(super) struct Failed {
     pub(super) reply_started: bool,
     /// The status of a gRPC call that is not forwarded.
     pub(super) grpc_status: Option<u8>,
-    /// Whether a retry is granted, where that was asked already.
+    /// Whether a retry is granted, where that is decided already.
     pub(super) retry: Option<bool>,
     /// How long the target wants the retry to wait.
     pub(super) wait_ns: u64,
