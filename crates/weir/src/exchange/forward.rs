@@ -92,7 +92,8 @@ impl ToUpstream<'_> {
                 Known::Other => {
                     let name = field.name.of_buf(buf);
                     let is_replaced = own_id && Known::is_alias(name, self.request_id.0.as_bytes());
-                    !is_replaced && !(self.previous_attempts > 0 && name.eq_ignore_ascii_case(grpc::PREVIOUS_ATTEMPTS))
+                    let is_counted = self.previous_attempts > 0 && name.eq_ignore_ascii_case(grpc::PREVIOUS_ATTEMPTS);
+                    !(is_replaced || is_counted)
                 }
                 _ => true,
             };
