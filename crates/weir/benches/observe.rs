@@ -21,6 +21,7 @@ fn record(n: u64) -> Record {
     Record {
         upstream_slot: 1,
         status: 200,
+        grpc_status: None,
         request_bytes: 300,
         response_bytes: 1200,
         total_ns: 100_000 + (n % 1024) * 3000,
@@ -51,6 +52,7 @@ fn line() -> Line<'static> {
         path: b"/infer/python",
         query: None,
         status: 200,
+        grpc_status: None,
         route: Some("infer-python"),
         upstream: Some("python"),
         target: Some("127.0.0.1:8001"),

@@ -53,7 +53,7 @@ fn requests_allocate_nothing(format: LogFormat) {
     let config = Config {
         to: AccessLogTarget::File(dir.path().join("access.log")),
         format,
-        only: Some(LogOnly { statuses: vec![(100, 599)], slower_ns: Some(1) }),
+        only: Some(LogOnly { statuses: vec![(100, 599)], grpc: (0..=16).collect(), slower_ns: Some(1) }),
         sample: 0.9,
     };
     let log = AccessLog::start(&config, &metrics).unwrap();
@@ -69,6 +69,7 @@ fn requests_allocate_nothing(format: LogFormat) {
             route.record(&Record {
                 upstream_slot: n as usize % 3,
                 status,
+                grpc_status: Some(n as u8 % 17),
                 request_bytes: 200,
                 response_bytes: n,
                 total_ns: n << 14,
@@ -79,7 +80,7 @@ fn requests_allocate_nothing(format: LogFormat) {
                 shard.not_served(Reason::UpstreamReset);
                 upstream.error(Reason::UpstreamReset);
             }
-            if writer.wants(status, n << 14) {
+            if writer.wants(status, Some(n as u8 % 17), n << 14) {
                 writer.line(&Line {
                     time_ms: 1_735_689_599_123 + n,
                     client: IpAddr::V4(Ipv4Addr::LOCALHOST).into(),
@@ -89,6 +90,7 @@ fn requests_allocate_nothing(format: LogFormat) {
                     path: "/infer/\"\u{1f30a}\"".as_bytes(),
                     query: Some(b"a=1"),
                     status,
+                    grpc_status: Some(n as u8 % 17),
                     route: Some("r"),
                     upstream: Some("a"),
                     target: Some("127.0.0.1:8001"),

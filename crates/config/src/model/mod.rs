@@ -200,14 +200,17 @@ pub enum LogFormat {
 pub struct LogOnly {
     /// Ranges of statuses, inclusive.
     pub statuses: Vec<(u16, u16)>,
+    /// Statuses of gRPC calls.
+    pub grpc: GrpcStatuses,
     /// Duration, in nanoseconds, from which on a request is slow.
     pub slower_ns: Option<u64>,
 }
 
 impl LogOnly {
-    /// Whether a request with this status and duration in nanoseconds is logged.
-    pub fn takes(&self, status: u16, duration_ns: u64) -> bool {
+    /// Whether a request with this status, and that of its gRPC call, and this duration in nanoseconds is logged.
+    pub fn takes(&self, status: u16, grpc_status: Option<u8>, duration_ns: u64) -> bool {
         self.statuses.iter().any(|(first, last)| (*first..=*last).contains(&status))
+            || grpc_status.is_some_and(|status| self.grpc.has(status))
             || self.slower_ns.is_some_and(|slow| duration_ns >= slow)
     }
 }

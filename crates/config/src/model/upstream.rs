@@ -292,6 +292,25 @@ pub struct RetryOn {
     pub status_503: bool,
     /// The reply was 504.
     pub status_504: bool,
+    /// A gRPC call ended with one of these before a message.
+    pub grpc: GrpcStatuses,
+}
+
+/// A set of gRPC statuses, 0 to 16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GrpcStatuses(u32);
+
+impl GrpcStatuses {
+    /// Whether a status is one of them.
+    pub const fn has(self, status: u8) -> bool {
+        status < 32 && self.0 >> status & 1 == 1
+    }
+}
+
+impl FromIterator<u8> for GrpcStatuses {
+    fn from_iter<I: IntoIterator<Item = u8>>(statuses: I) -> Self {
+        GrpcStatuses(statuses.into_iter().filter(|status| *status < 32).fold(0, |set, status| set | 1 << status))
+    }
 }
 
 /// Idle connections to an upstream, per worker.

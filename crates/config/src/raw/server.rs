@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shape::{At, OrNone};
-use super::text::StatusRange;
+use super::text::{GrpcStatusRange, StatusRange};
 use super::units::{Rate, Share, Size, Time};
 
 /// Number of worker threads.
@@ -95,10 +95,12 @@ pub enum LogFormat {
 
 /// Which requests are logged.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping with `status` or `slower`, or `none`")]
+#[serde(default, deny_unknown_fields, expecting = "a mapping with `status`, `grpc_status` or `slower`, or `none`")]
 pub struct LogOnly {
     /// Statuses that are logged, such as `[429, 500-599]`.
     pub status: Vec<StatusRange>,
+    /// Statuses of gRPC calls that are logged, such as `[2, 13-15]`.
+    pub grpc_status: Vec<GrpcStatusRange>,
     /// Duration from which on a request is logged.
     pub slower: OrNone<Time>,
 }

@@ -304,6 +304,40 @@ impl fmt::Display for StatusRange {
     }
 }
 
+/// Statuses of gRPC, `13-15` or `14`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrpcStatusRange(pub u8, pub u8);
+
+text_type!(
+    GrpcStatusRange,
+    "GrpcStatusRange",
+    {"type": ["string", "integer"], "pattern": "^([0-9]|1[0-6])(-([0-9]|1[0-6]))?$", "minimum": 0, "maximum": 16},
+    "a status of gRPC or a range of them, such as `14` or `13-15`"
+);
+
+impl FromStr for GrpcStatusRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let status = |text: &str| {
+            let number: u8 = text.parse().ok()?;
+            (number <= 16 && text == number.to_string()).then_some(number)
+        };
+        match (status(first), status(last)) {
+            (Some(first), Some(last)) if first <= last => Ok(GrpcStatusRange(first, last)),
+            _ => Err(format!("expected statuses of gRPC such as `14` or `13-15`, found `{text}`")),
+        }
+    }
+}
+
+impl fmt::Display for GrpcStatusRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        if self.0 == self.1 { Ok(()) } else { write!(f, "-{}", self.1) }
+    }
+}
+
 /// `tchar` and nothing else, at least one (RFC 9110 §5.6.2).
 pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))

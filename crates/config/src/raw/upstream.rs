@@ -487,6 +487,35 @@ pub enum RetryCause {
     /// The reply was 504.
     #[serde(rename = "504")]
     GatewayTimeout,
+    /// A gRPC call ended with CANCELLED before a message.
+    GrpcCancelled,
+    /// With DEADLINE_EXCEEDED.
+    GrpcDeadlineExceeded,
+    /// With INTERNAL.
+    GrpcInternal,
+    /// With RESOURCE_EXHAUSTED.
+    GrpcResourceExhausted,
+    /// With UNAVAILABLE.
+    GrpcUnavailable,
+}
+
+impl RetryCause {
+    /// The status of gRPC that it names.
+    pub const fn grpc_status(self) -> Option<u8> {
+        match self {
+            RetryCause::GrpcCancelled => Some(1),
+            RetryCause::GrpcDeadlineExceeded => Some(4),
+            RetryCause::GrpcResourceExhausted => Some(8),
+            RetryCause::GrpcInternal => Some(13),
+            RetryCause::GrpcUnavailable => Some(14),
+            RetryCause::Connect
+            | RetryCause::Reset
+            | RetryCause::TryTimeout
+            | RetryCause::BadGateway
+            | RetryCause::Unavailable
+            | RetryCause::GatewayTimeout => None,
+        }
+    }
 }
 
 impl JsonSchema for RetryCause {
@@ -497,7 +526,10 @@ impl JsonSchema for RetryCause {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "A failure after which another attempt may follow.",
-            "enum": ["connect", "reset", "try_timeout", 502, 503, 504, "502", "503", "504"]
+            "enum": [
+                "connect", "reset", "try_timeout", 502, 503, 504, "502", "503", "504", "grpc_cancelled",
+                "grpc_deadline_exceeded", "grpc_internal", "grpc_resource_exhausted", "grpc_unavailable"
+            ]
         })
     }
 }

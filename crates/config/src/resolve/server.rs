@@ -141,14 +141,15 @@ impl Resolver<'_> {
             raw::LogFormat::Logfmt => LogFormat::Logfmt,
         };
         let only = log.only.as_option().map(|only| {
-            if only.status.is_empty() && only.slower.is_none() {
+            if only.status.is_empty() && only.grpc_status.is_empty() && only.slower.is_none() {
                 self.problem(
                     only.origin,
-                    "`only` is empty, so that nothing would be logged; write `status`, `slower` or both",
+                    "`only` is empty, so that nothing would be logged; write `status`, `grpc_status` or `slower`",
                 );
             }
             LogOnly {
                 statuses: only.status.iter().map(|range| (range.0, range.1)).collect(),
+                grpc: only.grpc_status.iter().flat_map(|range| range.0..=range.1).collect(),
                 slower_ns: only.slower.as_option().map(|time| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX)),
             }
         });

@@ -7,8 +7,8 @@ use super::{Resolver, time};
 use crate::raw;
 use crate::raw::shape::At;
 use crate::{
-    Affinity, Balance, Breaker, ConnectionUse, Eject, Health, Queue, Retry, RetryOn, Target, TargetAddress, Timeouts,
-    TlsPolicy, Upstream, UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
+    Affinity, Balance, Breaker, ConnectionUse, Eject, GrpcStatuses, Health, Queue, Retry, RetryOn, Target,
+    TargetAddress, Timeouts, TlsPolicy, Upstream, UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
 };
 use message::path;
 
@@ -86,7 +86,7 @@ impl Resolver<'_> {
                 total: time(&raw.timeouts.total),
                 tunnel_idle: time(&raw.timeouts.tunnel_idle),
             },
-            retry: self.retry(name, raw.retry.as_option()),
+            retry: self.retry(name, raw.retry.as_option(), protocol),
             keep_alive: match raw.keep_alive.as_option() {
                 Some(keep) => UpstreamKeepAlive {
                     idle: keep.idle.0,
@@ -170,7 +170,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn retry(&mut self, name: &At<String>, retry: Option<&raw::Retry>) -> Retry {
+    fn retry(&mut self, name: &At<String>, retry: Option<&raw::Retry>, protocol: UpstreamProtocol) -> Retry {
         let Some(retry) = retry else {
             return Retry { extra_attempts: 0, budget: 0.0, on: RetryOn::default() };
         };
@@ -179,6 +179,14 @@ impl Resolver<'_> {
             self.problem(name.origin, message);
         }
         let has = |cause| retry.on.contains(&cause);
+        let grpc: GrpcStatuses = retry.on.iter().filter_map(|cause| cause.grpc_status()).collect();
+        if grpc != GrpcStatuses::default() && protocol == UpstreamProtocol::Http1 {
+            let message = format!(
+                "`retry.on` of the upstream `{}` names a status of gRPC, which needs `protocol: http2`",
+                name.value
+            );
+            self.problem(name.origin, message);
+        }
         Retry {
             extra_attempts: retry.extra_attempts,
             budget: retry.budget.fraction(),
@@ -189,6 +197,7 @@ impl Resolver<'_> {
                 status_502: has(raw::RetryCause::BadGateway),
                 status_503: has(raw::RetryCause::Unavailable),
                 status_504: has(raw::RetryCause::GatewayTimeout),
+                grpc,
             },
         }
     }

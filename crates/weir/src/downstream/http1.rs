@@ -280,7 +280,7 @@ fn record_refusal(
     worker.metrics.not_served(error.reason);
     worker.snapshot.borrow().unmatched.record(record);
     if let Some(writer) = &mut *worker.log.borrow_mut()
-        && writer.wants(record.status, 0)
+        && writer.wants(record.status, None, 0)
     {
         writer.line(&Line {
             time_ms: clock::unix_ms(),
@@ -291,6 +291,7 @@ fn record_refusal(
             path,
             query,
             status: record.status,
+            grpc_status: None,
             route: None,
             upstream: None,
             target: None,

@@ -22,6 +22,7 @@ impl Exchange<'_> {
         if self.is_grpc() {
             grpc::write_error(&mut self.down.out.bytes, reason.into(), &self.scratch.answer_lines, framing);
             self.log.status = 200;
+            self.log.grpc_status = Some(grpc::status_of(reason));
             return self.send_answer().await;
         }
         let api = self.ingress_api();
@@ -61,6 +62,7 @@ impl Exchange<'_> {
             _ if self.answer == Answer::Begun && self.may_end_with_trailers && self.is_grpc() => {
                 let before = self.down.out.bytes.len();
                 grpc::write_trailers(&mut self.down.out.bytes, error);
+                self.log.grpc_status = Some(grpc::status_of(error.reason));
                 self.log.response_bytes = self.log.response_bytes.saturating_sub(before as u64);
                 self.aborts = self.send_answer().await.is_err();
             }
@@ -110,6 +112,7 @@ impl Exchange<'_> {
             let error = if is_unknown { Reason::Unauthenticated.into() } else { error };
             grpc::write_error(&mut self.down.out.bytes, error, &fields, framing);
             self.log.status = 200;
+            self.log.grpc_status = Some(grpc::status_of(error.reason));
         } else if let Some(api) = self.ingress_api() {
             let (out, id) = (&mut self.down.out.bytes, &self.scratch.request_id);
             self.log.status = ai::write_problem(out, api, error, id, fields, self.retry_after, framing);

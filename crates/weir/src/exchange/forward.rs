@@ -47,6 +47,8 @@ pub struct ToUpstream<'a> {
     pub accepts_trailers: bool,
     /// What is left of a gRPC call's time, in nanoseconds; takes the place of what the client said.
     pub grpc_timeout: Option<u64>,
+    /// Times that a gRPC call was made before.
+    pub previous_attempts: u32,
     /// Lines by which the cache has its copy confirmed; they take the place of the client's own conditions and range.
     pub conditions: Option<&'a [u8]>,
 }
@@ -88,7 +90,12 @@ impl ToUpstream<'_> {
                     keeps_host |= client.peer_is_trusted;
                     client.peer_is_trusted
                 }
-                Known::Other => !(own_id && Known::is_alias(field.name.of_buf(buf), self.request_id.0.as_bytes())),
+                Known::Other => {
+                    let name = field.name.of_buf(buf);
+                    let is_replaced = own_id && Known::is_alias(name, self.request_id.0.as_bytes());
+                    let is_counted = self.previous_attempts > 0 && name.eq_ignore_ascii_case(grpc::PREVIOUS_ATTEMPTS);
+                    !(is_replaced || is_counted)
+                }
                 _ => true,
             };
             let keep = keep
@@ -134,6 +141,12 @@ impl ToUpstream<'_> {
             && !(has_edits && is_edited(edits, Known::GrpcTimeout.name().as_bytes()))
         {
             grpc::write_timeout(out, left);
+        }
+        if self.previous_attempts > 0 && !(has_edits && is_edited(edits, grpc::PREVIOUS_ATTEMPTS)) {
+            out.extend_from_slice(grpc::PREVIOUS_ATTEMPTS);
+            out.extend_from_slice(b": ");
+            encode::decimal(out, u64::from(self.previous_attempts));
+            out.extend_from_slice(b"\r\n");
         }
         if self.forwards_trailers && self.body == BodyKind::Chunked {
             copy_lines(out, buf, head.fields.iter(), Field::announces_trailers);

@@ -1,6 +1,6 @@
 //! gRPC over HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md): which requests are calls, their deadline, and errors of the gateway as a status.
 
-use h1::{Known, Method, RequestHead, encode};
+use h1::{BodyKind, Known, Method, RequestHead, ResponseHead, encode, trailer_fields};
 use message::list_elements;
 
 use crate::error::{Error, Reason};
@@ -72,6 +72,112 @@ pub fn status_of(reason: Reason) -> u8 {
     }
 }
 
+/// When a target wants its call made again (gRFC A6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushback {
+    /// It does not say.
+    None,
+    /// Never.
+    Never,
+    /// After so many nanoseconds.
+    After(u64),
+}
+
+/// What the head of a target's response says of the call.
+#[derive(Debug, Clone, Copy)]
+pub struct CallHead {
+    /// Its status, where it is among the fields.
+    told: Option<u8>,
+    /// There is nothing behind it ("Trailers-Only").
+    is_last: bool,
+    /// The status of HTTP.
+    http: u16,
+    /// When the call may be made again.
+    pub pushback: Pushback,
+}
+
+impl CallHead {
+    /// Reads a head.
+    pub fn read(head: &ResponseHead, buf: &[u8]) -> Self {
+        let told = head.fields.first(Known::GrpcStatus, buf).map(parse_status);
+        let is_last = matches!(head.body, BodyKind::None | BodyKind::Length(0));
+        let pushback = match (is_last, told) {
+            (true, Some(1..)) => pushback(head, buf),
+            _ => Pushback::None,
+        };
+        CallHead { told, is_last, http: head.status, pushback }
+    }
+
+    /// The status of a call that the target ended with the head.
+    pub fn last_status(&self) -> Option<u8> {
+        self.told.filter(|_| self.is_last)
+    }
+
+    /// The status of the whole response: of its trailers, else of its head.
+    pub fn end(&self, trailers: &[u8]) -> CallEnd {
+        let of_trailers = trailer_fields(trailers).find(|(known, ..)| *known == Known::GrpcStatus);
+        match of_trailers.map(|(_, _, value)| parse_status(value)).or(self.told) {
+            Some(status) => CallEnd { status, is_told: true },
+            None => CallEnd { status: status_of_http(self.http), is_told: false },
+        }
+    }
+}
+
+/// How a target ended a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallEnd {
+    /// Status, 0 to 16.
+    pub status: u8,
+    /// The target said so; else it is what a client makes of a response without a status.
+    pub is_told: bool,
+}
+
+/// Reads a status as clients do: what is none is UNKNOWN.
+fn parse_status(value: &[u8]) -> u8 {
+    match *value {
+        [digit @ b'0'..=b'9'] => digit - b'0',
+        [b'1', digit @ b'0'..=b'6'] => 10 + digit - b'0',
+        _ => UNKNOWN,
+    }
+}
+
+/// What a client takes for the status of a response without one (grpc/doc/http-grpc-status-mapping.md).
+fn status_of_http(status: u16) -> u8 {
+    match status {
+        400 => INTERNAL,
+        401 => UNAUTHENTICATED,
+        403 => PERMISSION_DENIED,
+        404 => UNIMPLEMENTED,
+        429 | 502 | 503 | 504 => UNAVAILABLE,
+        _ => UNKNOWN,
+    }
+}
+
+/// `grpc-retry-pushback-ms`: what cannot be read means never, as a negative number does.
+fn pushback(head: &ResponseHead, buf: &[u8]) -> Pushback {
+    let named = |name: &[u8]| name.eq_ignore_ascii_case(b"grpc-retry-pushback-ms");
+    let mut values = head.fields.iter().filter(|field| field.known == Known::Other && named(field.name.of_buf(buf)));
+    let Some(first) = values.next() else { return Pushback::None };
+    let value = first.value.of_buf(buf);
+    let is_number = (1..=10).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
+    if !is_number || values.next().is_some() {
+        return Pushback::Never;
+    }
+    let ms = value.iter().fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0'));
+    Pushback::After(ms * 1_000_000)
+}
+
+/// Name of the field with the number of calls that were made before this one.
+pub const PREVIOUS_ATTEMPTS: &[u8] = b"grpc-previous-rpc-attempts";
+
+/// The calls that a client says to have made before.
+pub fn previous_attempts(head: &RequestHead, buf: &[u8]) -> u32 {
+    let mut others = head.fields.iter().filter(|field| field.known == Known::Other);
+    let field = others.find(|field| field.name.of_buf(buf).eq_ignore_ascii_case(PREVIOUS_ATTEMPTS));
+    field.and_then(|field| std::str::from_utf8(field.value.of_buf(buf)).ok()?.parse().ok()).unwrap_or(0)
+}
+
+const UNKNOWN: u8 = 2;
 const DEADLINE_EXCEEDED: u8 = 4;
 const PERMISSION_DENIED: u8 = 7;
 const RESOURCE_EXHAUSTED: u8 = 8;
@@ -138,6 +244,50 @@ mod tests {
         for value in ["application/grpc-web", "application/grpc-web+proto", "application/json", "application/grp", ""] {
             assert!(!is_type(value.as_bytes()), "{value}");
         }
+    }
+
+    fn head(status: u16, body: &str, fields: &str) -> CallHead {
+        let text = format!("HTTP/1.1 {status} X\r\n{body}\r\n{fields}\r\n");
+        let mut head = ResponseHead::default();
+        head.parse(text.as_bytes(), 0, text.len(), Method::Post, &h1::Limits::default()).unwrap();
+        CallHead::read(&head, text.as_bytes())
+    }
+
+    const LAST: &str = "Content-Length: 0";
+    const CHUNKED: &str = "Transfer-Encoding: chunked";
+
+    #[test]
+    fn the_status_of_a_call_is_in_its_trailers_or_its_head() {
+        let told = |status| CallEnd { status, is_told: true };
+        assert_eq!(head(200, CHUNKED, "").end(b"grpc-status: 14\r\ngrpc-message: x\r\n"), told(14));
+        assert_eq!(head(200, LAST, "grpc-status: 7\r\n").end(b""), told(7));
+        assert_eq!(head(200, CHUNKED, "grpc-status: 0\r\n").end(b"x: y\r\nGrpc-Status:13\r\n"), told(13));
+        assert_eq!(head(200, CHUNKED, "grpc-status: 5\r\n").end(b""), told(5));
+        for (value, status) in [("0", 0), ("9", 9), ("16", 16), ("17", 2), ("014", 2), ("", 2), ("-1", 2), ("x", 2)] {
+            assert_eq!(parse_status(value.as_bytes()), status, "{value}");
+        }
+        for (http, status) in [(200, 2), (400, 13), (401, 16), (403, 7), (404, 12), (429, 14), (503, 14), (500, 2)] {
+            assert_eq!(head(http, LAST, "").end(b""), CallEnd { status, is_told: false }, "{http}");
+        }
+    }
+
+    #[test]
+    fn only_a_head_with_nothing_behind_it_ends_a_call() {
+        assert_eq!(head(200, LAST, "grpc-status: 14\r\n").last_status(), Some(14));
+        assert_eq!(head(200, CHUNKED, "grpc-status: 14\r\n").last_status(), None);
+        assert_eq!(head(503, LAST, "").last_status(), None);
+    }
+
+    #[test]
+    fn a_pushback_that_cannot_be_read_means_never() {
+        let of = |fields: &str| head(200, LAST, &format!("grpc-status: 14\r\n{fields}")).pushback;
+        assert_eq!(of(""), Pushback::None);
+        assert_eq!(of("grpc-retry-pushback-ms: 0\r\n"), Pushback::After(0));
+        assert_eq!(of("Grpc-Retry-Pushback-Ms: 250\r\n"), Pushback::After(250_000_000));
+        for value in ["-1", "", "x", "1.5", "12345678901", "1, 2", "+1"] {
+            assert_eq!(of(&format!("grpc-retry-pushback-ms: {value}\r\n")), Pushback::Never, "{value}");
+        }
+        assert_eq!(of("grpc-retry-pushback-ms: 1\r\ngrpc-retry-pushback-ms: 1\r\n"), Pushback::Never);
     }
 
     #[test]

@@ -143,6 +143,8 @@ pub struct Exchange<'w> {
     ends_with_connection: bool,
     /// The exchange's part in a cache.
     cache: CacheSide,
+    /// The response of a gRPC call that is made again.
+    spared: Option<Box<proxy::Spared>>,
     /// The client of a gRPC call waits no longer than the gateway would.
     has_own_deadline: bool,
     /// The response goes out in chunks, to a client that takes trailers.
@@ -191,6 +193,7 @@ impl<'w> Exchange<'w> {
             aborts: false,
             ends_with_connection: false,
             cache: CacheSide::default(),
+            spared: None,
             has_own_deadline: false,
             may_end_with_trailers: false,
             ai: None,

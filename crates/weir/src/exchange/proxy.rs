@@ -1,5 +1,6 @@
 //! Forwarding: which upstream, which target, which connection, and what to do when one of them fails.
 
+mod call;
 mod choose;
 mod converse;
 mod failed;
@@ -28,10 +29,12 @@ use crate::upstream::retry::may_repeat;
 use crate::upstream::{FailureKind, Lease, Moment, Pick, Request, View, WaitError};
 use crate::worker::snapshot::{Choice, Snapshot};
 
+pub(super) use call::Spared;
 pub(super) use choose::hash_of;
 pub(super) use converse::send_continue;
 pub(super) use failed::kind_of;
 
+use call::wait_before_retry;
 use choose::pick_member;
 use converse::converse;
 use failed::Failed;
@@ -64,6 +67,8 @@ struct Plan<'a> {
     total_due: u64,
     /// When the client of a gRPC call stops to wait for it.
     grpc_due: Option<u64>,
+    /// Whether the request is a gRPC call.
+    is_grpc: bool,
     /// Whether trailers pass, in both directions.
     forwards_trailers: bool,
     /// Whether the client takes them.
@@ -141,6 +146,7 @@ pub(super) async fn run_leg(
             has_fallback: fallback.is_some(),
             total_due: total_due.min(grpc_due.unwrap_or(u64::MAX)),
             grpc_due,
+            is_grpc,
             forwards_trailers,
             accepts_trailers,
         };
@@ -156,6 +162,7 @@ pub(super) async fn run_leg(
         }
         match fallback {
             Some(fallback) if may_fall_back => position = fallback,
+            _ if x.spared.is_some() => return x.send_spared(error).await,
             _ => return Err(error),
         }
     }
@@ -195,28 +202,38 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
         }
         let failed = match attempt(x, plan, &mut lease, attempts).await {
             Ok(()) => {
-                x.scratch.trace.end_attempt(x.scratch.response.status, None, clock::turn_ns());
+                x.scratch.trace.end_attempt(x.scratch.response.status, x.log.grpc_status, None, clock::turn_ns());
                 return Ok(());
             }
             Err(failed) => failed,
         };
-        let (status, error) = match failed.kind.and_then(FailureKind::status) {
-            Some(status) => (status, None),
-            None => (0, Some(failed.error.reason.label())),
+        let (status, error) = match (failed.grpc_status, failed.kind.and_then(FailureKind::status)) {
+            (Some(_), _) => (x.scratch.response.status, None),
+            (None, Some(status)) => (status, None),
+            (None, None) => (0, Some(failed.error.reason.label())),
         };
-        x.scratch.trace.end_attempt(status, error, clock::turn_ns());
-        let Some(kind) = failed.kind else { return Err((failed.error, false)) };
+        x.scratch.trace.end_attempt(status, failed.grpc_status, error, clock::turn_ns());
+        let Some(cause) = failed.cause() else { return Err((failed.error, false)) };
         lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));
-        lease.failure(kind, moment());
+        match failed.kind {
+            Some(kind) => lease.failure(kind, moment()),
+            // The application's response, which is not the target's failure.
+            None => lease.success(moment()),
+        }
         if x.answer != Answer::None {
             return Err((failed.error, false));
         }
-        let tried = failed.as_attempt(x, kind);
-        if failed.retry_granted || plan.view.may_retry(&tried, attempts, moment()).is_ok() {
-            plan.metrics.retried();
-            x.scratch.tried.push(lease.target().id());
-        } else {
+        let tried = failed.as_attempt(x, cause);
+        let is_granted = failed.retry.unwrap_or_else(|| plan.view.may_retry(&tried, attempts, moment()).is_ok());
+        if !is_granted {
             return Err((failed.error, may_repeat(&tried, lease.spec().retry.on).is_ok()));
+        }
+        plan.metrics.retried();
+        x.scratch.tried.push(lease.target().id());
+        if failed.wait_ns > 0 {
+            // Others may have the place meanwhile.
+            drop(lease);
+            wait_before_retry(x, failed.wait_ns, plan.total_due).await.map_err(|error| (error, false))?;
         }
     }
 }

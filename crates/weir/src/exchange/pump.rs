@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::coded::{Coder, CodingFailed, TURN};
 use super::mirror::Copy;
 use super::trailers::TrailerRules;
-use crate::io::buffer::{Buffer, Buffers, LARGE};
+use crate::io::buffer::{Buffer, Buffers, LARGE, SMALL};
 use crate::io::stream::{COPIED, Outgoing, poll_read};
 
 /// Why a body could not be brought over.
@@ -63,6 +63,8 @@ pub struct Pump {
     is_sized: bool,
     /// Whether bytes were read beyond what the buffer held at first: the body cannot be sent a second time.
     has_read: bool,
+    /// What is read stays in the buffer for another attempt, as long as it fits into [`SMALL`] bytes.
+    holds: bool,
     /// By which trailers pass; without, they are dropped.
     trailers: Option<TrailerRules>,
     /// What the sink gets is coded by it.
@@ -85,6 +87,7 @@ impl Pump {
             limit: limit.unwrap_or(u64::MAX),
             is_sized: source == BodyKind::None,
             has_read: false,
+            holds: false,
             trailers: None,
             coder: None,
             copy: None,
@@ -97,6 +100,16 @@ impl Pump {
             self.decoder.keep_trailers();
             self.trailers = Some(rules);
         }
+    }
+
+    /// From now on what is read is kept for another attempt while it fits into a small buffer, also if it comes in pieces.
+    pub(super) fn hold(&mut self) {
+        self.holds = true;
+    }
+
+    /// The trailers of a body that has ended, where they pass.
+    pub(super) fn trailers(&self) -> &[u8] {
+        self.decoder.trailers()
     }
 
     /// The sink gets a coded body. To be said before the first byte is decoded.
@@ -352,10 +365,12 @@ impl Pump {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            buffer.rewind(keep);
+            if !self.holds || buffer.whole().len() >= SMALL || !buffer.has_space() {
+                buffer.rewind(keep);
+                // Even a read that brings nothing yet comes after the rewind.
+                self.has_read = true;
+            }
             self.size(buffers, buffer);
-            // Even a read that brings nothing yet comes after the rewind.
-            self.has_read = true;
             match poll_read(cx, source, buffer) {
                 Poll::Pending if self.flush_coded(out)? => continue,
                 Poll::Pending => return Poll::Pending,

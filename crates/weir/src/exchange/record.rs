@@ -22,6 +22,8 @@ pub(super) struct Journal {
     /// When its response was complete, if that is known.
     pub(super) ended_ns: u64,
     pub(super) status: u16,
+    /// The status of a gRPC call, where the client got one.
+    pub(super) grpc_status: Option<u8>,
     pub(super) error: Option<Error>,
     /// 0: the gateway itself, else 1 + position in the route's choices.
     pub(super) slot: usize,
@@ -112,6 +114,7 @@ impl Exchange<'_> {
         let record = Record {
             upstream_slot: self.log.slot,
             status: self.log.status,
+            grpc_status: self.log.grpc_status,
             request_bytes: head_bytes + self.body.bytes + self.log.tunnelled_bytes,
             response_bytes: self.log.response_bytes,
             total_ns,
@@ -131,7 +134,7 @@ impl Exchange<'_> {
             self.snapshot.generation.ai.counters.request(ai.counted(route, ai_end));
         }
         if let Some(writer) = &mut *self.worker.log.borrow_mut()
-            && writer.wants(self.log.status, total_ns)
+            && writer.wants(self.log.status, self.log.grpc_status, total_ns)
         {
             self.ensure_request_id();
             let log = &self.log;
@@ -153,6 +156,7 @@ impl Exchange<'_> {
                 path: request.path.of_buf(buf),
                 query: request.query.map(|query| query.of_buf(buf)),
                 status: log.status,
+                grpc_status: log.grpc_status,
                 route: route.map(|route| &*route.name),
                 upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
                 target: Some(&*self.scratch.logged_target).filter(|target| !target.is_empty()),
@@ -207,6 +211,7 @@ impl Exchange<'_> {
                 route: route.map_or("", |route| &route.name),
                 upstream: choice.map_or("", |choice| &config.upstreams[choice.upstream.0].name),
                 status: log.status,
+                grpc_status: log.grpc_status,
                 error: log.error,
                 client: self.down.client.address,
                 peer: self.down.client.peer,

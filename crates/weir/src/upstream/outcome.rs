@@ -29,11 +29,13 @@ pub enum FailureKind {
     Status503,
     /// The target responded with 504.
     Status504,
+    /// The target ended a gRPC call with UNAVAILABLE.
+    GrpcUnavailable,
 }
 
 impl FailureKind {
     /// Every kind, in the order of [`FailureKind::index`].
-    pub const ALL: [FailureKind; 11] = [
+    pub const ALL: [FailureKind; 12] = [
         FailureKind::Connect,
         FailureKind::Reset,
         FailureKind::TryTimeout,
@@ -45,6 +47,7 @@ impl FailureKind {
         FailureKind::Status502,
         FailureKind::Status503,
         FailureKind::Status504,
+        FailureKind::GrpcUnavailable,
     ];
 
     /// The failure that a status is, if any: 502, 503 and 504 say that the target cannot serve. A 500 is a response of the application,
@@ -54,6 +57,14 @@ impl FailureKind {
             502 => Some(FailureKind::Status502),
             503 => Some(FailureKind::Status503),
             504 => Some(FailureKind::Status504),
+            _ => None,
+        }
+    }
+
+    /// The failure that the status of a gRPC call is, if any: what 503 is to HTTP. Every other status is a response of the application.
+    pub const fn of_grpc_status(status: u8) -> Option<FailureKind> {
+        match status {
+            14 => Some(FailureKind::GrpcUnavailable),
             _ => None,
         }
     }
@@ -87,6 +98,7 @@ impl FailureKind {
             FailureKind::Status502 => "status_502",
             FailureKind::Status503 => "status_503",
             FailureKind::Status504 => "status_504",
+            FailureKind::GrpcUnavailable => "grpc_unavailable",
         }
     }
 }

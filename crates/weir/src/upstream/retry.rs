@@ -18,7 +18,7 @@ pub const WINDOW_SECONDS: u64 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     /// How it failed.
-    pub failure: FailureKind,
+    pub cause: Cause,
     /// The method is idempotent, see [`is_idempotent`].
     pub idempotent: bool,
     /// A byte of the request was written to the target's connection. Written means handed to the kernel: whether it arrived is not known.
@@ -27,6 +27,21 @@ pub struct Attempt {
     pub body_replayable: bool,
     /// A byte of a final reply was read. Ignored where the failure is a status, which is such a reply, read but not forwarded.
     pub reply_started: bool,
+}
+
+/// Why a request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The target failed.
+    Failure(FailureKind),
+    /// The target ended a gRPC call with this status before a message: with a head, which was read but not forwarded.
+    GrpcStatus(u8),
+}
+
+impl From<FailureKind> for Cause {
+    fn from(kind: FailureKind) -> Self {
+        Cause::Failure(kind)
+    }
 }
 
 /// Why an attempt is not repeated.
@@ -64,19 +79,28 @@ impl NoRetry {
 /// Whether the request may be sent once more, to another target or to a fallback upstream, without harm: safety rule 20.
 ///
 /// An idempotent request may be repeated after any failure before the first byte of the reply; any other request only when nothing of it was
-/// sent. A status that `on` names may be repeated for idempotent requests only, since the request was sent.
+/// sent. A status that `on` names may be repeated for idempotent requests only, since the request was sent. That of a gRPC call may be
+/// repeated although every call is a POST: gRPC has no idempotent methods, so it is the configuration that says so by naming the status.
 ///
 /// # Errors
 /// The first reason against it.
 pub fn may_repeat(attempt: &Attempt, on: RetryOn) -> Result<(), NoRetry> {
-    let (wanted, is_status) = match attempt.failure {
+    let failure = match attempt.cause {
+        Cause::GrpcStatus(status) if !on.grpc.has(status) => return Err(NoRetry::NotConfigured),
+        Cause::GrpcStatus(_) if !attempt.body_replayable => return Err(NoRetry::BodyGone),
+        Cause::GrpcStatus(_) => return Ok(()),
+        Cause::Failure(failure) => failure,
+    };
+    let (wanted, is_status) = match failure {
         FailureKind::Connect => (on.connect, false),
         FailureKind::Reset => (on.reset, false),
         FailureKind::TryTimeout => (on.try_timeout, false),
         FailureKind::Status502 => (on.status_502, true),
         FailureKind::Status503 => (on.status_503, true),
         FailureKind::Status504 => (on.status_504, true),
-        FailureKind::FirstByteTimeout
+        // One of trailers: the client has the beginning of the response.
+        FailureKind::GrpcUnavailable
+        | FailureKind::FirstByteTimeout
         | FailureKind::IdleTimeout
         | FailureKind::TotalTimeout
         | FailureKind::InvalidReply

@@ -3,7 +3,10 @@
 mod calls;
 mod ends;
 mod errors;
+mod retries;
 mod service;
+mod spans;
+mod target;
 
 use std::net::SocketAddr;
 

@@ -294,6 +294,13 @@ impl Client {
         self.ready().await.client_streaming(request, Client::path("Collect"), codec).await
     }
 
+    /// What is put into the channel goes up as it comes.
+    pub(crate) async fn collect_from(&self, messages: mpsc::Receiver<Text>) -> Result<Response<Text>, Status> {
+        let request = Request::new(ReceiverStream::new(messages));
+        let codec = ProstCodec::<Text, Text>::default();
+        self.ready().await.client_streaming(request, Client::path("Collect"), codec).await
+    }
+
     pub(crate) async fn spread(&self, what: &str) -> Result<Response<Streaming<Text>>, Status> {
         let codec = ProstCodec::<Text, Text>::default();
         self.ready().await.server_streaming(Request::new(text(what)), Client::path("Spread"), codec).await

@@ -9,7 +9,16 @@ fn texts_are_written_as_they_are_read() {
     assert_eq!("fd00::/8".parse::<Network>().unwrap().to_string(), "fd00::/8");
     assert_eq!("200-399".parse::<StatusRange>().unwrap().to_string(), "200-399");
     assert_eq!("204".parse::<StatusRange>().unwrap().to_string(), "204");
+    assert_eq!("0-16".parse::<GrpcStatusRange>().unwrap().to_string(), "0-16");
+    assert_eq!("14".parse::<GrpcStatusRange>().unwrap().to_string(), "14");
     assert_eq!("X-Request-Id".parse::<FieldName>().unwrap().to_string(), "X-Request-Id");
+}
+
+#[test]
+fn statuses_of_grpc_are_0_to_16() {
+    for text in ["", "17", "014", "-1", "+1", "14-2", "1-", "1-2-3", "UNAVAILABLE", "14 "] {
+        assert!(text.parse::<GrpcStatusRange>().is_err(), "{text}");
+    }
 }
 
 #[test]

@@ -39,5 +39,5 @@ pub(super) fn end(x: &mut Exchange<'_>, turn: &Turn<'_>, result: &Result<(), Fai
         fault,
     };
     x.scratch.trace.generated(generation);
-    x.scratch.trace.end_attempt(status, error, clock::turn_ns());
+    x.scratch.trace.end_attempt(status, None, error, clock::turn_ns());
 }

@@ -32,6 +32,7 @@ fn forwarded(lines: &str, is_trusted: bool, untrusted: &UntrustedHeaders) -> Str
         forwards_trailers: false,
         accepts_trailers: false,
         grpc_timeout: None,
+        previous_attempts: 0,
         conditions: None,
     }
     .write(&mut out);

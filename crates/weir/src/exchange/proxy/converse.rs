@@ -7,10 +7,12 @@ use h1::{BodyKind, HeadScanner, RequestHead, ResponseHead, Version};
 use super::super::cached::{self, Received};
 use super::super::conversation::{Conversation, Timing, UpstreamSide};
 use super::super::forward::write_interim_head;
+use super::super::grpc::CallHead;
 use super::super::mirror::MOST_RESPONSE;
 use super::super::pump::Pump;
 use super::super::trailers::Towards;
 use super::super::{Answer, Exchange};
+use super::call;
 use super::failed::Failed;
 use super::heads::{write_request_head, write_response_head};
 use super::upgrade::{switch_protocols, wanted_upgrade};
@@ -51,6 +53,9 @@ pub(super) async fn converse(
         let error = Error::new(Reason::NoTunnel, "the target speaks HTTP/2");
         return Err(Failed { kind: None, ..Failed::new(error, false, false) });
     }
+    if plan.is_grpc {
+        x.body.hold();
+    }
     write_request_head(x, plan, lease, up, upgrade);
     if x.expects_continue() {
         send_continue(x).await.map_err(|error| Failed::new(error, false, false))?;
@@ -85,12 +90,19 @@ pub(super) async fn converse(
         let mut failed = Failed::new(Reason::BadResponse.into(), true, true);
         failed.kind = Some(kind);
         failed.error = Error::new(Reason::Unavailable, "the upstream responded that it cannot serve");
-        let tried = failed.as_attempt(x, kind);
-        failed.retry_granted = plan.view.may_retry(&tried, number, moment()).is_ok();
+        let tried = failed.as_attempt(x, kind.into());
+        let is_granted = plan.view.may_retry(&tried, number, moment()).is_ok();
+        failed.retry = Some(is_granted);
         let falls_back = plan.has_fallback && may_repeat(&tried, lease.spec().retry.on).is_ok();
-        if failed.retry_granted || falls_back {
+        if is_granted || falls_back {
             return Err(failed);
         }
+    }
+    let grpc = plan.is_grpc.then(|| CallHead::read(&x.scratch.response, up.buffer.whole()));
+    if let Some(grpc) = &grpc
+        && let Some(failed) = call::repeats(x, plan, up, lease, grpc, number)
+    {
+        return Err(failed);
     }
     if x.down.stream.is_tunnel() && (200..300).contains(&status) {
         return Err(Failed::new(Error::new(Reason::BadResponse, "a success in place of a 101"), true, true));
@@ -175,7 +187,17 @@ pub(super) async fn converse(
         }
     }
     note_upstream_time(x, sent_at, done_ns);
-    succeed(lease, status);
+    match grpc {
+        None => succeed(lease, status),
+        Some(grpc) => {
+            let end = grpc.end(response.trailers());
+            x.log.grpc_status = Some(end.status);
+            match FailureKind::of_grpc_status(end.status).filter(|_| end.is_told) {
+                Some(kind) => lease.failure(kind, moment()),
+                None => succeed(lease, status),
+            }
+        }
+    }
     Ok(request_sent && x.scratch.response.keep_alive)
 }
 

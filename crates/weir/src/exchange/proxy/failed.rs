@@ -3,7 +3,7 @@
 use super::super::Exchange;
 use crate::error::{Error, Fault, Reason};
 use crate::upstream::FailureKind;
-use crate::upstream::retry::Attempt;
+use crate::upstream::retry::{Attempt, Cause};
 
 /// An attempt that did not lead to a response.
 pub(super) struct Failed {
@@ -14,13 +14,17 @@ pub(super) struct Failed {
     pub(super) sent: bool,
     /// Whether a byte of a reply was read.
     pub(super) reply_started: bool,
-    /// Whether a retry was requested and granted already.
-    pub(super) retry_granted: bool,
+    /// The status of a gRPC call that is not forwarded.
+    pub(super) grpc_status: Option<u8>,
+    /// Whether a retry is granted, where that is decided already.
+    pub(super) retry: Option<bool>,
+    /// How long the target wants the retry to wait.
+    pub(super) wait_ns: u64,
 }
 
 impl Failed {
     pub(super) fn new(error: Error, sent: bool, reply_started: bool) -> Self {
-        Failed { error, kind: kind_of(error.reason), sent, reply_started, retry_granted: false }
+        Failed { error, kind: kind_of(error.reason), sent, reply_started, grpc_status: None, retry: None, wait_ns: 0 }
     }
 
     /// A failure that counts against the target only if the target kept the exchange waiting: not when the total timeout passed for other
@@ -43,9 +47,14 @@ impl Failed {
         failed
     }
 
-    pub(super) fn as_attempt(&self, x: &Exchange<'_>, kind: FailureKind) -> Attempt {
+    /// Why the request may be sent again; none when nobody but the client, or the gateway, is at fault.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.grpc_status.map(Cause::GrpcStatus).or(self.kind.map(Cause::Failure))
+    }
+
+    pub(super) fn as_attempt(&self, x: &Exchange<'_>, cause: Cause) -> Attempt {
         Attempt {
-            failure: kind,
+            cause,
             idempotent: x.scratch.request.method.is_idempotent(),
             sent: self.sent,
             body_replayable: x.body.is_replayable(),

@@ -5,7 +5,7 @@ use h1::{BodyKind, encode};
 use super::super::coded::Coder;
 use super::super::conversation::UpstreamSide;
 use super::super::forward::{ToClient, ToUpstream};
-use super::super::{Exchange, affinity, cached, changed};
+use super::super::{Exchange, affinity, cached, changed, grpc};
 use super::Plan;
 use crate::config::{Compression, Edits, Rewrite};
 use crate::http::edits::is_edited;
@@ -61,6 +61,10 @@ pub(super) fn write_request_head(
         forwards_trailers: plan.forwards_trailers,
         accepts_trailers: plan.accepts_trailers,
         grpc_timeout: plan.grpc_due.map(|due| due.saturating_sub(clock::turn_ns())),
+        previous_attempts: match &x.spared {
+            None => 0,
+            Some(spared) => spared.calls.saturating_add(grpc::previous_attempts(head, buf)),
+        },
         conditions: conditions.as_deref(),
     }
     .write(&mut up.out.bytes);

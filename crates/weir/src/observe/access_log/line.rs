@@ -48,6 +48,8 @@ pub struct Line<'a> {
     pub query: Option<&'a [u8]>,
     /// Status that was sent, or that would have been when the exchange broke off before one could.
     pub status: u16,
+    /// Status of the gRPC call, 0 to 16; none of other requests, and of calls that broke off without one.
+    pub grpc_status: Option<u8>,
     /// Name of the route; none when no route matched.
     pub route: Option<&'a str>,
     /// Name of the upstream that responded or failed to; none when the gateway responded by itself.
@@ -147,6 +149,9 @@ impl Line<'_> {
         text::<F>(out, name!("path"), Some(self.path), PATH);
         redacted::<F>(out, name!("query"), self.query, 0, PATH);
         count::<F>(out, name!("status"), u64::from(self.status));
+        if let Some(status) = self.grpc_status {
+            count::<F>(out, name!("grpc_status"), u64::from(status));
+        }
         text::<F>(out, name!("route"), self.route.map(str::as_bytes), NAME);
         text::<F>(out, name!("upstream"), self.upstream.map(str::as_bytes), NAME);
         text::<F>(out, name!("target"), self.target.map(str::as_bytes), NAME);

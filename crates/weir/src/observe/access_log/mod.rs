@@ -227,9 +227,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Whether a request with this status and duration in nanoseconds is to be logged: called once per request, before a [`Line`] is put together.
-    pub fn wants(&mut self, status: u16, duration_ns: u64) -> bool {
-        self.only.as_ref().is_none_or(|only| only.takes(status, duration_ns)) && self.sample.draw()
+    /// Whether a request with this status, that of its gRPC call, and this duration in nanoseconds is to be logged: called once per request, before a [`Line`] is put together.
+    pub fn wants(&mut self, status: u16, grpc_status: Option<u8>, duration_ns: u64) -> bool {
+        self.only.as_ref().is_none_or(|only| only.takes(status, grpc_status, duration_ns)) && self.sample.draw()
     }
 
     /// Appends a line. Never blocks; drops the line, and counts that, when the thread is so far behind that no buffer

@@ -26,6 +26,7 @@ fn line() -> Line<'static> {
         path: b"/infer",
         query: None,
         status: 200,
+        grpc_status: None,
         route: Some("infer"),
         upstream: Some("python"),
         target: Some("127.0.0.1:8001"),
@@ -204,6 +205,7 @@ fn the_longest_line_fits() {
         path: &control,
         query: Some(&control),
         status: u16::MAX,
+        grpc_status: Some(u8::MAX),
         route: Some(&name),
         upstream: Some(&name),
         target: Some(&name),
@@ -310,18 +312,26 @@ fn a_call_of_a_model_is_a_group_of_fields() {
 fn only_what_is_asked_for_is_logged() {
     let dir = tempfile::tempdir().unwrap();
     let metrics = Metrics::new();
-    let wants = |only: Option<LogOnly>, sample, requests: &[(u16, u64)]| {
+    let wants_of = |only: Option<LogOnly>, sample, requests: &[(u16, Option<u8>, u64)]| {
         let to = AccessLogTarget::File(dir.path().join("access.log"));
         let log = AccessLog::start(&config::AccessLog { to, format: LogFormat::Json, only, sample }, &metrics).unwrap();
         let mut writer = log.worker();
-        requests.iter().map(|(status, ns)| writer.wants(*status, *ns)).collect::<Vec<_>>()
+        requests.iter().map(|(status, grpc, ns)| writer.wants(*status, *grpc, *ns)).collect::<Vec<_>>()
     };
-    let only = LogOnly { statuses: vec![(429, 429), (500, 599)], slower_ns: Some(1_000_000_000) };
+    let wants = |only, sample, requests: &[(u16, u64)]| {
+        wants_of(only, sample, &requests.iter().map(|(status, ns)| (*status, None, *ns)).collect::<Vec<_>>())
+    };
+    let only =
+        LogOnly { statuses: vec![(429, 429), (500, 599)], grpc: Default::default(), slower_ns: Some(1_000_000_000) };
     let requests = [(200, 0), (429, 0), (430, 0), (500, 0), (599, 0), (200, 999_999_999), (200, 1_000_000_000)];
     let answers = wants(Some(only.clone()), 1.0, &requests);
     assert_eq!(answers, [false, true, false, true, true, false, true]);
     let statuses = LogOnly { slower_ns: None, ..only.clone() };
     assert_eq!(wants(Some(statuses), 1.0, &[(200, u64::MAX), (503, 0)]), [false, true]);
+    let calls = LogOnly { statuses: Vec::new(), grpc: [2, 14].into_iter().collect(), slower_ns: None };
+    let ends =
+        [(200, None, 0), (200, Some(0), 0), (200, Some(2), 0), (200, Some(14), 0), (200, Some(15), 0), (503, None, 0)];
+    assert_eq!(wants_of(Some(calls), 1.0, &ends), [false, false, true, true, false, false]);
     assert_eq!(wants(None, 1.0, &[(200, 0)]), [true]);
     assert_eq!(wants(Some(only), 0.0, &[(503, u64::MAX)]), [false]);
 }
@@ -453,7 +463,7 @@ fn lines_of_all_workers_arrive_whole_and_in_order() {
             s.spawn(move || {
                 let id = format!("worker-{worker}");
                 for n in 0..LINES {
-                    assert!(writer.wants(200, 0));
+                    assert!(writer.wants(200, None, 0));
                     // Let the thread catch up, this is not the test of dropping.
                     until("a buffer is free", || writer.buffer.len() < FULL || writer.hand_over());
                     writer.line(&Line { request_id: id.as_bytes(), request_bytes: n, ..line() });

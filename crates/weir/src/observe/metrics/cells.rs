@@ -54,7 +54,12 @@ type Class = Box<[Counter; 100]>;
 pub(super) struct Statuses {
     /// 1xx to 9xx.
     classes: [OnceLock<Class>; 9],
+    /// Of gRPC calls, 0 to 16; they take memory with the first call.
+    grpc: OnceLock<Box<[Counter; GRPC_STATUSES]>>,
 }
+
+/// There are no others.
+const GRPC_STATUSES: usize = 17;
 
 impl Statuses {
     /// Counts one; a status outside of 100 to 999 cannot be written by HTTP/1.1 and counts as the nearest one.
@@ -63,6 +68,20 @@ impl Statuses {
         let class = self.classes[status / 100 - 1]
             .get_or_init(|| Box::new(std::array::from_fn::<_, 100, _>(|_| Counter::default())));
         class[status % 100].add(1);
+    }
+
+    /// Counts a gRPC call.
+    pub(super) fn add_grpc(&self, status: u8) {
+        let counts = self.grpc.get_or_init(Box::default);
+        if let Some(count) = counts.get(usize::from(status)) {
+            count.add(1);
+        }
+    }
+
+    /// Statuses of gRPC that occurred, ascending, with their counts.
+    pub(super) fn iter_grpc(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let counts = self.grpc.get().into_iter().flat_map(|counts| counts.iter());
+        counts.zip(0u16..).map(|(count, status)| (status, count.get())).filter(|(_, n)| *n > 0)
     }
 
     /// Statuses that occurred, ascending, with their counts.

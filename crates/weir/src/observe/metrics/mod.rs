@@ -361,6 +361,8 @@ pub struct Record {
     pub upstream_slot: usize,
     /// Status that was sent, or that would have been (499, 502) when the exchange broke off before one could.
     pub status: u16,
+    /// The status of a gRPC call, 0 to 16; none of other requests, and of calls that broke off.
+    pub grpc_status: Option<u8>,
     /// Head and body as received.
     pub request_bytes: u64,
     /// Head and body as sent.
@@ -384,7 +386,11 @@ pub struct RouteMetrics {
 impl RouteMetrics {
     /// Counts one finished request. A slot that the route does not have counts as slot 0.
     pub fn record(&self, request: &Record) {
-        self.slots.get(request.upstream_slot).unwrap_or(&self.slots[0]).add(request.status);
+        let statuses = self.slots.get(request.upstream_slot).unwrap_or(&self.slots[0]);
+        statuses.add(request.status);
+        if let Some(status) = request.grpc_status {
+            statuses.add_grpc(status);
+        }
         self.cells.request_bytes.add(request.request_bytes);
         self.cells.response_bytes.add(request.response_bytes);
         self.cells.duration.observe(&histogram::EXCHANGE, request.total_ns);

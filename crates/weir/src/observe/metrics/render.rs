@@ -11,7 +11,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use super::cells::{CacheCells, Counter, LimitCells, REDIS_FAILURES, RedisCells, RouteCells, UpstreamCells};
+use super::cells::{CacheCells, Counter, LimitCells, REDIS_FAILURES, RedisCells, RouteCells, Statuses, UpstreamCells};
 use super::exposition::{Exposition, Format, to_classic};
 use super::histogram::{EXCHANGE, OVERHEAD, Total};
 use super::{Process, process};
@@ -89,19 +89,13 @@ fn routes(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         }
     };
     out.counter("http_requests", "Requests by route, upstream that responded (- is the gateway), and status", |s| {
-        for (route, cells) in &routes {
-            let mut merged: BTreeMap<(Arc<str>, u16), u64> = BTreeMap::new();
-            for (upstream, statuses) in cells.iter().flat_map(|c| c.statuses()) {
-                for (status, n) in statuses.iter() {
-                    *merged.entry((upstream.clone(), status)).or_default() += n;
-                }
-            }
-            for ((upstream, status), n) in merged {
-                s.add(&[("route", route), ("upstream", &upstream), ("status", &status.to_string())], n)?;
-            }
-        }
-        Ok(())
+        by_status(&routes, s, "status", |statuses| statuses.iter().collect())
     })?;
+    out.counter(
+        "grpc_responses",
+        "gRPC calls by route, upstream that responded (- is the gateway), and grpc-status",
+        |s| by_status(&routes, s, "code", |statuses| statuses.iter_grpc().collect()),
+    )?;
     out.counter("http_request_bytes", "Bytes of requests, heads included", each(|c| &c.request_bytes))?;
     out.counter("http_response_bytes", "Bytes of responses, heads included", each(|c| &c.response_bytes))?;
     out.histogram(
@@ -121,6 +115,27 @@ fn routes(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
             .filter(|(_, total)| total.count() > 0)
             .try_for_each(|(route, total)| s.add_histogram(&[("route", route)], &EXCHANGE, &total))
     })
+}
+
+/// Counts of each route by upstream and by what `of` gives, added up over workers.
+fn by_status(
+    routes: &[(Arc<str>, Vec<Arc<RouteCells>>)],
+    s: &mut super::Samples<'_>,
+    label: &'static str,
+    of: impl Fn(&Statuses) -> Vec<(u16, u64)>,
+) -> fmt::Result {
+    for (route, cells) in routes {
+        let mut merged: BTreeMap<(Arc<str>, u16), u64> = BTreeMap::new();
+        for (upstream, statuses) in cells.iter().flat_map(|c| c.statuses()) {
+            for (status, n) in of(&statuses) {
+                *merged.entry((upstream.clone(), status)).or_default() += n;
+            }
+        }
+        for ((upstream, status), n) in merged {
+            s.add(&[("route", route), ("upstream", &upstream), (label, &status.to_string())], n)?;
+        }
+    }
+    Ok(())
 }
 
 fn upstreams(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {

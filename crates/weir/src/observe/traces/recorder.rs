@@ -64,6 +64,8 @@ pub struct Finished<'a> {
     pub upstream: &'a str,
     /// Status that was sent.
     pub status: u16,
+    /// The status of a gRPC call that was sent.
+    pub grpc_status: Option<u8>,
     /// Why the request was not served as requested.
     pub error: Option<Error>,
     /// Who sent the request: the peer, or whom a trusted peer names.
@@ -164,7 +166,9 @@ impl Recorder {
             }
             status(&mut span, attempt.status);
             let failed = attempt.error.is_some() || attempt.status >= 400;
-            error_type(&mut span, attempt.error, attempt.status, failed, text);
+            let failed = failed | call(&mut span, attempt.grpc_status, |status| status > 0);
+            let shown = attempt.grpc_status.map_or(attempt.status, u16::from);
+            error_type(&mut span, attempt.error, shown, failed, text);
             span.text("weir.upstream", it.upstream.as_bytes());
             if let Some(generation) = &attempt.generation {
                 describe(&mut span, generation);
@@ -198,7 +202,9 @@ impl Recorder {
         span.text("http.route", it.pattern.as_bytes());
         status(&mut span, it.status);
         let failed = it.status >= 500 || it.status == 0;
-        error_type(&mut span, it.error.map(|error| error.reason.label()), it.status, failed, text);
+        let failed = failed | call(&mut span, it.grpc_status, |status| matches!(status, 2 | 4 | 12..=15));
+        let shown = it.grpc_status.map_or(it.status, u16::from);
+        error_type(&mut span, it.error.map(|error| error.reason.label()), shown, failed, text);
         span.text("server.address", host);
         if let Some(port) = port {
             span.number("server.port", port);
@@ -275,6 +281,13 @@ fn status(span: &mut SpanWriter<'_>, status: u16) {
     if status > 0 {
         span.number("http.response.status_code", status.into());
     }
+}
+
+/// Attributes of a gRPC call, in the words of OpenTelemetry's conventions; whether its status is an error.
+fn call(span: &mut SpanWriter<'_>, status: Option<u8>, is_error: impl Fn(u8) -> bool) -> bool {
+    let Some(status) = status else { return false };
+    span.text("rpc.system", b"grpc").number("rpc.grpc.status_code", status.into());
+    is_error(status)
 }
 
 fn error_type(span: &mut SpanWriter<'_>, reason: Option<&str>, status: u16, failed: bool, text: &mut String) {

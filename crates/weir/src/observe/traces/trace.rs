@@ -37,6 +37,8 @@ pub(super) struct Attempt {
     pub(super) end_ns: u64,
     /// 0: there was no response.
     pub(super) status: u16,
+    /// The status of a gRPC call.
+    pub(super) grpc_status: Option<u8>,
     /// Why it failed.
     pub(super) error: Option<&'static str>,
     /// It calls a model.
@@ -133,6 +135,7 @@ impl Trace {
                 start_ns: now_ns,
                 end_ns,
                 status,
+                grpc_status: None,
                 error: None,
                 generation: None,
             });
@@ -147,9 +150,10 @@ impl Trace {
     }
 
     /// The attempt ended.
-    pub fn end_attempt(&mut self, status: u16, error: Option<&'static str>, now_ns: u64) {
+    pub fn end_attempt(&mut self, status: u16, grpc_status: Option<u8>, error: Option<&'static str>, now_ns: u64) {
         if let Some(attempt) = self.attempts.last_mut() {
             (attempt.end_ns, attempt.status, attempt.error) = (now_ns, status, error);
+            attempt.grpc_status = grpc_status;
         }
     }
 

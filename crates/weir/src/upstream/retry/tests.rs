@@ -4,11 +4,20 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL_ON: RetryOn =
-    RetryOn { connect: true, reset: true, try_timeout: true, status_502: true, status_503: true, status_504: true };
+fn all_on() -> RetryOn {
+    RetryOn {
+        connect: true,
+        reset: true,
+        try_timeout: true,
+        status_502: true,
+        status_503: true,
+        status_504: true,
+        grpc: (0..=16).collect(),
+    }
+}
 
 fn get(failure: FailureKind) -> Attempt {
-    Attempt { failure, idempotent: true, sent: true, body_replayable: true, reply_started: false }
+    Attempt { cause: failure.into(), idempotent: true, sent: true, body_replayable: true, reply_started: false }
 }
 
 fn post(failure: FailureKind, sent: bool) -> Attempt {
@@ -18,21 +27,21 @@ fn post(failure: FailureKind, sent: bool) -> Attempt {
 #[test]
 fn an_idempotent_request_is_repeated_after_any_failure_before_the_first_byte() {
     for failure in [FailureKind::Connect, FailureKind::Reset, FailureKind::TryTimeout] {
-        assert_eq!(may_repeat(&get(failure), ALL_ON), Ok(()));
+        assert_eq!(may_repeat(&get(failure), all_on()), Ok(()));
         let started = Attempt { reply_started: true, ..get(failure) };
-        assert_eq!(may_repeat(&started, ALL_ON), Err(NoRetry::ReplyStarted));
+        assert_eq!(may_repeat(&started, all_on()), Err(NoRetry::ReplyStarted));
     }
 }
 
 #[test]
 fn a_post_is_repeated_only_when_nothing_of_it_was_sent() {
-    assert_eq!(may_repeat(&post(FailureKind::Connect, false), ALL_ON), Ok(()));
+    assert_eq!(may_repeat(&post(FailureKind::Connect, false), all_on()), Ok(()));
     // A pooled connection that was closed before the first byte could be written.
-    assert_eq!(may_repeat(&post(FailureKind::Reset, false), ALL_ON), Ok(()));
+    assert_eq!(may_repeat(&post(FailureKind::Reset, false), all_on()), Ok(()));
     for failure in FailureKind::ALL {
-        assert!(may_repeat(&post(failure, true), ALL_ON).is_err(), "{failure:?}");
+        assert!(may_repeat(&post(failure, true), all_on()).is_err(), "{failure:?}");
     }
-    let reset = may_repeat(&post(FailureKind::Reset, true), ALL_ON);
+    let reset = may_repeat(&post(FailureKind::Reset, true), all_on());
     assert_eq!(reset, Err(NoRetry::NotIdempotent));
 }
 
@@ -40,10 +49,32 @@ fn a_post_is_repeated_only_when_nothing_of_it_was_sent() {
 fn a_status_is_a_reply_to_a_request_that_was_sent() {
     for failure in [FailureKind::Status502, FailureKind::Status503, FailureKind::Status504] {
         let read = Attempt { reply_started: true, ..get(failure) };
-        assert_eq!(may_repeat(&read, ALL_ON), Ok(()));
+        assert_eq!(may_repeat(&read, all_on()), Ok(()));
         let post = post(failure, false); // whatever the caller believes
-        assert_eq!(may_repeat(&post, ALL_ON), Err(NoRetry::NotIdempotent));
+        assert_eq!(may_repeat(&post, all_on()), Err(NoRetry::NotIdempotent));
     }
+}
+
+#[test]
+fn a_call_is_repeated_after_the_statuses_that_are_named() {
+    let call = |status| Attempt {
+        cause: Cause::GrpcStatus(status),
+        idempotent: false,
+        sent: true,
+        body_replayable: true,
+        reply_started: true,
+    };
+    for status in 0..=16 {
+        assert_eq!(may_repeat(&call(status), all_on()), Ok(()));
+        let only = RetryOn { grpc: [status].into_iter().collect(), ..RetryOn::default() };
+        let without = RetryOn { grpc: (0..=16).filter(|other| *other != status).collect(), ..all_on() };
+        assert_eq!(may_repeat(&call(status), only), Ok(()));
+        assert_eq!(may_repeat(&call(status), without), Err(NoRetry::NotConfigured));
+        let gone = Attempt { body_replayable: false, ..call(status) };
+        assert_eq!(may_repeat(&gone, only), Err(NoRetry::BodyGone));
+    }
+    assert_eq!(may_repeat(&call(14), RetryOn::default()), Err(NoRetry::NotConfigured));
+    assert_eq!(may_repeat(&call(255), all_on()), Err(NoRetry::NotConfigured));
 }
 
 #[test]
@@ -58,7 +89,7 @@ fn only_what_is_configured_is_repeated() {
         (FailureKind::Status504, |on| &mut on.status_504),
     ];
     for (failure, flag) in cases {
-        let mut on = ALL_ON;
+        let mut on = all_on();
         *flag(&mut on) = false;
         assert_eq!(may_repeat(&get(failure), on), Err(NoRetry::NotConfigured));
         let mut on = RetryOn::default();
@@ -75,15 +106,16 @@ fn some_failures_are_never_repeated() {
         FailureKind::TotalTimeout,
         FailureKind::InvalidReply,
         FailureKind::IncompleteReply,
+        FailureKind::GrpcUnavailable,
     ] {
-        assert_eq!(may_repeat(&get(failure), ALL_ON), Err(NoRetry::NotConfigured));
+        assert_eq!(may_repeat(&get(failure), all_on()), Err(NoRetry::NotConfigured));
     }
 }
 
 #[test]
 fn a_body_that_is_gone_cannot_be_sent_again() {
     let gone = Attempt { body_replayable: false, ..get(FailureKind::Connect) };
-    assert_eq!(may_repeat(&gone, ALL_ON), Err(NoRetry::BodyGone));
+    assert_eq!(may_repeat(&gone, all_on()), Err(NoRetry::BodyGone));
 }
 
 #[test]

@@ -169,14 +169,14 @@ fn retries_need_configuration_attempts_and_budget() {
     retrying.retry = Retry { extra_attempts: 2, budget: 0.2, on };
     let rig = Rig::new(retrying);
     let attempt = Attempt {
-        failure: FailureKind::Connect,
+        cause: FailureKind::Connect.into(),
         idempotent: false,
         sent: false,
         body_replayable: true,
         reply_started: false,
     };
     let ask = |attempt: &Attempt, attempts| rig.view().may_retry(attempt, attempts, rig.now());
-    assert_eq!(ask(&Attempt { failure: FailureKind::Reset, ..attempt }, 1), Err(NoRetry::NotConfigured));
+    assert_eq!(ask(&Attempt { cause: FailureKind::Reset.into(), ..attempt }, 1), Err(NoRetry::NotConfigured));
     assert_eq!(ask(&attempt, 3), Err(NoRetry::AttemptsUsed));
     // 50 requests give ten retries more than the floor; refusals for other reasons took none.
     for _ in 0..50 {
@@ -202,7 +202,7 @@ fn attempts_beyond_the_first_feed_no_budget() {
         let _ = again(&rig, &tried);
     }
     let attempt = Attempt {
-        failure: FailureKind::Connect,
+        cause: FailureKind::Connect.into(),
         idempotent: true,
         sent: false,
         body_replayable: true,

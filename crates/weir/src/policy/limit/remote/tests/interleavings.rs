@@ -53,7 +53,7 @@ fn workers(server: &Server) -> Vec<Rc<Worker>> {
     let shard = Metrics::new().shard(0);
     let redis = Redis::new(config.redis.as_ref().unwrap()).unwrap();
     let worker = |_| {
-        let client = Client::new(redis.clone(), Purpose::Limits, shard.redis(Purpose::Limits));
+        let client = Client::new(redis.clone(), Purpose::Limits, shard.redis(Purpose::Limits.name()));
         let remote = Remote::new(client);
         let limits = WorkerLimits::new(shared.clone(), shared.iter().count(), &shard, WORKERS, Some(remote.clone()));
         Rc::new(Worker { limits, remote })
@@ -83,7 +83,7 @@ impl Worker {
     }
 
     fn in_hand(&self, key: Key) -> u64 {
-        self.remote.leases.tokens(&self.question("wide", key).name, crate::server::clock::now_ns())
+        self.remote.leases.tokens(&self.question("wide", key).name, crate::runtime::clock::now_ns())
     }
 
     async fn left(&self, limit: &str, key: Key) -> u64 {
