@@ -446,7 +446,8 @@ impl Default for Timeouts {
     }
 }
 
-/// Further attempts after a failure. Whatever is configured, a request is sent again only where that is safe.
+/// Further attempts after a failure. Whatever is configured, a request is sent again only where that is safe; by naming a status of gRPC, `on`
+/// says that it is for calls that end with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct Retry {
