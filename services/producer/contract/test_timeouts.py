@@ -381,7 +381,9 @@ def test_a_message_that_does_not_arrive_ends_its_call(world: World, grpc_kind: s
         s.sendall(PREFACE + frame(SETTINGS, 0, 0) + frame(SETTINGS, 1, 0))
         s.sendall(frame(HEADERS, END_HEADERS, 1, header_block(fields)))
         s.sendall(frame(DATA, 0, 1, b"\0" + struct.pack(">I", 1000) + b"\x0a"))
-        ended = next(f for f in frames(s) if f[2] == 1 and (f[0] == RST_STREAM or (f[0] == HEADERS and f[1] & END_STREAM)))
+        ended = next(
+            f for f in frames(s) if f[2] == 1 and (f[0] == RST_STREAM or (f[0] == HEADERS and f[1] & END_STREAM))
+        )
         assert ended
         assert system.client.send(event()) == Outcome("ok", STORED)
 

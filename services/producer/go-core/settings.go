@@ -24,12 +24,12 @@ type Settings struct {
 	StatementTimeoutMillis int
 	// HeadTimeout is HEAD_TIMEOUT_MS: for the head of a request, or a connection's HTTP/2 preface, 10000; then the connection is closed.
 	HeadTimeout time.Duration
-	// BodyTimeout is BODY_TIMEOUT_MS: for the body of a REST request, 30000; then the response is 408.
+	// BodyTimeout is BODY_TIMEOUT_MS: for the body of a request over REST, 30000; then the response is 408.
 	BodyTimeout time.Duration
 	// IdleTimeout is IDLE_TIMEOUT_MS: between two REST requests, 60000; then the connection is closed. A gRPC client that was silent so
 	// long is pinged.
 	IdleTimeout time.Duration
-	// RequestTimeout is REQUEST_TIMEOUT_MS: for a REST request whose body has arrived, or a whole gRPC call, 60000.
+	// RequestTimeout is REQUEST_TIMEOUT_MS: for a request over REST whose body has arrived, or a whole gRPC call, 60000.
 	RequestTimeout time.Duration
 	// Host is HOST: the address to listen on, 127.0.0.1 (the images say 0.0.0.0).
 	Host netip.Addr

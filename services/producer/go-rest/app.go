@@ -101,7 +101,7 @@ func (a *app) counted(operation string, handle func(*gin.Context) error) gin.Han
 	}
 }
 
-// limitBody gives a body its time, also one that no handler reads: net/http reads the rest of it.
+// limitBody gives a body its time, also one that no handler reads: net/http reads the rest of it, and resets the deadline at its end.
 func (a *app) limitBody(c *gin.Context) {
 	if c.Request.Body != http.NoBody {
 		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(a.settings.BodyTimeout))
@@ -273,8 +273,8 @@ func asProblem(err error) problem {
 // errAborted is a body that did not arrive whole: its client disconnected.
 var errAborted = errors.New("the client disconnected")
 
-// patience is how many times the limit is read, and dropped, of a body that is too large, before the connection is given up.
-const patience = 8
+// oversizeReads is how many times the limit is read, and dropped, of a body that is too large, before the connection is given up.
+const oversizeReads = 8
 
 // read reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used:
 // a response while the body is still on its way is one that a client may never see.
@@ -292,7 +292,7 @@ func (a *app) read(c *gin.Context) ([]byte, error) {
 	}
 	tooLarge := int64(len(body)) > limit
 	if tooLarge {
-		_, err = io.CopyN(io.Discard, c.Request.Body, limit*(patience-1))
+		_, err = io.CopyN(io.Discard, c.Request.Body, limit*(oversizeReads-1))
 		if err == nil {
 			c.Header("Connection", "close")
 		} else if err == io.EOF {
@@ -304,10 +304,6 @@ func (a *app) read(c *gin.Context) ([]byte, error) {
 		c.Header("Connection", "close")
 		return nil, problem{http.StatusRequestTimeout, "Request body did not arrive before the timeout"}
 	case err != nil:
-		return nil, errAborted
-	}
-	// The time of the body is over: the next read is for the end of the connection, while the request is worked on.
-	if err := http.NewResponseController(c.Writer).SetReadDeadline(time.Time{}); err != nil {
 		return nil, errAborted
 	}
 	switch {

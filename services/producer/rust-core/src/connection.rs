@@ -1,4 +1,4 @@
-//! A connection that does not wait for ever for its client: the timeouts that hyper has not, or that it counts differently from the
+//! A connection that waits for its client within limits: the timeouts that hyper has not, or that it counts differently from the
 //! servers of the other four services (hyper's own timeout for a head includes the idle time before it).
 //!
 //! ```text

@@ -20,11 +20,11 @@ pub struct Settings {
     pub statement_timeout_ms: u32,
     /// `HEAD_TIMEOUT_MS`: for the head of a request, or a connection's HTTP/2 preface, 10000; then the connection is closed.
     pub head_timeout: Duration,
-    /// `BODY_TIMEOUT_MS`: for the body of a REST request, 30000; then the response is 408.
+    /// `BODY_TIMEOUT_MS`: for the body of a request over REST, 30000; then the response is 408.
     pub body_timeout: Duration,
     /// `IDLE_TIMEOUT_MS`: between two REST requests, 60000; then the connection is closed. A gRPC client that was silent so long is pinged.
     pub idle_timeout: Duration,
-    /// `REQUEST_TIMEOUT_MS`: for a REST request whose body has arrived, or a whole gRPC call, 60000.
+    /// `REQUEST_TIMEOUT_MS`: for a request over REST whose body has arrived, or a whole gRPC call, 60000.
     pub request_timeout: Duration,
     /// `HOST`: the address to listen on, 127.0.0.1 (the images say 0.0.0.0).
     pub host: IpAddr,

@@ -20,10 +20,10 @@ import java.util.regex.Pattern;
  * @param statementTimeout {@code DATABASE_STATEMENT_TIMEOUT_MS}: what PostgreSQL gives one statement, 10000
  * @param headTimeout {@code HEAD_TIMEOUT_MS}: for the head of a request, or a connection's HTTP/2 preface, 10000; then the
  *     connection is closed
- * @param bodyTimeout {@code BODY_TIMEOUT_MS}: for the body of a REST request, 30000; then the response is 408
+ * @param bodyTimeout {@code BODY_TIMEOUT_MS}: for the body of a request over REST, 30000; then the response is 408
  * @param idleTimeout {@code IDLE_TIMEOUT_MS}: between two REST requests, 60000; then the connection is closed. A gRPC client
  *     that was silent so long is pinged
- * @param requestTimeout {@code REQUEST_TIMEOUT_MS}: for a REST request whose body has arrived, or a whole gRPC call, 60000
+ * @param requestTimeout {@code REQUEST_TIMEOUT_MS}: for a request over REST whose body has arrived, or a whole gRPC call, 60000
  * @param host {@code HOST}: the address to listen on, 127.0.0.1 (the images say 0.0.0.0)
  * @param port {@code SERVER_PORT} or {@code GRPC_SERVER_PORT}; 0 takes a free one
  * @param metricsPort {@code METRICS_PORT}: where a gRPC service serves /metrics; REST services serve it beside their API
