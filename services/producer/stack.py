@@ -27,6 +27,8 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 RUST = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
 BUILT = pathlib.Path(os.environ.get("WEIR_BUILD") or ROOT / "target" / "other") / "producers"
 DATABASE = "car_entities"
+# How the variables begin that set limits and timeouts.
+SETTINGS = ("DATABASE_", "MAX_", "HEAD_", "BODY_", "IDLE_", "REQUEST_", "SHUTDOWN_")
 
 
 class StackError(Exception):
@@ -71,13 +73,6 @@ def kinds(names: list[str]) -> list[Kind]:
     if unknown:
         raise StackError(f"no service is named {', '.join(unknown)}. There are: {', '.join(KINDS)}")
     return [KINDS[name] for name in names] if names else list(KINDS.values())
-
-
-def free_port() -> int:
-    """A port that nobody listens on now; another process may take it."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class HeldPort:
@@ -433,7 +428,7 @@ def become_postgres(port: int, directory: pathlib.Path) -> None:
 
 def become_service(kind: Kind) -> None:
     """Becomes a service, with the settings of the environment."""
-    settings = ("HOST", "DATABASE_", "SERVER_", "GRPC_", "METRICS_", "MAX_", "SHUTDOWN_", "LOG_LEVEL", "RUST_LOG")
+    settings = (*SETTINGS, "HOST", "SERVER_", "GRPC_", "METRICS_", "LOG_LEVEL", "RUST_LOG")
     own = {name: value for name, value in os.environ.items() if name.startswith(settings)}
     become(list(kind.command), {**own_environment(), **own})
 

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -273,22 +274,64 @@ func TestDatabasesThatCannotBeOpened(t *testing.T) {
 	}
 }
 
+// controlQueries are queries without end that the driver interrupts when their caller gives up. Once one is interrupted, a commit of the
+// same caller would have been interrupted too, if it could be.
+type controlQueries struct {
+	t  *testing.T
+	db *sql.DB
+}
+
+func openControl(t *testing.T, url string) controlQueries {
+	t.Helper()
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return controlQueries{t, db}
+}
+
+// query starts one, which runs when it returns; the function that it gives waits until it was interrupted.
+func (c controlQueries) query(ctx context.Context) (interrupted func()) {
+	c.t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.db.ExecContext(ctx, "SELECT pg_sleep(3600)")
+		ended <- err
+	}()
+	harness.Eventually(c.t, "a query that runs", func() error {
+		var running bool
+		err := c.db.QueryRowContext(c.t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')").Scan(&running)
+		if err == nil && !running {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+	return func() {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			c.t.Errorf("the query without end: %v", err)
+		}
+	}
+}
+
 // Regression: a client that disconnected while its auction was committed left the row, and an error, after which the images were deleted.
 func TestACommitIsNotInterruptedByItsCaller(t *testing.T) {
 	proxy := harness.NewPostgresProxy(t, harness.NewPostgres(t))
 	s := open(t, t.TempDir(), proxy.URL)
 	a := auction(t, s, 1, time.Hour)
+	control := openControl(t, proxy.URL)
 	for _, c := range []struct {
 		name    string
 		pass    bool
 		want    error
-		happens func(cancel func())
+		happens func(cancel, interrupted func())
 	}{
-		{"the caller gives up", true, nil, func(cancel func()) { cancel(); time.Sleep(200 * time.Millisecond) }},
-		{"the connection is lost", false, store.ErrOutcomeUnknown, func(func()) {}},
+		{"the caller gives up", true, nil, func(cancel, interrupted func()) { cancel(); interrupted() }},
+		{"the connection is lost", false, store.ErrOutcomeUnknown, func(func(), func()) {}},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		proxy.OnCommit(func() bool { c.happens(cancel); return c.pass })
+		interrupted := control.query(ctx)
+		proxy.OnCommit(func() bool { c.happens(cancel, interrupted); return c.pass })
 		next := *a
 		if err := s.AddAuction(ctx, 1, &next); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)

@@ -140,7 +140,8 @@ def test_a_port_in_use_stops_the_start(any_kind: stack.Kind) -> None:
 
 
 def test_a_service_starts_while_the_database_is_away(any_kind: stack.Kind) -> None:
-    nobody = f"postgresql://postgres@127.0.0.1:{stack.free_port()}/car_entities"
+    held = stack.HeldPort()
+    nobody = f"postgresql://postgres@127.0.0.1:{held.number}/car_entities"
     service = stack.Service.start(any_kind, nobody, DATABASE_ACQUIRE_TIMEOUT_MS="300").wait_ready()
     client = clients.connect(service)
     assert client.send(event()) == Outcome("unavailable", "Database is unavailable")

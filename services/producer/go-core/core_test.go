@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -170,7 +171,12 @@ func TestSettings(t *testing.T) {
 	if err != nil || settings.Port != 9083 || settings.PoolSize != 10 || settings.MaxBodyBytes != 1<<20 || settings.Address(80) != "127.0.0.1:80" {
 		t.Errorf("%+v %v", settings, err)
 	}
+	timeouts := []time.Duration{settings.HeadTimeout, settings.BodyTimeout, settings.IdleTimeout, settings.RequestTimeout}
+	if want := []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, time.Minute}; !slices.Equal(timeouts, want) {
+		t.Errorf("timeouts: %v", timeouts)
+	}
 	for _, bad := range [][2]string{
+		{"HEAD_TIMEOUT_MS", "0"}, {"BODY_TIMEOUT_MS", "3600001"}, {"IDLE_TIMEOUT_MS", "60s"}, {"REQUEST_TIMEOUT_MS", "-1"},
 		{"SERVER_PORT", "http"}, {"SERVER_PORT", "65536"}, {"SERVER_PORT", "+1"}, {"DATABASE_POOL_SIZE", "0"}, {"DATABASE_POOL_SIZE", "-1"},
 		{"MAX_BODY_BYTES", "1MiB"}, {"MAX_BODY_BYTES", "99999999999999999999"}, {"SHUTDOWN_TIMEOUT_MS", "0"}, {"HOST", "localhost:80"}, {"LOG_LEVEL", "loud"},
 	} {

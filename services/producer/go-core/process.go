@@ -17,6 +17,8 @@ const (
 	MessageUnavailable = "Database is unavailable"
 	MessageInternal    = "Internal server error"
 	MessageHealthy     = "Producer API is healthy"
+	// MessageTimedOut is for a request that took longer than it may.
+	MessageTimedOut = "Request timed out"
 	// MessageNotStorable is for what only PostgreSQL finds wrong.
 	MessageNotStorable = "Attributes cannot be stored as JSON"
 )

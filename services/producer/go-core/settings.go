@@ -22,6 +22,15 @@ type Settings struct {
 	AcquireTimeout time.Duration
 	// StatementTimeoutMillis is DATABASE_STATEMENT_TIMEOUT_MS: what PostgreSQL gives one statement, 10000.
 	StatementTimeoutMillis int
+	// HeadTimeout is HEAD_TIMEOUT_MS: for the head of a request, or a connection's HTTP/2 preface, 10000; then the connection is closed.
+	HeadTimeout time.Duration
+	// BodyTimeout is BODY_TIMEOUT_MS: for the body of a request over REST, 30000; then the response is 408.
+	BodyTimeout time.Duration
+	// IdleTimeout is IDLE_TIMEOUT_MS: between two REST requests, 60000; then the connection is closed. A gRPC client that was silent so
+	// long is pinged.
+	IdleTimeout time.Duration
+	// RequestTimeout is REQUEST_TIMEOUT_MS: for a request over REST whose body has arrived, or a whole gRPC call, 60000.
+	RequestTimeout time.Duration
 	// Host is HOST: the address to listen on, 127.0.0.1 (the images say 0.0.0.0).
 	Host netip.Addr
 	// Port is SERVER_PORT or GRPC_SERVER_PORT; 0 takes a free one.
@@ -84,6 +93,9 @@ func readSettings(get func(string) string, portVariable string, port, metricsPor
 	millis := func(name string, fallback int) int {
 		return number(name, fallback, 1, 3_600_000, "give milliseconds from 1 to 3600000")
 	}
+	duration := func(name string, fallback int) time.Duration {
+		return time.Duration(millis(name, fallback)) * time.Millisecond
+	}
 	count := func(name string, fallback int) int {
 		return number(name, fallback, 1, 1<<30, "give a whole number from 1 to 1073741824")
 	}
@@ -92,14 +104,18 @@ func readSettings(get func(string) string, portVariable string, port, metricsPor
 	settings := Settings{
 		DatabaseURL:            text("DATABASE_URL", "postgresql://postgres:password@localhost:5432/car_entities"),
 		PoolSize:               int32(number("DATABASE_POOL_SIZE", 10, 1, 1000, "give a number of connections from 1 to 1000")),
-		AcquireTimeout:         time.Duration(millis("DATABASE_ACQUIRE_TIMEOUT_MS", 3000)) * time.Millisecond,
+		AcquireTimeout:         duration("DATABASE_ACQUIRE_TIMEOUT_MS", 3000),
 		StatementTimeoutMillis: millis("DATABASE_STATEMENT_TIMEOUT_MS", 10_000),
+		HeadTimeout:            duration("HEAD_TIMEOUT_MS", 10_000),
+		BodyTimeout:            duration("BODY_TIMEOUT_MS", 30_000),
+		IdleTimeout:            duration("IDLE_TIMEOUT_MS", 60_000),
+		RequestTimeout:         duration("REQUEST_TIMEOUT_MS", 60_000),
 		Port:                   number(portVariable, port, 0, 65_535, ports),
 		MetricsPort:            number("METRICS_PORT", metricsPort, 0, 65_535, ports),
 		MaxBodyBytes:           count("MAX_BODY_BYTES", 1<<20),
 		MaxEntities:            count("MAX_ENTITIES_PER_EVENT", 1000),
 		MaxEvents:              count("MAX_EVENTS_PER_BULK", 10_000),
-		ShutdownTimeout:        time.Duration(millis("SHUTDOWN_TIMEOUT_MS", 10_000)) * time.Millisecond,
+		ShutdownTimeout:        duration("SHUTDOWN_TIMEOUT_MS", 10_000),
 		LogLevel:               strings.ToLower(text("LOG_LEVEL", "info")),
 	}
 	host, err := netip.ParseAddr(text("HOST", "127.0.0.1"))

@@ -49,6 +49,8 @@ func NewStore(settings Settings, service string) (*Store, error) {
 	connection.ConnectTimeout = settings.AcquireTimeout
 	connection.RuntimeParams["application_name"] = service
 	connection.RuntimeParams["statement_timeout"] = strconv.Itoa(settings.StatementTimeoutMillis)
+	// A service that is killed cannot cancel its statements: PostgreSQL looks whether the client is still there (milliseconds).
+	connection.RuntimeParams["client_connection_check_interval"] = "250"
 	// A call whose deadline passes cancels its statement and keeps the connection, rather than closing it.
 	connection.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}

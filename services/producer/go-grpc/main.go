@@ -7,12 +7,15 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/tap"
 
 	"example.com/weir/producer/go-core"
 	"example.com/weir/producer/go-grpc/eventpb"
@@ -44,11 +47,16 @@ func run(ctx context.Context) error {
 	}
 	routes := http.NewServeMux()
 	routes.Handle("GET /metrics", metrics.Handler())
-	metricsServer := http.Server{Handler: routes, ReadHeaderTimeout: 30 * time.Second}
+	metricsServer := http.Server{Handler: routes, ReadHeaderTimeout: settings.HeadTimeout, IdleTimeout: settings.IdleTimeout}
 	go metricsServer.Serve(metricsListener)
 	defer metricsServer.Close()
 
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(settings.MaxBodyBytes), grpc.UnaryInterceptor(recoverPanic))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(settings.MaxBodyBytes), grpc.UnaryInterceptor(recoverPanic),
+		grpc.ConnectionTimeout(settings.HeadTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: settings.IdleTimeout, Timeout: settings.HeadTimeout}),
+		// A client may ping as often as it wants: Tonic does not count pings.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Nanosecond, PermitWithoutStream: true}),
+		grpc.InTapHandle(limitTo(settings.RequestTimeout)))
 	eventpb.RegisterEventServiceServer(server, &eventService{store: store, metrics: metrics, maxEntities: settings.MaxEntities})
 	standard := health.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, standard)
@@ -76,6 +84,20 @@ func run(ctx context.Context) error {
 	defer impatient.Stop()
 	server.GracefulStop()
 	return nil
+}
+
+// limitTo ends calls of the event service that take longer, from their head on: an interceptor would start the time when the whole
+// message is there. A watch of the health is not limited.
+func limitTo(timeout time.Duration) tap.ServerInHandle {
+	events := "/" + eventpb.EventService_ServiceDesc.ServiceName + "/"
+	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
+		if !strings.HasPrefix(call.FullMethodName, events) {
+			return ctx, nil
+		}
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		context.AfterFunc(ctx, cancel)
+		return limited, nil
+	}
 }
 
 func watchDatabase(ctx context.Context, standard *health.Server, store *core.Store) {

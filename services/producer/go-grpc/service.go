@@ -61,11 +61,14 @@ func (s *eventService) asStatus(ctx context.Context, err error) error {
 	}
 	s.metrics.Event(core.Failed, 0)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return status.FromContextError(err).Err()
+	// Before the deadline: the wait for a connection has one too, which is not the call's.
 	case errors.Is(err, core.ErrUnavailable):
 		slog.WarnContext(ctx, "event not stored", "error", err.Error())
 		return status.Error(codes.Unavailable, core.MessageUnavailable)
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, "Deadline exceeded")
+	case errors.Is(err, context.Canceled):
+		return status.FromContextError(err).Err()
 	}
 	slog.ErrorContext(ctx, "event not stored", "error", err.Error())
 	return status.Error(codes.Internal, core.MessageInternal)

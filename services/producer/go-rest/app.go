@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ func (a *app) routes() http.Handler {
 		slog.Error("a request panicked", "panic", fmt.Sprint(panicked))
 		fail(c, problem{http.StatusInternalServerError, core.MessageInternal})
 	}))
+	engine.Use(a.limitBody)
 	engine.POST("/api/v1/events", a.counted("process_event", a.processEvent))
 	engine.POST("/api/v1/events/bulk", a.counted("process_events", a.processEvents))
 	engine.GET("/api/v1/events/health", a.counted("health", a.health))
@@ -81,16 +83,32 @@ type bulkError struct {
 	Error string `json:"error"`
 }
 
-// counted counts a request once its response is complete.
-func (a *app) counted(operation string, handle gin.HandlerFunc) gin.HandlerFunc {
+// clientDisconnected is the code of a request whose client disconnected before its response (nginx's, there is no registered one).
+const clientDisconnected = 499
+
+// counted counts a request once its response is complete. One whose client disconnected is logged in one line.
+func (a *app) counted(operation string, handle func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
-		handle(c)
-		a.metrics.Finished(operation, strconv.Itoa(c.Writer.Status()), time.Since(start))
+		err := handle(c)
+		code := c.Writer.Status()
+		// A body that is late ends the context too.
+		if errors.Is(err, errAborted) || code != http.StatusRequestTimeout && c.Request.Context().Err() != nil {
+			code = clientDisconnected
+			slog.WarnContext(c.Request.Context(), "request aborted", "operation", operation)
+		}
+		a.metrics.Finished(operation, strconv.Itoa(code), time.Since(start))
 	}
 }
 
-func (a *app) processEvent(c *gin.Context) {
+// limitBody gives a body its time, also one that no handler reads: net/http reads the rest of it, and resets the deadline at its end.
+func (a *app) limitBody(c *gin.Context) {
+	if c.Request.Body != http.NoBody {
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(a.settings.BodyTimeout))
+	}
+}
+
+func (a *app) processEvent(c *gin.Context) error {
 	err := func() error {
 		body, err := a.read(c)
 		if err != nil {
@@ -104,22 +122,26 @@ func (a *app) processEvent(c *gin.Context) {
 		if err != nil {
 			return err
 		}
-		return a.apply(c.Request.Context(), &read, reader.scanAttributes)
+		ctx, cancel := context.WithTimeout(c.Request.Context(), a.settings.RequestTimeout)
+		defer cancel()
+		return a.apply(ctx, &read, reader.scanAttributes)
 	}()
 	if err != nil {
 		fail(c, asProblem(err))
-		return
+		return err
 	}
 	c.JSON(http.StatusOK, storedAnswer{true, core.MessageStored})
+	return nil
 }
 
-func (a *app) processEvents(c *gin.Context) {
+func (a *app) processEvents(c *gin.Context) error {
 	answer, err := a.bulk(c)
 	if err != nil {
 		fail(c, asProblem(err))
-		return
+		return err
 	}
 	c.JSON(http.StatusOK, answer)
+	return nil
 }
 
 func (a *app) bulk(c *gin.Context) (bulkAnswer, error) {
@@ -143,9 +165,11 @@ func (a *app) bulk(c *gin.Context) (bulkAnswer, error) {
 	case len(items) > a.settings.MaxEvents:
 		return bulkAnswer{}, core.Refusal(fmt.Sprintf("Request body must not contain more than %d events", a.settings.MaxEvents))
 	}
-	failures, databaseAway := a.applyAll(c.Request.Context(), items, reader.scanAttributes)
-	if len(failures) == len(items) && databaseAway {
-		return bulkAnswer{}, core.ErrUnavailable
+	ctx, cancel := context.WithTimeout(c.Request.Context(), a.settings.RequestTimeout)
+	defer cancel()
+	failures, stoppedBy := a.applyAll(ctx, items, reader.scanAttributes)
+	if len(failures) == len(items) && stoppedBy != nil || errors.Is(stoppedBy, context.Canceled) {
+		return bulkAnswer{}, stoppedBy
 	}
 	answer := bulkAnswer{
 		Success:          len(failures) == 0,
@@ -163,29 +187,28 @@ func (a *app) bulk(c *gin.Context) (bulkAnswer, error) {
 }
 
 // applyAll applies events one after the other, so that a later one wins where two name the same attribute. Once the
-// database is away the rest is not tried: each would only wait for the same response. Once the client has disconnected nothing more is
-// applied; what was not tried counts as failed.
-func (a *app) applyAll(ctx context.Context, items []item, scanAttributes bool) (failures []bulkError, databaseAway bool) {
+// database is away, or the time is over, the rest is not tried: each would only wait for the same response. Once the client has
+// disconnected nothing more is applied.
+func (a *app) applyAll(ctx context.Context, items []item, scanAttributes bool) (failures []bulkError, stoppedBy error) {
 	failures = []bulkError{}
 	for index := range items {
-		if ctx.Err() != nil {
-			for range items[index:] {
-				a.metrics.Event(core.Failed, 0)
-			}
-			break
-		}
-		err := core.ErrUnavailable
-		if databaseAway {
+		err := stoppedBy
+		if err != nil {
 			a.metrics.Event(core.Failed, 0)
 		} else {
 			err = a.apply(ctx, &items[index], scanAttributes)
-			databaseAway = errors.Is(err, core.ErrUnavailable)
+		}
+		switch {
+		case errors.Is(err, context.Canceled):
+			return failures, err
+		case errors.Is(err, core.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+			stoppedBy = err
 		}
 		if err != nil {
 			failures = append(failures, bulkError{index, asProblem(err).text})
 		}
 	}
-	return failures, databaseAway
+	return failures, stoppedBy
 }
 
 func (a *app) apply(ctx context.Context, read *item, scanAttributes bool) error {
@@ -198,8 +221,11 @@ func (a *app) apply(ctx context.Context, read *item, scanAttributes bool) error 
 		a.metrics.Event(core.Refused, 0)
 	default:
 		a.metrics.Event(core.Failed, 0)
+		if ctx.Err() != nil {
+			break
+		}
 		level := slog.LevelError
-		if errors.Is(err, core.ErrUnavailable) || ctx.Err() != nil {
+		if errors.Is(err, core.ErrUnavailable) {
 			level = slog.LevelWarn
 		}
 		slog.Log(ctx, level, "event not stored", "error", err.Error())
@@ -233,38 +259,56 @@ func asProblem(err error) problem {
 		return problem{http.StatusUnprocessableEntity, refusal.Error()}
 	case errors.Is(err, core.ErrRefused):
 		return problem{http.StatusUnprocessableEntity, core.MessageNotStorable}
+	case errors.Is(err, errAborted):
+		// Nobody may be left to see this.
+		return problem{http.StatusBadRequest, errMalformed.Error()}
 	case errors.Is(err, core.ErrUnavailable):
 		return problem{http.StatusServiceUnavailable, core.MessageUnavailable}
+	case errors.Is(err, context.DeadlineExceeded):
+		return problem{http.StatusServiceUnavailable, core.MessageTimedOut}
 	}
 	return problem{http.StatusInternalServerError, core.MessageInternal}
 }
+
+// errAborted is a body that did not arrive whole: its client disconnected.
+var errAborted = errors.New("the client disconnected")
+
+// oversizeReads is how many times the limit is read, and dropped, of a body that is too large, before the connection is given up.
+const oversizeReads = 8
 
 // read reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used:
 // a response while the body is still on its way is one that a client may never see.
 func (a *app) read(c *gin.Context) ([]byte, error) {
 	limit := int64(a.settings.MaxBodyBytes)
-	tooLarge := problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("Request body must not be larger than %d bytes", limit)}
-	if c.Request.ContentLength > limit {
-		c.Header("Connection", "close")
-		return nil, tooLarge
-	}
-	limited := http.MaxBytesReader(c.Writer, c.Request.Body, limit)
 	var (
-		body    []byte
-		err     error
-		overrun *http.MaxBytesError
+		body []byte
+		err  error
 	)
-	if c.Request.ContentLength >= 0 {
-		body = make([]byte, c.Request.ContentLength)
-		_, err = io.ReadFull(limited, body)
+	if length := c.Request.ContentLength; length >= 0 && length <= limit {
+		body = make([]byte, length)
+		_, err = io.ReadFull(c.Request.Body, body)
 	} else {
-		body, err = io.ReadAll(limited)
+		body, err = io.ReadAll(io.LimitReader(c.Request.Body, limit+1))
+	}
+	tooLarge := int64(len(body)) > limit
+	if tooLarge {
+		_, err = io.CopyN(io.Discard, c.Request.Body, limit*(oversizeReads-1))
+		if err == nil {
+			c.Header("Connection", "close")
+		} else if err == io.EOF {
+			err = nil
+		}
 	}
 	switch {
-	case errors.As(err, &overrun):
-		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.Header("Connection", "close")
+		return nil, problem{http.StatusRequestTimeout, "Request body did not arrive before the timeout"}
 	case err != nil:
-		return nil, errMalformed
+		return nil, errAborted
+	}
+	switch {
+	case tooLarge:
+		return nil, problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("Request body must not be larger than %d bytes", limit)}
 	case !isJSON(c.GetHeader("Content-Type")):
 		return nil, problem{http.StatusUnsupportedMediaType, "Content-Type must be application/json"}
 	}
@@ -279,10 +323,11 @@ func isJSON(contentType string) bool {
 		strings.HasPrefix(essence, "application/") && strings.HasSuffix(essence, "+json")
 }
 
-func (a *app) health(c *gin.Context) {
+func (a *app) health(c *gin.Context) error {
 	if a.store.IsUp(c.Request.Context()) {
 		c.JSON(http.StatusOK, healthAnswer{"healthy", core.MessageHealthy})
 	} else {
 		c.JSON(http.StatusServiceUnavailable, healthAnswer{"unhealthy", core.MessageUnavailable})
 	}
+	return nil
 }

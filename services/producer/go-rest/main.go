@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"example.com/weir/producer/go-core"
 )
@@ -31,7 +30,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	a := app{store, core.NewMetrics(store), settings}
-	server := http.Server{Handler: a.routes(), ReadHeaderTimeout: 30 * time.Second}
+	server := http.Server{Handler: a.routes(), ReadHeaderTimeout: settings.HeadTimeout, IdleTimeout: settings.IdleTimeout}
 
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -5,6 +5,7 @@
 //! `services/producer/README.md`, which all six services follow.
 
 pub mod check;
+pub mod connection;
 pub mod date;
 pub mod json;
 pub mod metrics;
@@ -18,5 +19,7 @@ pub const STORED: &str = "Event processed successfully";
 pub const UNAVAILABLE: &str = "Database is unavailable";
 /// The response to a failure that the caller cannot fix; the log says more.
 pub const INTERNAL: &str = "Internal server error";
+/// The response to a request that took longer than it may.
+pub const TIMED_OUT: &str = "Request timed out";
 /// The response of a health check while the database responds.
 pub const HEALTHY: &str = "Producer API is healthy";

@@ -57,6 +57,26 @@ pub enum Fate {
     Failed,
 }
 
+/// An event that is being applied. Dropped, it is counted: its client may disconnect, or its time be over, at any moment.
+#[derive(Debug)]
+pub struct EventCount<'a> {
+    metrics: &'a Metrics,
+    fate: Fate,
+}
+
+impl EventCount<'_> {
+    /// The event came to its end.
+    pub fn end(mut self, fate: Fate) {
+        self.fate = fate;
+    }
+}
+
+impl Drop for EventCount<'_> {
+    fn drop(&mut self) {
+        self.metrics.event(self.fate);
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let requests = Family::default();
@@ -85,6 +105,12 @@ impl Metrics {
     pub fn answered(&self, operation: &'static str, code: &str, took: Duration) {
         self.requests.get_or_create(&Answer { operation, code: code.to_owned() }).inc();
         self.durations.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
+    }
+
+    /// Counts one event, as [`Fate::Failed`] until its [`EventCount::end`].
+    #[must_use]
+    pub fn begin_event(&self) -> EventCount<'_> {
+        EventCount { metrics: self, fate: Fate::Failed }
     }
 
     /// Counts one event.

@@ -1,6 +1,8 @@
 //! Event ingestion over gRPC: Tonic and sqlx. The rules are in `services/producer/README.md`.
 
 mod attributes;
+mod incoming;
+mod limits;
 mod service;
 
 /// Generated from `proto/event_service.proto`.
@@ -14,8 +16,11 @@ mod pb {
 use std::{process::ExitCode, time::Duration};
 
 use http::{HeaderValue, Response};
+use incoming::TimedIncoming;
+use limits::Limited;
 use pb::event_service_server::EventServiceServer;
 use producer_core::{
+    connection::{TimedListener, TimedRouter},
     metrics::Metrics,
     process::{self, BoxFuture, Fatal},
     settings::Settings,
@@ -48,16 +53,21 @@ async fn run() -> Result<(), Fatal> {
     let metrics = Metrics::default();
 
     let metrics_listener = process::listen(&settings, settings.metrics_port, "metrics").await?;
-    let metrics_router = metrics.router(&store);
+    let metrics_listener = TimedListener::new(metrics_listener, &settings);
+    let metrics_router = TimedRouter(metrics.router(&store));
     tokio::spawn(async move { axum::serve(metrics_listener, metrics_router).await });
 
     let (reporter, health) = tonic_health::server::health_reporter();
-    report(&reporter, store.is_up().await).await;
-    let watch = tokio::spawn(watch_database(reporter.clone(), store.clone()));
+    let up = store.is_up().await;
+    report(&reporter, up).await;
+    let watch = tokio::spawn(watch_database(reporter.clone(), store.clone(), up));
 
     let listener = process::listen(&settings, settings.port, "grpc").await?;
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let events = EventService { store: store.clone(), metrics, max_entities: settings.max_entities };
+    let incoming = TimedIncoming { incoming, settings: settings.clone() };
+    let request_timeout = settings.request_timeout;
+    let events = EventService { store: store.clone(), metrics, max_entities: settings.max_entities, request_timeout };
+    let events = EventServiceServer::new(events).max_decoding_message_size(settings.max_body_bytes);
     let broken = |e: tonic_reflection::server::Error| Fatal::Serve(e.to_string());
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -66,7 +76,9 @@ async fn run() -> Result<(), Fatal> {
     };
     let server = Server::builder()
         .layer(MapResponseLayer::new(too_large_is_resource_exhausted))
-        .add_service(EventServiceServer::new(events).max_decoding_message_size(settings.max_body_bytes))
+        .http2_keepalive_interval(Some(settings.idle_timeout))
+        .http2_keepalive_timeout(Some(settings.head_timeout))
+        .add_service(Limited { service: events, request_timeout })
         .add_service(health)
         .add_service(reflection().build_v1().map_err(broken)?)
         .add_service(reflection().build_v1alpha().map_err(broken)?);
@@ -93,10 +105,15 @@ fn too_large_is_resource_exhausted<B>(mut response: Response<B>) -> Response<B> 
     response
 }
 
-async fn watch_database(reporter: HealthReporter, store: Store) {
+/// Reports changes only: Tonic sends every report to whoever watches.
+async fn watch_database(reporter: HealthReporter, store: Store, mut up: bool) {
     loop {
         tokio::time::sleep(HEALTH_INTERVAL).await;
-        report(&reporter, store.is_up().await).await;
+        let now = store.is_up().await;
+        if now != up {
+            up = now;
+            report(&reporter, up).await;
+        }
     }
 }
 

@@ -27,20 +27,21 @@ pub(crate) struct EventService {
     pub(crate) metrics: Metrics,
     /// Entities that one event may have.
     pub(crate) max_entities: usize,
+    /// What a call gets that has no deadline, or a later one.
+    pub(crate) request_timeout: Duration,
 }
 
 #[tonic::async_trait]
 impl event_service_server::EventService for EventService {
     async fn process_event(&self, request: Request<EventRequest>) -> Result<Response<EventResponse>, Status> {
         let call = Call::start(&self.metrics, "process_event");
-        let work = self.apply(request.get_ref());
-        let result = match deadline(request.metadata()) {
-            None => work.await,
-            Some(left) => tokio::time::timeout(left.saturating_sub(AHEAD), work)
-                .await
-                .unwrap_or_else(|_| Err(Status::deadline_exceeded("Deadline exceeded"))),
-        };
-        self.metrics.event(match &result {
+        let count = self.metrics.begin_event();
+        let arrived = request.extensions().get().map_or_else(Instant::now, |Arrival(at)| *at);
+        let given = deadline(request.metadata()).unwrap_or(Duration::MAX).min(self.request_timeout);
+        let end = arrived + given.saturating_sub(AHEAD);
+        let work = tokio::time::timeout_at(end.into(), self.apply(request.get_ref()));
+        let result = work.await.unwrap_or_else(|_| Err(out_of_time()));
+        count.end(match &result {
             Ok(entities) => Fate::Stored(*entities),
             Err(status) if status.code() == Code::InvalidArgument => Fate::Refused,
             Err(_) => Fate::Failed,
@@ -75,6 +76,14 @@ impl EventService {
         }
     }
 }
+
+pub(crate) fn out_of_time() -> Status {
+    Status::deadline_exceeded("Deadline exceeded")
+}
+
+/// When a call's head came, which is when its time begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival(pub(crate) Instant);
 
 fn submitted(request: &EventRequest) -> Submitted<'_> {
     let header = request.event_header.as_ref().map_or(Field::Absent, |header| {

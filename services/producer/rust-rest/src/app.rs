@@ -1,24 +1,25 @@
 //! Routes and responses.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use axum::{
     Json, Router,
     body::{Body, HttpBody},
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use http_body_util::BodyExt;
 use producer_core::{
-    HEALTHY, INTERNAL, STORED, UNAVAILABLE,
+    HEALTHY, INTERNAL, STORED, TIMED_OUT, UNAVAILABLE,
     check::{Field, Submitted, check},
     metrics::{Fate, Metrics},
     settings::Settings,
     store::{Store, StoreError},
 };
 use serde::Serialize;
+use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::body::{self, Malformed, Parsed};
@@ -54,11 +55,17 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 struct Problem {
     error: String,
     status: u16,
+    /// The code under which `/metrics` counts it.
+    #[serde(skip)]
+    code: u16,
 }
+
+/// The code of a request whose client disconnected before its response (nginx's, there is no registered one).
+const CLIENT_DISCONNECTED: u16 = 499;
 
 impl Problem {
     fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { error: error.into(), status: status.as_u16() }
+        Self { error: error.into(), status: status.as_u16(), code: status.as_u16() }
     }
 
     fn content(error: impl Into<String>) -> Self {
@@ -69,7 +76,12 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(self)).into_response()
+        let mut response = (status, Json(&self)).into_response();
+        if self.status == StatusCode::REQUEST_TIMEOUT.as_u16() {
+            // What is left of the body may still be on its way.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 }
 
@@ -121,19 +133,42 @@ async fn answer<T: IntoResponse>(
     operation: &'static str,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Response {
-    let start = Instant::now();
-    let response = work.await.into_response();
-    app.metrics.answered(operation, response.status().as_str(), start.elapsed());
+    let mut exchange = Exchange { app, operation, start: Instant::now(), code: None };
+    let result = work.await;
+    let code = result.as_ref().err().map(|problem| problem.code);
+    let response = result.into_response();
+    exchange.code = Some(code.unwrap_or(response.status().as_u16()));
     response
+}
+
+/// One request, from its arrival to its count. Hyper drops the work of a request whose client disconnected: that is counted too, and
+/// logged in one line.
+struct Exchange<'a> {
+    app: &'a App,
+    operation: &'static str,
+    start: Instant,
+    code: Option<u16>,
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        let code = self.code.unwrap_or(CLIENT_DISCONNECTED);
+        if code == CLIENT_DISCONNECTED {
+            tracing::warn!(operation = self.operation, "request aborted");
+        }
+        self.app.metrics.answered(self.operation, &code.to_string(), self.start.elapsed());
+    }
 }
 
 async fn process_event(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
     let work = async {
         let bytes = read(&app, &headers, body).await?;
         let Parsed { value, scan_attributes } = body::event(&bytes)?;
-        apply(&app, value, scan_attributes).await.map_err(|failure| match failure {
+        let applied = timeout(app.settings.request_timeout, apply(&app, value, scan_attributes)).await;
+        applied.unwrap_or(Err(Failure::TimedOut)).map_err(|failure| match failure {
             Failure::Refused(error) => Problem::content(error),
             Failure::Unavailable => Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE),
+            Failure::TimedOut => Problem::new(StatusCode::SERVICE_UNAVAILABLE, TIMED_OUT),
             Failure::Internal => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL),
         })?;
         Ok(Json(Stored { success: true, message: STORED }))
@@ -159,9 +194,11 @@ async fn process_events(State(app): State<Arc<App>>, headers: HeaderMap, body: B
             )));
         }
         let count = events.len();
-        let (errors, database_away) = apply_all(&app, events, scan_attributes).await;
-        if errors.len() == count && database_away {
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE));
+        let (errors, stopped_by) = apply_all(&app, events, scan_attributes).await;
+        if let Some(reason) = stopped_by
+            && errors.len() == count
+        {
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason));
         }
         Ok(Json(Bulk {
             success: errors.is_empty(),
@@ -181,38 +218,43 @@ async fn process_events(State(app): State<Arc<App>>, headers: HeaderMap, body: B
 }
 
 /// Applies events one after the other, so that a later one wins where two name the same attribute. Once the database is
-/// away the rest is not tried: each would only wait for the same response.
-async fn apply_all(app: &App, events: Vec<Field<Submitted<'_>>>, scan_attributes: bool) -> (Vec<BulkError>, bool) {
-    let (mut errors, mut database_away) = (Vec::new(), false);
+/// away, or the time is over, the rest is not tried: each would only wait for the same response.
+async fn apply_all(
+    app: &App,
+    events: Vec<Field<Submitted<'_>>>,
+    scan_attributes: bool,
+) -> (Vec<BulkError>, Option<&'static str>) {
+    let deadline = Instant::now() + app.settings.request_timeout;
+    let (mut errors, mut stopped_by) = (Vec::new(), None);
     for (index, event) in events.into_iter().enumerate() {
-        let result = if database_away {
+        if let Some(reason) = stopped_by {
             app.metrics.event(Fate::Failed);
-            Err(Failure::Unavailable)
-        } else {
-            apply(app, event, scan_attributes).await
-        };
-        let error = match result {
+            errors.push(BulkError { index, error: String::from(reason) });
+            continue;
+        }
+        let result = timeout_at(deadline, apply(app, event, scan_attributes)).await;
+        let error = match result.unwrap_or(Err(Failure::TimedOut)) {
             Ok(()) => continue,
             Err(Failure::Refused(error)) => error,
-            Err(Failure::Unavailable) => {
-                database_away = true;
-                UNAVAILABLE.to_owned()
-            }
+            Err(Failure::Unavailable) => stopped_by.insert(UNAVAILABLE).to_owned(),
+            Err(Failure::TimedOut) => stopped_by.insert(TIMED_OUT).to_owned(),
             Err(Failure::Internal) => INTERNAL.to_owned(),
         };
         errors.push(BulkError { index, error });
     }
-    (errors, database_away)
+    (errors, stopped_by)
 }
 
 /// Why one event was not stored.
 enum Failure {
     Refused(String),
     Unavailable,
+    TimedOut,
     Internal,
 }
 
 async fn apply(app: &App, event: Field<Submitted<'_>>, scan_attributes: bool) -> Result<(), Failure> {
+    let count = app.metrics.begin_event();
     let checked = match event {
         Field::Is(event) => {
             check(event, app.settings.max_entities, scan_attributes).map_err(|refusal| refusal.to_string())
@@ -234,7 +276,7 @@ async fn apply(app: &App, event: Field<Submitted<'_>>, scan_attributes: bool) ->
             }
         },
     };
-    app.metrics.event(match &result {
+    count.end(match &result {
         Ok(entities) => Fate::Stored(*entities),
         Err(Failure::Refused(_)) => Fate::Refused,
         Err(_) => Fate::Failed,
@@ -247,7 +289,13 @@ const PATIENCE: usize = 8;
 
 /// Reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used: an
 /// response while the body is still on its way is one that a client may never see.
-async fn read(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Problem> {
+async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+    timeout(app.settings.body_timeout, read_body(app, headers, body)).await.unwrap_or_else(|_| {
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "Request body did not arrive before the timeout"))
+    })
+}
+
+async fn read_body(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Problem> {
     let limit = app.settings.max_body_bytes;
     let declared = body.size_hint().exact().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let mut bytes = Vec::with_capacity(declared.min(limit));
@@ -255,7 +303,8 @@ async fn read(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>,
     while seen <= limit.saturating_mul(PATIENCE)
         && let Some(frame) = body.frame().await
     {
-        let frame = frame.map_err(|_| Problem::from(Malformed::Json))?;
+        // Nobody may be left to see this.
+        let frame = frame.map_err(|_| Problem { code: CLIENT_DISCONNECTED, ..Malformed::Json.into() })?;
         let Ok(data) = frame.into_data() else { continue };
         seen += data.len();
         if seen <= limit {

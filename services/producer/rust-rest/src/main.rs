@@ -5,8 +5,8 @@ mod body;
 
 use std::{process::ExitCode, sync::Arc};
 
-use axum::serve::ListenerExt;
 use producer_core::{
+    connection::{TimedListener, TimedRouter},
     metrics::Metrics,
     process::{self, Fatal},
     settings::Settings,
@@ -25,17 +25,17 @@ async fn run() -> Result<(), Fatal> {
     process::start_log(&settings)?;
     let store =
         Store::new(&settings, SERVICE).map_err(|e| Fatal::Setting(format!("DATABASE_URL cannot be used: {e}")))?;
-    let listener = process::listen(&settings, settings.port, "rest").await?.tap_io(|stream| {
-        // A socket that disconnected says so at its next read.
-        let _ = stream.set_nodelay(true);
-    });
+    let listener = TimedListener::new(process::listen(&settings, settings.port, "rest").await?, &settings);
     let app = app::router(Arc::new(app::App {
         store: store.clone(),
         metrics: Metrics::default(),
         settings: settings.clone(),
     }));
     let serve = |stop| async move {
-        axum::serve(listener, app).with_graceful_shutdown(stop).await.map_err(|e| Fatal::Serve(e.to_string()))
+        axum::serve(listener, TimedRouter(app))
+            .with_graceful_shutdown(stop)
+            .await
+            .map_err(|e| Fatal::Serve(e.to_string()))
     };
     process::until_stopped(&settings, &store, serve).await
 }

@@ -18,6 +18,14 @@ pub struct Settings {
     pub acquire_timeout: Duration,
     /// `DATABASE_STATEMENT_TIMEOUT_MS`: what PostgreSQL gives one statement, 10000.
     pub statement_timeout_ms: u32,
+    /// `HEAD_TIMEOUT_MS`: for the head of a request, or a connection's HTTP/2 preface, 10000; then the connection is closed.
+    pub head_timeout: Duration,
+    /// `BODY_TIMEOUT_MS`: for the body of a request over REST, 30000; then the response is 408.
+    pub body_timeout: Duration,
+    /// `IDLE_TIMEOUT_MS`: between two REST requests, 60000; then the connection is closed. A gRPC client that was silent so long is pinged.
+    pub idle_timeout: Duration,
+    /// `REQUEST_TIMEOUT_MS`: for a request over REST whose body has arrived, or a whole gRPC call, 60000.
+    pub request_timeout: Duration,
     /// `HOST`: the address to listen on, 127.0.0.1 (the images say 0.0.0.0).
     pub host: IpAddr,
     /// `SERVER_PORT` or `GRPC_SERVER_PORT`; 0 takes a free one.
@@ -95,6 +103,10 @@ impl Settings {
             pool_size: number("DATABASE_POOL_SIZE", 10, 1, 1000, "give a number of connections from 1 to 1000")? as u32,
             acquire_timeout: Duration::from_millis(millis("DATABASE_ACQUIRE_TIMEOUT_MS", 3000)?),
             statement_timeout_ms: millis("DATABASE_STATEMENT_TIMEOUT_MS", 10_000)? as u32,
+            head_timeout: Duration::from_millis(millis("HEAD_TIMEOUT_MS", 10_000)?),
+            body_timeout: Duration::from_millis(millis("BODY_TIMEOUT_MS", 30_000)?),
+            idle_timeout: Duration::from_millis(millis("IDLE_TIMEOUT_MS", 60_000)?),
+            request_timeout: Duration::from_millis(millis("REQUEST_TIMEOUT_MS", 60_000)?),
             host,
             port: port_number(port_variable, port)?,
             metrics_port: port_number("METRICS_PORT", metrics_port)?,

@@ -11,6 +11,8 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(settings.database_url, "postgresql://postgres:password@localhost:5432/car_entities");
     assert_eq!((settings.port, settings.pool_size, settings.max_body_bytes), (8082, 10, 1_048_576));
     assert_eq!(settings.log, "info");
+    let timeouts = [settings.head_timeout, settings.body_timeout, settings.idle_timeout, settings.request_timeout];
+    assert_eq!(timeouts.map(|t| t.as_secs()), [10, 30, 60, 60]);
 }
 
 #[test]
@@ -22,6 +24,10 @@ fn a_bad_value_names_its_variable() {
         ("DATABASE_POOL_SIZE", "-1"),
         ("MAX_BODY_BYTES", "1MiB"),
         ("SHUTDOWN_TIMEOUT_MS", "0"),
+        ("HEAD_TIMEOUT_MS", "0"),
+        ("BODY_TIMEOUT_MS", "3600001"),
+        ("IDLE_TIMEOUT_MS", "60s"),
+        ("REQUEST_TIMEOUT_MS", "-1"),
         ("HOST", "localhost:80"),
     ] {
         let message = read(&[(name, value)]).expect_err(name).to_string();

@@ -7,6 +7,7 @@ import java.net.URI;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Map;
 
 import io.r2dbc.pool.ConnectionPool;
 import io.r2dbc.pool.ConnectionPoolConfiguration;
@@ -61,6 +62,9 @@ public class EventStore implements DisposableBean {
                 .database(url.getPath().substring(1))
                 .applicationName(service)
                 .statementTimeout(settings.statementTimeout())
+                // A service that is killed cannot cancel its statements: PostgreSQL looks whether the client is still there
+                // (milliseconds).
+                .options(Map.of("client_connection_check_interval", "250"))
                 .connectTimeout(settings.acquireTimeout())
                 .sslMode(SSLMode.DISABLE)
                 .tcpNoDelay(true)

@@ -18,6 +18,12 @@ import java.util.regex.Pattern;
  * @param acquireTimeout {@code DATABASE_ACQUIRE_TIMEOUT_MS}: the wait for a connection, 3000; then the database counts as
  *     away
  * @param statementTimeout {@code DATABASE_STATEMENT_TIMEOUT_MS}: what PostgreSQL gives one statement, 10000
+ * @param headTimeout {@code HEAD_TIMEOUT_MS}: for the head of a request, or a connection's HTTP/2 preface, 10000; then the
+ *     connection is closed
+ * @param bodyTimeout {@code BODY_TIMEOUT_MS}: for the body of a request over REST, 30000; then the response is 408
+ * @param idleTimeout {@code IDLE_TIMEOUT_MS}: between two REST requests, 60000; then the connection is closed. A gRPC client
+ *     that was silent so long is pinged
+ * @param requestTimeout {@code REQUEST_TIMEOUT_MS}: for a request over REST whose body has arrived, or a whole gRPC call, 60000
  * @param host {@code HOST}: the address to listen on, 127.0.0.1 (the images say 0.0.0.0)
  * @param port {@code SERVER_PORT} or {@code GRPC_SERVER_PORT}; 0 takes a free one
  * @param metricsPort {@code METRICS_PORT}: where a gRPC service serves /metrics; REST services serve it beside their API
@@ -27,8 +33,9 @@ import java.util.regex.Pattern;
  * @param shutdownTimeout {@code SHUTDOWN_TIMEOUT_MS}: what requests in flight get to finish after SIGTERM, 10000
  * @param logLevel {@code LOG_LEVEL}: trace, debug, info, warn or error
  */
-public record Settings(URI databaseUrl, int poolSize, Duration acquireTimeout, Duration statementTimeout, InetAddress host,
-        int port, int metricsPort, int maxBodyBytes, int maxEntities, int maxEvents, Duration shutdownTimeout,
+public record Settings(URI databaseUrl, int poolSize, Duration acquireTimeout, Duration statementTimeout,
+        Duration headTimeout, Duration bodyTimeout, Duration idleTimeout, Duration requestTimeout, InetAddress host, int port,
+        int metricsPort, int maxBodyBytes, int maxEntities, int maxEvents, Duration shutdownTimeout,
         String logLevel) {
 
     /** The exit code for a setting that cannot be used ({@code EX_USAGE}). */
@@ -52,6 +59,10 @@ public record Settings(URI databaseUrl, int poolSize, Duration acquireTimeout, D
                 reader.number("DATABASE_POOL_SIZE", 10, 1, 1000, "give a number of connections from 1 to 1000"),
                 reader.millis("DATABASE_ACQUIRE_TIMEOUT_MS", 3000),
                 reader.millis("DATABASE_STATEMENT_TIMEOUT_MS", 10_000),
+                reader.millis("HEAD_TIMEOUT_MS", 10_000),
+                reader.millis("BODY_TIMEOUT_MS", 30_000),
+                reader.millis("IDLE_TIMEOUT_MS", 60_000),
+                reader.millis("REQUEST_TIMEOUT_MS", 60_000),
                 reader.host(),
                 reader.port(portVariable, port),
                 reader.port("METRICS_PORT", metricsPort),

@@ -3,6 +3,8 @@ package com.example.producer.core;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 
 import org.junit.jupiter.api.Test;
@@ -22,12 +24,15 @@ class SettingsTest {
         assertThat(settings.port()).isEqualTo(8081);
         assertThat(settings.poolSize()).isEqualTo(10);
         assertThat(settings.maxBodyBytes()).isEqualTo(1 << 20);
+        assertThat(List.of(settings.headTimeout(), settings.bodyTimeout(), settings.idleTimeout(), settings.requestTimeout()))
+                .extracting(Duration::toSeconds).containsExactly(10L, 30L, 60L, 60L);
     }
 
     @ParameterizedTest
     @CsvSource({
         "SERVER_PORT,http", "SERVER_PORT,65536", "SERVER_PORT,+1", "DATABASE_POOL_SIZE,0", "DATABASE_POOL_SIZE,-1",
-        "MAX_BODY_BYTES,1MiB", "MAX_BODY_BYTES,99999999999999999999", "SHUTDOWN_TIMEOUT_MS,0", "HOST,localhost:80",
+        "MAX_BODY_BYTES,1MiB", "MAX_BODY_BYTES,99999999999999999999", "SHUTDOWN_TIMEOUT_MS,0", "HEAD_TIMEOUT_MS,0",
+        "BODY_TIMEOUT_MS,3600001", "IDLE_TIMEOUT_MS,60s", "REQUEST_TIMEOUT_MS,-1", "HOST,localhost:80",
         "HOST,999.0.0.1", "LOG_LEVEL,loud"
     })
     void aBadValueNamesItsVariable(String name, String value) {

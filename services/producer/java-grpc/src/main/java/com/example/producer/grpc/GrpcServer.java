@@ -9,6 +9,7 @@ import com.example.grpc.EventServiceGrpc;
 import com.example.producer.core.EventStore;
 import com.example.producer.core.Settings;
 import io.grpc.Server;
+import io.grpc.ServerInterceptors;
 import io.grpc.health.v1.HealthCheckResponse.ServingStatus;
 import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
 import io.grpc.protobuf.services.HealthStatusManager;
@@ -51,7 +52,13 @@ class GrpcServer implements SmartLifecycle {
                     // Handlers only check and hand over to R2DBC: they may run on the event loops.
                     .directExecutor()
                     .maxInboundMessageSize(settings.maxBodyBytes())
-                    .addService(events)
+                    .handshakeTimeout(settings.headTimeout().toMillis(), TimeUnit.MILLISECONDS)
+                    .keepAliveTime(settings.idleTimeout().toMillis(), TimeUnit.MILLISECONDS)
+                    .keepAliveTimeout(settings.headTimeout().toMillis(), TimeUnit.MILLISECONDS)
+                    // A client may ping as often as it wants: Tonic does not count pings.
+                    .permitKeepAliveTime(0, TimeUnit.NANOSECONDS)
+                    .permitKeepAliveWithoutCalls(true)
+                    .addService(ServerInterceptors.intercept(events, new RequestTimeout(settings.requestTimeout())))
                     .addService(health.getHealthService())
                     .addService(ProtoReflectionServiceV1.newInstance())
                     .addService(io.grpc.protobuf.services.ProtoReflectionService.newInstance())

@@ -1,5 +1,6 @@
 package com.example.producer.grpc;
 
+import com.example.producer.core.ConnectionTimeouts;
 import com.example.producer.core.ProducerMetrics;
 import com.example.producer.core.Settings;
 import org.slf4j.Logger;
@@ -26,7 +27,7 @@ class MetricsServer implements SmartLifecycle {
 
     @Override
     public void start() {
-        server = HttpServer.create()
+        server = ConnectionTimeouts.on(HttpServer.create(), settings)
                 .host(settings.host().getHostAddress())
                 .port(settings.metricsPort())
                 .route(routes -> routes.get("/metrics", (request, response) -> response

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.UUID;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
 
 import com.example.producer.core.Answers;
@@ -15,6 +16,8 @@ import com.example.producer.core.Settings;
 import com.example.producer.core.Shape;
 import com.example.producer.core.StoreException;
 import com.example.producer.core.Submitted;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
@@ -32,6 +35,7 @@ import org.springframework.web.reactive.function.server.ServerResponse;
 /** Routes and responses. */
 class EventRoutes {
 
+    private static final Logger log = LoggerFactory.getLogger(EventRoutes.class);
     private static final String EVENTS = "/api/v1/events";
     /** The attribute under which a request keeps its body. */
     private static final String BODY = EventRoutes.class.getName() + ".body";
@@ -89,8 +93,14 @@ class EventRoutes {
         return request.exchange().getRequest().getBody()
                 .doOnNext(body::add)
                 .takeUntil(buffer -> body.isHopeless())
+                .then()
+                .timeout(settings.bodyTimeout())
+                .onErrorResume(error -> {
+                    body.fail(error);
+                    return Mono.empty();
+                })
                 .then(Mono.defer(() -> {
-                    if (body.isHopeless()) {
+                    if (body.isUnread()) {
                         request.exchange().getResponse().getHeaders().set(HttpHeaders.CONNECTION, "close");
                     }
                     request.attributes().put(BODY, body);
@@ -105,14 +115,30 @@ class EventRoutes {
                 .bodyValue(Problem.of(HttpStatus.METHOD_NOT_ALLOWED, "Method not allowed"));
     }
 
-    /** Turns errors into responses and counts a request once its response is complete. */
+    /** The code of a request whose client disconnected before its response (nginx's, there is no registered one). */
+    private static final String CLIENT_DISCONNECTED = "499";
+
+    /**
+     * Turns errors into responses and counts a request once its response is complete. The work of a request whose client
+     * disconnected is cancelled; that is counted too, and logged in one line.
+     */
     private HandlerFunction<ServerResponse> counted(String operation,
             Function<ServerRequest, Mono<ServerResponse>> handle) {
         return request -> {
             long start = System.nanoTime();
+            Runnable aborted = () -> {
+                log.atWarn().addKeyValue("operation", operation).log("request aborted");
+                metrics.answered(operation, CLIENT_DISCONNECTED, start);
+            };
             return Mono.defer(() -> handle.apply(request))
-                    .onErrorResume(error -> Problem.of(error, settings.maxBodyBytes()).response())
-                    .doOnNext(response -> metrics.answered(operation, String.valueOf(response.statusCode().value()), start));
+                    .onErrorResume(error -> error instanceof AbortedBodyException ? Mono.error(error)
+                            : Problem.of(error, settings.maxBodyBytes()).response())
+                    .doOnNext(response -> metrics.answered(operation, String.valueOf(response.statusCode().value()), start))
+                    .doOnCancel(aborted)
+                    .onErrorResume(AbortedBodyException.class, error -> {
+                        aborted.run();
+                        return Problem.of(MalformedBodyException.json(), settings.maxBodyBytes()).response();
+                    });
         };
     }
 
@@ -120,6 +146,7 @@ class EventRoutes {
         return withJson(request, bytes -> {
             BodyReader.Events read = BodyReader.one(bytes);
             return processor.process(read.events().get(0), read.scanAttributes())
+                    .timeout(settings.requestTimeout())
                     .then(json(HttpStatus.OK, new StoredAnswer(true, Answers.STORED)));
         });
     }
@@ -141,6 +168,12 @@ class EventRoutes {
             Batch batch = new Batch();
             return Flux.range(0, count)
                     .concatMap(index -> apply(batch, index, read.events().get(index), read.scanAttributes()))
+                    .then()
+                    .timeout(settings.requestTimeout())
+                    .onErrorResume(TimeoutException.class, error -> {
+                        stop(batch, count, error);
+                        return Mono.empty();
+                    })
                     .then(Mono.defer(() -> answer(batch, count, start)));
         });
     }
@@ -148,7 +181,10 @@ class EventRoutes {
     /** What is known of a bulk so far. Its events are applied one after the other, so it needs no lock. */
     private static final class Batch {
         final List<BulkError> errors = new ArrayList<>();
-        StoreException databaseAway;
+        /** Events that are stored or known to have failed. */
+        int done;
+        /** Why the rest is not tried. */
+        Throwable stoppedBy;
     }
 
     /**
@@ -157,25 +193,36 @@ class EventRoutes {
      */
     private Mono<Void> apply(Batch batch, int index, Submitted event, boolean scanAttributes) {
         Mono<Void> work;
-        if (batch.databaseAway != null) {
+        if (batch.stoppedBy != null) {
             metrics.event(ProducerMetrics.Fate.FAILED);
-            work = Mono.error(batch.databaseAway);
+            work = Mono.error(batch.stoppedBy);
         } else {
             work = processor.process(event, scanAttributes);
         }
         return work.onErrorResume(error -> {
             if (error instanceof StoreException failure && failure.kind() == StoreException.Kind.UNAVAILABLE) {
-                batch.databaseAway = failure;
+                batch.stoppedBy = failure;
             }
             batch.errors.add(new BulkError(index, Problem.of(error, settings.maxBodyBytes()).error()));
             return Mono.empty();
-        });
+        }).doOnTerminate(() -> batch.done++);
+    }
+
+    /** The time is over: the event that was being stored is cancelled, the others are not tried. */
+    private void stop(Batch batch, int count, TimeoutException reason) {
+        batch.stoppedBy = reason;
+        for (int index = batch.done; index < count; index++) {
+            if (index > batch.done) {
+                metrics.event(ProducerMetrics.Fate.FAILED);
+            }
+            batch.errors.add(new BulkError(index, Answers.TIMED_OUT));
+        }
     }
 
     private static Mono<ServerResponse> answer(Batch batch, int count, long start) {
         int failed = batch.errors.size();
-        if (failed == count && batch.databaseAway != null) {
-            return Mono.error(batch.databaseAway);
+        if (failed == count && batch.stoppedBy != null) {
+            return Mono.error(batch.stoppedBy);
         }
         String message = failed == 0 ? "All events processed successfully" : failed + " of " + count + " events failed";
         long millis = (System.nanoTime() - start + 999_999) / 1_000_000;

@@ -1,5 +1,7 @@
 package com.example.producer.rest;
 
+import java.util.concurrent.TimeoutException;
+
 import com.example.producer.core.Answers;
 import com.example.producer.core.RefusedException;
 import com.example.producer.core.StoreException;
@@ -26,6 +28,12 @@ record Problem(String error, int status) {
         }
         if (error instanceof DataBufferLimitException) {
             return of(HttpStatus.PAYLOAD_TOO_LARGE, "Request body must not be larger than " + maxBodyBytes + " bytes");
+        }
+        if (error instanceof SlowBodyException) {
+            return of(HttpStatus.REQUEST_TIMEOUT, error.getMessage());
+        }
+        if (error instanceof TimeoutException) {
+            return of(HttpStatus.SERVICE_UNAVAILABLE, Answers.TIMED_OUT);
         }
         if (error instanceof StoreException failure && failure.kind() == StoreException.Kind.UNAVAILABLE) {
             return of(HttpStatus.SERVICE_UNAVAILABLE, Answers.UNAVAILABLE);

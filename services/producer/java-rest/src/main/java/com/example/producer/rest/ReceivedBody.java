@@ -1,6 +1,7 @@
 package com.example.producer.rest;
 
 import java.io.ByteArrayOutputStream;
+import java.util.concurrent.TimeoutException;
 
 import org.springframework.core.io.buffer.DataBuffer;
 import org.springframework.core.io.buffer.DataBufferLimitException;
@@ -15,6 +16,7 @@ final class ReceivedBody {
     private final ByteArrayOutputStream kept = new ByteArrayOutputStream();
     private final int limit;
     private long seen;
+    private RuntimeException failure;
 
     ReceivedBody(int limit) {
         this.limit = limit;
@@ -36,8 +38,21 @@ final class ReceivedBody {
         return seen > (long) limit * PATIENCE;
     }
 
+    /** The body ended before its end: the client was too slow, or disconnected. */
+    void fail(Throwable error) {
+        failure = error instanceof TimeoutException ? new SlowBodyException() : new AbortedBodyException(error);
+    }
+
+    /** Whether the rest of the body is not read, so that the connection cannot have another request. */
+    boolean isUnread() {
+        return isHopeless() || failure != null;
+    }
+
     /** All of the body; {@link DataBufferLimitException} when it is larger than the limit. */
     byte[] bytes() {
+        if (failure != null) {
+            throw failure;
+        }
         if (seen > limit) {
             throw new DataBufferLimitException("more than " + limit + " bytes");
         }
