@@ -61,7 +61,7 @@ def run(name, artifact, skips):
 
 
 def main():
-    """Builds, runs, remembers how long each took."""
+    """Builds and runs; stores how long each took."""
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -63,7 +63,10 @@ fn plain_words(bytes: &[u8]) -> usize {
     const HIGH: u64 = LOW << 7;
     // The highest bit of each byte that is less than 0x20; bytes behind such a byte may be marked in vain.
     let below_space = |word: u64| word.wrapping_sub(LOW * 0x20) & !word;
-    let is = |word: u64, byte: u8| (word ^ LOW * u64::from(byte)).wrapping_sub(LOW) & !(word ^ LOW * u64::from(byte));
+    let is = |word: u64, byte: u8| {
+        let zero_where_it_is = word ^ (LOW * u64::from(byte));
+        zero_where_it_is.wrapping_sub(LOW) & !zero_where_it_is
+    };
     let (words, _) = bytes.as_chunks::<8>();
     let needs_look = |chunk: &[u8; 8]| {
         let word = u64::from_le_bytes(*chunk);
