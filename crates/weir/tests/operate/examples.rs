@@ -70,6 +70,9 @@ fn here(example: &mut Value, directory: &Path, servers: &Servers, redis: &str) {
         if let Some(health) = target.get_mut("health").and_then(Value::as_object_mut) {
             health.remove("grpc");
         }
+        if let Some(causes) = target.pointer_mut("/retry/on").and_then(Value::as_array_mut) {
+            causes.retain(|cause| !cause.as_str().is_some_and(|name| name.starts_with("grpc_")));
+        }
         // Two targets of one upstream are two servers.
         let mut over_tls = false;
         for (index, target) in target["targets"].as_array_mut().unwrap().iter_mut().enumerate() {
