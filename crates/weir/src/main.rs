@@ -5,6 +5,7 @@ mod cli;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use weir::observe::messages::Messages;
 use weir::server::{self, Options, ServeError, Source};
 
 fn main() -> ExitCode {
@@ -16,21 +17,22 @@ fn main() -> ExitCode {
 
 /// Runs the gateway, configured by a file or by the environment alone.
 fn serve(config: Option<PathBuf>, options: Options) -> ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    serve_source(config.map_or(Source::Environment, Source::File), options)
+    serve_source(config.map_or(Source::Environment, Source::File), options, &Messages::start())
 }
 
 /// Runs the gateway, configured by `source`.
-fn serve_source(source: Source, options: Options) -> ExitCode {
-    match server::serve(source, options) {
+fn serve_source(source: Source, options: Options, messages: &Messages) -> ExitCode {
+    let code = match server::serve(source, options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             match &error {
                 // Each line of these begins with the place, for editors to jump to.
-                ServeError::Config(error) => eprintln!("{error}"),
-                error => eprintln!("weir: {error}"),
+                ServeError::Config(error) => messages.say(&error.to_string()),
+                error => messages.say(&format!("weir: {error}")),
             }
             ExitCode::from(error.exit_code())
         }
-    }
+    };
+    messages.finish();
+    code
 }

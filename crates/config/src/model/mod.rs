@@ -15,6 +15,7 @@ mod compress;
 mod condition;
 mod console;
 mod credential;
+mod decisive;
 mod errors;
 mod inference;
 mod limit;

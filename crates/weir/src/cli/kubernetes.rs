@@ -14,6 +14,7 @@ use kubernetes::objects::Key;
 use kubernetes::translate::{Addresses, Settings, Translation};
 use serde_json::Value;
 use weir::config::LoadError;
+use weir::observe::messages::Messages;
 use weir::server::managed::{Made, Managed};
 use weir::server::reload::Controller;
 use weir::server::{Options, Source};
@@ -53,7 +54,7 @@ pub(crate) struct Kubernetes {
 
 impl Kubernetes {
     pub(crate) fn run(self) -> ExitCode {
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+        let messages = Messages::start();
         let settings_text = match &self.config {
             None => String::new(),
             Some(path) => match std::fs::read_to_string(path) {
@@ -80,7 +81,7 @@ impl Kubernetes {
             settings_text,
             Box::new(move |controller| Box::pin(controller::run(client, settings, lease, Gateway(controller)))),
         );
-        crate::serve_source(Source::Managed(managed), Options::default())
+        crate::serve_source(Source::Managed(managed), Options::default(), &messages)
     }
 
     fn client(&self) -> Result<Client, ApiError> {

@@ -13,7 +13,8 @@ use crate::policy::auth::ForgedNames;
 /// - fields that a `Connection` option names: they are meant for this hop, the upstream does not see them (RFC 9110 section 7.6.1);
 /// - names that a careless server would take for those which the gateway writes;
 /// - fields that authentication writes, in every spelling;
-/// - other spellings of fields that routes have conditions on: CGI and its heirs would take them for those;
+/// - other spellings of fields that routes have conditions on, or that decide about limits, places in a cache, splits or targets: CGI and its
+///   heirs would take them for those;
 /// - where the peer is not trusted, what only proxies may say: [`spoofable`](crate::policy::spoofable), and the request id.
 ///
 /// Every way to [`ToUpstream`](super::forward::ToUpstream) begins here; that does not look again.
@@ -24,16 +25,16 @@ pub fn strip_forged_headers(
     id_name: &str,
     untrusted: &UntrustedHeaders,
     identity: &ForgedNames,
-    conditions: &[Arc<str>],
+    decisive: [&[Arc<str>]; 2],
 ) {
     if !identity.is_empty() {
         fields.retain(|field| !identity.contains(field.name.of_buf(buf)));
     }
-    if !conditions.is_empty() {
+    for names in decisive.into_iter().filter(|names| !names.is_empty()) {
         fields.retain(|field| {
             let name = field.name.of_buf(buf);
             let poses_as = |other: &[u8]| Known::is_alias(name, other) && !name.eq_ignore_ascii_case(other);
-            !conditions.iter().any(|condition| poses_as(condition.as_bytes()))
+            !names.iter().any(|decisive| poses_as(decisive.as_bytes()))
         });
     }
     let passes = |field: &Field| match field.known {

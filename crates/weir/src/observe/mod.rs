@@ -6,6 +6,7 @@
 pub mod access_log;
 pub mod clock;
 mod collector;
+pub mod messages;
 pub mod metrics;
 mod push;
 pub use crate::config::redact;

@@ -355,6 +355,7 @@ pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
         auth: Arc::new(Authenticators::new(&config, before.map(|before| &*before.auth))),
         table: Table::of_listener(&config.routes, None, config.mode == Mode::Managed),
         listener_tables: listener_tables(&config),
+        decisive_fields: config.decisive_fields(),
         upstreams: Arc::new(upstreams),
         ai: Arc::new(ai),
         limits: Arc::new(limits),

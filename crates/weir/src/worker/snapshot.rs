@@ -30,6 +30,8 @@ pub struct Generation {
     pub table: Table,
     /// Routes of the listeners that routes name.
     pub listener_tables: Vec<(Arc<str>, Table)>,
+    /// Names of the request fields that decide something beside the route.
+    pub decisive_fields: Box<[Arc<str>]>,
     /// State of its upstreams.
     pub upstreams: Arc<Upstreams>,
     /// Its caches; by [`CacheId`](crate::config::CacheId).

@@ -130,6 +130,26 @@ fn a_header_that_a_limit_keys_on_goes_around_unless_it_partitions() {
     }
 }
 
+/// Upstreams that read `_` as `-` (CGI and its heirs) would respond to one tenant, and the response be stored for all.
+#[test]
+fn another_spelling_of_a_field_that_decides_does_not_reach_the_upstream() {
+    let limits = "limits: {t: {key: 'header:X-API-Key', rate: 1000/s, burst: 1000, missing_key: skip}}";
+    for (cache, spelling) in [
+        ("{mode: ttl, partition_by: ['header:X-Tenant']}", "X_Tenant"),
+        ("{mode: ttl, partition_by: ['header:X-Tenant']}", "x.tenant"),
+        ("{mode: ttl}", "X_API_Key"),
+        ("{mode: ttl}", "X-API_key"),
+    ] {
+        let origin = Upstream::start(counting(&[]));
+        let weir = gateway_with(&origin, cache, limits, "    limits: [t]\n");
+        let mut client = weir.connect();
+        client.request("GET", "/", &[(spelling, "acme"), ("X-Other", "stays")], "");
+        assert_eq!(client.read_response().text(), "answer 1");
+        let seen = &origin.requests()[0].head;
+        assert_eq!((seen.field(spelling), seen.field("X-Other")), (None, Some("stays")), "{spelling}");
+    }
+}
+
 #[test]
 fn head_is_answered_from_get() {
     let origin = Upstream::start(counting(&[]));

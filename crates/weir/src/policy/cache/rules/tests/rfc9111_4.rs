@@ -69,6 +69,11 @@ fn selecting_fields_must_match() {
     assert!(!matches("Accept-Language: en\r\nX-A: 1\r\n"));
     assert!(!matches("Accept-Language: de\r\nX-A: 2\r\n"));
     assert!(!matches("Accept-Language: de\r\n"));
+    // An upstream that reads `_` as `-` responded to these too.
+    assert!(!matches("Accept-Language: de\r\nX-A: 1\r\nX_A: 2\r\n"));
+    assert_ne!(secondary("x_a: 1\r\n"), secondary(""));
+    assert_ne!(secondary("x_a: 1\r\n"), secondary("x_a: 2\r\n"));
+    assert_eq!(secondary("x_b: 1\r\n"), secondary(""));
 }
 
 /// RFC 9111 section 4. MUST NOT reuse a response with no-cache without successful validation.
