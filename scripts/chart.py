@@ -10,10 +10,10 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benches/runs/2026-11-22-vm/gateway-again/results.json"
+RESULTS = ROOT / "benches/runs/2026-11-25-vm/gateway/results.json"
 PICTURE = ROOT / "docs/images/cpu-per-request.svg"
 NAMES = {"nginx": "nginx", "haproxy": "HAProxy", "fiber": "Fiber (Go)", "envoy": "Envoy"}
-LEFT, UNIT, ROW, TOP, WIDTH = 110, 90, 34, 66, 720
+LEFT, UNIT, ROW, TOP, WIDTH = 110, 72, 34, 66, 720
 
 STYLE = """
   text { font: 14px system-ui, sans-serif; fill: #1f2328; }
