@@ -1,4 +1,4 @@
-//! Standard error that nobody reads, or whose reader has gone away: the gateway serves, reloads, checks its targets and ends as ever.
+//! Standard error that nobody reads, or whose reader has ended: the gateway serves, reloads, checks its targets and ends as ever.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -97,7 +97,7 @@ impl Gateway {
 }
 
 #[test]
-fn a_reader_that_has_gone_away_costs_messages_only() {
+fn a_reader_that_has_ended_costs_messages_only() {
     let upstream = Upstream::start(answer::ok("well"));
     let (reader, writer) = io::pipe().unwrap();
     let gateway = Gateway::start(&upstream, writer);

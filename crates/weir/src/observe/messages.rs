@@ -67,7 +67,7 @@ impl Messages {
 }
 
 fn run(mut sink: impl Write, messages: &Receiver<Message>, dropped: &AtomicU64) {
-    // A reader that has gone away, or a full disk, costs the message and nothing else.
+    // A reader that has ended, or a full disk, costs the message and nothing else.
     let mut write = |text: &[u8]| drop(sink.write_all(text));
     while let Ok(message) = messages.recv() {
         match message {

@@ -85,7 +85,7 @@ pub fn write_secondary<'a>(names: &[u8], request: impl Lines<'a>, out: &mut Vec<
     write_aliases(names, request, out);
 }
 
-/// What stands in fields that CGI and its heirs take for those which are named: an upstream that does responded to them too.
+/// Values of fields that CGI and its heirs take for those which are named: an upstream that does responded to them too.
 fn write_aliases<'a>(names: &[u8], request: impl Lines<'a>, out: &mut Vec<u8>) {
     let poses_as = |line: &Line<'_>, name: &[u8]| Known::is_alias(line.name, name) && !line.is(name);
     for line in request.all().filter(|line| list::elements(names).any(|name| poses_as(line, name))) {
