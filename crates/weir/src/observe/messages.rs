@@ -107,21 +107,27 @@ mod tests {
 
     use super::*;
 
+    #[derive(Default)]
+    struct Taken {
+        is_open: bool,
+        text: Vec<u8>,
+    }
+
     /// Takes nothing until it is opened.
     #[derive(Clone, Default)]
-    struct Gate(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+    struct Gate(Arc<(Mutex<Taken>, Condvar)>);
 
     impl Gate {
         fn open(&self) {
-            self.0.0.lock().unwrap().0 = true;
+            self.0.0.lock().unwrap().is_open = true;
             self.0.1.notify_all();
         }
     }
 
     impl Write for Gate {
         fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            let mut inner = self.0.1.wait_while(self.0.0.lock().unwrap(), |inner| !inner.0).unwrap();
-            inner.1.extend_from_slice(text);
+            let mut taken = self.0.1.wait_while(self.0.0.lock().unwrap(), |taken| !taken.is_open).unwrap();
+            taken.text.extend_from_slice(text);
             Ok(text.len())
         }
 
@@ -141,9 +147,9 @@ mod tests {
         // The queue may still be full.
         testkit::wait::until(testkit::DEADLINE, "the count of what was dropped", || {
             messages.finish();
-            String::from_utf8_lossy(&gate.0.0.lock().unwrap().1).contains("dropped")
+            String::from_utf8_lossy(&gate.0.0.lock().unwrap().text).contains("dropped")
         });
-        let text = String::from_utf8(gate.0.0.lock().unwrap().1.clone()).unwrap();
+        let text = String::from_utf8(gate.0.0.lock().unwrap().text.clone()).unwrap();
         let numbers: Vec<usize> = text.lines().filter_map(|line| line.parse().ok()).collect();
         let dropped =
             text.lines().find_map(|line| line.strip_prefix("weir: ")?.split(' ').next()?.parse::<usize>().ok());
