@@ -1,12 +1,13 @@
-//! Request fields by which something is decided beside the route.
+//! Request fields by which something is decided.
 
 use std::sync::Arc;
 
 use super::{Action, Balance, Config, HashKey, LimitCost, LimitKey, SplitKey};
 
 impl Config {
-    /// Names of the request fields that decide about limits, places in a cache, members of a split or targets; each once.
+    /// Names of the request fields that decide about routes, limits, places in a cache, members of a split or targets; each once.
     pub fn decisive_fields(&self) -> Box<[Arc<str>]> {
+        let matched = self.routes.iter().flat_map(|route| &route.matcher.headers).map(|(name, _)| name.clone());
         let cached = self.caches.iter().flat_map(|cache| &cache.partition_by).cloned();
         let limited = self.limits.iter().flat_map(|limit| {
             let counted = limit.key.iter().filter_map(|key| match key {
@@ -30,7 +31,7 @@ impl Config {
             Balance::Hash(HashKey::Header(name)) => Some(name.clone()),
             _ => None,
         });
-        let mut names: Vec<Arc<str>> = cached.chain(limited).chain(split).chain(balanced).collect();
+        let mut names: Vec<Arc<str>> = matched.chain(cached).chain(limited).chain(split).chain(balanced).collect();
         names.sort();
         names.dedup();
         names.into()

@@ -25,16 +25,16 @@ pub fn strip_forged_headers(
     id_name: &str,
     untrusted: &UntrustedHeaders,
     identity: &ForgedNames,
-    decisive: [&[Arc<str>]; 2],
+    decisive: &[Arc<str>],
 ) {
     if !identity.is_empty() {
         fields.retain(|field| !identity.contains(field.name.of_buf(buf)));
     }
-    for names in decisive.into_iter().filter(|names| !names.is_empty()) {
+    if !decisive.is_empty() {
         fields.retain(|field| {
             let name = field.name.of_buf(buf);
             let poses_as = |other: &[u8]| Known::is_alias(name, other) && !name.eq_ignore_ascii_case(other);
-            !names.iter().any(|decisive| poses_as(decisive.as_bytes()))
+            !decisive.iter().any(|name| poses_as(name.as_bytes()))
         });
     }
     let passes = |field: &Field| match field.known {

@@ -263,8 +263,7 @@ impl<'w> Exchange<'w> {
         let is_trusted = self.down.client.peer_is_trusted;
         let fields = &mut self.scratch.request.fields;
         let identity = &self.snapshot.auth.shared().forged;
-        let generation = &self.snapshot.generation;
-        let conditions = generation.table_of(&self.down.origin).conditional_fields();
+        let decisive = &self.snapshot.generation.decisive_fields;
         strip_forged_headers(
             fields,
             buf,
@@ -272,7 +271,7 @@ impl<'w> Exchange<'w> {
             &config.request_id,
             &config.untrusted_headers,
             identity,
-            [conditions, &generation.decisive_fields],
+            decisive,
         );
     }
 

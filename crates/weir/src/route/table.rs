@@ -30,8 +30,6 @@ pub struct Table {
     suffix_hosts: Map<Paths>,
     /// Routes for any host.
     any_host: Paths,
-    /// Names of fields that routes have conditions on.
-    conditional_fields: Box<[Arc<str>]>,
     /// What regular expressions search.
     searched: Searched,
     /// A route that takes another method leaves nothing: the request is not found.
@@ -143,16 +141,9 @@ impl Table {
             exact_hosts: build(exact_hosts),
             suffix_hosts: build(suffix_hosts),
             any_host: any_host.build(),
-            conditional_fields: names(conditions()),
             searched,
             hides_methods: is_managed,
         }
-    }
-
-    /// Names of the fields that routes have conditions on, in lower case.
-    #[inline]
-    pub fn conditional_fields(&self) -> &[Arc<str>] {
-        &self.conditional_fields
     }
 
     /// Whether a regular expression would have to search a text that is too long for it. Such a request is refused: to say that it does not

@@ -30,7 +30,7 @@ pub struct Generation {
     pub table: Table,
     /// Routes of the listeners that routes name.
     pub listener_tables: Vec<(Arc<str>, Table)>,
-    /// Names of the request fields that decide something beside the route.
+    /// Names of the request fields that decide something: other spellings of them are removed.
     pub decisive_fields: Box<[Arc<str>]>,
     /// State of its upstreams.
     pub upstreams: Arc<Upstreams>,
