@@ -135,11 +135,11 @@ pub(super) struct UpstreamCells {
     pub(super) errors: Reasons,
 }
 
-/// What one worker counts for one authenticator: requests by outcome, in the order of [`super::OUTCOMES`].
+/// What one worker counts for one authenticator: requests by outcome, in the order of [`super::policies::OUTCOMES`].
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct AuthCells {
-    pub(super) outcomes: [Counter; super::OUTCOMES.len()],
+    pub(super) outcomes: [Counter; super::policies::OUTCOMES.len()],
     pub(super) duration: Histogram,
     pub(super) hits: Counter,
     pub(super) misses: Counter,

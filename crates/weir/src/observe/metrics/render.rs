@@ -227,7 +227,7 @@ fn auth(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     let all = p.auth.snapshot(Instant::now());
     out.counter("auth_requests", "Requests by authenticator and outcome", |s| {
         all.iter().try_for_each(|(name, cells)| {
-            super::OUTCOMES.iter().enumerate().try_for_each(|(index, outcome)| {
+            super::policies::OUTCOMES.iter().enumerate().try_for_each(|(index, outcome)| {
                 let count: u64 = cells.iter().map(|cells| cells.outcomes[index].get()).sum();
                 if count == 0 { Ok(()) } else { s.add(&[("auth", name), ("outcome", outcome)], count) }
             })
@@ -289,7 +289,7 @@ fn contracts(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
     }
     out.counter("openapi_violations", "Requests that broke a rule of their description, by rule", |s| {
         all.iter().try_for_each(|(name, cells)| {
-            let (api, operation) = name.split_once(super::BETWEEN).unwrap_or((name, ""));
+            let (api, operation) = name.split_once(super::policies::BETWEEN).unwrap_or((name, ""));
             openapi::RULES.iter().enumerate().try_for_each(|(index, rule)| {
                 let count: u64 = cells.iter().map(|cells| cells.violations[index].get()).sum();
                 let labels = [("api", api), ("operation", operation), ("rule", rule)];
