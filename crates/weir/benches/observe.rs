@@ -50,9 +50,7 @@ fn line() -> Line<'static> {
         method: b"POST",
         host: Some(b"api.example.com"),
         path: b"/infer/python",
-        query: None,
         status: 200,
-        grpc_status: None,
         route: Some("infer-python"),
         upstream: Some("python"),
         target: Some("127.0.0.1:8001"),
@@ -62,20 +60,8 @@ fn line() -> Line<'static> {
         upstream_ns: Some(40_000_999),
         request_id: b"0123456789abcdef0123456789abcdef",
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
-        referer: None,
-        error: None,
-        consumer: None,
         attempts: 1,
-        fallback: false,
-        cache: None,
-        auth: None,
-        auth_detail: None,
-        would_refuse: None,
-        trace: None,
-        violations: b"",
-        ai: None,
-        tls: None,
-        proxied: None,
+        ..Line::default()
     }
 }
 

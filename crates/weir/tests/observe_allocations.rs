@@ -100,20 +100,10 @@ fn requests_allocate_nothing(format: LogFormat) {
                     upstream_ns: Some(n << 13),
                     request_id: b"0123456789abcdef",
                     user_agent: Some(b"test"),
-                    referer: None,
                     error: (status == 502).then(|| Reason::UpstreamReset.into()),
                     consumer: Some("shop"),
                     attempts: 1,
-                    fallback: false,
-                    cache: None,
-                    auth: None,
-                    auth_detail: None,
-                    would_refuse: None,
-                    trace: None,
-                    violations: b"",
-                    ai: None,
-                    tls: None,
-                    proxied: None,
+                    ..Line::default()
                 });
             }
             shard.connection_closed();

@@ -98,6 +98,46 @@ pub struct Line<'a> {
     pub proxied: Option<&'a Received>,
 }
 
+/// A line in which nothing is known.
+impl Default for Line<'_> {
+    fn default() -> Self {
+        Line {
+            time_ms: 0,
+            client: ClientAddress::Unix,
+            protocol: "",
+            method: b"",
+            host: None,
+            path: b"",
+            query: None,
+            status: 0,
+            grpc_status: None,
+            route: None,
+            upstream: None,
+            target: None,
+            request_bytes: 0,
+            response_bytes: 0,
+            duration_ns: 0,
+            upstream_ns: None,
+            request_id: b"",
+            user_agent: None,
+            referer: None,
+            error: None,
+            consumer: None,
+            attempts: 0,
+            fallback: false,
+            cache: None,
+            auth: None,
+            auth_detail: None,
+            would_refuse: None,
+            trace: None,
+            violations: b"",
+            ai: None,
+            tls: None,
+            proxied: None,
+        }
+    }
+}
+
 /// A call of an AI model.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {

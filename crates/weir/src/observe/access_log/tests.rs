@@ -24,9 +24,7 @@ fn line() -> Line<'static> {
         method: b"GET",
         host: Some(b"api.example.com"),
         path: b"/infer",
-        query: None,
         status: 200,
-        grpc_status: None,
         route: Some("infer"),
         upstream: Some("python"),
         target: Some("127.0.0.1:8001"),
@@ -35,21 +33,8 @@ fn line() -> Line<'static> {
         duration_ns: 41_234_567,
         upstream_ns: Some(40_000_999),
         request_id: b"0123456789abcdef",
-        user_agent: None,
-        referer: None,
-        error: None,
-        consumer: None,
         attempts: 1,
-        fallback: false,
-        cache: None,
-        auth: None,
-        auth_detail: None,
-        would_refuse: None,
-        trace: None,
-        violations: b"",
-        ai: None,
-        tls: None,
-        proxied: None,
+        ..Line::default()
     }
 }
 
