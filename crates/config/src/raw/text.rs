@@ -285,22 +285,20 @@ text_type!(
 impl FromStr for StatusRange {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
         let status = |text: &str| {
             let number: u16 = text.parse().ok()?;
             (text.len() == 3 && (100..600).contains(&number)).then_some(number)
         };
-        match (status(first), status(last)) {
-            (Some(first), Some(last)) if first <= last => Ok(StatusRange(first, last)),
-            _ => Err(format!("expected statuses such as `200` or `200-399`, found `{text}`")),
+        match parse_range(text, status) {
+            Some((first, last)) => Ok(StatusRange(first, last)),
+            None => Err(format!("expected statuses such as `200` or `200-399`, found `{text}`")),
         }
     }
 }
 
 impl fmt::Display for StatusRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        if self.0 == self.1 { Ok(()) } else { write!(f, "-{}", self.1) }
+        write_range(f, self.0, self.1)
     }
 }
 
@@ -319,23 +317,32 @@ impl FromStr for GrpcStatusRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
         let status = |text: &str| {
             let number: u8 = text.parse().ok()?;
             (number <= 16 && text == number.to_string()).then_some(number)
         };
-        match (status(first), status(last)) {
-            (Some(first), Some(last)) if first <= last => Ok(GrpcStatusRange(first, last)),
-            _ => Err(format!("expected statuses of gRPC such as `14` or `13-15`, found `{text}`")),
+        match parse_range(text, status) {
+            Some((first, last)) => Ok(GrpcStatusRange(first, last)),
+            None => Err(format!("expected statuses of gRPC such as `14` or `13-15`, found `{text}`")),
         }
     }
 }
 
 impl fmt::Display for GrpcStatusRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        if self.0 == self.1 { Ok(()) } else { write!(f, "-{}", self.1) }
+        write_range(f, self.0, self.1)
     }
+}
+
+/// `FIRST-LAST`, or one that is both.
+fn parse_range<T: PartialOrd>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<(T, T)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    parse(first).zip(parse(last)).filter(|(first, last)| first <= last)
+}
+
+fn write_range<T: fmt::Display + PartialEq>(f: &mut fmt::Formatter<'_>, first: T, last: T) -> fmt::Result {
+    write!(f, "{first}")?;
+    if first == last { Ok(()) } else { write!(f, "-{last}") }
 }
 
 /// `tchar` and nothing else, at least one (RFC 9110 §5.6.2).
