@@ -95,7 +95,8 @@ impl Drop for Recorded<'_> {
 }
 
 impl Exchange<'_> {
-    /// Records an exchange that the end of the process cuts off, or a panic, of its own or of its worker. Of a body that was on its way to the client the bytes are not known.
+    /// Records an exchange that the end of the process cuts off, or a panic, of its own or of its worker. Of a body that was on its way to the
+    /// client the bytes are not known.
     #[cold]
     fn record_broken_off(&mut self, reason: Reason) {
         self.log.error = Some(reason.into());

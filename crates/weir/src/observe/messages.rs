@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::MakeWriter;
 const WAITING: usize = 1024;
 
 /// How long the end of the process waits for lines that were not written yet.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 enum Message {
     Text(Vec<u8>),
@@ -61,7 +61,7 @@ impl Messages {
     pub fn finish(&self) {
         let (done, written) = sync_channel(1);
         if self.to_thread.try_send(Message::Written(done)).is_ok() {
-            let _ = written.recv_timeout(PATIENCE);
+            let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }

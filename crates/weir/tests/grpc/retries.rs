@@ -146,9 +146,9 @@ async fn a_request_that_comes_in_pieces_is_held_as_long_as_it_fits() {
     let (send, chat) = tokio::sync::mpsc::channel(1);
     let call = tokio::spawn(async move { client.collect_from(chat).await });
     for number in 0..5 {
+        let before = target.body_bytes();
         send.send(text(format!("piece {number}"))).await.unwrap();
-        // Each piece is on its way before the next one is sent.
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        wait::until(DEADLINE, "the piece to arrive by itself", || target.body_bytes() > before);
     }
     drop(send);
     timeout(DEADLINE, call).await.unwrap().unwrap().unwrap();

@@ -1,6 +1,7 @@
 //! A gRPC server that ends each call as a test says, over the stack of the `h2` crate.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -50,6 +51,7 @@ impl Says {
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Call>>>,
+    body_bytes: Arc<AtomicUsize>,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -61,22 +63,23 @@ impl Target {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, script) = (Arc::<Mutex<Vec<Call>>>::default(), Arc::new(script));
-        let calls = seen.clone();
+        let body_bytes = Arc::<AtomicUsize>::default();
+        let (calls, bytes) = (seen.clone(), body_bytes.clone());
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
                 socket.set_nodelay(true).unwrap();
-                let (calls, script) = (calls.clone(), script.clone());
+                let (calls, bytes, script) = (calls.clone(), bytes.clone(), script.clone());
                 tokio::spawn(async move {
                     let Ok(mut connection) = h2::server::handshake(socket).await else { return };
                     while let Some(Ok((request, respond))) = connection.accept().await {
-                        tokio::spawn(serve(request, respond, calls.clone(), script.clone()));
+                        tokio::spawn(serve(request, respond, calls.clone(), bytes.clone(), script.clone()));
                     }
                 });
             }
         });
-        Target { address, seen, runtime: Some(runtime) }
+        Target { address, seen, body_bytes, runtime: Some(runtime) }
     }
 
     /// Ends every call with a head.
@@ -86,6 +89,11 @@ impl Target {
 
     pub(crate) fn seen(&self) -> Vec<Call> {
         self.seen.lock().unwrap().clone()
+    }
+
+    /// Bytes of all bodies so far, also of calls that have not ended.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.body_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -103,6 +111,7 @@ async fn serve(
     request: tonic::codegen::http::Request<h2::RecvStream>,
     mut respond: SendResponse<Bytes>,
     calls: Arc<Mutex<Vec<Call>>>,
+    bytes: Arc<AtomicUsize>,
     script: Arc<impl Fn(&Call, usize) -> Says>,
 ) {
     let (head, mut stream) = request.into_parts();
@@ -115,6 +124,7 @@ async fn serve(
         let Ok(piece) = piece else { break };
         let _ = stream.flow_control().release_capacity(piece.len());
         call.body.extend_from_slice(&piece);
+        bytes.fetch_add(piece.len(), Ordering::Relaxed);
     }
     call.at = Instant::now();
     let body = Bytes::from(call.body.clone());

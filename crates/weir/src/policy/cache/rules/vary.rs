@@ -2,7 +2,7 @@
 
 use h1::Known;
 
-use super::lines::{Line, Lines};
+use super::lines::Lines;
 use super::list::{self, trim};
 
 /// Most fields that a response may vary on.
@@ -87,11 +87,12 @@ pub fn write_secondary<'a>(names: &[u8], request: impl Lines<'a>, out: &mut Vec<
 
 /// Values of fields that CGI and its heirs take for those which are named: an upstream that does responded to them too.
 fn write_aliases<'a>(names: &[u8], request: impl Lines<'a>, out: &mut Vec<u8>) {
-    let poses_as = |line: &Line<'_>, name: &[u8]| Known::is_alias(line.name, name) && !line.is(name);
-    for line in request.all().filter(|line| list::elements(names).any(|name| poses_as(line, name))) {
-        for text in [line.name, line.value] {
-            out.extend_from_slice(&(text.len() as u32).to_be_bytes());
-            out.extend_from_slice(text);
+    for name in list::elements(names) {
+        for line in request.all().filter(|line| Known::is_alias(line.name, name) && !line.is(name)) {
+            for text in [line.name, line.value] {
+                out.extend_from_slice(&(text.len() as u32).to_be_bytes());
+                out.extend_from_slice(text);
+            }
         }
     }
 }

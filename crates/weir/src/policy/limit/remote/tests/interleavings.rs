@@ -100,7 +100,7 @@ fn request(
     gives_up: bool,
 ) -> JoinHandle<()> {
     let (worker, ends) = (worker.clone(), ends.clone());
-    let (cost, turns, patience) = (1 + random.below(3), random.below(40), random.below(12));
+    let (cost, turns, waits) = (1 + random.below(3), random.below(40), random.below(12));
     let limits: &[&str] = if random.below(3) == 0 { &["wide", "narrow"] } else { &["wide"] };
     spawn_local(async move {
         for _ in 0..turns {
@@ -108,7 +108,7 @@ fn request(
         }
         let passes = async { Some(worker.passes(limits, key, cost).await) };
         let client = async {
-            for _ in 0..patience {
+            for _ in 0..waits {
                 yield_now().await;
             }
             if !gives_up {
