@@ -3,10 +3,14 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::Stats;
 use crate::config::AccessLogTarget;
@@ -73,8 +77,15 @@ impl Sink {
     }
 }
 
+/// Without `O_NONBLOCK` the open of a FIFO that no process reads would never return, and the gateway never start. Files do not heed it, and
+/// writes to a full FIFO are tried again.
 fn append(path: &PathBuf) -> io::Result<File> {
-    File::options().create(true).append(true).open(path)
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = File::options().create(true).append(true).custom_flags(flags).open(path);
+    opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::Error::new(error.kind(), "no process reads this FIFO; start its reader first"),
+        _ => error,
+    })
 }
 
 /// Writes whole lines, behind a line feed when `broken` says that the file ends within one. On an error says how many

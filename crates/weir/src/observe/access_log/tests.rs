@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -598,6 +599,37 @@ fn a_lonely_line_is_written_when_it_is_a_second_old() {
     writer.flush_old();
     assert_eq!(writer.lines, 0, "by the machine's clock");
     until("written", || counts(&metrics)[0] == 5);
+}
+
+#[test]
+fn a_fifo_takes_lines_once_it_has_a_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let config =
+        config::AccessLog { to: AccessLogTarget::File(path.clone()), format: LogFormat::Json, only: None, sample: 1.0 };
+    let refused = AccessLog::start(&config, &Metrics::new()).unwrap_err().to_string();
+    assert!(refused.contains("no process reads this FIFO"), "{refused}");
+
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut reader = fs::File::options().read(true).custom_flags(flags).open(&path).unwrap();
+    let metrics = Metrics::new();
+    let log = log_to(&path, &metrics);
+    // More than the FIFO holds: the log's thread meets one that is full, and goes on when it is read.
+    let count = 400;
+    let mut writer = log.worker();
+    for _ in 0..count {
+        writer.line(&line());
+    }
+    writer.flush_old();
+    let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+    until("all lines", || {
+        if let Ok(n) = reader.read(&mut piece) {
+            text.extend_from_slice(&piece[..n]);
+        }
+        memchr::memchr_iter(b'\n', &text).count() == count
+    });
+    until("counted", || counts(&metrics) == [count as u64, 0, 0, 0]);
 }
 
 #[test]
