@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that the modules of Weir know only modules of lower layers: layers.py [--arrows]
+"""Checks that the modules of Weir know only modules of lower layers, and that none writes lines of HTTP/1.1 itself: layers.py [--arrows]
 
 The order is the table under "Layers" in docs/internals.md, highest layer first. Modules of one row do not know each other either.
+Heads are written by `h1::encode` and found again by `h1::written`: no module holds the end of a line in a text of its own.
 --arrows   prints every use of one module by another, with its count, instead.
 Tests do not count: files named tests.rs, folders named tests, and items behind #[cfg(test)].
 """
@@ -48,17 +49,30 @@ def end_of_item(text: str, start: int) -> int:
     return len(text)
 
 
+def blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+def without_tests(text: str) -> tuple[str, str]:
+    """A file without its tests: as it is, and without comments and texts; both as long as the file."""
+    bare = COMMENT_OR_TEXT.sub(lambda found: blank(found[0]), text)
+    while found := TEST_ITEM.search(bare):
+        end = end_of_item(bare, found.end())
+        text, bare = (one[: found.start()] + blank(one[found.start() : end]) + one[end:] for one in (text, bare))
+    return text, bare
+
+
 def code(path: Path) -> str:
     """The code of a file, without comments, texts and tests; as many lines as the file has."""
+    return without_tests(path.read_text())[1]
 
-    def blank(text: str) -> str:
-        return re.sub(r"[^\n]", " ", text)
 
-    text = COMMENT_OR_TEXT.sub(lambda found: blank(found[0]), path.read_text())
-    while found := TEST_ITEM.search(text):
-        end = end_of_item(text, found.end())
-        text = text[: found.start()] + blank(text[found.start() : end]) + text[end:]
-    return text
+def line_ends(path: Path) -> Iterator[int]:
+    """Lines with a text that holds the end of a line of HTTP/1.1."""
+    text, _ = without_tests(path.read_text())
+    for found in COMMENT_OR_TEXT.finditer(text):
+        if r"\r\n" in found[0] and not found[0].startswith(("//", "/*")):
+            yield text.count("\n", 0, found.start()) + 1
 
 
 def group_names(text: str, start: int) -> list[str]:
@@ -97,11 +111,13 @@ def main() -> None:
     order = layers()
     modules = {path.stem for path in SOURCE.iterdir()} - {"lib"}
     arrows: dict[tuple[str, str], list[str]] = defaultdict(list)
+    texts = []
     for path in sorted(SOURCE.rglob("*.rs")):
         place = path.relative_to(SOURCE)
         if "tests" in place.parts or place.name == "tests.rs" or place.name == "lib.rs":
             continue
         user = Path(place.parts[0]).stem
+        texts += [f"{path.relative_to(ROOT)}:{line}" for line in line_ends(path)]
         for used, line in uses(path):
             if used in modules and used != user:
                 arrows[user, used].append(f"{path.relative_to(ROOT)}:{line}")
@@ -114,6 +130,7 @@ def main() -> None:
     for (user, used), places in arrows.items():
         if user in order and used in order and order[user] >= order[used] and (user, used) not in KNOWN:
             bad += [f"{place}: `{user}` uses `{used}`, which is no lower layer" for place in places]
+    bad += [f"{place}: lines of HTTP/1.1 are written by h1::encode and read by h1::written" for place in texts]
     bad += [f"{user} no longer uses {used}: take it out of KNOWN" for user, used in KNOWN if (user, used) not in arrows]
     if bad:
         print("\n".join(bad))

@@ -38,15 +38,88 @@ fn long_decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits);
 }
 
+/// The end of a line.
+const LINE_END: &[u8] = b"\r\n";
+
 /// Appends a field line. Bytes that have no place in a value (CR, LF, NUL and the other controls but HTAB; RFC 9110 section 5.5) are
 /// left out, so that a generated value can never split a message. `name` is a token: the caller's own, or checked.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    begin_field(out, name);
+    text(out, value);
+    end_field(out);
+}
+
+/// Appends the name of a field whose value the caller appends, text without control bytes, and ends with [`end_field`]. `name` is a token.
+#[inline]
+pub fn begin_field(out: &mut Vec<u8>, name: &[u8]) {
     debug_assert!(is_token(name), "{}", name.escape_ascii());
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    text(out, value);
-    out.extend_from_slice(b"\r\n");
 }
+
+/// Appends the end of a field line.
+#[inline]
+pub fn end_field(out: &mut Vec<u8>) {
+    out.extend_from_slice(LINE_END);
+}
+
+/// Appends a field whose value is known to be text without control bytes. `name` is a token.
+#[inline]
+pub fn plain(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    debug_assert!(find_control(value, 0) == value.len(), "{}", value.escape_ascii());
+    begin_field(out, name);
+    out.extend_from_slice(value);
+    end_field(out);
+}
+
+/// Appends a field whose value is a number. `name` is a token.
+#[inline]
+pub fn number(out: &mut Vec<u8>, name: &[u8], value: u64) {
+    begin_field(out, name);
+    decimal(out, value);
+    end_field(out);
+}
+
+/// The `Date` field of a time as HTTP writes it (RFC 9110 section 5.6.7), as an array: it is kept, and appended to every response.
+pub fn date(value: [u8; 29]) -> [u8; DATE_LINE] {
+    let mut line = *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+    line[6..35].copy_from_slice(&value);
+    line
+}
+
+/// Length of a `Date` line.
+pub const DATE_LINE: usize = 37;
+
+/// Appends the empty line that ends a head, or a trailer section.
+#[inline]
+pub fn end_head(out: &mut Vec<u8>) {
+    out.extend_from_slice(LINE_END);
+}
+
+/// Appends the start of a request line: the method, a token. The target is the caller's, visible characters only; then comes
+/// [`end_request_line`].
+#[inline]
+pub fn begin_request_line(out: &mut Vec<u8>, method: &[u8]) {
+    debug_assert!(is_token(method), "{}", method.escape_ascii());
+    out.extend_from_slice(method);
+    out.push(b' ');
+}
+
+/// Appends what stands behind the target, and Host, which is text without control bytes.
+#[inline]
+pub fn end_request_line(out: &mut Vec<u8>, host: &[u8]) {
+    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+    out.extend_from_slice(host);
+    out.extend_from_slice(LINE_END);
+}
+
+/// Appends what stands behind the target in a request of HTTP/1.0.
+pub fn end_request_line_1_0(out: &mut Vec<u8>) {
+    out.extend_from_slice(b" HTTP/1.0\r\n");
+}
+
+/// The response that asks for the body (RFC 9110 section 15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Appends what of `value` is text.
 fn text(out: &mut Vec<u8>, value: &[u8]) {
@@ -59,21 +132,29 @@ fn text(out: &mut Vec<u8>, value: &[u8]) {
 
 /// A request for a page that the gateway itself wants. All three are text without control bytes; others are left out.
 pub fn get(target: &[u8], host: &[u8], accept: &[u8]) -> Vec<u8> {
-    let mut out = b"GET ".to_vec();
+    let mut out = Vec::new();
+    begin_request_line(&mut out, b"GET");
     out.extend(target.iter().filter(|byte| byte.is_ascii_graphic()));
     out.extend_from_slice(b" HTTP/1.1\r\n");
     field(&mut out, b"Host", host);
     field(&mut out, b"Accept", accept);
-    out.extend_from_slice(b"\r\n");
+    end_head(&mut out);
     out
 }
 
 /// Appends `Content-Length`.
 #[inline]
 pub fn content_length(out: &mut Vec<u8>, length: u64) {
+    // Name and colon in one copy: most responses have it.
     out.extend_from_slice(b"Content-Length: ");
     decimal(out, length);
-    out.extend_from_slice(b"\r\n");
+    end_field(out);
+}
+
+/// Appends `Connection: close`.
+#[inline]
+pub fn connection_close(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Connection: close\r\n");
 }
 
 /// Appends `Transfer-Encoding: chunked`.
@@ -97,7 +178,7 @@ pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
     start[9..12].copy_from_slice(&[digit(100), digit(10), digit(1)]);
     out.extend_from_slice(&start);
     text(out, reason);
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(LINE_END);
 }
 
 /// Appends the size line of a chunk with `length` bytes of data. Nothing for no data: such a chunk would end the body, and a body
@@ -125,8 +206,20 @@ pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     if !data.is_empty() {
         chunk_size(out, data.len());
         out.extend_from_slice(data);
-        out.extend_from_slice(b"\r\n");
+        end_chunk(out);
     }
+}
+
+/// Appends what ends the data of a chunk.
+#[inline]
+pub fn end_chunk(out: &mut Vec<u8>) {
+    out.extend_from_slice(LINE_END);
+}
+
+/// Appends the last chunk; behind it come trailers, whole lines, and [`end_head`].
+#[inline]
+pub fn begin_trailers(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"0\r\n");
 }
 
 /// Appends the last chunk and an empty trailer section.

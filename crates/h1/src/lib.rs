@@ -6,7 +6,7 @@
 //! 2. parses the complete head with [`RequestHead::parse`] or [`ResponseHead::parse`] into spans of that buffer,
 //! 3. feeds what follows to the [`BodyDecoder`] that the head requests, which says which bytes are body.
 //!
-//! Writing goes through [`encode`]: framing is always our own and never copied.
+//! Writing goes through [`encode`]: framing is always our own and never copied. [`written`] finds the lines of what it wrote.
 //!
 //! Everything that two parsers could read differently is refused (RFC 9112 sections 2.2, 3, 5, 6, 7 and 11); [`ParseError`]
 //! names the rule with its section. The codec never panics on any input and holds no `unsafe` code.
@@ -23,6 +23,7 @@ mod request;
 mod response;
 mod scan;
 mod target;
+pub mod written;
 
 pub use body::{BodyDecoder, BodyEvent, BodyKind};
 pub use chunked::{ChunkedDecoder, trailer_fields};

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use h1::encode;
 
 #[derive(Args)]
 pub(super) struct Probe {
@@ -45,8 +46,13 @@ fn status(url: &str, timeout: Duration) -> Result<u16, String> {
     let address = with_port.to_socket_addrs().map_err(|error| error.to_string())?.next().ok_or("no address")?;
     let mut stream = TcpStream::connect_timeout(&address, timeout).map_err(|error| error.to_string())?;
     stream.set_read_timeout(Some(timeout)).map_err(|error| error.to_string())?;
-    let request = format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+    let mut request = Vec::new();
+    encode::begin_request_line(&mut request, b"GET");
+    request.extend_from_slice(format!("/{path}").as_bytes());
+    encode::end_request_line(&mut request, authority.as_bytes());
+    encode::connection_close(&mut request);
+    encode::end_head(&mut request);
+    stream.write_all(&request).map_err(|error| error.to_string())?;
     // "HTTP/1.1 200"
     let mut line = [0; 12];
     stream.read_exact(&mut line).map_err(|error| format!("no status line: {error}"))?;

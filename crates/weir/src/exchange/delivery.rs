@@ -140,7 +140,7 @@ impl Delivery {
                 return Some(Stopped::Broken);
             }
             if std::mem::take(&mut self.owes_line_end) {
-                out.extend_from_slice(b"\r\n");
+                encode::end_chunk(out);
             }
             match piece {
                 Piece::Bytes(bytes) if bytes.len() <= COPIED => self.copy(&bytes, out),

@@ -57,12 +57,9 @@ impl ToUpstream<'_> {
     /// Appends the head.
     pub fn write(&self, out: &mut Vec<u8>) {
         let ToUpstream { buf, head, client, edits, .. } = *self;
-        out.extend_from_slice(head.method_name.of_buf(buf));
-        out.push(b' ');
+        encode::begin_request_line(out, head.method_name.of_buf(buf));
         out.extend_from_slice(self.target);
-        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-        out.extend_from_slice(self.host);
-        out.extend_from_slice(b"\r\n");
+        encode::end_request_line(out, self.host);
 
         let own_id = !self.request_id.0.eq_ignore_ascii_case(Known::XRequestId.name());
         let has_edits = !edits.is_empty();
@@ -115,18 +112,20 @@ impl ToUpstream<'_> {
             }
         }
         out.extend_from_slice(client.peer_text());
+        encode::end_field(out);
         if !keeps_proto {
             // A copy of known length is a few instructions; one of any length is a call.
             match client.tls {
-                None => out.extend_from_slice(b"\r\nX-Forwarded-Proto: http"),
-                Some(_) => out.extend_from_slice(b"\r\nX-Forwarded-Proto: https"),
+                None => out.extend_from_slice(b"X-Forwarded-Proto: http"),
+                Some(_) => out.extend_from_slice(b"X-Forwarded-Proto: https"),
             }
+            encode::end_field(out);
         }
         if !keeps_host && let Some(authority) = head.authority {
-            out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+            out.extend_from_slice(b"X-Forwarded-Host: ");
             out.extend_from_slice(authority.of_buf(buf));
+            encode::end_field(out);
         }
-        out.extend_from_slice(b"\r\n");
         write_request_id(out, self.request_id);
         for lines in [self.trace, self.identity] {
             if !lines.is_empty() {
@@ -143,10 +142,7 @@ impl ToUpstream<'_> {
             grpc::write_timeout(out, left);
         }
         if self.previous_attempts > 0 && !(has_edits && is_edited(edits, grpc::PREVIOUS_ATTEMPTS)) {
-            out.extend_from_slice(grpc::PREVIOUS_ATTEMPTS);
-            out.extend_from_slice(b": ");
-            encode::decimal(out, u64::from(self.previous_attempts));
-            out.extend_from_slice(b"\r\n");
+            encode::number(out, grpc::PREVIOUS_ATTEMPTS, u64::from(self.previous_attempts));
         }
         if self.forwards_trailers && self.body == BodyKind::Chunked {
             copy_lines(out, buf, head.fields.iter(), Field::announces_trailers);
@@ -169,20 +165,19 @@ impl ToUpstream<'_> {
             }
             BodyKind::None | BodyKind::UntilClose => {}
         }
-        out.extend_from_slice(b"\r\n");
+        encode::end_head(out);
     }
 }
 
 /// Appends the line of an id, which is one that was checked or made here.
 #[inline]
 pub fn write_request_id(out: &mut Vec<u8>, (name, id): (&str, &[u8])) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
+    encode::begin_field(out, name.as_bytes());
     match id.first_chunk::<32>() {
         Some(made) if id.len() == made.len() => out.extend_from_slice(made),
         _ => out.extend_from_slice(id),
     }
-    out.extend_from_slice(b"\r\n");
+    encode::end_field(out);
 }
 
 /// What the client's response is made of.
@@ -266,7 +261,7 @@ impl ToClient<'_> {
             },
         }
         write_connection(out, self.version, self.close);
-        out.extend_from_slice(b"\r\n");
+        encode::end_head(out);
     }
 }
 
@@ -276,7 +271,7 @@ pub fn write_interim_head(out: &mut Vec<u8>, buf: &[u8], head: &ResponseHead, ow
     copy_lines(out, buf, head.fields.iter(), |field| {
         !field.is_hop_by_hop() && field.known != Known::ContentLength && !is_own(own_field, field, buf)
     });
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
 }
 
 /// Appends the head of a 101: the one answer that names a protocol. `own` is the field that the gateway writes, with its value.
@@ -297,7 +292,7 @@ pub fn write_upgrade_head(
     }
     encode::field(out, b"Connection", b"upgrade");
     encode::field(out, b"Upgrade", protocol);
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
 }
 
 /// Whether a field of the upstream is one that the gateway writes itself.

@@ -53,10 +53,10 @@ pub fn write_timeout(out: &mut Vec<u8>, left_ns: u64) {
     let units = [(1, b'n'), (1_000, b'u'), (1_000_000, b'm'), (1_000_000_000, b'S'), (60_000_000_000, b'M')];
     let fits = |&&(scale, _): &&(u64, u8)| left_ns / scale <= 99_999_999;
     let &(scale, unit) = units.iter().find(fits).unwrap_or(&(3_600_000_000_000, b'H'));
-    out.extend_from_slice(b"grpc-timeout: ");
+    encode::begin_field(out, b"grpc-timeout");
     encode::decimal(out, left_ns / scale);
     out.push(unit);
-    out.extend_from_slice(b"\r\n");
+    encode::end_field(out);
 }
 
 /// The status of a call that the gateway does not serve.
@@ -195,26 +195,25 @@ pub fn write_error(out: &mut Vec<u8>, error: Error, fields: &[u8], framing: Fram
     encode::content_length(out, 0);
     clock::date_line(out);
     crate::http::edits::write_connection(out, framing.version, framing.close);
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
 }
 
 /// Appends the end of a body in chunks that broke off, with the status of the call in its trailers.
 pub fn write_trailers(out: &mut Vec<u8>, error: Error) {
-    out.extend_from_slice(b"0\r\n");
+    encode::begin_trailers(out);
     write_status(out, error);
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
 }
 
 fn write_status(out: &mut Vec<u8>, error: Error) {
-    out.extend_from_slice(b"grpc-status: ");
-    encode::decimal(out, u64::from(status_of(error.reason)));
-    out.extend_from_slice(b"\r\ngrpc-message: ");
+    encode::number(out, b"grpc-status", u64::from(status_of(error.reason)));
+    encode::begin_field(out, b"grpc-message");
     write_message(out, error.reason.title());
     if !error.detail.is_empty() {
         write_message(out, ": ");
         write_message(out, error.detail);
     }
-    out.extend_from_slice(b"\r\n");
+    encode::end_field(out);
 }
 
 /// Appends text as gRPC writes it: percent-encoded but for visible ASCII and blanks.

@@ -1,5 +1,7 @@
 //! Responses that the gateway makes by itself: fixed ones, redirects, its own documents, preflights.
 
+use h1::encode;
+
 use super::Exchange;
 use crate::config::{Builtin, Redirect, RouteId};
 use crate::error::{Error, Reason};
@@ -10,7 +12,7 @@ use crate::route::rewrite::{Asked, changed_location, location as location_of};
 use crate::worker::healthz::write_cachez;
 
 /// Methods that routes may take by their own names; others pass too where a route names them, or none.
-const METHODS: &[u8] = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n";
+const METHODS: &[u8] = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 impl Exchange<'_> {
     /// Says which methods there are.
@@ -18,7 +20,9 @@ impl Exchange<'_> {
     /// # Errors
     /// When the client does not take it.
     pub async fn serve_methods(&mut self) -> Result<(), Error> {
-        self.answer(&Prepared::new(204, None, METHODS, b"")).await
+        let mut fields = Vec::new();
+        encode::field(&mut fields, b"Allow", METHODS);
+        self.answer(&Prepared::new(204, None, &fields, b"")).await
     }
 
     /// Says what a cross-origin request to the route is allowed to do.

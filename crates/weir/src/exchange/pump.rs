@@ -315,9 +315,9 @@ impl Pump {
         if self.chunks {
             match (&self.trailers, self.decoder.trailers()) {
                 (Some(rules), lines @ [_, ..]) => {
-                    out.bytes.extend_from_slice(b"0\r\n");
+                    encode::begin_trailers(&mut out.bytes);
                     rules.write(&mut out.bytes, lines);
-                    out.bytes.extend_from_slice(b"\r\n");
+                    encode::end_head(&mut out.bytes);
                 }
                 _ => encode::last_chunk(&mut out.bytes),
             }

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use h1::encode;
+
 use super::Exchange;
 use crate::config::{Part, RouteId, Template, Variable};
 
@@ -32,8 +34,7 @@ impl Exchange<'_> {
 fn write(x: &Exchange<'_>, templates: &[Template], out: &mut Vec<u8>) {
     for Template { name, parts } in templates {
         let line_at = out.len();
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(b": ");
+        encode::begin_field(out, name.as_bytes());
         let value_at = out.len();
         for part in parts {
             match part {
@@ -42,7 +43,7 @@ fn write(x: &Exchange<'_>, templates: &[Template], out: &mut Vec<u8>) {
             }
         }
         confine(out, value_at);
-        if out.len() == value_at { out.truncate(line_at) } else { out.extend_from_slice(b"\r\n") }
+        if out.len() == value_at { out.truncate(line_at) } else { encode::end_field(out) }
     }
 }
 

@@ -8,9 +8,9 @@ use crate::config::Edits;
 #[inline]
 pub fn write_connection(out: &mut Vec<u8>, version: Version, close: bool) {
     if close {
-        out.extend_from_slice(b"Connection: close\r\n");
+        encode::connection_close(out);
     } else if version == Version::Http10 {
-        out.extend_from_slice(b"Connection: keep-alive\r\n");
+        encode::field(out, b"Connection", b"keep-alive");
     }
 }
 

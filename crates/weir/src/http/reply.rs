@@ -67,7 +67,7 @@ impl Prepared {
         out.extend_from_slice(fields);
         clock::date_line(out);
         write_connection(out, framing.version, framing.close);
-        out.extend_from_slice(b"\r\n");
+        encode::end_head(out);
         if !framing.head_only {
             out.extend_from_slice(&self.body);
         }
@@ -88,7 +88,7 @@ pub fn write_behind(out: &mut Vec<u8>, start: &[u8], fields: &[u8], body: &[&[u8
     encode::content_length(out, body.iter().map(|piece| piece.len() as u64).sum());
     clock::date_line(out);
     write_connection(out, framing.version, framing.close);
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
     if !framing.head_only {
         body.iter().for_each(|piece| out.extend_from_slice(piece));
     }
@@ -153,9 +153,7 @@ pub fn problem(
     let mut lines = fields.to_vec();
     let retry_after = retry_after.or(reason.is_temporary().then_some(1));
     if let Some(seconds) = retry_after {
-        lines.extend_from_slice(b"Retry-After: ");
-        encode::decimal(&mut lines, seconds.max(1));
-        lines.extend_from_slice(b"\r\n");
+        encode::number(&mut lines, b"Retry-After", seconds.max(1));
     }
     write(out, reason.status(), "application/problem+json", &lines, &body, framing);
 }

@@ -318,9 +318,9 @@ impl State {
         if waiting == 0 {
             if self.has_ended && self.is_chunked && !self.is_end_staged {
                 self.is_end_staged = true;
-                self.staged.extend_from_slice(b"0\r\n");
+                encode::begin_trailers(&mut self.staged);
                 self.staged.extend_from_slice(&self.trailers);
-                self.staged.extend_from_slice(b"\r\n");
+                encode::end_head(&mut self.staged);
                 return true;
             }
             return false;

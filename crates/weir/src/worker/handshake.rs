@@ -13,9 +13,11 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::Duration;
 
+use h1::encode;
 use tls::handshake::Hello;
 use tls::server::Listener;
 use tls::{Failure, TlsStream, handshake};
@@ -42,7 +44,17 @@ const LONGEST: Duration = Duration::from_secs(10);
 const SIGNED_AT_ONCE: u32 = 4;
 
 /// What a client gets that speaks HTTP without TLS.
-const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 58\r\nConnection: close\r\n\r\nThis port speaks HTTPS: use https:// in place of http://.\n";
+static NOT_TLS: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let text = b"This port speaks HTTPS: use https:// in place of http://.\n";
+    let mut out = Vec::new();
+    encode::status_line(&mut out, 400, encode::reason(400).as_bytes());
+    encode::plain(&mut out, b"Content-Type", b"text/plain");
+    encode::content_length(&mut out, text.len() as u64);
+    encode::connection_close(&mut out);
+    encode::end_head(&mut out);
+    out.extend_from_slice(text);
+    out
+});
 
 /// The handshakes of one worker.
 pub struct Handshakes {
@@ -154,7 +166,7 @@ async fn read_hello(worker: &Worker, stream: Socket, deadline: &Deadline) -> Res
         worker.handshakes.reading.close_oldest();
     }
     deadline.set_idle(true);
-    let hello = unless_displaced(&reading, deadline, Box::pin(handshake::hello(stream, NOT_TLS))).await;
+    let hello = unless_displaced(&reading, deadline, Box::pin(handshake::hello(stream, &NOT_TLS))).await;
     deadline.set_idle(false);
     hello
 }

@@ -20,24 +20,22 @@ pub(super) fn is_websocket(head: &Head) -> bool {
 pub(super) fn write_websocket_head(out: &mut Vec<u8>, head: &Head, key: &str) {
     write_line(out, b"GET", head);
     write_fields(out, head, |known| known == Known::SecWebSocketKey);
-    out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ");
-    out.extend_from_slice(key.as_bytes());
-    out.extend_from_slice(b"\r\n\r\n");
+    encode::field(out, b"Connection", b"Upgrade");
+    encode::field(out, b"Upgrade", websocket::NAME);
+    encode::field(out, b"Sec-WebSocket-Key", key.as_bytes());
+    encode::end_head(out);
 }
 
 /// Appends the request line and Host, which is made from the authority.
 fn write_line(out: &mut Vec<u8>, method: &[u8], head: &Head) {
     let Head { text, request, .. } = head;
-    out.extend_from_slice(method);
-    out.push(b' ');
+    encode::begin_request_line(out, method);
     out.extend_from_slice(request.path.of_buf(text));
     if let Some(query) = request.query {
         out.push(b'?');
         out.extend_from_slice(query.of_buf(text));
     }
-    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    out.extend_from_slice(request.authority.map_or(&b""[..], |authority| authority.of_buf(text)));
-    out.extend_from_slice(b"\r\n");
+    encode::end_request_line(out, request.authority.map_or(&b""[..], |authority| authority.of_buf(text)));
 }
 
 /// Appends the fields but those that are written here, Host and framing, and those that `is_left_out` names.
@@ -58,12 +56,12 @@ pub(super) fn write_head(out: &mut Vec<u8>, head: &Head) {
     write_fields(out, head, |_| false);
     // The codec lets no other value through.
     if request.accepts_trailers {
-        out.extend_from_slice(b"TE: trailers\r\n");
+        encode::plain(out, b"TE", b"trailers");
     }
     match request.body {
         BodyLength::None => {}
         BodyLength::Exact(length) => encode::content_length(out, length),
         BodyLength::Unknown => encode::chunked(out),
     }
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
 }

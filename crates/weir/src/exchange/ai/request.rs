@@ -122,7 +122,7 @@ pub(super) fn write_head(
     let edits = &route.headers.request;
     let provider = turn.provider;
 
-    out.extend_from_slice(b"POST ");
+    encode::begin_request_line(out, b"POST");
     out.extend_from_slice(base_path.as_bytes());
     out.extend_from_slice(provider.base.as_bytes());
     match call.method {
@@ -130,9 +130,7 @@ pub(super) fn write_head(
         None => out.extend_from_slice(operation(turn.api).as_bytes()),
     }
     write_query(out, changed::query(x.changed.as_deref(), head, buf).filter(|_| turn.api == call.api));
-    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    out.extend_from_slice(host.as_bytes());
-    out.extend_from_slice(b"\r\n");
+    encode::end_request_line(out, host.as_bytes());
 
     let (auth, forged) = (&snapshot.routes[call.route.0].auth_edits, &snapshot.auth.shared().forged);
     let mut has_version = false;
@@ -187,7 +185,7 @@ pub(super) fn write_head(
             Family::OpenAi => {
                 out.extend_from_slice(b"Authorization: Bearer ");
                 out.extend_from_slice(key.secret.as_bytes());
-                out.extend_from_slice(b"\r\n");
+                encode::end_field(out);
             }
         }
     }
@@ -203,7 +201,7 @@ pub(super) fn write_head(
     write_edits(out, edits);
     out.extend_from_slice(&x.scratch.variable_lines);
     encode::content_length(out, length as u64);
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
 }
 
 /// Path of an API below the provider's base.

@@ -109,7 +109,7 @@ impl Exchange<'_> {
             BodyKind::UntilClose => {}
         }
         write_connection(out, version, self.close);
-        out.extend_from_slice(b"\r\n");
+        encode::end_head(out);
         self.log.status = status;
         self.log.response_bytes += out.len() as u64;
         self.begin_answer();

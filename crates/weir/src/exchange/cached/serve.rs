@@ -135,7 +135,7 @@ fn write_head(
         BodyKind::None | BodyKind::UntilClose => {}
     }
     write_connection(out, x.scratch.request.version, x.close);
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
     x.log.status = status;
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use h1::{BodyKind, HeadScanner, RequestHead, ResponseHead, Version};
+use h1::{BodyKind, HeadScanner, RequestHead, ResponseHead, Version, encode};
 
 use super::super::cached::{self, Received};
 use super::super::conversation::{Conversation, Timing, UpstreamSide};
@@ -246,7 +246,7 @@ async fn final_head(
 /// Tells the client to send its body, once.
 pub(in super::super) async fn send_continue(x: &mut Exchange<'_>) -> Result<(), Error> {
     x.continued = true;
-    x.down.out.bytes.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+    x.down.out.bytes.extend_from_slice(encode::CONTINUE);
     x.down.deadline.set(x.snapshot.config().server.body_idle_timeout);
     x.down.flush().await.map_err(|_| Reason::ClientGone.into())
 }

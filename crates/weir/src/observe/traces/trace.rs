@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use h1::{Fields, Known};
+use h1::{Fields, Known, encode};
 use telemetry::context::STATE_BYTES;
 use telemetry::{Parent, SpanId, parse, write_traceparent};
 
@@ -161,13 +161,11 @@ impl Trace {
     pub fn lines(&mut self) -> &[u8] {
         self.lines.clear();
         if let (Some(own), Some(attempt)) = (self.own, self.attempts.last()) {
-            self.lines.extend_from_slice(b"traceparent: ");
+            encode::begin_field(&mut self.lines, b"traceparent");
             write_traceparent(&mut self.lines, &Parent { span: attempt.span, ..own });
-            self.lines.extend_from_slice(b"\r\n");
+            encode::end_field(&mut self.lines);
             if !self.state.is_empty() {
-                self.lines.extend_from_slice(b"tracestate: ");
-                self.lines.extend_from_slice(&self.state);
-                self.lines.extend_from_slice(b"\r\n");
+                encode::plain(&mut self.lines, b"tracestate", &self.state);
             }
         }
         &self.lines

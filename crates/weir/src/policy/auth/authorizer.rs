@@ -67,7 +67,7 @@ impl Question {
                 }
             }
             AuthorizerForm::Traefik | AuthorizerForm::Nginx | AuthorizerForm::EnvoyGrpc => {
-                text.extend_from_slice(b"GET ");
+                encode::begin_request_line(&mut text, b"GET");
                 text.extend_from_slice(authorizer.path.as_bytes());
                 encode::field(&mut lines, b"X-Forwarded-Method", method);
                 encode::field(&mut lines, b"X-Forwarded-Uri", &uri);
@@ -76,7 +76,7 @@ impl Question {
                 }
             }
         }
-        text.extend_from_slice(b" HTTP/1.0\r\n");
+        encode::end_request_line_1_0(&mut text);
         // The other three of the five fields are made of this where the request is forwarded.
         if let Some(authority) = head.authority {
             encode::field(&mut text, b"Host", authority.of_buf(buf));
@@ -93,7 +93,7 @@ impl Question {
                 encode::field(&mut text, name, field.value.of_buf(buf));
             }
         }
-        text.extend_from_slice(b"\r\n");
+        encode::end_head(&mut text);
         let key = authorizer.cache.as_ref().map(|cache| digest(&cache.key, subject, &uri));
         Question { head: text, body: Vec::new(), lines, key }
     }
@@ -102,11 +102,9 @@ impl Question {
     fn call(authorizer: &Authorizer, subject: &Subject<'_>) -> Self {
         let body = ext_authz::call(authorizer, subject);
         let mut head = Vec::with_capacity(256);
-        head.extend_from_slice(b"POST ");
+        encode::begin_request_line(&mut head, b"POST");
         head.extend_from_slice(authorizer.path.as_bytes());
-        head.extend_from_slice(b" HTTP/1.1\r\n");
-        let host = authorizer.action.host.as_deref().unwrap_or("localhost");
-        encode::field(&mut head, b"Host", host.as_bytes());
+        encode::end_request_line(&mut head, authorizer.action.host.as_deref().unwrap_or("localhost").as_bytes());
         encode::field(&mut head, b"Content-Type", b"application/grpc");
         encode::field(&mut head, b"TE", b"trailers");
         if let Some(Some(timeout)) = authorizer.action.timeouts.total {
@@ -114,7 +112,7 @@ impl Question {
             encode::field(&mut head, b"grpc-timeout", format!("{}m", timeout.as_millis().min(99_999_999)).as_bytes());
         }
         encode::content_length(&mut head, body.len() as u64);
-        head.extend_from_slice(b"\r\n");
+        encode::end_head(&mut head);
         Question { head, body, lines: Vec::new(), key: None }
     }
 }

@@ -1,5 +1,6 @@
 //! What an authorizer changes of a request that it lets pass, and of its response.
 
+use h1::written::{field_lines, fields_end, fields_start};
 use h1::{Known, encode};
 use message::validate;
 
@@ -107,7 +108,7 @@ impl Changes {
         if self.response.is_empty() {
             return;
         }
-        let Some(end) = memchr::memmem::find(out, b"\r\n\r\n").map(|end| end + 2) else { return };
+        let Some(end) = fields_end(out) else { return };
         let rest = out.split_off(end);
         for field in &self.response {
             let name = field.name.as_bytes();
@@ -122,7 +123,7 @@ impl Changes {
             let selects_by: &[&[u8]] = if replaces && Known::of(name) == Known::Vary { &GATEWAYS } else { &[] };
             let selects_by: Vec<_> = selects_by.iter().filter(|by| varies_by(out, by)).collect();
             if replaces && is_there {
-                let mut kept = out[..status_end(out)].to_vec();
+                let mut kept = out[..fields_start(out)].to_vec();
                 let others = field_lines(out).filter(|(_, own)| !own.eq_ignore_ascii_case(name));
                 others.for_each(|(line, _)| kept.extend_from_slice(line));
                 *out = kept;
@@ -182,21 +183,6 @@ fn varies_by(head: &[u8], by: &[u8]) -> bool {
     let values = field_lines(head).filter(|(_, name)| Known::of(name) == Known::Vary);
     let mut members = values.flat_map(|(line, name)| line[name.len() + 1..].split(|&byte| byte == b','));
     members.any(|member| member.trim_ascii().eq_ignore_ascii_case(by))
-}
-
-fn status_end(head: &[u8]) -> usize {
-    memchr::memmem::find(head, b"\r\n").map_or(head.len(), |end| end + 2)
-}
-
-/// The lines of a head behind its first, and the names in them.
-fn field_lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let mut rest = &head[status_end(head)..];
-    std::iter::from_fn(move || {
-        let end = memchr::memmem::find(rest, b"\r\n")? + 2;
-        let (line, after) = rest.split_at(end);
-        rest = after;
-        Some((line, &line[..memchr::memchr(b':', line).unwrap_or(0)]))
-    })
 }
 
 #[cfg(test)]

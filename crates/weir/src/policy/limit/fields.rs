@@ -73,7 +73,7 @@ impl Texts {
         if !self.refusal.is_empty() {
             out.extend_from_slice(&self.refusal);
             write_left(out, decision);
-            out.extend_from_slice(b"\r\n");
+            encode::end_field(out);
         }
         if self.legacy {
             write_legacy(out, decision);
@@ -116,7 +116,7 @@ pub(super) fn write_allowed(out: &mut Vec<u8>, limits: &WorkerLimits, route: &Ro
             texts.write_item(out, decision);
         }
         if !first {
-            out.extend_from_slice(b"\r\n");
+            encode::end_field(out);
         }
     }
     // The trio has room for one limit: the one that is nearest to its end.
@@ -137,20 +137,16 @@ fn write_policy(out: &mut Vec<u8>, limits: &WorkerLimits, asks: &[Ask]) {
         out.extend_from_slice(policy);
     }
     if begun {
-        out.extend_from_slice(b"\r\n");
+        encode::end_field(out);
     }
 }
 
 pub(super) fn write_legacy(out: &mut Vec<u8>, decision: &Decision) {
-    out.extend_from_slice(b"RateLimit-Limit: ");
-    encode::decimal(out, decision.limit);
-    out.extend_from_slice(b"\r\nRateLimit-Remaining: ");
-    encode::decimal(out, decision.remaining);
+    encode::number(out, b"RateLimit-Limit", decision.limit);
+    encode::number(out, b"RateLimit-Remaining", decision.remaining);
     if let Some(seconds) = until_more(decision) {
-        out.extend_from_slice(b"\r\nRateLimit-Reset: ");
-        encode::decimal(out, seconds);
+        encode::number(out, b"RateLimit-Reset", seconds);
     }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Seconds until there is more, or until a refused request would pass: the draft wants `Retry-After` to be no earlier than that.

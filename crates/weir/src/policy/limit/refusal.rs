@@ -68,9 +68,7 @@ impl<'a> Refusal<'a> {
     /// Status of the refusal, for forms of their own. Its fields are appended to `lines`.
     pub fn begin(&self, lines: &mut Vec<u8>) -> u16 {
         if let Some(ask) = &self.ask {
-            lines.extend_from_slice(b"Retry-After: ");
-            encode::decimal(lines, ask.decision.retry_after());
-            lines.extend_from_slice(b"\r\n");
+            encode::number(lines, b"Retry-After", ask.decision.retry_after());
             self.limit.texts.write_refusal(lines, &ask.decision);
         }
         self.status_and_body().0

@@ -51,5 +51,5 @@ pub(super) fn write_head(out: &mut Vec<u8>, head: &Head, framing: Option<Framing
         Some(Framing::Chunked) => encode::chunked(out),
         None => {}
     }
-    out.extend_from_slice(b"\r\n");
+    encode::end_head(out);
 }

@@ -1,5 +1,6 @@
 //! Heads of stored responses: which fields of an upstream's response are stored, and which of those are sent.
 
+use h1::written::without_end;
 use h1::{Known, encode};
 
 use super::delivery::Delivery;
@@ -58,7 +59,7 @@ pub(super) fn is_kept(policy: &Policy, line: &Line<'_>) -> bool {
 /// end the head or frame the message. They are sent as they are.
 pub fn is_sound(stored: &[u8]) -> bool {
     stored.split_inclusive(|byte| *byte == b'\n').all(|line| {
-        let Some(line) = line.strip_suffix(b"\r\n") else { return false };
+        let Some(line) = without_end(line) else { return false };
         let Some(colon) = memchr::memchr(b':', line) else { return false };
         let (name, value) = line.split_at(colon);
         let known = Known::of(name);

@@ -67,7 +67,8 @@ fn position(digits: &[u8]) -> Option<u64> {
 
 /// Appends `Content-Range` of a 206, or, without a part, of a 416.
 pub fn write_content_range(part: Option<(u64, u64)>, length: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"Content-Range: bytes ");
+    encode::begin_field(out, b"Content-Range");
+    out.extend_from_slice(b"bytes ");
     match part {
         Some((first, last)) => {
             encode::decimal(out, first);
@@ -78,7 +79,7 @@ pub fn write_content_range(part: Option<(u64, u64)>, length: u64, out: &mut Vec<
     }
     out.push(b'/');
     encode::decimal(out, length);
-    out.extend_from_slice(b"\r\n");
+    encode::end_field(out);
 }
 
 /// Whether a 206 holds everything: one part, from the first byte to the last of a known length (RFC 9110 section 14.4).

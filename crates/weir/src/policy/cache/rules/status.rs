@@ -85,16 +85,14 @@ pub fn write(
         && is_aged
         && let Some(terms) = terms
     {
-        out.extend_from_slice(b"Age: ");
-        encode::decimal(out, (terms.age_ms(now_ms) / 1000).min(1 << 31));
-        out.extend_from_slice(b"\r\n");
+        encode::number(out, b"Age", (terms.age_ms(now_ms) / 1000).min(1 << 31));
     }
     // Only of what the cache had a part in.
     if headers.x_cache {
         match outcome {
-            Outcome::Hit | Outcome::Rescued { .. } => out.extend_from_slice(b"X-Cache: HIT\r\n"),
+            Outcome::Hit | Outcome::Rescued { .. } => encode::plain(out, b"X-Cache", b"HIT"),
             Outcome::Forwarded { why: Fwd::Bypass | Fwd::Method, .. } => {}
-            Outcome::Forwarded { .. } => out.extend_from_slice(b"X-Cache: MISS\r\n"),
+            Outcome::Forwarded { .. } => encode::plain(out, b"X-Cache", b"MISS"),
         }
     }
     if headers.cache_status {
@@ -103,7 +101,7 @@ pub fn write(
 }
 
 fn write_cache_status(outcome: Outcome, terms: Option<&Terms>, now_ms: u64, name: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"Cache-Status: ");
+    encode::begin_field(out, b"Cache-Status");
     out.extend_from_slice(name);
     match outcome {
         Outcome::Hit => out.extend_from_slice(b"; hit"),
@@ -140,5 +138,5 @@ fn write_cache_status(outcome: Outcome, terms: Option<&Terms>, now_ms: u64, name
         }
         encode::decimal(out, ttl_s.unsigned_abs());
     }
-    out.extend_from_slice(b"\r\n");
+    encode::end_field(out);
 }
