@@ -34,16 +34,19 @@ class Load:
 
 
 class Running:
-    """A generator at work: `plan` is `closed` or `open` of a workload (docs/load.md), `operation` what is requested beside the path."""
+    """A generator at work: `plan` is `closed` or `open` of a workload (docs/load.md), `workload` what else it holds, `operation` what is requested
+    beside the path."""
 
-    def __init__(self, port: int, path: str = "/", plan: dict | None = None, **operation: object) -> None:
+    def __init__(
+        self, port: int, path: str = "/", plan: dict | None = None, workload: dict | None = None, **operation: object
+    ) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="weir-load-")
-        workload, self.result = (Path(self.folder.name) / name for name in ("workload.json", "result.json"))
+        file, self.result = (Path(self.folder.name) / name for name in ("workload.json", "result.json"))
         # Which statuses are right is not the generator's to judge here: all are counted.
         sent = {"id": "it", "path": path, "expect": ["1xx", "2xx", "3xx", "4xx", "5xx"], **operation}
-        base = f"http://127.0.0.1:{port}"
-        workload.write_text(json.dumps({"base": base, "operations": [sent], "load": plan or {"closed": USERS}}))
-        command = [rig.need("gauge", "scripts/bench builds it"), "load", "--workload", str(workload), "--threads", "1"]
+        whole = {"base": f"http://127.0.0.1:{port}", "operations": [sent], "load": plan or {"closed": USERS}}
+        file.write_text(json.dumps(whole | (workload or {})))
+        command = [rig.need("gauge", "scripts/bench builds it"), "load", "--workload", str(file), "--threads", "1"]
         self.process = subprocess.Popen(
             ["taskset", "-c", rig.LOAD_CORE, *command, "--quiet", "--json", str(self.result)],
             stdout=subprocess.DEVNULL,
@@ -69,6 +72,8 @@ class Running:
         )
 
 
-def load(port: int, path: str = "/", plan: dict | None = None, **operation: object) -> Load:
+def load(
+    port: int, path: str = "/", plan: dict | None = None, workload: dict | None = None, **operation: object
+) -> Load:
     """Loads one server for the time of its plan: 64 users for a second, unless told."""
-    return Running(port, path, plan, **operation).finish()
+    return Running(port, path, plan, workload, **operation).finish()

@@ -1,0 +1,3 @@
+module weir/benches/protocols/upstream
+
+go 1.26.0
