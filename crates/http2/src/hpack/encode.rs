@@ -18,10 +18,11 @@ const SLOTS: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Encoder {
     table: Table,
-    /// By hash of name and value, and of the name alone: the number of the entry's insertion, counted from 1. A place that was
-    /// overwritten costs a repeated entry, never a wrong field: what is found is compared.
-    pairs: Vec<u64>,
-    names: Vec<u64>,
+    /// By hash of name and value, and of the name alone: the low bits of the number of the entry's insertion, counted from 1. A place that was
+    /// overwritten, or whose entry is long gone, costs a repeated entry, never a wrong field: what is found is compared. As small as they can be,
+    /// because each idle connection has them: the table holds no more than 128 entries.
+    pairs: Vec<u16>,
+    names: Vec<u16>,
     /// Smallest and last size that the peer set since the last block.
     resize: Option<(usize, usize)>,
     /// A line in lower case.
@@ -154,14 +155,16 @@ impl Encoder {
             self.line.extend_from_slice(part);
         }
         self.table.insert(&self.line, name.len(), known, Kind::Field, Kind::Field);
-        self.pairs[pair_slot] = self.table.inserted();
-        self.names[name_slot] = self.table.inserted();
+        self.pairs[pair_slot] = self.table.inserted() as u16;
+        self.names[name_slot] = self.table.inserted() as u16;
     }
 
     /// Index and line of the entry with this number, if it is still in the table.
-    fn find(&self, number: u64) -> Option<(usize, &[u8])> {
-        let behind = self.table.inserted().checked_sub(number).filter(|_| number > 0)?;
-        let behind = usize::try_from(behind).ok()?;
+    fn find(&self, number: u16) -> Option<(usize, &[u8])> {
+        if number == 0 {
+            return None;
+        }
+        let behind = usize::from((self.table.inserted() as u16).wrapping_sub(number));
         let (_, line) = self.table.get(behind)?;
         Some((static_table::LEN + 1 + behind, line))
     }

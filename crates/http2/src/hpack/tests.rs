@@ -158,6 +158,23 @@ fn sensitive_fields_are_never_indexed_rule_22() {
     assert!(!SensitiveNames::common().contains(Known::Other, b"x-door-key"));
 }
 
+/// Places hold the low bits of insertion numbers, which repeat: values that come again long after find an entry that is another one, or none.
+#[test]
+fn fields_come_back_when_the_numbers_of_entries_begin_again() {
+    let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
+    for number in 0..200_000_u32 {
+        // Values that repeat after more insertions than a place has numbers, and one that is used again and again.
+        for value in [number % 66_000, 1] {
+            let value = format!("{value:05}");
+            let (mut out, mut lines) = (Vec::new(), Lines::default());
+            encoder.begin(&mut out);
+            encoder.field(&mut out, Known::Other, b"x", value.as_bytes());
+            assert_eq!(decoder.decode(&out, &mut lines), Ok(()));
+            assert_eq!(lines.list, [(b"x".to_vec(), value.into_bytes(), Known::Other)]);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn huffman_text_comes_back(text: Vec<u8>) {

@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::identity::Client;
 use crate::client::origin::Origin;
-use crate::io::buffer::{Buffer, Buffers};
+use crate::io::buffer::{Buffer, Buffers, TINY};
 use crate::io::life::Life;
 use crate::io::stream::{COPIED, Outgoing, Stream, poll_read};
 use crate::runtime::deadline::Deadline;
@@ -54,7 +54,10 @@ impl Downstream {
     pub fn poll_fill(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Poll<Waited> {
         let was_idle = !self.buffer.is_held();
         if was_idle {
-            self.buffer = buffers.small();
+            self.buffer = match self.stream.only_head() {
+                Some(length) if length < TINY => buffers.tiny(),
+                _ => buffers.small(),
+            };
         } else if !self.buffer.has_space() {
             buffers.grow(&mut self.buffer);
         }
@@ -73,14 +76,19 @@ impl Downstream {
 
     /// Watches a client that has nothing to say: notices that it went away, and takes in what it sends ahead of its turn as long
     /// as there is room. Ready when it is gone.
-    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.buffer.has_space() {
+    pub fn poll_gone(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Poll<()> {
+        loop {
+            if !self.buffer.has_space() {
+                if self.buffer.size() != TINY {
+                    return Poll::Pending;
+                }
+                buffers.grow(&mut self.buffer);
+            }
             match ready!(poll_read(cx, &mut self.stream, &mut self.buffer)) {
                 Ok(0) | Err(_) => return Poll::Ready(()),
                 Ok(_) => {}
             }
         }
-        Poll::Pending
     }
 
     /// Whether the client sent more than was used up: closing now would reset the connection.

@@ -87,20 +87,27 @@ pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: A
 }
 
 /// Serves the one request that `stream` holds: a stream of an HTTP/2 connection.
-pub async fn serve_one(worker: Rc<Worker>, stream: Stream, client: Client, origin: Arc<Origin>) {
+pub fn serve_one(
+    worker: Rc<Worker>,
+    stream: Stream,
+    client: Client,
+    origin: Arc<Origin>,
+) -> impl Future<Output = ()> + use<> {
     let deadline = worker.deadlines.add();
     let (buffer, out) = (Buffer::default(), Outgoing::default());
-    // The connection decides how many streams there are, and for how long.
+    // The connection decides how many streams there are, and for how long. Made before the future is: it would hold the parts as well as the whole.
     let mut down = Downstream { stream, buffer, out, deadline, client, origin, life: Life::ENDLESS };
-    let mut scanner = HeadScanner::new();
-    // What becomes of the stream is the connection's business: it knows whether the response is complete.
-    let _ = match read_head(&worker, &mut down, &mut scanner, true).await {
-        Arrived::Parsed(scratch) => exchange(&worker, &mut down, scratch).await,
-        Arrived::Head { end } => parse(&worker, &mut down, &scanner, end).await,
-        Arrived::Nothing => Next::Abort,
-        Arrived::Refused(error) => refuse(&worker, &mut down, error).await,
-    };
-    give_back(&worker, down);
+    async move {
+        let mut scanner = HeadScanner::new();
+        // What becomes of the stream is the connection's business: it knows whether the response is complete.
+        let _ = match read_head(&worker, &mut down, &mut scanner, true).await {
+            Arrived::Parsed(scratch) => exchange(&worker, &mut down, scratch).await,
+            Arrived::Head { end } => parse(&worker, &mut down, &scanner, end).await,
+            Arrived::Nothing => Next::Abort,
+            Arrived::Refused(error) => refuse(&worker, &mut down, error).await,
+        };
+        give_back(&worker, down);
+    }
 }
 
 /// What a connection begins with.

@@ -168,13 +168,13 @@ impl Exchange<'_> {
         self.stalls.change(Stall::Gateway);
         let mut sent = std::pin::pin!(subrequest::send(self.worker, self.snapshot.clone(), request));
         let has_body = self.scratch.request.body != BodyKind::None;
-        let down = &mut *self.down;
+        let (down, buffers) = (&mut *self.down, &self.worker.buffers);
         let result = std::future::poll_fn(|cx| {
             if let Poll::Ready(result) = sent.as_mut().poll(cx) {
                 return Poll::Ready(Some(result));
             }
             // Nobody waits for the verdict any more. A body on its way is no sign of that.
-            let is_gone = down.stream.is_reset() || (!has_body && down.poll_gone(cx).is_ready());
+            let is_gone = down.stream.is_reset() || (!has_body && down.poll_gone(cx, buffers).is_ready());
             if is_gone { Poll::Ready(None) } else { Poll::Pending }
         })
         .await;

@@ -136,7 +136,8 @@ pub async fn run(
             count_hit(x, cache, &terms);
             serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await
         }
-        step => fetch(x, snapshot, route, action, cache, asked, step).await,
+        // Apart, so that an exchange that waits is no larger than what most of them need: who fetches allocates anyway.
+        step => Box::pin(fetch(x, snapshot, route, action, cache, asked, step)).await,
     }
 }
 
@@ -436,7 +437,7 @@ async fn follow(
         if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
             return Poll::Ready(Ok(progress));
         }
-        if x.down.poll_gone(cx).is_ready() {
+        if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
             return Poll::Ready(Err(Error::from(Reason::ClientGone)));
         }
         if x.down.deadline.poll_passed(cx) {

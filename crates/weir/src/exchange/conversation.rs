@@ -131,7 +131,10 @@ impl<'a> Conversation<'a> {
                     self.reply_started = true;
                     false
                 }
-                Poll::Pending => return self.poll_deadline(cx, self.stall_before_response()),
+                Poll::Pending => {
+                    self.buffers.release(&mut self.up.buffer);
+                    return self.poll_deadline(cx, self.stall_before_response());
+                }
             };
             if is_closed {
                 let known = self.up.stream.http2_upstream().and_then(ClientStream::failure);
@@ -193,6 +196,9 @@ impl<'a> Conversation<'a> {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(body_error(error))),
             Poll::Pending => {
+                if self.request_sent {
+                    self.buffers.shrink(&mut self.down.buffer);
+                }
                 if response.waits_for_sink(&self.down.out) {
                     return self.poll_client_takes(cx, response);
                 }
@@ -257,7 +263,7 @@ impl<'a> Conversation<'a> {
         }
         let is_gone = keeping.delivery.is_some()
             && (matches!(served, Poll::Ready(Err(_)))
-                || self.down.poll_gone(cx).is_ready()
+                || self.down.poll_gone(cx, self.buffers).is_ready()
                 || (is_late && client_due == due));
         if is_gone {
             keeping.delivery = None;
@@ -370,7 +376,7 @@ impl<'a> Conversation<'a> {
     /// While the request's body is on its way the pump reads the client and sees it disconnect.
     fn is_client_gone(&mut self, cx: &mut Context<'_>) -> bool {
         self.down.stream.is_reset()
-            || ((self.request_sent || self.request_broken) && self.down.poll_gone(cx).is_ready())
+            || ((self.request_sent || self.request_broken) && self.down.poll_gone(cx, self.buffers).is_ready())
     }
 
     fn due(&mut self, stall: Stall) -> u64 {

@@ -58,7 +58,11 @@ impl Intake {
             if !buffer.has_space() || (is_large && buffer.size() < LARGE) {
                 buffers.grow(buffer);
             }
-            match ready!(poll_read(cx, source, buffer)) {
+            let read = poll_read(cx, source, buffer);
+            if read.is_pending() {
+                buffers.release(buffer);
+            }
+            match ready!(read) {
                 Ok(0) => {
                     self.decoder.close().map_err(|_| PumpError::Truncated)?;
                     self.ended = true;

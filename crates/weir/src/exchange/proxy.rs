@@ -19,6 +19,7 @@ use super::way::{Reached, Way};
 use super::{Answer, Exchange, affinity, grpc};
 use crate::config::{HeaderEdits, Proxy, RouteId};
 use crate::error::{Error, Fault, Reason};
+use crate::io::buffer::Buffer;
 use crate::io::stream::Outgoing;
 use crate::observe::UpstreamMetrics;
 use crate::policy::auth::RouteEdits;
@@ -268,7 +269,11 @@ pub(super) fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Po
     if x.down.stream.is_reset() {
         return Poll::Ready(());
     }
-    if x.scratch.request.body == BodyKind::None || x.ai.is_some() { x.down.poll_gone(cx) } else { Poll::Pending }
+    if x.scratch.request.body == BodyKind::None || x.ai.is_some() {
+        x.down.poll_gone(cx, &x.worker.buffers)
+    } else {
+        Poll::Pending
+    }
 }
 
 /// One attempt at one target: a pooled connection or a new one, and the exchange on it.
@@ -285,7 +290,7 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
             }
         };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
-        let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
+        let mut up = UpstreamSide { stream, buffer: Buffer::default(), out };
         let result = converse(x, plan, lease, &mut up, number).await;
         let UpstreamSide { stream, buffer, out } = up;
         x.scratch.to_upstream = out.into_bytes();

@@ -373,7 +373,10 @@ impl Pump {
             self.size(buffers, buffer);
             match poll_read(cx, source, buffer) {
                 Poll::Pending if self.flush_coded(out)? => continue,
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    buffers.release(buffer);
+                    return Poll::Pending;
+                }
                 Poll::Ready(Ok(0)) => self.close(out)?,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Read(error))),
@@ -384,14 +387,15 @@ impl Pump {
 
     /// Sees to it that there is room to read, more of it when the body is known or seen to be large.
     fn size(&mut self, buffers: &Buffers, buffer: &mut Buffer) {
-        if !buffer.is_held() {
+        let is_lent = !buffer.is_held();
+        if is_lent {
             *buffer = buffers.small();
         }
         let is_large = match self.decoder.remaining() {
             Some(remaining) => remaining > (buffer.size() as u64),
             None => self.bytes > (COPIED as u64) * 2,
         };
-        if (!self.is_sized && is_large && buffer.size() < LARGE) || !buffer.has_space() {
+        if ((is_lent || !self.is_sized) && is_large && buffer.size() < LARGE) || !buffer.has_space() {
             buffers.grow(buffer);
         }
         self.is_sized |= is_large;

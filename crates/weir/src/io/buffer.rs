@@ -1,10 +1,12 @@
 //! Read buffers and the per-worker store that lends them out.
 //!
-//! A connection holds a buffer only while it has bytes in it or a message is under way; an idle one holds none, which is what
-//! keeps ten thousand idle connections small. Buffers are zeroed once, when they are made, and reused as they are.
+//! A connection holds a buffer only while it has bytes in it that are needed: one that waits for a peer holds none, or a tiny one with the head of the
+//! request, which is what keeps ten thousand idle connections and open streams small. Buffers are zeroed once, when they are made, and reused as they are.
 
 use std::cell::RefCell;
 
+/// Size of a buffer for the head of a request that waits for its response, where that fits.
+pub const TINY: usize = 768;
 /// Size of an ordinary buffer: larger than most messages, so that one read takes a message whole and the runtime knows,
 /// from the space left, that there is nothing more to read.
 pub const SMALL: usize = 16 * 1024;
@@ -12,6 +14,7 @@ pub const SMALL: usize = 16 * 1024;
 pub const LARGE: usize = 128 * 1024;
 
 /// Free buffers of each size that a worker keeps.
+const KEPT_TINY: usize = 1024;
 const KEPT_SMALL: usize = 256;
 const KEPT_LARGE: usize = 32;
 
@@ -121,18 +124,19 @@ impl Buffer {
         }
     }
 
-    /// A copy with at least `size` bytes of room in all; positions stay.
-    fn grown(&self, mut larger: Buffer) -> Buffer {
-        larger.bytes[..self.end].copy_from_slice(self.whole());
-        larger.start = self.start;
-        larger.end = self.end;
-        larger
+    /// What it holds, in another buffer that has room for it; positions stay.
+    fn moved_to(&self, mut other: Buffer) -> Buffer {
+        other.bytes[..self.end].copy_from_slice(self.whole());
+        other.start = self.start;
+        other.end = self.end;
+        other
     }
 }
 
 /// Free buffers of one worker.
 #[derive(Debug, Default)]
 pub struct Buffers {
+    tiny: RefCell<Vec<Buffer>>,
     small: RefCell<Vec<Buffer>>,
     large: RefCell<Vec<Buffer>>,
 }
@@ -141,8 +145,31 @@ impl Buffers {
     /// An empty store; it fills as buffers come back.
     pub fn new() -> Self {
         Buffers {
+            tiny: RefCell::default(),
             small: RefCell::new(Vec::with_capacity(KEPT_SMALL)),
             large: RefCell::new(Vec::with_capacity(KEPT_LARGE)),
+        }
+    }
+
+    /// Lends an empty buffer of [`TINY`] bytes.
+    pub fn tiny(&self) -> Buffer {
+        self.tiny.borrow_mut().pop().unwrap_or_else(|| Buffer::with_size(TINY))
+    }
+
+    /// Exchanges a buffer that has nothing to consume for a tiny one with the same positions, if what it holds fits there: for a head that is in use
+    /// while its exchange waits. There stays room, by which a connection is seen to end.
+    pub fn shrink(&self, buffer: &mut Buffer) {
+        if buffer.size() > TINY && buffer.is_empty() && buffer.end < TINY {
+            let tiny = buffer.moved_to(self.tiny());
+            self.put_back(std::mem::replace(buffer, tiny));
+        }
+    }
+
+    /// Takes the memory of a buffer back that holds nothing: its connection waits.
+    #[inline]
+    pub fn release(&self, buffer: &mut Buffer) {
+        if buffer.end == 0 {
+            self.put_back(std::mem::take(buffer));
         }
     }
 
@@ -168,11 +195,11 @@ impl Buffers {
     /// Exchanges `buffer` for one that is larger; positions stay, so spans stay valid.
     pub fn grow(&self, buffer: &mut Buffer) {
         let larger = match buffer.size() {
-            0 => self.small(),
+            size if size < SMALL => self.small(),
             size if size < LARGE => self.large(),
             size => Buffer::with_size(size * 2),
         };
-        let grown = buffer.grown(larger);
+        let grown = buffer.moved_to(larger);
         self.put_back(std::mem::replace(buffer, grown));
     }
 
@@ -182,6 +209,7 @@ impl Buffers {
         buffer.start = 0;
         buffer.end = 0;
         let (list, kept) = match buffer.size() {
+            TINY => (&self.tiny, KEPT_TINY),
             SMALL => (&self.small, KEPT_SMALL),
             LARGE => (&self.large, KEPT_LARGE),
             _ => return,

@@ -102,6 +102,14 @@ impl Stream {
         matches!(self, Stream::Http2(pipe) if pipe.is_tunnel())
     }
 
+    /// Bytes of the request that can be read, where it is known that no more will come.
+    pub fn only_head(&self) -> Option<usize> {
+        match self {
+            Stream::Http2(pipe) => pipe.only_head(),
+            _ => None,
+        }
+    }
+
     /// Why the client's connection refused the request, and responded to it, while the exchange was in flight.
     pub fn refusal(&self) -> Option<Error> {
         match self {

@@ -98,6 +98,13 @@ impl Pipe {
         write(&mut state.staged);
     }
 
+    /// Bytes of the request that wait for the exchange, if no more will come: it has no body.
+    pub fn only_head(&self) -> Option<usize> {
+        let state = self.lock();
+        let is_only = state.has_ended && !state.is_chunked && !state.is_tunnel && state.body.is_empty();
+        is_only.then(|| state.staged.len() - state.staged_at)
+    }
+
     /// Whether the request is for a tunnel.
     pub fn is_tunnel(&self) -> bool {
         self.lock().is_tunnel

@@ -66,6 +66,8 @@ pub struct Worker {
     pub draining: Cell<bool>,
     /// HTTP/2 connections of clients.
     pub http2: Rc<Registry>,
+    /// Free slots for their streams, of a type that only `downstream` knows.
+    pub http2_slots: RefCell<Option<Rc<dyn std::any::Any>>>,
     /// Connections that are being served here.
     pub open: Cell<usize>,
     /// What is held to compress responses.
@@ -142,6 +144,7 @@ impl Worker {
             metrics,
             draining: Cell::new(false),
             http2: Rc::default(),
+            http2_slots: RefCell::default(),
             open: Cell::new(0),
             coding_memory: compress::Memory::default(),
             subrequests: InFlight::default(),

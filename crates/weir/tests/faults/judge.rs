@@ -48,7 +48,7 @@ fn judge_upstreams(messages: &Messages, seen: &Seen) -> Result<(), String> {
                 }
                 Reading::Incomplete => {
                     let line = &rest[..rest.iter().position(|&byte| byte == b'\r').unwrap_or(rest.len())];
-                    let is_one = ["POST", "POST", "GET"].iter().zip(&messages.sent).any(|(method, (target, _))| {
+                    let is_one = ["POST", "PUT", "GET"].iter().zip(&messages.sent).any(|(method, (target, _))| {
                         let whole = format!("{method} {target} HTTP/1.1");
                         if line.len() < rest.len() {
                             whole.as_bytes() == line

@@ -19,13 +19,16 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use lane::Lane;
-use schedule::Schedule;
+use schedule::{Place, Schedule};
 use testkit::Weir;
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 /// Schedules that run side by side.
 const LANES: usize = 64;
+
+/// How often a schedule is begun again that could not be played.
+const AGAIN: usize = 5;
 
 /// How many schedules the normal test run covers at least.
 const LEAST: usize = 20_000;
@@ -118,7 +121,16 @@ struct Tally {
 
 async fn run(lane: &Lane, number: usize, schedule: &Schedule) -> judge::Verdict {
     let messages = schedule.messages(lane.number, number);
-    let seen = lane.play(schedule, &messages).await;
+    let mut seen = lane.play(schedule, &messages).await;
+    // On a busy machine the gateway may still have an idle connection of the schedule before, whose end the kernel has not brought: the first request
+    // fails there, and the second one has the fault. That is another schedule.
+    for _ in 0..AGAIN {
+        let has_second = seen.connections.first().is_some_and(|connection| connection.received.starts_with(b"PUT"));
+        if schedule.place != Place::Upstream || schedule.fault.is_none() || !has_second {
+            break;
+        }
+        seen = lane.play(schedule, &messages).await;
+    }
     judge::judge(schedule, &messages, &seen)
         .unwrap_or_else(|wrong| panic!("schedule {number}: {wrong}\n{schedule:?}\n{}", seen.describe()))
 }

@@ -118,7 +118,8 @@ impl Schedule {
         }
         let first = requests.len();
         let length = evil.len();
-        let two = format!("POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{evil}", targets[1]);
+        // Another method than the first: an upstream that has read a few bytes knows which of them it has.
+        let two = format!("PUT {} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{evil}", targets[1]);
         requests.extend_from_slice(two.as_bytes());
         let three = format!("GET {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", targets[2]);
         requests.extend_from_slice(three.as_bytes());

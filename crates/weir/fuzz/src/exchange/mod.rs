@@ -15,7 +15,7 @@ mod sides;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::{JoinHandle, LocalSet};
 use weir::client::identity::Client;
@@ -44,6 +44,9 @@ const SETTLED: usize = 16;
 const OVER: usize = if cfg!(fuzzing) { 24 } else { 80 };
 /// The same for each request in the queue behind: `timeouts.total`, and its body.
 const OVER_EACH: usize = 7;
+
+/// How long the kernel may take to tell one side that the other has closed.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A gateway without listeners: connections are handed to its one worker.
 pub struct Lab {
@@ -269,8 +272,15 @@ impl Rig {
         assert_eq!(self.in_flight(), 0, "a target is still taken\n{}", describe(steps, self));
         assert_eq!(wakeups::waiting(), 0, "a request still waits\n{}", describe(steps, self));
         self.worker.pool.clear();
-        self.settle().await;
-        let open = self.upstreams.count_open();
+        // On a busy machine the kernel may bring the end of a connection later than the polls that are taken for a rest.
+        let patience = Instant::now() + PATIENCE;
+        let open = loop {
+            self.settle().await;
+            let open = self.upstreams.count_open();
+            if open == 0 || Instant::now() >= patience {
+                break open;
+            }
+        };
         assert_eq!(open, 0, "{open} upstream connections are left open\n{}", describe(steps, self));
         self.client.end(script::End::Reset);
         self.upstreams.each(|upstream| upstream.end(script::End::Reset));

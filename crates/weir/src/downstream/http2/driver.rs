@@ -11,7 +11,7 @@ use h1::Method;
 use tokio::io::AsyncWrite;
 
 use super::response::Requested;
-use super::slots::Slots;
+use super::slots::{Slots, Spares};
 use super::{codec_config, request};
 use crate::client::downstream::Downstream;
 use crate::downstream::http1::note_refusal;
@@ -79,7 +79,7 @@ pub(super) struct Driver<F, M> {
 }
 
 impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
-    pub(super) fn new(worker: Rc<Worker>, down: Downstream, make: M) -> Self {
+    pub(super) fn new(worker: Rc<Worker>, down: Downstream, spares: Rc<Spares<F>>, make: M) -> Self {
         let snapshot = worker.snapshot.borrow().clone();
         let server = &snapshot.config().server;
         let config = codec_config(server, down.life.left(), snapshot.offers_websocket);
@@ -93,7 +93,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             down,
             codec,
             head: Head::default(),
-            slots: Slots::new(ready.clone()),
+            slots: Slots::new(ready.clone(), spares),
             ready,
             make,
             phase: Phase::Open,

@@ -17,6 +17,7 @@ use crate::runtime::deadline::nanos;
 use crate::streams::pipe::Pipe;
 use crate::worker::Worker;
 use driver::Driver;
+use slots::Spares;
 #[cfg(test)]
 pub(crate) use slots::VISITS;
 
@@ -27,9 +28,20 @@ pub async fn serve(worker: Rc<Worker>, down: Downstream) {
     let make = move |pipe: &Pipe| {
         http1::serve_one(of_streams.clone(), Stream::Http2(pipe.clone()), client.clone(), origin.clone())
     };
-    let mut driver = Driver::new(worker, down, make);
+    let spares = spares(&worker, &make);
+    let mut driver = Driver::new(worker, down, spares, make);
     std::future::poll_fn(|cx| driver.poll(cx)).await;
     driver.end();
+}
+
+/// The worker's free slots for streams whose exchanges `make` makes; the type of an exchange has no name.
+fn spares<F: Future<Output = ()> + 'static>(worker: &Worker, _make: &impl Fn(&Pipe) -> F) -> Rc<Spares<F>> {
+    let known = worker.http2_slots.borrow().clone();
+    known.and_then(|known| known.downcast().ok()).unwrap_or_else(|| {
+        let spares = Rc::<Spares<F>>::default();
+        *worker.http2_slots.borrow_mut() = Some(spares.clone());
+        spares
+    })
 }
 
 /// The limits of a connection.

@@ -1,6 +1,8 @@
 //! The streams of one connection whose exchange has not ended.
 
+use std::cell::RefCell;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
@@ -13,8 +15,10 @@ use crate::streams::indices::Indices;
 use crate::streams::pipe::Pipe;
 use crate::streams::ready::Ready;
 
-/// Free slots that an idle connection keeps.
-const KEPT: usize = 2;
+/// Free slots that a worker keeps.
+const KEPT: usize = 256;
+/// Wakers that an idle connection keeps.
+const KEPT_WAKERS: usize = 2;
 
 /// One stream, or the memory of one that was.
 pub(super) struct Slot<F> {
@@ -105,10 +109,47 @@ impl<F: Future<Output = ()>> Slot<F> {
     }
 }
 
+/// Free slots of a worker, whichever connection they were of: an idle connection holds none.
+pub(super) struct Spares<F>(RefCell<Vec<Slot<F>>>);
+
+impl<F> Default for Spares<F> {
+    fn default() -> Self {
+        Spares(RefCell::default())
+    }
+}
+
+impl<F: Future<Output = ()>> Spares<F> {
+    /// A slot that is like new.
+    fn take(&self, stream: u32, request: Requested, waker: Waker) -> Slot<F> {
+        let Some(mut slot) = self.0.borrow_mut().pop() else {
+            let (pipe, future, reader) = (Pipe::default(), Box::pin(None), Reader::new(request));
+            return Slot { stream, pipe, future, waker, reader, is_blocked: false, is_waiting: false, held: 0 };
+        };
+        slot.reader.begin(request);
+        (slot.stream, slot.waker, slot.is_blocked, slot.is_waiting) = (stream, waker, false, false);
+        slot
+    }
+
+    fn put_back(&self, mut slot: Slot<F>) {
+        let mut list = self.0.borrow_mut();
+        if list.len() < KEPT {
+            slot.stream = 0;
+            slot.held = 0;
+            slot.pipe.clear();
+            // The connection may be over before the slot is used again.
+            slot.waker = Waker::noop().clone();
+            list.push(slot);
+        }
+    }
+}
+
 /// All slots of a connection. What one poll does is in proportion to the streams that something has happened to, not to those that are open: a
 /// client may have a hundred that it takes nothing of.
 pub(super) struct Slots<F> {
-    list: Vec<Slot<F>>,
+    list: Vec<Option<Slot<F>>>,
+    /// The waker of each place in the list.
+    wakers: Vec<Waker>,
+    spares: Rc<Spares<F>>,
     ready: Arc<Ready>,
     /// Streams with their slots, in order: a client's ids only grow.
     places: Vec<(u32, usize)>,
@@ -122,9 +163,11 @@ pub(super) struct Slots<F> {
 }
 
 impl<F: Future<Output = ()>> Slots<F> {
-    pub(super) fn new(ready: Arc<Ready>) -> Self {
+    pub(super) fn new(ready: Arc<Ready>, spares: Rc<Spares<F>>) -> Self {
         Slots {
             list: Vec::new(),
+            wakers: Vec::new(),
+            spares,
             ready,
             places: Vec::new(),
             free: Vec::new(),
@@ -146,12 +189,13 @@ impl<F: Future<Output = ()>> Slots<F> {
 
     /// All that are in use.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Slot<F>)> {
-        self.list.iter_mut().enumerate().filter(|(_, slot)| slot.stream != 0).inspect(|_| visit())
+        let all = self.list.iter_mut().enumerate();
+        all.filter_map(|(index, slot)| Some((index, slot.as_mut()?))).inspect(|_| visit())
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Slot<F>> {
         visit();
-        self.list.get_mut(index).filter(|slot| slot.stream != 0)
+        self.list.get_mut(index)?.as_mut()
     }
 
     pub(super) fn find(&mut self, stream: u32) -> Option<(usize, &mut Slot<F>)> {
@@ -181,8 +225,9 @@ impl<F: Future<Output = ()>> Slots<F> {
     pub(super) fn take_touched(&mut self, index: &mut usize) -> Option<&mut Slot<F>> {
         *index = self.touched.take_from(*index)?;
         let at = *index;
-        let held = self.get_mut(at).map_or(0, |slot| slot.pipe.held());
-        let slot = self.list.get_mut(at)?;
+        visit();
+        let slot = self.list.get_mut(at)?.as_mut()?;
+        let held = slot.pipe.held();
         self.held = self.held + held - std::mem::replace(&mut slot.held, held);
         Some(slot)
     }
@@ -215,7 +260,8 @@ impl<F: Future<Output = ()>> Slots<F> {
             return;
         }
         let Slots { list, sendable, .. } = self;
-        for (index, slot) in list.iter_mut().enumerate().filter(|(_, slot)| slot.stream != 0 && slot.is_blocked) {
+        for (index, slot) in list.iter_mut().enumerate() {
+            let Some(slot) = slot.as_mut().filter(|slot| slot.is_blocked) else { continue };
             visit();
             slot.is_blocked = false;
             sendable.insert(index);
@@ -226,22 +272,12 @@ impl<F: Future<Output = ()>> Slots<F> {
     pub(super) fn open(&mut self, stream: u32, request: Requested, make: impl FnOnce(&Pipe) -> F) {
         let index = self.free.pop().unwrap_or(self.list.len());
         if index == self.list.len() {
-            self.list.push(Slot {
-                stream: 0,
-                pipe: Pipe::default(),
-                future: Box::pin(None),
-                waker: self.ready.waker(index),
-                reader: Reader::new(request),
-                is_blocked: false,
-                is_waiting: false,
-                held: 0,
-            });
+            self.list.push(None);
+            if index == self.wakers.len() {
+                self.wakers.push(self.ready.waker(index));
+            }
         }
-        let slot = &mut self.list[index];
-        slot.pipe.clear();
-        slot.reader.begin(request);
-        slot.stream = stream;
-        slot.is_blocked = false;
+        let slot = self.list[index].insert(self.spares.take(stream, request, self.wakers[index].clone()));
         let future = make(&slot.pipe);
         slot.future.set(Some(future));
         let at = self.places.partition_point(|place| place.0 < stream);
@@ -251,9 +287,10 @@ impl<F: Future<Output = ()>> Slots<F> {
 
     /// The stream at `index` is over, and so is its exchange.
     pub(super) fn close(&mut self, index: usize) {
-        let slot = &mut self.list[index];
-        let stream = std::mem::take(&mut slot.stream);
-        self.held -= std::mem::take(&mut slot.held);
+        let Some(slot) = self.list.get_mut(index).and_then(Option::take) else { return };
+        let stream = slot.stream;
+        self.held -= slot.held;
+        self.spares.put_back(slot);
         self.touched.remove(index);
         self.sendable.remove(index);
         if let Ok(at) = self.places.binary_search_by_key(&stream, |place| place.0) {
@@ -261,9 +298,10 @@ impl<F: Future<Output = ()>> Slots<F> {
         }
         self.free.push(index);
         if self.places.is_empty() {
-            self.list.truncate(KEPT);
+            self.list.clear();
+            self.list.shrink_to(KEPT_WAKERS);
             self.free.clear();
-            self.free.extend((0..self.list.len()).rev());
+            self.wakers.truncate(KEPT_WAKERS);
         }
     }
 }

@@ -19,6 +19,7 @@ use super::response::{Response, client_lines};
 use super::{Call, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
 use crate::error::{Error, Fault as Side, Reason};
+use crate::io::buffer::Buffer;
 use crate::io::stream::{Outgoing, poll_read};
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
@@ -201,7 +202,7 @@ async fn on_connection(
             None => way.stream_to(x, lease, may_reuse).await.map_err(Failed::unreached)?,
         };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
-        let mut up = UpstreamSide { stream, buffer: x.worker.buffers.small(), out };
+        let mut up = UpstreamSide { stream, buffer: Buffer::default(), out };
         let result = converse(x, call, turn, lease, &mut up).await;
         let UpstreamSide { stream, buffer, out } = up;
         let is_refused = stream.http2_upstream().is_some_and(ClientStream::is_refused);
@@ -391,20 +392,25 @@ pub(super) async fn read_more(
     due: u64,
 ) -> Result<Waited, Failed> {
     up.buffer.rewind(0);
-    if !up.buffer.has_space() {
-        x.worker.buffers.grow(&mut up.buffer);
-    }
     x.stalls.change(Stall::UpstreamBody);
     x.down.deadline.set_at(due.min(call.total_due));
-    let waited = std::future::poll_fn(|cx| match poll_read(cx, &mut up.stream, &mut up.buffer) {
-        Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Ok(Waited::Closed)),
-        Poll::Ready(Ok(_)) => Poll::Ready(Ok(Waited::Bytes)),
-        Poll::Pending => {
-            if x.down.poll_gone(cx).is_ready() {
-                return Poll::Ready(Err(Failed::last(Reason::ClientGone.into())));
+    let buffers = &x.worker.buffers;
+    let waited = std::future::poll_fn(|cx| {
+        if !up.buffer.has_space() {
+            buffers.grow(&mut up.buffer);
+        }
+        match poll_read(cx, &mut up.stream, &mut up.buffer) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Ok(Waited::Closed)),
+            Poll::Ready(Ok(_)) => Poll::Ready(Ok(Waited::Bytes)),
+            Poll::Pending => {
+                buffers.release(&mut up.buffer);
+                buffers.shrink(&mut x.down.buffer);
+                if x.down.poll_gone(cx, buffers).is_ready() {
+                    return Poll::Ready(Err(Failed::last(Reason::ClientGone.into())));
+                }
+                let is_late = x.down.deadline.poll_passed_without(cx, up.stream.socket(), PollFlags::IN);
+                if is_late { Poll::Ready(Ok(Waited::Late)) } else { Poll::Pending }
             }
-            let is_late = x.down.deadline.poll_passed_without(cx, up.stream.socket(), PollFlags::IN);
-            if is_late { Poll::Ready(Ok(Waited::Late)) } else { Poll::Pending }
         }
     })
     .await?;

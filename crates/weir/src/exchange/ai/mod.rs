@@ -372,7 +372,7 @@ async fn pause(x: &mut Exchange<'_>, wait: Duration, total_due: u64) -> Result<(
     let due = clock::turn_ns().saturating_add(nanos(wait));
     x.down.deadline.set_at(due.min(total_due));
     std::future::poll_fn(|cx| {
-        if x.down.poll_gone(cx).is_ready() {
+        if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
             return std::task::Poll::Ready(Err(Reason::ClientGone));
         }
         match x.down.deadline.poll_passed(cx) {

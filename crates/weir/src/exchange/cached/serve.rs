@@ -170,7 +170,7 @@ pub(super) async fn deliver(x: &mut Exchange<'_>, mut delivery: Delivery) -> Res
             }
             stalled == Some(true)
         } else {
-            x.down.poll_gone(cx).is_ready()
+            x.down.poll_gone(cx, &x.worker.buffers).is_ready()
         };
         if is_gone { Poll::Ready(Err(Stopped::Gone)) } else { Poll::Pending }
     })

@@ -108,7 +108,7 @@ pub(super) async fn wait_before_retry(x: &mut Exchange<'_>, wait_ns: u64, total_
     x.stalls.change(Stall::Gateway);
     x.down.deadline.set_at(due.min(total_due));
     std::future::poll_fn(|cx| {
-        if x.down.stream.is_reset() || (x.body.has_read_all() && x.down.poll_gone(cx).is_ready()) {
+        if x.down.stream.is_reset() || (x.body.has_read_all() && x.down.poll_gone(cx, &x.worker.buffers).is_ready()) {
             return Poll::Ready(Err(Reason::ClientGone.into()));
         }
         match x.down.deadline.poll_passed(cx) {

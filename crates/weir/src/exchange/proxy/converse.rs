@@ -108,7 +108,7 @@ pub(super) async fn converse(
         return Err(Failed::new(Error::new(Reason::BadResponse, "a success in place of a 101"), true, true));
     }
     if status == 101 {
-        return switch_protocols(x, plan, lease, up, upgrade).await.map(|()| false);
+        return Box::pin(switch_protocols(x, plan, lease, up, upgrade)).await.map(|()| false);
     }
 
     // On a route with a cache the reply may be kept, or stand for something that is kept.
