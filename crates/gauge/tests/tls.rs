@@ -126,6 +126,7 @@ fn a_new_connection_for_each_request_is_a_full_handshake_or_resumes() {
             let seen = server.seen.lock().expect("no panic");
             assert_eq!((seen.full as u64, seen.resumed as u64), expected, "{version}");
             assert!(seen.requests.iter().all(|(head, _)| head.contains("\r\nConnection: close\r\n")));
+            assert_eq!(seen.unclean, 0, "the client says close_notify");
         }
     }
 }

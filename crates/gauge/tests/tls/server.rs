@@ -103,6 +103,8 @@ pub struct Seen {
     pub failed: usize,
     /// Heads of requests, and the lengths of their bodies.
     pub requests: Vec<(String, usize)>,
+    /// Connections that the client ended without `close_notify`.
+    pub unclean: usize,
     /// Sizes of the reads in which each head came.
     pub heads_in_records: Vec<usize>,
     pub names: Vec<Option<String>>,
@@ -219,13 +221,13 @@ fn serve<S: Read + Write>(
                 stream.write_all(&testkit::pattern::bytes(size))?;
                 stream.flush()?;
                 if text.contains("\r\nConnection: close\r\n") || matches!(reply, Reply::SizedOnce(_)) {
-                    return close(&mut stream);
+                    return close(&mut stream, seen);
                 }
             }
             Reply::UntilClosed(size) => {
                 write!(stream, "HTTP/1.1 200 OK\r\n\r\n")?;
                 stream.write_all(&testkit::pattern::bytes(size))?;
-                return close(&mut stream);
+                return close(&mut stream, seen);
             }
             Reply::Truncated(size) => {
                 write!(stream, "HTTP/1.1 200 OK\r\n\r\n")?;
@@ -242,10 +244,12 @@ fn serve<S: Read + Write>(
 }
 
 /// Says `close_notify`, and waits for the client's end, so that no reset overtakes what was sent.
-fn close<S: Read + Write>(stream: &mut StreamOwned<ServerConnection, S>) -> io::Result<()> {
+fn close<S: Read + Write>(stream: &mut StreamOwned<ServerConnection, S>, seen: &Mutex<Seen>) -> io::Result<()> {
     stream.conn.send_close_notify();
     stream.flush()?;
-    io::copy(stream, &mut io::sink()).map(|_| ())
+    let ended = io::copy(stream, &mut io::sink());
+    seen.lock().expect("no panic").unclean += usize::from(ended.is_err());
+    ended.map(|_| ())
 }
 
 /// A socket that takes and gives one byte at a time.
