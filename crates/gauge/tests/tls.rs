@@ -10,6 +10,8 @@ mod refused;
 #[allow(unreachable_pub)]
 mod server;
 
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
 use gauge::load::{Generator, Options, Prepared, Workload};
@@ -141,7 +143,46 @@ fn new_connections_without_tls() {
     assert!(upstream.requests().iter().all(|request| request.head.field("connection") == Some("close")));
 }
 
-/// The end of a connection is seen also while the user's request is at another server, one without TLS.
+/// The server with TLS closes its connection while the user's request is at another server, one without TLS.
+#[test]
+fn the_end_of_a_connection_is_seen_while_a_request_is_elsewhere() {
+    let authority = Authority::new();
+    let config = Arc::new(config(authority.leaf(&["127.0.0.1"], |_| {}), None));
+    let (close, closes) = mpsc::channel::<()>();
+    let (tell, is_closed) = mpsc::channel::<()>();
+    let (closes, is_closed) = (Mutex::new(closes), Mutex::new(is_closed));
+    let server = Server::accept(move |mut stream, _| {
+        let mut tls = rustls::ServerConnection::new(config.clone()).expect("a connection");
+        let mut stream = rustls::Stream::new(&mut tls, &mut stream);
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        let _ = closes.lock().expect("no panic").recv_timeout(testkit::DEADLINE);
+        stream.conn.send_close_notify();
+        let _ = stream.flush();
+        let _ = stream.sock.shutdown(std::net::Shutdown::Both);
+        let _ = tell.send(());
+    });
+    let plain = testkit::Upstream::start(move |conn, _| {
+        let _ = close.send(());
+        let _ = is_closed.lock().expect("no panic").recv_timeout(testkit::DEADLINE);
+        conn.respond(200, &[], "ok")
+    });
+    let report = run(&format!(
+        "base: {}\norder: sequence\noperations: [{{id: tls, path: /x}}, {{id: plain, path: /x, base: {}}}]\ntls: {{ca: {}}}\n\
+         load: {{closed: {{users: 1, iterations: 6}}}}\n",
+        server.url(),
+        plain.url(),
+        authority.pem()
+    ));
+    assert_eq!(
+        (report.total.requests.answered, report.total.errors.total),
+        (Some(6), Some(0)),
+        "{:?}",
+        report.total.errors
+    );
+    assert_eq!((report.total.connections_opened, tls(&report).full), (Some(4), 3));
+}
+
 #[test]
 fn kept_connections_that_the_server_closes_are_opened_again() {
     let authority = Authority::new();
