@@ -31,6 +31,17 @@ fn an_unknown_authority() {
     assert_eq!((report.total.requests.answered, tls(&report).verified), (Some(1), false));
 }
 
+/// What `openssl req -x509` makes by default.
+#[test]
+fn an_authority_that_is_used_as_a_server_certificate() {
+    let authority = Authority::new();
+    let leaf = authority.leaf(&["127.0.0.1"], |params| {
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    });
+    let server = Server::start(config(leaf, None), Reply::Sized(5));
+    refused(&server.url(), &format!("ca: {}", authority.pem()), &["CA:TRUE", "--insecure"]);
+}
+
 #[test]
 fn another_name_and_the_one_that_is_given() {
     let authority = Authority::new();

@@ -137,6 +137,9 @@ impl Secure {
 
     fn words(&self, failure: Failure, error: &str) -> String {
         let todo = match failure {
+            Failure::Untrusted if error.contains("CaUsedAsEndEntity") => {
+                "it is an authority's (CA:TRUE); make one with basicConstraints=CA:FALSE, or accept any with --insecure"
+            }
             Failure::Untrusted => {
                 "name its authority with --ca FILE (`tls: {ca: FILE}`), or accept any with --insecure"
             }
