@@ -182,7 +182,14 @@ impl Tool {
         folder: &Path,
     ) -> Result<Invocation, ExternalError> {
         if workload.protocol != crate::load::workload::Protocol::Http1 {
-            return Err(self.cannot("HTTP/2 without TLS"));
+            return Err(self.cannot("HTTP/2"));
+        }
+        if workload.new_connections {
+            return Err(self.cannot("a connection for each request"));
+        }
+        let mut bases = workload.operations.iter().map(|operation| operation.base.as_deref().unwrap_or(&workload.base));
+        if bases.any(|base| Url::parse(base).is_ok_and(|url| url.https)) {
+            return Err(self.cannot("https with certificates verified as gauge verifies them"));
         }
         let mut invocation = match self {
             Tool::Wrk => wrk::invocation(workload, options, folder),

@@ -444,7 +444,7 @@ fn an_interrupt_gives_the_part_that_ran() {
 fn the_program_says_what_is_wrong() {
     for (args, code, expected) in [
         (vec!["load"], 64, "required"),
-        (vec!["load", "https://127.0.0.1/"], 64, "https is not supported"),
+        (vec!["load", "ftp://127.0.0.1/"], 64, "only http:// and https://"),
         (vec!["load", "http://127.0.0.1:1/", "-r", "fast"], 64, "not a rate"),
         (vec!["load", "http://127.0.0.1:1/", "-H", "nonsense"], 64, "not a header field"),
         (vec!["load", "http://127.0.0.1:1/", "-b", "@/nowhere"], 66, "/nowhere"),

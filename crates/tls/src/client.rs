@@ -32,11 +32,13 @@ pub struct Options {
     pub certificate: Option<Certificate>,
     /// Oldest version spoken.
     pub min_version: Version,
+    /// Newest version spoken.
+    pub max_version: Version,
     /// Application protocols in order of preference; empty: none is negotiated.
     pub alpn: Vec<Alpn>,
     /// Whether the peer's certificate is verified. Without it anyone on the path can be the upstream.
     pub verify: bool,
-    /// Sessions stored for resumption.
+    /// Sessions stored for resumption; 0: every handshake is a full one.
     pub sessions: usize,
 }
 
@@ -45,7 +47,8 @@ impl Default for Options {
         Options {
             roots: Roots::default(),
             certificate: None,
-            min_version: Version::default(),
+            min_version: Version::Tls12,
+            max_version: Version::Tls13,
             alpn: vec![Alpn::Http11],
             verify: true,
             sessions: 256,
@@ -73,7 +76,8 @@ impl Options {
             hash.update((der.len() as u64).to_be_bytes());
             hash.update(der);
         }
-        hash.update([u8::from(self.min_version == Version::Tls13), u8::from(self.verify)]);
+        let is_13 = |version| u8::from(version == Version::Tls13);
+        hash.update([is_13(self.min_version), is_13(self.max_version), u8::from(self.verify)]);
         for alpn in &self.alpn {
             hash.update(alpn.id());
             hash.update([0]);
@@ -104,8 +108,8 @@ pub enum ClientError {
 /// # Errors
 /// What cannot be used.
 pub fn config(options: &Options) -> Result<Arc<ClientConfig>, ClientError> {
-    let builder =
-        ClientConfig::builder_with_provider(provider()).with_protocol_versions(options.min_version.and_newer())?;
+    let versions = options.min_version.up_to(options.max_version);
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions)?;
     let builder = if options.verify {
         let verifier = WebPkiServerVerifier::builder_with_provider(roots(&options.roots)?, provider())
             .build()
@@ -122,8 +126,19 @@ pub fn config(options: &Options) -> Result<Arc<ClientConfig>, ClientError> {
         }
     };
     config.alpn_protocols = ids(&options.alpn);
-    config.resumption = Resumption::in_memory_sessions(options.sessions);
+    config.resumption = resumption(options.sessions);
     Ok(Arc::new(config))
+}
+
+/// The same configuration with a store of sessions of its own.
+pub fn with_own_sessions(config: &ClientConfig, sessions: usize) -> Arc<ClientConfig> {
+    let mut own = config.clone();
+    own.resumption = resumption(sessions);
+    Arc::new(own)
+}
+
+fn resumption(sessions: usize) -> Resumption {
+    if sessions == 0 { Resumption::disabled() } else { Resumption::in_memory_sessions(sessions) }
 }
 
 /// The name that a certificate must be valid for: a DNS name, or an IP address, with or without brackets.

@@ -5,6 +5,7 @@
 //! * [`server`] makes what a listener needs: certificates, client authentication, tickets.
 //! * [`client`] makes what a connection to an upstream needs: roots, names, a client certificate.
 //! * [`handshake`] drives a handshake on a socket; [`stream`] is the byte stream behind it.
+//! * [`client_stream`] is a client's connection for those who have no runtime.
 //! * [`failure`] names why a handshake failed, for metrics and logs.
 //!
 //! Nothing here knows the gateway's configuration, its workers or its metrics.
@@ -12,6 +13,7 @@
 
 pub mod certificate;
 pub mod client;
+pub mod client_stream;
 pub mod failure;
 pub mod handshake;
 pub mod names;
@@ -24,6 +26,7 @@ pub use rustls::ClientConfig;
 pub use rustls::pki_types::{CertificateDer, ServerName};
 
 pub use certificate::{Certificate, CertificateError, Facts};
+pub use client_stream::{ClientStream, Negotiated};
 pub use failure::Failure;
 pub use handshake::{accept, connect};
 pub use names::Names;

@@ -18,23 +18,30 @@ pub fn provider() -> Arc<CryptoProvider> {
         .clone()
 }
 
-/// Oldest version of TLS that is spoken. There is nothing older than 1.2 (RFC 8996).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+/// A version of TLS, as the oldest or the newest one that is spoken. There is nothing older than 1.2 (RFC 8996). The default is that of an oldest version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub enum Version {
-    /// TLS 1.2 (RFC 5246) and 1.3.
+    /// TLS 1.2 (RFC 5246).
     #[default]
     Tls12,
-    /// TLS 1.3 (RFC 8446) only.
+    /// TLS 1.3 (RFC 8446).
     Tls13,
 }
 
 impl Version {
     /// The versions from this one on, newest first.
     pub fn and_newer(self) -> &'static [&'static SupportedProtocolVersion] {
+        self.up_to(Version::Tls13)
+    }
+
+    /// The versions from this one to `newest`, newest first; none when that is older.
+    pub(crate) fn up_to(self, newest: Version) -> &'static [&'static SupportedProtocolVersion] {
         const ALL: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
-        match self {
-            Version::Tls12 => ALL,
-            Version::Tls13 => &ALL[..1],
+        match (self, newest) {
+            (Version::Tls12, Version::Tls13) => ALL,
+            (Version::Tls13, Version::Tls13) => &ALL[..1],
+            (Version::Tls12, Version::Tls12) => &ALL[1..],
+            (Version::Tls13, Version::Tls12) => &[],
         }
     }
 }

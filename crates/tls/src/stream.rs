@@ -10,11 +10,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use rustls::Connection;
 use rustls::pki_types::CertificateDer;
-use rustls::{Connection, HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::certificate::Facts;
+use crate::client_stream::Negotiated;
 use crate::failure::io_error;
 use crate::provider::Alpn;
 
@@ -75,23 +76,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         self.tls.alpn_protocol().and_then(Alpn::of_id)
     }
 
+    /// What the handshake agreed on, without what the certificates say.
+    pub fn negotiated(&self) -> Negotiated {
+        Negotiated::of(&self.tls)
+    }
+
     /// What was negotiated. A peer's certificate that was verified but cannot be read any further counts as none.
     pub fn session(&self) -> Session {
-        let suite = self.tls.negotiated_cipher_suite();
+        let Negotiated { version, cipher, alpn, is_resumed } = self.negotiated();
         let peer = self.tls.peer_certificates().and_then(<[_]>::first);
         Session {
-            version: match self.tls.protocol_version() {
-                Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
-                _ => "TLSv1.2",
-            },
-            cipher: suite.and_then(|suite| suite.suite().as_str()).unwrap_or("unknown"),
+            version,
+            cipher,
             group: self.tls.negotiated_key_exchange_group().and_then(|group| group.name().as_str()),
             sni: match &self.tls {
                 Connection::Server(server) => server.server_name().map(Box::from),
                 Connection::Client(_) => None,
             },
-            alpn: self.tls.alpn_protocol().and_then(Alpn::of_id),
-            is_resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
+            alpn,
+            is_resumed,
             peer: peer.and_then(|der| Facts::of_der(der).ok()).map(Arc::new),
             client_chain: match &self.tls {
                 Connection::Server(server) => server.peer_certificates().unwrap_or_default().to_vec(),

@@ -69,6 +69,8 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
         mark: None,
         event_streams: planned.event_streams,
         llm: None,
+        tls: None,
+        new_connections: false,
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         timeout: None,
         status: Some(status),
         bad_reply: None,
+        tls: None,
         total: Some(failed.saturating_sub(kind("Length")) + status),
     };
 

@@ -81,6 +81,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         timeout: all(&["deadline", "imeout"]),
         reset: all(&["reset", "EOF", "broken pipe"]),
         bad_reply: all(&["malformed"]),
+        tls: None,
         status: Some(unexpected),
         total: Some(unanswered + unexpected),
     };

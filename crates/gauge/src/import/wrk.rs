@@ -41,6 +41,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         timeout: Some(timeout),
         status: Some(status),
         bad_reply: None,
+        tls: None,
         total: Some(connect + reset + timeout + status),
     };
 

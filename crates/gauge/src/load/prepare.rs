@@ -1,6 +1,7 @@
 //! From what a workload says to what the engines run: everything read, resolved and checked before the first request.
 
 mod operation;
+mod secure;
 mod url;
 mod values;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use super::chat::{Chat, Slo};
 use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Rates, Span, Statuses, Workload};
 pub(crate) use operation::{Body, Capture, CaptureFrom, Operation};
+pub(crate) use secure::Secure;
 pub use url::Url;
 pub(crate) use values::{Table, Value};
 
@@ -42,6 +44,9 @@ pub enum PrepareError {
         /// What the system said.
         error: io::Error,
     },
+    /// TLS that cannot be set up.
+    #[error("tls: {0}")]
+    Tls(String),
     /// An operation that makes no sense.
     #[error("operation `{operation}`: {problem}")]
     Operation {
@@ -81,6 +86,8 @@ pub struct Prepared {
     pub(crate) event_streams: bool,
     /// Requests are chat calls.
     pub(crate) llm: Option<ChatCalls>,
+    /// Each request has a connection of its own.
+    pub(crate) new_connections: bool,
 }
 
 /// What the engine knows of chat calls.
@@ -91,11 +98,13 @@ pub(crate) struct ChatCalls {
 }
 
 /// Where requests go.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Authority {
     /// As in the Host field.
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
+    /// Of `https`.
+    pub(crate) secure: Option<Secure>,
 }
 
 /// A part of the load, with the operations that it chooses from.
@@ -147,6 +156,7 @@ impl Prepared {
         for operation in workload.operations.iter().chain(&workload.setup) {
             operations.push(builder.operation(operation)?);
         }
+        builder.check_tls(workload)?;
         let captures = builder.captures();
         let mut phases = Vec::new();
         if !workload.setup.is_empty() {
@@ -166,6 +176,13 @@ impl Prepared {
                 problem: "a connection needs at least one stream".to_owned(),
             });
         }
+        if workload.new_connections && workload.protocol != Protocol::Http1 {
+            return Err(PrepareError::Load {
+                phase: None,
+                problem: "a connection for each request is of HTTP/1.1; over HTTP/2 requests share connections"
+                    .to_owned(),
+            });
+        }
         if workload.timeout.is_zero() {
             return Err(PrepareError::Load { phase: None, problem: "the timeout must be longer than 0".to_owned() });
         }
@@ -182,6 +199,7 @@ impl Prepared {
             mark: workload.mark.clone(),
             event_streams: workload.event_streams,
             llm: workload.llm.as_ref().map(|chat| ChatCalls { stream: chat.stream, slo: chat.slo }),
+            new_connections: workload.new_connections,
         })
     }
 
@@ -193,6 +211,11 @@ impl Prepared {
             Kind::Setup => 0,
         };
         self.phases.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// Whether TLS is spoken.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.authorities.iter().any(|authority| authority.secure.is_some())
     }
 
     /// How long the load takes by plan, as far as that is known.

@@ -112,7 +112,7 @@ fn operation(method: &str, url: &str) -> Result<Operation, String> {
     let url = Url::parse(url).map_err(|error| error.to_string())?;
     let mut operation = Operation::get(&format!("{method} {}", url.path), &url.path);
     operation.method = method.to_owned();
-    operation.base = Some(format!("http://{}", url.authority));
+    operation.base = Some(url.origin());
     Ok(operation)
 }
 
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn both_formats_are_read() {
-        let text = "# first\nGET http://a:1/x?y=1\nX-A: 1\nX-A: 2\n\nPOST http://b:2/z\nContent-Type: application/json\n@body.json\nHEAD http://a:1/\n";
+        let text = "# first\nGET http://a:1/x?y=1\nX-A: 1\nX-A: 2\n\nPOST https://b:2/z\nContent-Type: application/json\n@body.json\nHEAD http://a:1/\n";
         let operations = parse(text, Path::new("/files")).expect("targets");
         assert_eq!(operations.len(), 3);
         assert_eq!(operations[0].id, "GET /x?y=1");
         assert_eq!(operations[0].headers["X-A"], "1, 2");
-        assert_eq!(operations[1].base.as_deref(), Some("http://b:2"));
+        assert_eq!(operations[1].base.as_deref(), Some("https://b:2"));
         assert_eq!(operations[1].body, Some(Body::File("/files/body.json".into())));
         assert_eq!(operations[2].method, "HEAD");
 
@@ -146,7 +146,7 @@ mod tests {
             ("GET http://a/\nnonsense\n", "line 2: this is neither"),
             ("GET http://a/\n\n@file\n", "line 3: a target begins"),
             ("POST http://a/\n@x\n@y\n", "line 3: the target has a body"),
-            ("GET https://a/\n", "https is not supported"),
+            ("GET ftp://a/\n", "only http:// and https://"),
             ("{\"method\":1}\n", "line 1: "),
         ] {
             let error = parse(text, Path::new("")).expect_err(text);

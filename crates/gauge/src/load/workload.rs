@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::{self, MapAccess, value::MapAccessDeserializer};
@@ -16,7 +16,7 @@ use super::units;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Where requests go, unless an operation says otherwise: `http://host:port`, with a path in front of all others if need be.
+    /// Where requests go, unless an operation says otherwise: `http://host:port` or `https://host:port`, with a path in front of all others if need be.
     pub base: String,
     /// The operations of the load; empty with `llm`.
     #[serde(default)]
@@ -48,6 +48,12 @@ pub struct Workload {
     /// Chat calls in place of operations; what they say of themselves (time to the first token, end) is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llm: Option<Chat>,
+    /// TLS of `https` URLs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// Each request goes over a connection of its own (HTTP/1.1), which is closed after the response: load of connections and handshakes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new_connections: bool,
 }
 
 impl Workload {
@@ -65,6 +71,29 @@ impl Workload {
             mark: None,
             event_streams: false,
             llm: None,
+            tls: None,
+            new_connections: false,
+        }
+    }
+}
+
+impl Workload {
+    /// Takes relative paths of files to be in a folder.
+    pub fn files_from(&mut self, folder: &Path) {
+        let place = |file: &mut PathBuf| *file = folder.join(&*file);
+        for operation in self.operations.iter_mut().chain(&mut self.setup) {
+            if let Some(Body::File(file) | Body::Lines(file)) = &mut operation.body {
+                place(file);
+            }
+            operation.grpc.iter_mut().for_each(|grpc| place(&mut grpc.proto));
+            for source in operation.params.values_mut() {
+                if let Source::Csv { file, .. } = source {
+                    place(file);
+                }
+            }
+        }
+        if let Some(tls) = &mut self.tls {
+            [&mut tls.ca, &mut tls.cert, &mut tls.key].into_iter().flatten().for_each(place);
         }
     }
 }
@@ -116,7 +145,7 @@ pub enum Protocol {
     #[default]
     #[serde(rename = "http1")]
     Http1,
-    /// HTTP/2 without TLS, with prior knowledge (RFC 9113 section 3.3). A user is a stream.
+    /// HTTP/2: with prior knowledge without TLS, by ALPN with TLS (RFC 9113 section 3). A user is a stream.
     #[serde(rename = "http2")]
     Http2 {
         /// Streams that share a connection.
@@ -142,7 +171,7 @@ pub struct Operation {
     /// A unary call of gRPC instead of method and path; the body is its message as JSON, and the protocol is `http2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<Grpc>,
-    /// `http://host:port` where this operation goes instead of the workload's base.
+    /// `http://host:port` or `https://host:port` where this operation goes instead of the workload's base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     /// Header fields; `{name}` in a value is replaced.
@@ -455,5 +484,7 @@ pub enum Rates {
 }
 
 mod files;
+mod tls;
 
 pub(crate) use files::Text;
+pub use tls::{Tls, TlsVersion};

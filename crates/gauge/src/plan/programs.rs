@@ -87,6 +87,13 @@ fn ready(check: &mut Check, value: String, place: Location) -> Option<Ready> {
         Some(("http", _)) => Some(Ready::Http(value)),
         Some(("tcp", address)) => Some(Ready::Tcp(address.to_owned())),
         Some(("grpc", address)) => Some(Ready::Grpc(address.to_owned())),
+        Some(("https", _)) => {
+            let text = format!(
+                "`{value}`: https is not supported for `ready`; wait for the port with tcp://{{address}}:{{PORT}}"
+            );
+            check.wrong(place, text);
+            None
+        }
         _ => {
             check.wrong(
                 place,
@@ -108,7 +115,8 @@ pub(super) fn backends(check: &mut Check, read: Vec<ProgramFile>, api: &apidoc::
         let (restart, reset) = (backend.restart.unwrap_or_default(), backend.reset.take());
         let counts = std::mem::take(&mut backend.counts).0;
         if let Some(url) = counts.iter().find(|url| !url.starts_with("http://")) {
-            check.wrong(place, format!("`counts: {url}`; expected http://{{address}}:{{PORT}}/PATH"));
+            let why = if url.starts_with("https://") { " (https is not supported for it)" } else { "" };
+            check.wrong(place, format!("`counts: {url}`; expected http://{{address}}:{{PORT}}/PATH{why}"));
         }
         if reset.is_some() && restart == Restart::Turn {
             let text =

@@ -188,6 +188,8 @@ fn prepare(check: &mut Check, workload: &Workload, calls: Option<&Calls>, place:
         mark: None,
         event_streams: false,
         llm: workload.llm.clone(),
+        tls: None,
+        new_connections: false,
     };
     match Prepared::new(&request) {
         Ok(_) => {}

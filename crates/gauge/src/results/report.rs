@@ -155,9 +155,10 @@ pub struct Measurement {
     pub statuses: Option<BTreeMap<u16, u64>>,
     /// Requests that went wrong, by kind.
     pub errors: Errors,
-    /// Bytes on the wire above TCP: heads and bodies.
+    /// Bytes on the wire above TCP, and above TLS where that is spoken: heads and bodies.
     pub bytes: Bytes,
-    /// Connections opened, failed attempts not counted. More than the concurrency means that connections were closed on us.
+    /// TCP connections opened, failed attempts not counted; whether a handshake of TLS then failed is not considered. More than the concurrency means that
+    /// connections were closed on us, or that each request had a new one.
     pub connections_opened: Option<u64>,
     /// From the intended send to the last byte of the response; complete responses only, whatever their status.
     pub latency: Option<Latency>,
@@ -173,8 +174,11 @@ pub struct Measurement {
     /// Actual minus intended send time of the requests for which a connection was free when they were due: how late the generator
     /// itself was. A p99 above 1 ms makes a trial invalid.
     pub generator_lag: Option<Latency>,
-    /// From the start of a connection attempt until it was open.
+    /// From the start of a connection attempt until it was open, without the handshake of TLS.
     pub connect: Option<Latency>,
+    /// Handshakes of TLS; null without TLS, and for single operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// Responses that showed what the workload counts apart (its `mark`); null when it counts nothing apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked: Option<u64>,
@@ -187,6 +191,25 @@ pub struct Measurement {
     /// Of chat calls to a model; null for other requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat: Option<Chat>,
+}
+
+/// Handshakes of TLS.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tls {
+    /// Whether the servers' certificates were verified (not with `--insecure`).
+    pub verified: bool,
+    /// Complete handshakes with a new key exchange and the server's certificate.
+    pub full: u64,
+    /// Complete handshakes that resumed an earlier session.
+    pub resumed: u64,
+    /// Complete handshakes by version, such as `TLSv1.3`.
+    pub versions: BTreeMap<String, u64>,
+    /// The same by cipher suite, as IANA has it registered (`TLS13_` where IANA has `TLS_`).
+    pub ciphers: BTreeMap<String, u64>,
+    /// From the open TCP connection until the client could send its request: the handshake alone.
+    pub handshake: Option<Latency>,
+    /// Why the first of the requests in [`Errors::tls`] failed, and what to do.
+    pub first_error: Option<String>,
 }
 
 /// How chat calls ended, and when their tokens came. A call with an unexpected status is in [`Errors::status`], one that ran into its timeout in
@@ -262,11 +285,14 @@ pub struct Errors {
     pub status: Option<u64>,
     /// Bytes that are no valid response.
     pub bad_reply: Option<u64>,
+    /// A handshake of TLS failed, the server violated TLS, or a response without a length ended without `close_notify`; null without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<u64>,
     /// All of them; null only when the tool does not count errors. Some tools give nothing but this.
     pub total: Option<u64>,
 }
 
-/// Bytes on the wire above TCP.
+/// Bytes on the wire above TCP, and above TLS where that is spoken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
     /// To the server.
@@ -404,6 +430,7 @@ impl Errors {
             timeout: Some(0),
             status: Some(0),
             bad_reply: Some(0),
+            tls: None,
             total: Some(0),
         }
     }

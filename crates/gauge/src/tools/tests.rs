@@ -52,6 +52,19 @@ fn wrk_is_told_with_options_or_with_a_script() {
 }
 
 #[test]
+fn no_tool_is_given_tls_or_connections_that_end() {
+    for (yaml, expected) in [
+        (PLAIN.replace("http://", "https://"), "https"),
+        (format!("{PLAIN}new_connections: true\n"), "a connection for each request"),
+    ] {
+        for tool in [Tool::Wrk, Tool::Hey, Tool::K6, Tool::Jmeter] {
+            let error = cannot(tool, &yaml);
+            assert!(error.contains(expected) && error.contains("gauge's own generator"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn hey_is_told_with_options() {
     let (plain, _) = args(Tool::Hey, &PLAIN.replace("duration: 2s", "iterations: 8"));
     assert_eq!(plain, ["-n", "8", "-c", "4", "-t", "30", "-m", "GET", "http://127.0.0.1:1234/api/a?b=1"]);

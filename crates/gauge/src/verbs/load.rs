@@ -2,6 +2,7 @@
 
 mod progress;
 mod summary;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ Examples:
   gauge load --targets targets.txt -r 200                 a targets file of vegeta, in its order
   gauge load http://127.0.0.1:8000 --llm MODEL --prompt 100..400 --output 64 -r 20 --slo-ttft 200ms
                                                           streamed chat calls: time to the first token, tokens/s, goodput
+  gauge load https://127.0.0.1:8443/ --ca ca.pem --new-connections --resume -c 8
+                                                          a connection and a resumed handshake of TLS for each request
   gauge load --workload workload.yaml                     weighted operations, values, captures, phases
 
 In a closed loop a server that stalls hides it: users who wait send nothing. The line \"corrected\" has what the stalls hid.";
@@ -37,7 +40,7 @@ In a closed loop a server that stalls hides it: users who wait send nothing. The
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Load {
-    /// Where requests go: http://host:port/path
+    /// Where requests go: http://host:port/path, or https://
     #[arg(required_unless_present_any = ["targets", "workload"])]
     url: Option<String>,
     /// Users of a closed loop; with --rate the most connections at once [default: 64; with --rate 256]
@@ -70,7 +73,7 @@ pub(crate) struct Load {
     /// Status that is not an error, or a class of them (404, 2xx), as often as needed [default: 2xx and 3xx]
     #[arg(long, value_name = "STATUS")]
     expect: Vec<Statuses>,
-    /// HTTP/2 without TLS, with prior knowledge
+    /// HTTP/2: with prior knowledge, over https by ALPN
     #[arg(long)]
     h2: bool,
     /// With --h2 or --grpc: streams that share a connection
@@ -106,7 +109,9 @@ pub(crate) struct Load {
     /// With --grpc: the file that describes the method
     #[arg(long, value_name = "FILE", requires = "grpc")]
     proto: Option<PathBuf>,
-    /// Time for one request, connecting included
+    #[command(flatten)]
+    tls: tls::TlsOptions,
+    /// Time for one request, connecting and handshake included
     #[arg(long, value_parser = units::duration, default_value = "30s")]
     timeout: Duration,
     /// Time before the measured part that is thrown away
@@ -116,7 +121,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "workload", "method", "body"])]
     targets: Option<PathBuf>,
     /// Workload file (YAML or JSON) instead of a URL and the options above
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "duration", "requests", "rate", "method", "headers", "body", "expect", "h2", "warmup"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "duration", "requests", "rate", "method", "headers", "body", "expect", "h2", "warmup", "TlsOptions"])]
     workload: Option<PathBuf>,
     /// Let another generator send: wrk, hey, k6 or jmeter; its figures are read back
     #[arg(long, value_name = "NAME", value_parser = tool)]
@@ -263,6 +268,7 @@ impl Load {
                 let mut workload: Workload = serde_saphyr::from_str(&text)
                     .map_err(|error| Refusal::Input(format!("{}: {error}", file.display())))?;
                 workload.seed = self.seed.unwrap_or(workload.seed);
+                workload.files_from(file.parent().unwrap_or(Path::new("")));
                 return Ok(workload);
             }
             (None, Some(file), _) => {
@@ -302,7 +308,7 @@ impl Load {
         chat.stream = !self.whole;
         let slo = Slo { ttft: self.slo_ttft, inter_token: self.slo_inter_token };
         chat.slo = (slo != Slo::default()).then_some(slo);
-        let base = format!("http://{}", url.authority);
+        let base = url.origin();
         Ok(Workload { base, llm: Some(chat), ..self.with(Vec::new(), Order::Weighted) })
     }
 
@@ -314,13 +320,13 @@ impl Load {
         });
         if let (Some(method), Some(proto)) = (&self.grpc, &self.proto) {
             let grpc = Some(Grpc { proto: proto.clone(), method: method.clone() });
-            let base = Some(format!("http://{}", url.authority));
+            let base = Some(url.origin());
             return Operation { base, body, grpc, ..Operation::get(method, "") };
         }
         let method = self.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.to_owned());
         Operation {
             method: method.clone(),
-            base: Some(format!("http://{}", url.authority)),
+            base: Some(url.origin()),
             body,
             ..Operation::get(&format!("{method} {}", url.path), &url.path)
         }
@@ -362,7 +368,7 @@ impl Load {
                 phase("load", false, load),
             ]),
         };
-        Workload {
+        let mut workload = Workload {
             base: operations.first().and_then(|first| first.base.clone()).unwrap_or_default(),
             operations,
             setup: Vec::new(),
@@ -378,7 +384,11 @@ impl Load {
             mark: None,
             event_streams: self.events,
             llm: None,
-        }
+            tls: None,
+            new_connections: false,
+        };
+        self.tls.add_to(&mut workload);
+        workload
     }
 }
 

@@ -34,6 +34,7 @@ fn kinds(total: &Measurement) -> Vec<String> {
         ("timed out", errors.timeout),
         ("unexpected status", errors.status),
         ("bad reply", errors.bad_reply),
+        ("of TLS", errors.tls),
     ]
     .into_iter()
     .filter_map(|(name, count)| Some(format!("{} {name}", number(count.filter(|count| *count > 0)? as f64))))

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::recorder::{Cell, ChatCell, Failure, PhaseCells, Recorder, SentBytes};
+use super::recorder::{Cell, ChatCell, Failure, PhaseCells, Recorder, SentBytes, TlsCells};
 use crate::load::prepare::{Kind, Prepared};
 use crate::load::workload::Protocol;
 use crate::observe::process::Stat;
 use crate::results::report::{
     Bytes, Chat, Cpu, Errors, Events, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report,
-    Requests, SAMPLES, Second,
+    Requests, SAMPLES, Second, Tls,
 };
 
 /// User and system time of this process in ticks of the kernel.
@@ -81,7 +81,7 @@ fn add_second(seconds: &mut Vec<Second>, cells: super::recorder::SecondCells) {
 fn assemble_phase(
     prepared: &Prepared,
     phase: &crate::load::prepare::Phase,
-    parts: Vec<PhaseCells>,
+    mut parts: Vec<PhaseCells>,
     run_start: u64,
 ) -> Phase {
     let reached = || parts.iter().filter(|part| part.start > 0);
@@ -95,12 +95,14 @@ fn assemble_phase(
     };
     let closed = matches!(phase.kind, Kind::Closed(_));
     let connections = parts.iter().map(|part| part.connections).sum();
-    let mut connect = Histogram::default();
+    let (mut connect, mut tls) = (Histogram::default(), TlsCells::default());
     let mut hidden: Vec<Hidden> = Vec::new();
-    for part in &parts {
+    let threads = parts.len() as f64;
+    for part in &mut parts {
         connect.add(&part.connect);
+        tls.add(std::mem::take(&mut part.tls));
         if closed {
-            hidden.push(Hidden::of(part, concurrency / parts.len() as f64, duration_s));
+            hidden.push(Hidden::of(part, concurrency / threads, duration_s));
         }
     }
     let mut threads: Vec<std::vec::IntoIter<Cell>> = parts.into_iter().map(|part| part.cells.into_iter()).collect();
@@ -114,6 +116,7 @@ fn assemble_phase(
         let mut measurement = measure(cells, duration_s);
         measurement.marked = measurement.marked.filter(|_| prepared.mark.is_some());
         measurement.events = measurement.events.filter(|_| prepared.event_streams);
+        measurement.errors.tls = measurement.errors.tls.filter(|_| prepared.has_tls());
         measurement.chat = measurement.chat.filter(|_| prepared.llm.is_some());
         if let Some(chat) = &mut measurement.chat {
             chat.good = chat.good.filter(|_| prepared.llm.is_some_and(|calls| calls.slo.is_some()));
@@ -144,6 +147,7 @@ fn assemble_phase(
     total.rate = Rate { requested, achieved: achieved(&total.requests, duration_s) };
     total.connections_opened = Some(connections);
     total.connect = Latency::of(connect);
+    total.tls = prepared.has_tls().then(|| tls_of(prepared, tls));
     Phase {
         name: phase.name.clone(),
         start_s: start.saturating_sub(run_start) as f64 / 1e9,
@@ -151,6 +155,27 @@ fn assemble_phase(
         total,
         operations,
     }
+}
+
+fn tls_of(prepared: &Prepared, cells: TlsCells) -> Tls {
+    let mut tls = Tls {
+        verified: !prepared
+            .authorities
+            .iter()
+            .filter_map(|authority| authority.secure.as_ref())
+            .any(|one| one.insecure),
+        full: cells.full,
+        resumed: cells.resumed,
+        versions: BTreeMap::new(),
+        ciphers: BTreeMap::new(),
+        handshake: Latency::of(cells.handshake),
+        first_error: cells.first_error,
+    };
+    for ((version, cipher), count) in cells.sessions {
+        *tls.versions.entry(version.to_owned()).or_default() += count;
+        *tls.ciphers.entry(cipher.to_owned()).or_default() += count;
+    }
+    tls
 }
 
 fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
@@ -210,6 +235,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
             timeout: failure(Failure::Timeout),
             status: failure(Failure::Status),
             bad_reply: failure(Failure::BadReply),
+            tls: failure(Failure::Tls),
             total: Some(failures.iter().sum()),
         },
         bytes: Bytes {
@@ -226,6 +252,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         generator_lag: Latency::of(generator_lag),
         connect: None,
         marked: Some(marked),
+        tls: None,
         first_byte: Latency::of(first_byte),
         events: Some(events),
         chat: Some(Chat {

@@ -5,6 +5,7 @@
 
 mod connection;
 mod heads;
+mod secure;
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -17,7 +18,8 @@ use super::clock::{self, Timer};
 use super::pacer::Pacer;
 use super::recorder::{Failure, Response};
 use super::{Transport, TransportError};
-use connection::{Connection, Progress, Written};
+use crate::load::prepare::Authority;
+use connection::{Connection, Progress, Socket};
 use heads::Heads;
 
 /// Marks the timer's events.
@@ -73,10 +75,15 @@ impl Http1 {
         (connection / self.authorities) as u32
     }
 
+    /// Where a connection leads.
+    fn authority<'p>(&self, pacer: &Pacer<'p>, connection: usize) -> &'p Authority {
+        &pacer.prepared.authorities[connection % self.authorities]
+    }
+
     /// Begins to open a connection; the request goes out when it is open.
     fn open(&mut self, pacer: &mut Pacer<'_>, index: usize) {
         let slot = self.slot_of(index);
-        let address = pacer.prepared.authorities[index % self.authorities].address;
+        let address = self.authority(pacer, index).address;
         let begun = clock::now();
         let attempt = || -> io::Result<TcpStream> {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -114,9 +121,14 @@ impl Http1 {
 
     fn write(&mut self, pacer: &mut Pacer<'_>, slot: u32, index: usize) {
         match self.connections[index].write(pacer.operation(slot)) {
-            Ok(Written::All | Written::Part) => {}
-            // Its answer may have come before the server closed; if not, the read says so.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.read(pacer, index, true),
+            Ok(_) => {}
+            // Its answer may have come before the server closed; if not, the read says so. A server that refuses a client certificate sends an alert
+            // and resets the connection.
+            Err(error)
+                if error.kind() == io::ErrorKind::BrokenPipe || self.authority(pacer, index).secure.is_some() =>
+            {
+                self.read(pacer, index, true);
+            }
             Err(_) => self.fail(pacer, index, Failure::Reset),
         }
     }
@@ -148,12 +160,19 @@ impl Http1 {
             match self.connections[index].opened() {
                 Ok(took) => {
                     pacer.connected(slot, took);
-                    self.send(pacer, slot, index);
+                    match &self.authority(pacer, index).secure {
+                        None => self.send(pacer, slot, index),
+                        Some(secure) => self.secure(pacer, index, secure),
+                    }
                 }
                 Err(_) => return self.fail(pacer, index, Failure::Connect),
             }
-        } else if flags.contains(EventFlags::OUT) && self.connections[index].is_writing() {
-            self.write(pacer, slot, index);
+        } else if flags.contains(EventFlags::OUT) {
+            if self.connections[index].is_writing() {
+                self.write(pacer, slot, index);
+            } else if self.connections[index].flush().is_err() {
+                self.read(pacer, index, true);
+            }
         }
         if self.connections[index].is_of(data) && (closed || flags.contains(EventFlags::IN)) {
             self.read(pacer, index, closed);
@@ -165,7 +184,11 @@ impl Http1 {
         let slot = self.slot_of(index);
         loop {
             let connection = &mut self.connections[index];
-            let Some(stream) = &mut connection.stream else { return };
+            let stream = match &mut connection.socket {
+                Some(Socket::Plain(stream)) => stream,
+                Some(Socket::Tls(_)) => return self.read_tls(pacer, index, closed),
+                None => return,
+            };
             let length = match stream.read(&mut self.buffer) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -222,8 +245,8 @@ impl Http1 {
         }
         let failure =
             connection.chat_begun().and_then(|chat| pacer.chat_ended(slot, response.status, chat, Some(done)));
-        if closed || !connection.may_persist() {
-            connection.close();
+        if closed || pacer.prepared.new_connections || !connection.may_persist() {
+            connection.end();
         } else {
             connection.rest();
         }
@@ -239,7 +262,7 @@ impl Http1 {
 impl Transport for Http1 {
     fn start(&mut self, pacer: &mut Pacer<'_>, slot: u32) {
         let index = slot as usize * self.authorities + pacer.operation(slot).authority;
-        if self.connections[index].stream.is_some() {
+        if self.connections[index].is_open() {
             self.send(pacer, slot, index);
         } else {
             self.open(pacer, index);

@@ -1,10 +1,9 @@
-//! HTTP/2 without TLS, with prior knowledge (RFC 9113 section 3.3), on the `h2` crate. A slot is a stream; so many of them share a
+//! HTTP/2 on the `h2` crate, with prior knowledge, or over TLS with ALPN (RFC 9113 section 3). A slot is a stream; so many of them share a
 //! connection. Bytes are counted as those of fields before compression, and of bodies.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +11,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use tls::{ClientConfig, Negotiated, TlsStream};
 use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex, Notify};
@@ -24,7 +25,7 @@ use super::recorder::{Failure, Response, SentBytes};
 use super::stream::Stream;
 use super::{Answer, Transport, TransportError};
 use crate::load::grpc::Method as Grpc;
-use crate::load::prepare::{Authority, Body, Operation, Prepared};
+use crate::load::prepare::{Authority, Body, Operation, Prepared, Secure};
 use crate::load::template::Escape;
 
 /// Room for bodies: a stream's and a connection's window (RFC 9113 section 5.2). Large, so that the generator is never what holds a server up.
@@ -63,6 +64,10 @@ struct Inbox {
 enum Event {
     /// A connection was opened; it took so long.
     Connected(u64),
+    /// Its handshake took so long.
+    Handshaken(u64, Negotiated),
+    /// Why the request is about to fail as [`Failure::Tls`].
+    TlsError(String),
     /// The request was handed over at this time and has so many bytes.
     Sent(u64, SentBytes),
     Failed(Failure),
@@ -85,7 +90,9 @@ impl Inbox {
 
 #[derive(Debug)]
 struct Connection {
-    address: SocketAddr,
+    authority: Authority,
+    /// The configuration of connections that resume sessions.
+    own_config: RefCell<Option<Arc<ClientConfig>>>,
     /// Held while it is being opened.
     sender: Mutex<Option<SendRequest<Bytes>>>,
 }
@@ -118,8 +125,8 @@ impl Http2 {
         };
         let groups = slots.div_ceil(streams.max(1) as usize);
         let connections = (0..groups * prepared.authorities.len()).map(|index| {
-            let address = prepared.authorities[index % prepared.authorities.len()].address;
-            Rc::new(Connection { address, sender: Mutex::new(None) })
+            let authority = prepared.authorities[index % prepared.authorities.len()].clone();
+            Rc::new(Connection { authority, own_config: RefCell::default(), sender: Mutex::new(None) })
         });
         let file = |operation: &Operation| operation.file().map(|file| Bytes::from_owner(Arc::clone(file)));
         Ok(Http2 {
@@ -140,6 +147,8 @@ impl Http2 {
     fn handle(&mut self, pacer: &mut Pacer<'_>, slot: u32, event: Event) {
         match event {
             Event::Connected(took) => pacer.connected(slot, took),
+            Event::Handshaken(took, negotiated) => pacer.handshaken(slot, took, &negotiated),
+            Event::TlsError(reason) => pacer.note_tls_error(slot, || reason),
             Event::Sent(at, bytes) => pacer.sent(slot, at, bytes),
             Event::Failed(failure) => {
                 self.tasks[slot as usize] = None;
@@ -164,11 +173,11 @@ impl Http2 {
 impl Transport for Http2 {
     fn start(&mut self, pacer: &mut Pacer<'_>, slot: u32) {
         let operation = pacer.operation(slot);
-        let host = &pacer.prepared.authorities[operation.authority].name;
+        let authority = pacer.authority(slot);
         let number = pacer.slots[slot as usize].operation;
         let generation = self.generations[slot as usize].wrapping_add(1);
         self.generations[slot as usize] = generation;
-        let (request, text) = make(operation, host, pacer.draw(slot));
+        let (request, text) = make(operation, authority, pacer.draw(slot));
         let body = text.map(Bytes::from).or_else(|| self.files[number].clone());
         let head = operation.method_name.len() + request.uri().to_string().len() + field_bytes(request.headers());
         let bodies = body.as_ref().map_or(0, Bytes::len) as u64;
@@ -245,6 +254,13 @@ impl Transport for Http2 {
 async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) -> Result<Answered, Failure> {
     let mut sender = ready(connection, &exchange, inbox).await?;
     let at = clock::now();
+    let (slot, generation) = (exchange.slot, exchange.generation);
+    let kind = |error: &h2::Error| {
+        let broken = connection.authority.secure.as_ref().zip(tls_error(error));
+        let Some((secure, error)) = broken else { return kind(error) };
+        inbox.tell(slot, generation, Event::TlsError(secure.reason_of_text(&error)));
+        Failure::Tls
+    };
     let (response, mut stream) =
         sender.send_request(exchange.request, exchange.body.is_none()).map_err(|error| kind(&error))?;
     inbox.tell(exchange.slot, exchange.generation, Event::Sent(at, exchange.bytes));
@@ -305,17 +321,54 @@ async fn ready(connection: &Connection, exchange: &Exchange, inbox: &Inbox) -> R
     {
         return Ok(sender);
     }
+    let sender = open(connection, exchange, inbox).await?;
+    *place = Some(sender.clone());
+    sender.ready().await.map_err(|_| Failure::Connect)
+}
+
+/// Opens a connection, with its handshake.
+async fn open(connection: &Connection, exchange: &Exchange, inbox: &Inbox) -> Result<SendRequest<Bytes>, Failure> {
+    let tell = |event| inbox.tell(exchange.slot, exchange.generation, event);
     let begun = clock::now();
-    let socket = TcpStream::connect(connection.address).await.map_err(|_| Failure::Connect)?;
+    let socket = TcpStream::connect(connection.authority.address).await.map_err(|_| Failure::Connect)?;
     socket.set_nodelay(true).map_err(|_| Failure::Connect)?;
+    let opened = clock::now();
+    tell(Event::Connected(opened.saturating_sub(begun)));
+    let Some(secure) = &connection.authority.secure else { return drive(socket).await };
+    let config = secure.config(&mut connection.own_config.borrow_mut());
+    match handshake(socket, secure, config).await {
+        Ok(socket) => {
+            tell(Event::Handshaken(clock::now().saturating_sub(opened), socket.negotiated()));
+            drive(socket).await
+        }
+        Err(reason) => {
+            tell(Event::TlsError(reason));
+            Err(Failure::Tls)
+        }
+    }
+}
+
+/// Begins HTTP/2 on a socket, and leaves the connection to a task.
+async fn drive<S: AsyncRead + AsyncWrite + Unpin + 'static>(socket: S) -> Result<SendRequest<Bytes>, Failure> {
     let (sender, driver) = windows().handshake::<_, Bytes>(socket).await.map_err(|_| Failure::Connect)?;
     tokio::task::spawn_local(async move {
         // Its streams hear of the end themselves.
         let _ = driver.await;
     });
-    inbox.tell(exchange.slot, exchange.generation, Event::Connected(clock::now().saturating_sub(begun)));
-    *place = Some(sender.clone());
-    sender.ready().await.map_err(|_| Failure::Connect)
+    Ok(sender)
+}
+
+/// A handshake of TLS that selects HTTP/2. An error is a reason in words.
+async fn handshake(
+    socket: TcpStream,
+    secure: &Secure,
+    config: Arc<ClientConfig>,
+) -> Result<TlsStream<TcpStream>, String> {
+    let socket = tls::connect(socket, config, secure.name.clone()).await.map_err(|error| secure.reason(&error))?;
+    match secure.mismatch(&socket.negotiated()) {
+        Some(mismatch) => Err(mismatch),
+        None => Ok(socket),
+    }
 }
 
 /// One request on a connection of its own, with its response kept.
@@ -326,38 +379,54 @@ pub(crate) fn once(
     timeout: Duration,
 ) -> io::Result<Answer> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-    let (request, text) = make(operation, &authority.name, values);
+    let (request, text) = make(operation, authority, values);
     let body = text.map(Bytes::from).or_else(|| operation.file().map(|file| Bytes::from_owner(Arc::clone(file))));
     let exchange = async {
         let socket = TcpStream::connect(authority.address).await?;
         socket.set_nodelay(true)?;
-        let (sender, driver) = windows().handshake::<_, Bytes>(socket).await.map_err(io::Error::other)?;
-        let receive = async {
-            let mut sender = sender.ready().await.map_err(io::Error::other)?;
-            let (response, mut stream) = sender.send_request(request, body.is_none()).map_err(io::Error::other)?;
-            let sent = Instant::now();
-            let receive = receive(response, sent, operation.grpc.as_deref());
-            tokio::pin!(receive);
-            if let Some(body) = body {
-                // A server may respond without having read all: then the response counts.
-                tokio::select! {
-                    answer = &mut receive => return answer,
-                    _ = send_body(&mut stream, body) => {}
-                }
+        match &authority.secure {
+            None => exchange_on(socket, request, body, operation).await,
+            Some(secure) => {
+                let socket = handshake(socket, secure, secure.config(&mut None)).await.map_err(io::Error::other)?;
+                exchange_on(socket, request, body, operation).await
             }
-            receive.await
-        };
-        tokio::pin!(receive);
-        tokio::select! {
-            answer = &mut receive => answer,
-            // What came before the connection ended is there to be read.
-            ended = driver => match ended {
-                Ok(()) => receive.await,
-                Err(error) => Err(io::Error::other(error)),
-            },
         }
     };
     runtime.block_on(async { tokio::time::timeout(timeout, exchange).await.map_err(io::Error::from)? })
+}
+
+/// One request on a new connection.
+async fn exchange_on<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: S,
+    request: Request<()>,
+    body: Option<Bytes>,
+    operation: &Operation,
+) -> io::Result<Answer> {
+    let (sender, driver) = windows().handshake::<_, Bytes>(socket).await.map_err(io::Error::other)?;
+    let receive = async {
+        let mut sender = sender.ready().await.map_err(io::Error::other)?;
+        let (response, mut stream) = sender.send_request(request, body.is_none()).map_err(io::Error::other)?;
+        let sent = Instant::now();
+        let receive = receive(response, sent, operation.grpc.as_deref());
+        tokio::pin!(receive);
+        if let Some(body) = body {
+            // A server may respond without having read all: then the response counts.
+            tokio::select! {
+                answer = &mut receive => return answer,
+                _ = send_body(&mut stream, body) => {}
+            }
+        }
+        receive.await
+    };
+    tokio::pin!(receive);
+    tokio::select! {
+        answer = &mut receive => answer,
+        // What came before the connection ended is there to be read.
+        ended = driver => match ended {
+            Ok(()) => receive.await,
+            Err(error) => Err(io::Error::other(error)),
+        },
+    }
 }
 
 /// A whole response; the fields of its trailers stand behind those of its head.
@@ -409,6 +478,11 @@ fn kind(error: &h2::Error) -> Failure {
     if error.is_io() || error.is_remote() || error.is_go_away() { Failure::Reset } else { Failure::BadReply }
 }
 
+/// The violation of TLS that broke the connection, if that did. `h2` keeps the kind and the text of errors of its socket.
+fn tls_error(error: &h2::Error) -> Option<String> {
+    error.get_io().filter(|error| error.kind() == io::ErrorKind::InvalidData).map(ToString::to_string)
+}
+
 /// As counted in HPACK's terms, before compression: names and values.
 fn field_bytes(fields: &HeaderMap) -> usize {
     fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
@@ -416,9 +490,9 @@ fn field_bytes(fields: &HeaderMap) -> usize {
 
 /// Makes the request, and its body where that is text. What HTTP/2 has no place for is left out: the checks of preparation have
 /// refused what could not be written.
-fn make(operation: &Operation, host: &str, values: &[Vec<u8>]) -> (Request<()>, Option<Vec<u8>>) {
-    let mut target = b"http://".to_vec();
-    target.extend_from_slice(host.as_bytes());
+fn make(operation: &Operation, authority: &Authority, values: &[Vec<u8>]) -> (Request<()>, Option<Vec<u8>>) {
+    let mut target = if authority.secure.is_some() { b"https://".to_vec() } else { b"http://".to_vec() };
+    target.extend_from_slice(authority.name.as_bytes());
     operation.target.fill(&mut target, values, Escape::Percent);
     let mut request = Request::new(());
     *request.version_mut() = http::Version::HTTP_2;

@@ -10,6 +10,7 @@ mod pacer;
 mod recorder;
 mod requester;
 mod stream;
+mod wire;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

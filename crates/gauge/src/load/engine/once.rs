@@ -1,12 +1,12 @@
 //! Each request of a workload once, by one user, with the answers kept: to look at what a server says, not at how fast.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io;
 use std::time::{Duration, Instant};
 
 use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, ResponseHead};
 
 use super::requester::{Requester, Shared, User};
+use super::wire::Wire;
 use crate::load::prepare::{Operation, Prepared};
 use crate::load::workload::Protocol;
 
@@ -87,10 +87,7 @@ impl Prepared {
         let mut request = Vec::new();
         requester.write_http1(operation, user, &mut request);
         let deadline = Instant::now() + self.timeout;
-        let address = self.authorities[operation.authority].address;
-        let mut stream = TcpStream::connect_timeout(&address, self.timeout)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(self.timeout))?;
+        let mut stream = Wire::open(&self.authorities[operation.authority], self.timeout)?;
         let file = operation.file().map_or(&[][..], |file| file);
         // A server may answer, and close, before it has read everything: then its answer counts.
         let written = stream.write_all(&request).and_then(|()| stream.write_all(file));
@@ -101,24 +98,11 @@ impl Prepared {
     }
 }
 
-fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant, sent: Instant) -> io::Result<Answer> {
+fn read_answer(stream: &mut Wire<'_>, operation: &Operation, deadline: Instant, sent: Instant) -> io::Result<Answer> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let (limits, mut scanner, mut head) = (Limits::default(), HeadScanner::for_response(), ResponseHead::default());
     let mut buffer = Vec::new();
     let mut start = 0;
-    let mut chunk = vec![0; 64 * 1024];
-    let mut fill = |stream: &mut TcpStream, buffer: &mut Vec<u8>| -> io::Result<usize> {
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        stream.set_read_timeout(Some(left))?;
-        let length = stream.read(&mut chunk).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => {
-                io::Error::new(io::ErrorKind::TimedOut, "no complete response before the timeout")
-            }
-            _ => error,
-        })?;
-        buffer.extend_from_slice(&chunk[..length]);
-        Ok(length)
-    };
     let mut at = loop {
         match scanner.scan(&buffer[start..], &limits).map_err(|error| bad(error.text()))? {
             Some(end) => {
@@ -130,7 +114,9 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant,
                 scanner.reset();
                 start = end;
             }
-            None if fill(stream, &mut buffer)? == 0 => return Err(bad("the connection was closed without a response")),
+            None if stream.read(&mut buffer, deadline)? == 0 => {
+                return Err(bad("the connection was closed without a response"));
+            }
             None => {}
         }
     };
@@ -163,7 +149,7 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant,
                 buffer.drain(..at);
                 at = 0;
                 fresh = true;
-                if fill(stream, &mut buffer)? == 0 {
+                if stream.read(&mut buffer, deadline)? == 0 {
                     decoder.close().map_err(|_| bad("the connection was closed before the end of the response"))?;
                     break;
                 }
@@ -176,7 +162,7 @@ fn read_answer(stream: &mut TcpStream, operation: &Operation, deadline: Instant,
 /// Why there is no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// Nobody accepted the connection.
+    /// Nobody accepted the connection, or its handshake failed.
     Refused,
     /// The connection ended before the response did.
     Reset,
@@ -190,7 +176,7 @@ impl Prepared {
     pub(crate) fn user<T>(&self, number: u32, work: impl FnOnce(&mut dyn FnMut() -> Result<u16, Lost>) -> T) -> T {
         let shared = Shared::new(self);
         let (mut requester, user) = (Requester::new(self, &shared, number, number + 1), User::new(self));
-        let (mut stream, mut request): (Option<TcpStream>, Vec<u8>) = (None, Vec::new());
+        let (mut stream, mut request): (Option<Wire<'_>>, Vec<u8>) = (None, Vec::new());
         let phase = self.phases.iter().find(|phase| phase.measured);
         let mut count = 0;
         work(&mut || {
@@ -205,18 +191,15 @@ impl Prepared {
                 io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Lost::Timeout,
                 _ => Lost::Reset,
             };
-            let mut kept = match stream.take().filter(is_open) {
+            let kept = stream.take().and_then(|mut kept| kept.is_open().then_some(kept));
+            let mut kept = match kept {
                 Some(kept) => kept,
                 None => {
-                    let address = self.authorities[operation.authority].address;
-                    let opened = TcpStream::connect_timeout(&address, self.timeout);
-                    let opened = opened.map_err(|error| match lost(&error) {
+                    let opened = Wire::open(&self.authorities[operation.authority], self.timeout);
+                    opened.map_err(|error| match lost(&error) {
                         Lost::Timeout => Lost::Timeout,
                         _ => Lost::Refused,
-                    })?;
-                    let set = opened.set_nodelay(true).and_then(|()| opened.set_write_timeout(Some(self.timeout)));
-                    set.map_err(|error| lost(&error))?;
-                    opened
+                    })?
                 }
             };
             kept.write_all(&request).map_err(|error| lost(&error))?;
@@ -226,12 +209,4 @@ impl Prepared {
             Ok(answer.status)
         })
     }
-}
-
-/// Whether the server has not closed a connection.
-fn is_open(stream: &TcpStream) -> bool {
-    let _ = stream.set_nonblocking(true);
-    let peeked = stream.peek(&mut [0]);
-    let _ = stream.set_nonblocking(false);
-    matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

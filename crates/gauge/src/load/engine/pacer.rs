@@ -5,16 +5,18 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering;
 
+use tls::Negotiated;
+
 use super::Control;
 use super::chat::{Chat, End};
 use super::clock;
 use super::recorder::{Failure, Recorder, Response, SendTimes, SentBytes};
 use super::requester::{Requester, User};
-use crate::load::prepare::{Kind, Operation, Prepared};
+use crate::load::prepare::{Authority, Kind, Operation, Prepared};
 use crate::load::schedule::{Schedule, exponential};
 use crate::load::workload::{Closed, Span, Vary};
 
-/// How long a user of a closed loop waits after a connection that could not be made: a dead server is tried at intervals.
+/// How long a user of a closed loop waits after a connection that could not be made, or whose handshake failed: a dead server is tried at intervals.
 const BACKOFF_NS: u64 = 10_000_000;
 
 /// How often time-outs and the wish to stop are looked at.
@@ -278,6 +280,11 @@ impl<'p> Pacer<'p> {
         &self.prepared.operations[self.slots[index as usize].operation]
     }
 
+    /// Where the slot's request goes.
+    pub(crate) fn authority(&self, index: u32) -> &'p Authority {
+        &self.prepared.authorities[self.operation(index).authority]
+    }
+
     /// Appends the slot's request in HTTP/1.1, with fresh values. How many bytes its body has.
     pub(crate) fn write_http1(&mut self, index: u32, out: &mut Vec<u8>) -> u64 {
         let operation = self.operation(index);
@@ -309,6 +316,18 @@ impl<'p> Pacer<'p> {
     pub(crate) fn connected(&mut self, index: u32, took: u64) {
         let phase = self.slots[index as usize].phase;
         self.recorder.connected(phase, took);
+    }
+
+    /// The handshake on the slot's connection is complete.
+    pub(crate) fn handshaken(&mut self, index: u32, took: u64, negotiated: &Negotiated) {
+        let phase = self.slots[index as usize].phase;
+        self.recorder.handshaken(phase, took, negotiated);
+    }
+
+    /// Why the slot's request is about to fail as [`Failure::Tls`].
+    pub(crate) fn note_tls_error(&mut self, index: u32, reason: impl FnOnce() -> String) {
+        let phase = self.slots[index as usize].phase;
+        self.recorder.note_tls_error(phase, reason);
     }
 
     /// Keeps what the slot's operation wants of its response.
@@ -366,7 +385,7 @@ impl<'p> Pacer<'p> {
         self.recorder.failed(phase, operation, failure, now);
         if slot.active {
             slot.state = State::Waiting;
-            let pause = if failure == Failure::Connect { BACKOFF_NS } else { 0 };
+            let pause = if matches!(failure, Failure::Connect | Failure::Tls) { BACKOFF_NS } else { 0 };
             if slot.remaining == 0 {
                 self.retire(index);
             } else {

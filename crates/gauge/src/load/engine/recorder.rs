@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use tls::Negotiated;
+
 use super::chat::{Chat, End};
 use super::pacer::nanoseconds;
 use super::stream::Stream;
@@ -18,10 +20,12 @@ pub(crate) enum Failure {
     /// A complete response with an unexpected status; counted with the response.
     Status,
     BadReply,
+    /// A handshake that failed, a violation of TLS, or a response that may be truncated.
+    Tls,
 }
 
 /// Kinds of [`Failure`].
-pub(crate) const FAILURES: usize = 5;
+pub(crate) const FAILURES: usize = 6;
 
 /// What was counted of one operation in one phase.
 #[derive(Debug, Default)]
@@ -82,6 +86,40 @@ impl ChatCell {
     }
 }
 
+/// What was counted of TLS.
+#[derive(Debug, Default)]
+pub(crate) struct TlsCells {
+    pub(crate) full: u64,
+    pub(crate) resumed: u64,
+    pub(crate) handshake: Histogram,
+    /// Version and cipher suite: one or two pairs.
+    pub(crate) sessions: Vec<((&'static str, &'static str), u64)>,
+    /// Why the first of the requests failed that count as [`Failure::Tls`].
+    pub(crate) first_error: Option<String>,
+}
+
+impl TlsCells {
+    /// Adds what another thread counted.
+    pub(crate) fn add(&mut self, other: TlsCells) {
+        self.full += other.full;
+        self.resumed += other.resumed;
+        self.handshake.add(&other.handshake);
+        for (session, count) in other.sessions {
+            self.count(session, count);
+        }
+        if self.first_error.is_none() {
+            self.first_error = other.first_error;
+        }
+    }
+
+    fn count(&mut self, session: (&'static str, &'static str), more: u64) {
+        match self.sessions.iter_mut().find(|(known, _)| *known == session) {
+            Some((_, count)) => *count += more,
+            None => self.sessions.push((session, more)),
+        }
+    }
+}
+
 /// What was counted in one phase.
 #[derive(Debug)]
 pub(crate) struct PhaseCells {
@@ -92,6 +130,7 @@ pub(crate) struct PhaseCells {
     pub(crate) cells: Vec<Cell>,
     pub(crate) connections: u64,
     pub(crate) connect: Histogram,
+    pub(crate) tls: TlsCells,
     /// Times without any response, from 5 ms on: where a closed loop may have hidden something.
     pub(crate) gaps: Vec<u64>,
     last_answer: u64,
@@ -147,6 +186,7 @@ impl<'p> Recorder<'p> {
             cells: (0..operations).map(|_| Cell::default()).collect(),
             connections: 0,
             connect: Histogram::default(),
+            tls: TlsCells::default(),
             gaps: Vec::new(),
             last_answer: 0,
         };
@@ -268,6 +308,19 @@ impl<'p> Recorder<'p> {
     pub(crate) fn connected(&mut self, phase: usize, took: u64) {
         self.phases[phase].connections += 1;
         self.phases[phase].connect.record(took);
+    }
+
+    /// A handshake is complete.
+    pub(crate) fn handshaken(&mut self, phase: usize, took: u64, negotiated: &Negotiated) {
+        let tls = &mut self.phases[phase].tls;
+        *(if negotiated.is_resumed { &mut tls.resumed } else { &mut tls.full }) += 1;
+        tls.handshake.record(took);
+        tls.count((negotiated.version, negotiated.cipher), 1);
+    }
+
+    /// Keeps why a request is about to fail as [`Failure::Tls`], if it is the first.
+    pub(crate) fn note_tls_error(&mut self, phase: usize, reason: impl FnOnce() -> String) {
+        self.phases[phase].tls.first_error.get_or_insert_with(reason);
     }
 
     /// Closes the seconds that are over.

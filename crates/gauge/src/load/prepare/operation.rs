@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
+use super::secure::Policy;
 use super::values::{PrepareOr, Value, Values};
 use super::{Authority, DEFAULT_EXPECT, PrepareError, Url};
 use crate::load::grpc::Method;
@@ -35,6 +36,8 @@ pub(crate) struct Operation {
     pub(crate) wants_body: bool,
     /// Where it is a call of gRPC.
     pub(crate) grpc: Option<Arc<Method>>,
+    /// Whether its connection is for this one request (`Connection: close`, RFC 9112 section 9.6).
+    pub(crate) closes: bool,
 }
 
 #[derive(Debug)]
@@ -90,6 +93,10 @@ pub(super) struct Builder {
     urls: Vec<Url>,
     pub(super) values: Values,
     captures: Vec<String>,
+    tls: workload::Tls,
+    /// Made when the first `https` URL is seen.
+    policy: Option<Policy>,
+    new_connections: bool,
 }
 
 impl Builder {
@@ -112,16 +119,46 @@ impl Builder {
             });
         let values = Values::default();
         let (protocol, timeout) = (workload.protocol, workload.timeout);
-        Ok(Builder { base, protocol, timeout, authorities: Vec::new(), urls: Vec::new(), values, captures })
+        Ok(Builder {
+            base,
+            protocol,
+            timeout,
+            authorities: Vec::new(),
+            urls: Vec::new(),
+            values,
+            captures,
+            tls: workload.tls.clone().unwrap_or_default(),
+            policy: None,
+            new_connections: workload.new_connections,
+        })
     }
 
     fn authority(&mut self, url: &Url) -> Result<usize, PrepareError> {
-        if let Some(index) = self.urls.iter().position(|known| known.authority == url.authority) {
+        let is_known = |known: &Url| (known.https, &known.authority) == (url.https, &url.authority);
+        if let Some(index) = self.urls.iter().position(is_known) {
             return Ok(index);
         }
-        self.authorities.push(url.resolve()?);
+        let mut authority = url.resolve()?;
+        if url.https {
+            let policy = match self.policy.take() {
+                Some(policy) => policy,
+                None => Policy::new(&self.tls, self.protocol)?,
+            };
+            authority.secure = Some(self.policy.insert(policy).secure(url)?);
+        }
+        self.authorities.push(authority);
         self.urls.push(url.clone());
         Ok(self.urls.len() - 1)
+    }
+
+    /// Options of TLS that nothing uses are a mistake: the load would not be what they say.
+    pub(super) fn check_tls(&self, workload: &Workload) -> Result<(), PrepareError> {
+        match (&workload.tls, &self.policy) {
+            (Some(_), None) => {
+                Err(PrepareError::Tls("its options are for https:// URLs, and there is none".to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn operation(&mut self, operation: &workload::Operation) -> Result<Operation, PrepareError> {
@@ -243,6 +280,7 @@ impl Builder {
             wants_body: grpc.is_some() || captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))),
             captures,
             grpc: grpc.map(Arc::new),
+            closes: self.new_connections,
         };
         if self.protocol == Protocol::Http1 && prepared.values.is_empty() {
             let mut bytes = Vec::new();
@@ -292,6 +330,9 @@ impl Operation {
             out.extend_from_slice(b": ");
             value.fill(out, values, Escape::Field);
             out.extend_from_slice(b"\r\n");
+        }
+        if self.closes {
+            out.extend_from_slice(b"Connection: close\r\n");
         }
         match &self.body {
             Body::None => {

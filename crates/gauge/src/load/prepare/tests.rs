@@ -99,7 +99,34 @@ fn mistakes_are_told_with_what_to_do() {
         (format!("{operations}  - {{id: x, path: /, capture: [{{name: t, json: token}}]}}"), "not a JSON pointer"),
         (format!("{operations}  - {{id: x, path: /, expect: [20x]}}"), "no status"),
         (format!("{operations}  - {{id: x, path: /, wait: 1}}"), "wait"),
-        (format!("{operations}  - {{id: x, path: /, base: 'https://a'}}"), "https is not supported"),
+        (format!("{operations}  - {{id: x, path: /, base: 'ftp://a'}}"), "only http:// and https://"),
+        (format!("{operations}  - {{id: x, path: /}}\ntls: {{insecure: true}}"), "there is none"),
+        (
+            format!("{operations}  - {{id: x, path: /, base: 'https://127.0.0.1'}}\ntls: {{ca: /nowhere.pem}}"),
+            "/nowhere.pem: ",
+        ),
+        (
+            format!(
+                "{operations}  - {{id: x, path: /, base: 'https://127.0.0.1'}}\ntls: {{insecure: true, key: a.key}}"
+            ),
+            "both `cert` and `key`",
+        ),
+        (
+            format!(
+                "{operations}  - {{id: x, path: /, base: 'https://127.0.0.1'}}\ntls: {{insecure: true, ca: a.pem}}"
+            ),
+            "a.pem",
+        ),
+        (
+            format!(
+                "{operations}  - {{id: x, path: /, base: 'https://127.0.0.1'}}\ntls: {{insecure: true, server_name: 'a b'}}"
+            ),
+            "neither a DNS name nor an IP address",
+        ),
+        (
+            format!("{operations}  - {{id: x, path: /}}\nprotocol: {{http2: {{streams: 2}}}}\nnew_connections: true"),
+            "is of HTTP/1.1",
+        ),
         (format!("{operations}  - {{id: x, path: /, weight: -1}}"), "weight"),
         (format!("{loads}{{closed: {{users: 0, iterations: 1}}}}"), "0 users"),
         (format!("{loads}{{closed: {{users: 1}}}}"), "would never end"),
@@ -137,6 +164,9 @@ fn columns_of_one_file_come_from_one_line() {
 #[test]
 fn urls_are_cut_into_their_parts() {
     for (url, authority, port, path) in [
+        ("https://a", "a", 443, "/"),
+        ("HTTPS://[::1]/x", "[::1]", 443, "/x"),
+        ("https://a:80/x", "a:80", 80, "/x"),
         ("http://a", "a", 80, "/"),
         ("HTTP://a:8080/x?y#z", "a:8080", 8080, "/x?y"),
         ("http://[::1]:9/x", "[::1]:9", 9, "/x"),
@@ -145,12 +175,14 @@ fn urls_are_cut_into_their_parts() {
     ] {
         let parsed = Url::parse(url).expect(url);
         assert_eq!((parsed.authority.as_str(), parsed.port, parsed.path.as_str()), (authority, port, path), "{url}");
+        assert_eq!(parsed.https, url.to_ascii_lowercase().starts_with("https:"), "{url}");
+        assert_eq!(Url::parse(&(parsed.origin() + path)).expect(url), parsed, "{url}");
     }
     for url in [
         "",
         "a",
         "ftp://a",
-        "https://a",
+        "https://",
         "http://",
         "http://a:0",
         "http://a:99999",
@@ -169,4 +201,39 @@ fn captures_need_exactly_one_place() {
         vec![Capture { name: "x".into(), json: None, header: None, plus: None, scope: Default::default() }];
     let error = Prepared::new(&workload).expect_err("no place").to_string();
     assert!(error.contains("either json or header"), "{error}");
+}
+
+#[test]
+fn one_address_with_and_without_tls_are_two_authorities() {
+    let yaml = "base: http://127.0.0.1:1\noperations: [{id: a, path: /}, {id: b, path: /, base: 'https://127.0.0.1:1'}]\n\
+                load: {closed: {users: 1, iterations: 1}}\ntls: {insecure: true}\n";
+    let prepared = Prepared::new(&workload(yaml)).expect("a workload");
+    let secure: Vec<bool> = prepared.authorities.iter().map(|authority| authority.secure.is_some()).collect();
+    assert_eq!((secure, prepared.has_tls()), (vec![false, true], true));
+}
+
+#[test]
+fn a_connection_for_one_request_says_so() {
+    for (more, says) in [("", false), ("new_connections: true\n", true)] {
+        let yaml = format!(
+            "base: http://127.0.0.1:1\noperations: [{{id: a, method: POST, path: /}}]\nload: {{closed: {{users: 1, iterations: 1}}}}\n{more}"
+        );
+        let prepared = Prepared::new(&workload(&yaml)).expect("a workload");
+        let text = String::from_utf8_lossy(prepared.operations[0].fixed.as_deref().expect("fixed")).into_owned();
+        assert_eq!(text.contains("\r\nConnection: close\r\n"), says, "{text}");
+    }
+}
+
+#[test]
+fn files_of_a_workload_are_in_its_folder() {
+    let yaml = "base: https://127.0.0.1:1\nload: {closed: {users: 1, iterations: 1}}\ntls: {ca: ca.pem, cert: /c.pem, key: c.key}\noperations:\n  \
+                - {id: a, path: '/{x}', body: {file: body}, params: {x: {csv: x.csv, column: a}}}\n  \
+                - {id: b, grpc: {proto: p.proto, method: a.B/C}, body: {lines: lines}}\n";
+    let mut workload = workload(yaml);
+    workload.files_from("there".as_ref());
+    let written = serde_json::to_string(&workload).expect("JSON");
+    for file in ["there/ca.pem", "\"/c.pem", "there/c.key", "there/body", "there/x.csv", "there/p.proto", "there/lines"]
+    {
+        assert!(written.contains(file), "{file}: {written}");
+    }
 }

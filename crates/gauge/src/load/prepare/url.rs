@@ -4,12 +4,14 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use super::{Authority, PrepareError};
 
-/// `http://host[:port][/path][?query]`.
+/// `http://host[:port][/path][?query]`, or the same with `https`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
+    /// Whether it is `https`.
+    pub https: bool,
     /// Host and port as written: the Host field.
     pub authority: String,
-    /// Port, 80 unless written.
+    /// Port; 80, or 443 for `https`, unless written.
     pub port: u16,
     /// Path and query, `/` at least.
     pub path: String,
@@ -19,15 +21,13 @@ impl Url {
     /// Cuts a URL into its parts.
     ///
     /// # Errors
-    /// What is wrong with it; `https` is not supported yet.
+    /// What is wrong with it.
     pub fn parse(url: &str) -> Result<Self, PrepareError> {
         let fail = |problem: &str| Err(PrepareError::Url { url: url.to_owned(), problem: problem.to_owned() });
-        let rest = match url.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return fail("https is not supported yet; measure without TLS, or through a local TLS terminator");
-            }
-            Some(_) => return fail("only http:// is supported"),
+        let (https, rest) = match url.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+            Some(_) => return fail("only http:// and https:// are supported"),
             None => return fail("invalid URL; expected http://host:port/path"),
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -43,6 +43,7 @@ impl Url {
                 Ok(port) if port > 0 => port,
                 _ => return fail("its port is not a number from 1 to 65535"),
             },
+            _ if https => 443,
             _ => 80,
         };
         let host = host(authority);
@@ -50,7 +51,17 @@ impl Url {
             return fail("it names no host; write http://host:port/path");
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Url { authority: authority.to_owned(), port, path })
+        Ok(Url { https, authority: authority.to_owned(), port, path })
+    }
+
+    /// Scheme and authority: `https://host:port`.
+    pub fn origin(&self) -> String {
+        format!("{}://{}", if self.https { "https" } else { "http" }, self.authority)
+    }
+
+    /// The host, without port and brackets.
+    pub(crate) fn host(&self) -> &str {
+        host(&self.authority)
     }
 
     /// Looks the host up, once: the first address is used for the whole run, so that every connection goes to one place.
@@ -69,7 +80,7 @@ impl Url {
         // `localhost` has both; servers on a developer's machine listen on IPv4 more often.
         addresses.sort_by_key(SocketAddr::is_ipv6);
         match addresses.first() {
-            Some(&address) => Ok(Authority { name: self.authority.clone(), address }),
+            Some(&address) => Ok(Authority { name: self.authority.clone(), address, secure: None }),
             None => Err(fail(std::io::Error::other("the name has no address"))),
         }
     }

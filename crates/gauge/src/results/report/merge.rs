@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bytes, Chat, Cpu, Errors, Events, Latency, Measurement, Operation, Phase, Rate, Report, Requests, Second};
+use super::{
+    Bytes, Chat, Cpu, Errors, Events, Latency, Measurement, Operation, Phase, Rate, Report, Requests, Second, Tls,
+};
 
 impl Report {
     /// Adds another generator of the same run: counts and rates add up, histograms merge, operations and phases are matched by
@@ -91,6 +93,7 @@ impl Measurement {
             timeout: sum(a.timeout, b.timeout),
             status: sum(a.status, b.status),
             bad_reply: sum(a.bad_reply, b.bad_reply),
+            tls: sum(a.tls, b.tls),
             total: sum(a.total, b.total),
         };
         self.bytes = Bytes {
@@ -104,6 +107,13 @@ impl Measurement {
             received: a.received + b.received,
             arrivals: a.arrivals + b.arrivals,
         });
+        self.tls = match (self.tls.take(), &other.tls) {
+            (Some(mut ours), Some(theirs)) => {
+                ours.add(theirs);
+                Some(ours)
+            }
+            (ours, theirs) => ours.or_else(|| theirs.clone()),
+        };
         self.chat = match (self.chat.take(), &other.chat) {
             (Some(mut ours), Some(theirs)) => {
                 ours.add(theirs);
@@ -120,6 +130,23 @@ impl Measurement {
             (&mut self.first_byte, &other.first_byte),
         ] {
             *ours = merged(ours.take(), theirs.as_ref());
+        }
+    }
+}
+
+impl Tls {
+    fn add(&mut self, other: &Tls) {
+        self.verified &= other.verified;
+        self.full += other.full;
+        self.resumed += other.resumed;
+        for (ours, theirs) in [(&mut self.versions, &other.versions), (&mut self.ciphers, &other.ciphers)] {
+            for (name, count) in theirs {
+                *ours.entry(name.clone()).or_default() += count;
+            }
+        }
+        self.handshake = merged(self.handshake.take(), other.handshake.as_ref());
+        if self.first_error.is_none() {
+            self.first_error.clone_from(&other.first_error);
         }
     }
 }

@@ -75,6 +75,40 @@ fn generators_of_one_run_add_up() {
 }
 
 #[test]
+fn handshakes_of_generators_add_up() {
+    let of = |version: &str, verified, first_error: Option<&str>| Tls {
+        verified,
+        full: 2,
+        resumed: 1,
+        versions: BTreeMap::from([(version.to_owned(), 3)]),
+        ciphers: BTreeMap::from([("C".to_owned(), 3)]),
+        handshake: Some(latency(&[1_000_000; 3])),
+        first_error: first_error.map(str::to_owned),
+    };
+    let mut sum = Measurement {
+        tls: Some(of("TLSv1.3", true, None)),
+        errors: Errors { tls: Some(1), ..Errors::none() },
+        ..Measurement::default()
+    };
+    let other = Measurement {
+        tls: Some(of("TLSv1.2", false, Some("why"))),
+        errors: Errors { tls: Some(2), ..Errors::none() },
+        ..Measurement::default()
+    };
+    sum.merge(&other);
+    sum.merge(&Measurement { errors: Errors { tls: Some(0), ..Errors::none() }, ..Measurement::default() });
+    let tls = sum.tls.as_ref().expect("TLS");
+    assert_eq!((tls.full, tls.resumed, tls.verified, tls.first_error.as_deref()), (4, 2, false, Some("why")));
+    assert_eq!(tls.versions, BTreeMap::from([("TLSv1.2".to_owned(), 3), ("TLSv1.3".to_owned(), 3)]));
+    assert_eq!(tls.ciphers, BTreeMap::from([("C".to_owned(), 6)]));
+    assert_eq!(tls.handshake.as_ref().and_then(|handshake| handshake.count), Some(6));
+    assert_eq!(sum.errors.tls, Some(3));
+    let json = serde_json::to_string(&sum).expect("JSON");
+    assert_eq!(serde_json::from_str::<Measurement>(&json).expect("the same").tls.map(|tls| tls.full), Some(4));
+    assert!(!serde_json::to_string(&Measurement::default()).expect("JSON").contains("tls"), "nothing new without TLS");
+}
+
+#[test]
 fn what_one_generator_did_not_measure_the_sum_does_not_have() {
     let mut sum = report(&[1_000]);
     let mut other = report(&[1_000]);

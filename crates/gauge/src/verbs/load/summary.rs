@@ -1,9 +1,10 @@
 //! A report in a few lines.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use gauge::load::workload::{Load, Workload};
-use gauge::results::report::{Chat, Latency, Measurement, Report};
+use gauge::results::report::{Chat, Latency, Measurement, Report, Tls};
 
 /// The report as text; the last line holds "N requests in S".
 pub(super) fn text(workload: &Workload, report: &Report) -> String {
@@ -36,6 +37,14 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
             line(&mut text, "corrected", &distribution(corrected));
         }
     }
+    if workload.new_connections
+        && let Some(connect) = &total.connect
+    {
+        line(&mut text, "connect", &distribution(connect));
+    }
+    if let Some(tls) = &total.tls {
+        self::tls(&mut text, tls);
+    }
     if let Some(first) = &total.first_byte {
         line(&mut text, "first byte", &distribution(first));
     }
@@ -59,6 +68,9 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
         line(&mut text, "status", &if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") });
     }
     line(&mut text, "errors", &errors(total));
+    if let Some(reason) = total.tls.as_ref().and_then(|tls| tls.first_error.as_ref()) {
+        line(&mut text, "tls error", reason);
+    }
     if let Some(dropped @ 1..) = total.requests.dropped {
         let share = total.drop_rate().unwrap_or(0.0) * 100.0;
         line(
@@ -80,6 +92,18 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
     }
     text.push_str(&last(total));
     text
+}
+
+fn tls(text: &mut String, tls: &Tls) {
+    if let Some(handshake) = &tls.handshake {
+        line(text, "handshake", &distribution(handshake));
+    }
+    let names = |counts: &BTreeMap<String, u64>| counts.keys().cloned().collect::<Vec<_>>().join(", ");
+    let seen =
+        [names(&tls.versions), names(&tls.ciphers), format!("{} full handshakes, {} resumed", tls.full, tls.resumed)];
+    let seen: Vec<String> = seen.into_iter().filter(|part| !part.is_empty()).collect();
+    let unverified = if tls.verified { "" } else { "; certificates NOT verified (insecure)" };
+    line(text, "tls", &format!("{}{unverified}", seen.join(", ")));
 }
 
 fn chat(text: &mut String, chat: &Chat, total: &Measurement) {
@@ -155,6 +179,7 @@ fn errors(total: &Measurement) -> String {
         ("timed out", errors.timeout),
         ("unexpected status", errors.status),
         ("bad reply", errors.bad_reply),
+        ("of TLS", errors.tls),
     ];
     let seen: Vec<String> = kinds
         .iter()

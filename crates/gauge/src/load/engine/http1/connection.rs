@@ -3,27 +3,40 @@
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 use std::ops::Range;
+use std::sync::Arc;
 
 use h1::{BodyDecoder, BodyEvent, HeadScanner, Limits, ResponseHead};
+use tls::{ClientConfig, ClientStream, Negotiated};
 
 use super::heads::Heads;
 use crate::load::engine::chat::Chat;
 use crate::load::engine::clock;
 use crate::load::engine::recorder::SentBytes;
 use crate::load::engine::stream::Stream;
-use crate::load::prepare::{Operation, Prepared};
+use crate::load::prepare::{Operation, Prepared, Secure};
 
 /// Most bytes of an answer that are kept for captures.
 const KEEP: usize = 16 * 1024 * 1024;
 
+/// What carries an exchange.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Plain(TcpStream),
+    Tls(Box<ClientStream<TcpStream>>),
+}
+
 /// A connection that may be open, and the exchange on it.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
-    pub(super) stream: Option<TcpStream>,
-    /// Counts the streams, so that events of an earlier one are told apart.
+    pub(super) socket: Option<Socket>,
+    /// Counts the sockets, so that events of an earlier one are told apart.
     generation: u32,
     /// When the attempt began; 0 when it is open.
     opening_since: u64,
+    /// When the handshake began; 0 when it is complete.
+    handshaking_since: u64,
+    /// Of a user who resumes sessions: where they are stored.
+    own_config: Option<Arc<ClientConfig>>,
     active: bool,
     /// The request's bytes, when they are not always the same.
     own: Vec<u8>,
@@ -67,7 +80,7 @@ pub(super) enum Written {
 }
 
 impl Connection {
-    /// What marks the events of the next stream.
+    /// What marks the events of the next socket.
     pub(super) fn next_event_data(&mut self, index: usize) -> u64 {
         self.generation = self.generation.wrapping_add(1);
         self.event_data(index)
@@ -78,15 +91,19 @@ impl Connection {
         u64::from(self.generation & 0x7fff_ffff) << 32 | index as u64
     }
 
-    /// Whether an event is of the stream that is there now.
+    /// Whether an event is of the socket that is there now.
     pub(super) fn is_of(&self, data: u64) -> bool {
-        self.stream.is_some() && self.event_data((data & u64::from(u32::MAX)) as usize) == data
+        self.socket.is_some() && self.event_data((data & u64::from(u32::MAX)) as usize) == data
     }
 
     pub(super) fn opening(&mut self, stream: TcpStream, begun: u64) {
-        self.stream = Some(stream);
+        self.socket = Some(Socket::Plain(stream));
         self.opening_since = begun;
         self.active = true;
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.socket.is_some()
     }
 
     pub(super) fn is_opening(&self) -> bool {
@@ -95,12 +112,63 @@ impl Connection {
 
     /// Asks whether the attempt succeeded; how long it took.
     pub(super) fn opened(&mut self) -> io::Result<u64> {
-        if let Some(error) = self.stream.as_ref().map_or(Ok(None), TcpStream::take_error)? {
+        if let Some(Socket::Plain(stream)) = &self.socket
+            && let Some(error) = stream.take_error()?
+        {
             return Err(error);
         }
         let took = clock::now().saturating_sub(self.opening_since);
         self.opening_since = 0;
         Ok(took)
+    }
+
+    /// Begins the handshake on a connection that has been opened.
+    pub(super) fn secure(&mut self, secure: &Secure) -> io::Result<()> {
+        let Some(Socket::Plain(stream)) = self.socket.take() else { return Ok(()) };
+        let config = secure.config(&mut self.own_config);
+        let tls = self.socket.insert(Socket::Tls(Box::new(ClientStream::new(stream, config, secure.name.clone())?)));
+        self.handshaking_since = clock::now();
+        if let Socket::Tls(tls) = tls { flush(tls).map(|_| ()) } else { Ok(()) }
+    }
+
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.handshaking_since > 0
+    }
+
+    /// The handshake is complete; how long it took.
+    pub(super) fn secured(&mut self) -> u64 {
+        clock::now().saturating_sub(std::mem::take(&mut self.handshaking_since))
+    }
+
+    /// What the handshake agreed on.
+    pub(super) fn negotiated(&self) -> Option<Negotiated> {
+        match &self.socket {
+            Some(Socket::Tls(tls)) => Some(tls.negotiated()),
+            _ => None,
+        }
+    }
+
+    /// Takes the connection's TLS out, to be put back with [`Connection::put_tls`]: what it decrypts goes into the connection.
+    pub(super) fn take_tls(&mut self) -> Option<Box<ClientStream<TcpStream>>> {
+        match self.socket.take() {
+            Some(Socket::Tls(tls)) => Some(tls),
+            other => {
+                self.socket = other;
+                None
+            }
+        }
+    }
+
+    pub(super) fn put_tls(&mut self, tls: Box<ClientStream<TcpStream>>) {
+        self.socket = Some(Socket::Tls(tls));
+    }
+
+    /// Sends what TLS has to send beside requests.
+    pub(super) fn flush(&mut self) -> io::Result<Written> {
+        match &mut self.socket {
+            Some(Socket::Tls(tls)) => flush(tls),
+            _ => Ok(Written::All),
+        }
     }
 
     /// Whether an answer is awaited.
@@ -143,10 +211,18 @@ impl Connection {
 
     /// Writes as much of the request as the socket takes.
     pub(super) fn write(&mut self, operation: &Operation) -> io::Result<Written> {
-        let Some(stream) = &mut self.stream else { return Ok(Written::Part) };
         let head: &[u8] = operation.fixed.as_deref().unwrap_or(&self.own);
         let file: &[u8] = operation.file().map_or(&[], |file| file);
         let total = head.len() + file.len();
+        let stream = match &mut self.socket {
+            Some(Socket::Plain(stream)) => stream,
+            Some(Socket::Tls(tls)) => {
+                let written = encrypt(tls, head, file, &mut self.written)?;
+                self.writing = matches!(written, Written::Part);
+                return Ok(written);
+            }
+            None => return Ok(Written::Part),
+        };
         while self.written < total {
             let result = if file.is_empty() {
                 stream.write(&head[self.written..])
@@ -309,10 +385,19 @@ impl Connection {
         self.active = false;
     }
 
-    /// Closes the stream, if there is one. The kernel takes a closed socket off the epoll set.
+    /// Ends a connection in good order. TLS says so to the server.
+    pub(super) fn end(&mut self) {
+        if let Some(Socket::Tls(tls)) = &mut self.socket {
+            tls.close();
+        }
+        self.close();
+    }
+
+    /// Closes the socket, if there is one. The kernel takes a closed socket off the epoll set.
     pub(super) fn close(&mut self) {
-        self.stream = None;
+        self.socket = None;
         self.opening_since = 0;
+        self.handshaking_since = 0;
         self.active = false;
         self.writing = false;
     }
@@ -329,5 +414,28 @@ impl Connection {
             field.filter(|_| parsed).map(|field| field.value.of_buf(&self.kept_head))
         };
         show(&header, &self.kept_body);
+    }
+}
+
+/// Writes as much of a request as TLS and the socket take, head and body in the same records.
+fn encrypt(tls: &mut ClientStream<TcpStream>, head: &[u8], file: &[u8], written: &mut usize) -> io::Result<Written> {
+    loop {
+        if *written < head.len() {
+            *written += tls.write(&[IoSlice::new(&head[*written..]), IoSlice::new(file)])?;
+        } else if *written < head.len() + file.len() {
+            *written += tls.write(&[IoSlice::new(&file[*written - head.len()..])])?;
+        }
+        match flush(tls)? {
+            Written::All if *written < head.len() + file.len() => {}
+            written => return Ok(written),
+        }
+    }
+}
+
+fn flush(tls: &mut ClientStream<TcpStream>) -> io::Result<Written> {
+    match tls.flush() {
+        Ok(()) => Ok(Written::All),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Written::Part),
+        Err(error) => Err(error),
     }
 }
