@@ -25,6 +25,7 @@ mod ewma;
 mod health;
 pub mod http2;
 mod inference;
+mod known;
 mod lease;
 mod members;
 mod outcome;
