@@ -104,6 +104,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
                 base_path: "".into(),
                 weight: NonZeroU32::MIN,
             }],
+            targets_file: None,
             balance: Balance::LeastRequest,
             health: None,
             eject: Some(Eject { after: 5, period: Duration::from_secs(10), max_share: 0.5 }),

@@ -9,10 +9,11 @@ use super::balance::hash_seed;
 use super::breaker::Breaker;
 use super::known::Known;
 use super::set::TargetSet;
+use super::sources::Status;
 use super::target::{Address, Health, Target, TargetId, TargetState};
 use super::time::Moment;
-use super::Common;
-use crate::config::{self, TargetAddress};
+use super::{Common, lock};
+use crate::config::{self, MAX_TARGETS, TargetAddress};
 
 /// The control side of an upstream.
 #[derive(Debug)]
@@ -20,16 +21,21 @@ pub(super) struct Members {
     pub(super) spec: Arc<config::Upstream>,
     /// The targets of `spec`, as far as their addresses are known.
     known: Known,
+    /// How reading the file of the targets went, if one names them.
+    pub(super) file: Status,
     /// Targets that are no longer there, while requests to them are: if the address comes back, so does their count.
     retired: Vec<(Address, Weak<TargetState>)>,
 }
 
 impl Members {
     pub(super) fn new(spec: Arc<config::Upstream>, common: &Common) -> Members {
-        Members { known: common.known(&spec), spec, retired: Vec::new() }
+        Members { known: common.known(&spec), spec, file: Status::default(), retired: Vec::new() }
     }
 
     pub(super) fn reconfigure(&mut self, spec: Arc<config::Upstream>, common: &Common) {
+        if self.spec.targets_file != spec.targets_file {
+            self.file = Status::default();
+        }
         self.known = common.known(&spec);
         self.spec = spec;
     }
@@ -38,16 +44,32 @@ impl Members {
     pub(super) fn refresh(&mut self, common: &Common) -> bool {
         let known = common.known(&self.spec);
         let is_new = known != self.known;
+        if known.cut != self.known.cut
+            && let Some(service) = &known.cut
+        {
+            tracing::warn!(upstream = %self.spec.name, %service, "more than {MAX_TARGETS} addresses: the rest are no targets");
+        }
         self.known = known;
         is_new
     }
 
-    /// Host names among the targets.
-    pub(super) fn hosts(&self) -> Vec<Arc<str>> {
-        self.spec.targets.iter().filter_map(host).collect()
+    /// Host names among the targets, those of records included.
+    pub(super) fn hosts(&self, common: &Common) -> Vec<Arc<str>> {
+        let services = lock(&common.services);
+        let of_records = |target: &config::Target| {
+            let records = service(target).and_then(|name| services.get(&name)?.records.as_deref()).unwrap_or_default();
+            records.iter().map(|record| record.host.clone()).collect::<Vec<_>>()
+        };
+        let targets = &self.spec.targets;
+        targets.iter().filter_map(host).chain(targets.iter().flat_map(of_records)).collect()
     }
 
-    /// The set after `before`. While not one of the targets has an address and some wait for theirs, which is so after a reload with new names that do
+    /// Services in DNS among the targets.
+    pub(super) fn services(&self) -> Vec<Arc<str>> {
+        self.spec.targets.iter().filter_map(service).collect()
+    }
+
+    /// The set after `before`. While not one of the targets has an address and some are not resolved yet, which is so after a reload with new names that do
     /// not resolve yet, the targets of before stay. Each address takes over the state that it had; of several targets with one address the nth takes the nth's.
     pub(super) fn make_set(&mut self, before: &TargetSet, common: &Common) -> TargetSet {
         let spec = self.spec.clone();
@@ -80,6 +102,8 @@ impl Members {
                 authority: member.authority.clone(),
                 base_path: member.base_path.clone(),
                 weight: member.weight.get(),
+                tier: member.tier,
+                source: member.source.clone(),
                 breaker,
                 slot: None,
                 state,
@@ -95,6 +119,7 @@ impl Members {
         let gone = left.rest().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
         self.retired.extend(gone);
         let set = TargetSet {
+            has_tiers: targets.iter().any(|target| target.tier > 0),
             has_even_weights: targets.windows(2).all(|pair| pair[0].weight == pair[1].weight),
             targets,
             shared: before.shared.clone(),
@@ -144,7 +169,15 @@ impl<'t> Left<'t> {
 pub(super) fn host(target: &config::Target) -> Option<Arc<str>> {
     match &target.address {
         TargetAddress::Name { host, .. } => Some(host.clone()),
-        TargetAddress::Ip(_) | TargetAddress::Unix(_) | TargetAddress::Demo(_) | TargetAddress::Endpoints(_) => None,
+        _ => None,
+    }
+}
+
+/// Service in DNS that a target is.
+pub(super) fn service(target: &config::Target) -> Option<Arc<str>> {
+    match &target.address {
+        TargetAddress::Service(name) => Some(name.clone()),
+        _ => None,
     }
 }
 

@@ -39,6 +39,13 @@ pub(super) struct Pace {
     pub(super) retry_max: Duration,
 }
 
+impl Pace {
+    /// Pause after so many failures in a row, at least one.
+    pub(super) fn after_failures(&self, failures: u32) -> Duration {
+        self.retry.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.retry_max)
+    }
+}
+
 impl Default for Pace {
     fn default() -> Pace {
         Pace {
@@ -151,7 +158,8 @@ impl Resolver {
         Ok(answer)
     }
 
-    fn dns(&self) -> Result<TokioResolver, String> {
+    /// The client for the name servers at this moment.
+    pub(super) fn dns(&self) -> Result<TokioResolver, String> {
         let (path, current) = match &self.0.servers {
             Servers::File { path, current } => (path, current),
             #[cfg(test)]

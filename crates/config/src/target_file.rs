@@ -1,0 +1,80 @@
+//! Files that list the targets of an upstream: read with the configuration, and again whenever they change.
+//!
+//! A file is data that other programs write. Variables of the environment are not replaced in it: whoever writes targets need not be trusted with
+//! what the environment holds.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::problem::{Origin, Problem, Problems};
+use crate::raw;
+use crate::raw::shape::At;
+use crate::resolve::targets::{Rules, resolve_targets};
+use crate::{Balance, MAX_TARGETS, Target, Upstream, yaml};
+
+/// More than `MAX_TARGETS` of the longest usual URLs, and far below what hurts.
+const MAX_BYTES: u64 = 8 << 20;
+
+impl Upstream {
+    /// Whether it has no targets, and no source of any.
+    pub fn has_no_backend(&self) -> bool {
+        self.targets.is_empty() && self.targets_file.is_none()
+    }
+
+    /// Reads the targets of the file that names them, if one does, by the other rules of this upstream.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file.
+    pub fn read_targets(&self) -> Option<Result<Vec<Target>, Problems>> {
+        let path = self.targets_file.as_deref()?;
+        let rules = Rules {
+            tls: self.tls.as_deref(),
+            is_inference: matches!(self.balance, Balance::Inference(_)),
+            is_managed: false,
+        };
+        Some(read_targets(path, &rules))
+    }
+}
+
+/// Reads a file of targets, in whole or not at all.
+pub(crate) fn read_targets(path: &Path, rules: &Rules<'_>) -> Result<Vec<Target>, Problems> {
+    let source = path.display().to_string();
+    let in_file = |text: &str, problems| Problems::in_file(&source, text, problems);
+    let text = read(path).map_err(|error| {
+        let message = format!(
+            "cannot read the file of targets: {error}; create it (`[]` for no targets), or correct `targets.file` of the upstream"
+        );
+        in_file("", vec![Problem::new(Origin::Nowhere, message)])
+    })?;
+    parse(&text, rules).map_err(|problems| in_file(&text, problems))
+}
+
+fn parse(text: &str, rules: &Rules<'_>) -> Result<Vec<Target>, Vec<Problem>> {
+    // Most often a file that is being written.
+    let is_blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
+    if text.lines().all(is_blank) {
+        let message = "the file of targets is empty; write a list of URLs, or `[]` for an upstream without targets";
+        return Err(vec![Problem::new(Origin::File { line: 1, column: 1 }, message)]);
+    }
+    let list: Vec<At<raw::Target>> = yaml::parse(text, &|_| None)?;
+    resolve_targets(&list, rules)
+}
+
+/// The text of a regular file; reading anything else might never end.
+fn read(path: &Path) -> io::Result<String> {
+    let other = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
+    // Looked at before it is opened: opening a FIFO waits for a writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(other("it is not a regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(other(format!("it has more than {} MiB; {MAX_TARGETS} targets need less", MAX_BYTES >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| other("it is not UTF-8 text".to_owned()))
+}
+
+#[cfg(test)]
+mod tests;
