@@ -40,7 +40,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         ("- endpoints:x\n", "targets.yaml:1:3: ", "those of a controller"),
         ("- https://a\n", "targets.yaml:1:3: ", "`tls.roots`"),
         ("- http://${HOME}\n", "targets.yaml:1:3: ", "`HOME` is not set"),
-        ("[\"http://a\", \"http://b\"", "targets.yaml:1:", "expected"),
+        ("[\"http://a\", \"http://b\"", "targets.yaml:1:1: ", "unclosed bracket"),
         ("targets: [http://a]\n", "targets.yaml:1:1: ", "expected a list"),
     ] {
         let message = file(text);
