@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::{Gate, Signal, Upstream, Weir, answer, wait};
@@ -175,6 +175,26 @@ fn what_is_in_flight_and_what_stays_is_left_alone() {
     assert_eq!(stays.accepted(), 1);
 }
 
+/// How long a file that is written in place stays as it is before it is read.
+const REST: Duration = Duration::from_secs(1);
+
+const PIECES: usize = 12;
+
+/// Writes one target after the other, slowly: several looks of the gateway fall into each pause, at a list that is complete so far. Returns the longest
+/// pause.
+fn write_in_pieces(path: &Path, url: &str) -> Duration {
+    let mut file = fs::File::create(path).unwrap();
+    let mut last = Instant::now();
+    let mut longest = Duration::ZERO;
+    for piece in 0..PIECES {
+        file.write_all(format!("- {url}/{piece}\n").as_bytes()).unwrap();
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    longest
+}
+
 #[test]
 fn a_file_that_is_written_in_place_and_in_pieces_is_taken_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -183,18 +203,20 @@ fn a_file_that_is_written_in_place_and_in_pieces_is_taken_whole() {
     let gateway = File::new(folder.path(), &config(folder.path(), "")).start();
     // The first reading of its own, so that all further ones are of changes.
     wait::until(DEADLINE, "the file is followed", || upstream(&gateway)["sources"][0]["successes"] == 1);
-    let mark = gateway.mark();
-    let mut file = fs::File::create(&targets.0).unwrap();
-    for piece in 0..25 {
-        file.write_all(format!("- {}/{piece}\n", server.url()).as_bytes()).unwrap();
-        // The program that writes is slow: several looks at the file fall into it, each of a list that is complete so far.
-        std::thread::sleep(Duration::from_millis(40));
-    }
+    let mark = loop {
+        let mark = gateway.mark();
+        if write_in_pieces(&targets.0, &server.url()) < REST {
+            break mark;
+        }
+        // The test itself was held up for so long that the gateway had to take it for the end: once more.
+        targets.replace(&list(&[&server]));
+        wait_for_targets(&gateway, &[&server]);
+    };
     let count = || upstream(&gateway)["targets"].as_array().unwrap().len();
-    wait::until(DEADLINE, "all of it", || count() == 25);
+    wait::until(DEADLINE, "all of it", || count() == PIECES);
     let read: Vec<String> =
         gateway.lines_after(mark).into_iter().filter(|line| line.contains("file of targets")).collect();
-    assert!(read.len() == 1 && read[0].contains("25"), "{read:?}");
+    assert!(read.len() == 1 && read[0].contains(&format!("targets={PIECES}")), "{read:?}");
     assert_eq!(gateway.get("/").status(), 200);
 }
 
@@ -203,8 +225,16 @@ fn a_broken_a_missing_and_an_empty_file_keep_the_targets() {
     let folder = tempfile::tempdir().unwrap();
     let servers = ["a", "b"].map(|body| Upstream::start(answer::ok(body)));
     let [a, b] = servers.each_ref();
-    let targets = Targets::new(folder.path(), &list(&[a]));
+    let targets = Targets::new(folder.path(), "[]");
     let gateway = File::new(folder.path(), &config(folder.path(), "")).start();
+    let unavailable = |gateway: &Weir| {
+        let response = gateway.get("/");
+        assert_eq!(response.status(), 503);
+        assert!(response.text().contains("\"unavailable\""), "{}", response.text());
+    };
+    unavailable(&gateway);
+    targets.replace(&list(&[a]));
+    wait_for_targets(&gateway, &[a]);
     let metric = |name: &str, more: &str| -> f64 {
         let label = format!("source=\"file:{}\"", targets.0.display());
         let text = gateway.admin_get("/metrics").text().to_owned();
@@ -245,9 +275,7 @@ fn a_broken_a_missing_and_an_empty_file_keep_the_targets() {
     // An empty list is meant.
     targets.replace("[]\n");
     wait_for_targets(&gateway, &[]);
-    let response = gateway.get("/");
-    assert_eq!(response.status(), 503);
-    assert!(response.text().contains("unavailable"), "{}", response.text());
+    unavailable(&gateway);
     targets.replace(&format!("[{{\"url\": \"{}\", \"weight\": 2}}]", a.url()));
     wait_for_targets(&gateway, &[a]);
     assert_eq!((gateway.get("/").text(), &upstream(&gateway)["targets"][0]["weight"]), ("a", &Value::from(2)));
