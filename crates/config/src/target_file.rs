@@ -11,7 +11,7 @@ use crate::problem::{Origin, Problem, Problems};
 use crate::raw;
 use crate::raw::shape::At;
 use crate::resolve::targets::{Rules, resolve_targets};
-use crate::{Balance, MAX_TARGETS, Target, Upstream, yaml};
+use crate::{Balance, MAX_TARGETS, Target, TargetAddress, Upstream, yaml};
 
 /// More than `MAX_TARGETS` of the longest usual URLs, and far below what hurts.
 const MAX_BYTES: u64 = 8 << 20;
@@ -20,6 +20,16 @@ impl Upstream {
     /// Whether it has no targets, and no source of any.
     pub fn has_no_backend(&self) -> bool {
         self.targets.is_empty() && self.targets_file.is_none()
+    }
+
+    /// What names its targets besides the configuration: `file:PATH`, `srv:NAME`.
+    pub fn sources(&self) -> Vec<String> {
+        let file = self.targets_file.iter().map(|path| format!("file:{}", path.display()));
+        let services = self.targets.iter().filter_map(|target| match &target.address {
+            TargetAddress::Service(name) => Some(format!("srv:{name}")),
+            _ => None,
+        });
+        file.chain(services).collect()
     }
 
     /// Reads the targets of the file that names them, if one does, by the other rules of this upstream.

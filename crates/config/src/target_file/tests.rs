@@ -1,7 +1,6 @@
 use std::fs;
 
 use super::*;
-use crate::TargetAddress;
 
 const RULES: Rules<'_> = Rules { tls: None, is_inference: false, is_managed: false };
 

@@ -360,5 +360,9 @@ fn a_start_needs_the_file_and_a_check_reads_it() {
         "{}",
         good.stdout
     );
+    let routes = Weir::builder(program()).args(["routes", &file.0.display().to_string(), "/x"]).command();
+    let sources =
+        format!("named by file:{}\n    its targets are named by srv:_api._tcp.example.com", targets.0.display());
+    assert!(routes.stdout.contains(&sources), "{}", routes.stdout);
     assert!(good.stdout.contains("upstream u: targets of the SRV records of _api._tcp.example.com"), "{}", good.stdout);
 }
