@@ -2,9 +2,14 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::Value;
-use testkit::{NameServer, Signal, Upstream, Weir, answer, wait};
+use testkit::tls::TlsRelay;
+use testkit::{Certificates, NameServer, Signal, Upstream, Weir, answer, wait};
+use tls::names::Entry;
+use tls::server::{Listener, Options, Tickets};
+use tls::{Certificate, Names};
 
 use super::load::{Load, Request};
 use super::{DEADLINE, File, reload, take_over};
@@ -14,6 +19,16 @@ const NO_NAMESPACES: i32 = 77;
 
 #[test]
 fn services_are_followed_under_load_through_reloads_a_take_over_and_a_drain() {
+    run("services::under_load");
+}
+
+#[test]
+fn certificates_are_for_the_domain_and_never_for_the_host_of_a_record() {
+    run("services::over_tls");
+}
+
+/// Runs one of the tests below in namespaces of its own.
+fn run(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let servers = folder.path().join("resolv.conf");
     std::fs::write(&servers, "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n").unwrap();
@@ -22,7 +37,7 @@ fn services_are_followed_under_load_through_reloads_a_take_over_and_a_drain() {
         .args(["--map-root-user", "--net", "--mount", "/bin/sh", "-c", script, "sh"])
         .arg(&servers)
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "services::in_a_namespace", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .output();
     let output = match output {
         Ok(output) if output.status.code() != Some(NO_NAMESPACES) && !is_refused(&output.stderr) => output,
@@ -54,8 +69,8 @@ fn wait_for_targets(gateway: &Weir, servers: &[&Upstream]) {
 }
 
 #[test]
-#[ignore = "runs in the namespaces that the test above makes"]
-fn in_a_namespace() {
+#[ignore = "runs in namespaces that a test above makes"]
+fn under_load() {
     const NAME: &str = "_api._tcp.weir.test";
     let dns = NameServer::start_at(SocketAddr::from(([127, 0, 0, 1], 53)));
     dns.set("node.weir.test", 1, &["127.0.0.1"]);
@@ -120,4 +135,44 @@ fn in_a_namespace() {
     running.signal(Signal::TERM);
     assert_eq!(running.wait_for_exit(DEADLINE).code(), Some(0));
     assert_eq!(load.stop(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "runs in namespaces that a test above makes"]
+fn over_tls() {
+    let dns = NameServer::start_at(SocketAddr::from(([127, 0, 0, 1], 53)));
+    dns.set("node.weir.test", 60, &["127.0.0.1"]);
+    let upstream = Upstream::start(answer::ok("hello"));
+    let start = |names: &str| {
+        let certificates = Certificates::for_names(names);
+        let certificate = Certificate::load(&certificates.certificate(), &certificates.key()).unwrap();
+        let entry = Entry { certificate, names: Vec::new(), is_default: true, policy: 0 };
+        let options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
+        let listener = Listener::new(&options, &Tickets::default()).unwrap();
+        (TlsRelay::terminate(listener, upstream.socket_addr()), certificates)
+    };
+    let (of_domain, of_domain_files) = start("DNS:weir.test");
+    let (of_host, of_host_files) = start("DNS:node.weir.test");
+    for (name, relay) in [("_a._tcp.weir.test", &of_domain), ("_b._tcp.weir.test", &of_host)] {
+        dns.set_service(name, 60, &[(0, 0, relay.address().port(), "node.weir.test.")]);
+    }
+    let upstream_of = |name: &str, service: &str, tls: String| {
+        format!("  {name}: {{targets: ['srv+https://{service}'], tls: {{{tls}}}, health: {{path: /health}}}}\n")
+    };
+    let roots = |files: &Certificates| format!("roots: {}", files.authority().display());
+    let text = format!(
+        "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nupstreams:\n{}{}{}routes:\n  - {{match: {{path: /domain}}, upstream: domain}}\n  - {{match: {{path: /host}}, upstream: host}}\n  - {{match: {{path: /named}}, upstream: named}}\n",
+        upstream_of("domain", "_a._tcp.weir.test", roots(&of_domain_files)),
+        upstream_of("host", "_b._tcp.weir.test", roots(&of_host_files)),
+        upstream_of("named", "_b._tcp.weir.test", roots(&of_host_files) + ", server_name: node.weir.test"),
+    );
+    let gateway = Weir::builder(super::program()).config(text).start();
+    wait::until(DEADLINE, "a domain's certificate", || gateway.get("/domain").status() == 200);
+    wait::until(DEADLINE, "a certificate for a name that was configured", || gateway.get("/named").status() == 200);
+    assert!([502, 503].contains(&gateway.get("/host").status()), "the name of a record proves nothing");
+    // Checks have the domain as their host.
+    let of_check = |recorded: &testkit::Recorded| recorded.head.target() == "/health";
+    wait::until(DEADLINE, "a check", || upstream.requests().iter().any(of_check));
+    let host = upstream.requests().iter().find(|one| of_check(one)).unwrap().head.field("host").map(str::to_owned);
+    assert_eq!(host.as_deref(), Some("weir.test"));
 }

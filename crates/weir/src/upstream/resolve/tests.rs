@@ -41,6 +41,7 @@ impl ResolverOf for NameServer {
                 retry: Duration::from_millis(10),
                 retry_max: Duration::from_millis(40),
             },
+            queries: Semaphore::new(4),
             is_routable,
         }))
     }
@@ -207,6 +208,7 @@ async fn the_file_of_name_servers_is_read_again_when_it_changes() {
         hosts: "/nonexistent/hosts".into(),
         servers: Servers::File { path: path.clone(), current: Mutex::default() },
         pace: Pace::default(),
+        queries: Semaphore::new(QUERIES),
         is_routable: |_| true,
     }));
     let error = resolver.look_up("model.test", &[]).await.expect_err("there is no file");

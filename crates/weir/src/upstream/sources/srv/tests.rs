@@ -310,6 +310,41 @@ fn a_retry_goes_to_a_later_priority_when_the_earlier_one_was_tried_and_a_full_on
 }
 
 #[test]
+fn a_cookie_is_honoured_for_a_target_of_a_later_priority() {
+    let server = NameServer::start();
+    server.set("a.test", 60, &["10.0.0.1"]);
+    server.set_service(NAME, 60, &[(0, 0, 1, "a.test."), (5, 0, 2, "a.test.")]);
+    let cookie = config::Affinity { cookie: "c".into(), secret: None };
+    let control = Control::start(vec![upstream(Balance::Cookie(cookie))], server.resolver());
+    control.wait_for_targets(0, &["10.0.0.1:1", "10.0.0.1:2"]);
+    let views = Views::new(control.current(), 1);
+    let pick = |request: &Request<'_>| match views.get(UpstreamId(0)).pick(request, control.current().clock().now()) {
+        Pick::Target(lease) => lease,
+        other => panic!("{other:?}"),
+    };
+    let first = pick(&Request::default());
+    assert_eq!(first.target().address().to_string(), "10.0.0.1:1");
+    let tried = [first.target().id()];
+    let second = pick(&Request { tried: &tried, ..Request::default() });
+    assert_eq!(second.target().address().to_string(), "10.0.0.1:2");
+    let again = pick(&Request { wanted: second.target().token().copied(), ..Request::default() });
+    assert_eq!(again.target().id(), second.target().id());
+}
+
+#[test]
+fn hundreds_of_hosts_are_resolved_a_few_at_a_time() {
+    let server = NameServer::start();
+    let hosts: Vec<String> = (0..300).map(|n| format!("node-{n}.test.")).collect();
+    for (n, host) in hosts.iter().enumerate() {
+        server.set(host.trim_end_matches('.'), 300, &[&format!("10.0.{}.{}", n / 250, n % 250)]);
+    }
+    let records: Vec<(u16, u16, u16, &str)> = hosts.iter().map(|host| (0, 0, 80, host.as_str())).collect();
+    server.set_service(NAME, 300, &records);
+    let control = start(&server);
+    wait::until(DEADLINE, "all of them", || control.targets(0).len() == 300);
+}
+
+#[test]
 fn a_reload_from_a_list_keeps_what_is_in_both() {
     let server = NameServer::start();
     server.set("a.test", 60, &["10.0.0.1", "10.0.0.2"]);
