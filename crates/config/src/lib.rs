@@ -31,3 +31,4 @@ pub use load::*;
 pub use model::*;
 pub use raw::target::is_host_name;
 pub use resolve::api::{load as load_description, pattern as described_path};
+pub use target_file::TargetFile;

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::problem::{Origin, Problem, Problems};
 use crate::raw;
@@ -32,32 +32,42 @@ impl Upstream {
         file.chain(services).collect()
     }
 
-    /// Reads the targets of the file that names them, if one does, by the other rules of this upstream.
+    /// The targets of the file that names them, by the other rules of this upstream.
     ///
     /// # Errors
     /// Everything that is wrong with the file.
-    pub fn read_targets(&self) -> Option<Result<Vec<Target>, Problems>> {
-        let path = self.targets_file.as_deref()?;
-        let rules = Rules {
-            tls: self.tls.as_deref(),
-            is_inference: matches!(self.balance, Balance::Inference(_)),
-            is_managed: false,
-        };
-        Some(read_targets(path, &rules))
+    pub fn targets_of(&self, file: &TargetFile) -> Result<Vec<Target>, Problems> {
+        let is_inference = matches!(self.balance, Balance::Inference(_));
+        file.targets(&Rules { tls: self.tls.as_deref(), is_inference, is_managed: false })
     }
 }
 
-/// Reads a file of targets, in whole or not at all.
-pub(crate) fn read_targets(path: &Path, rules: &Rules<'_>) -> Result<Vec<Target>, Problems> {
-    let source = path.display().to_string();
-    let in_file = |text: &str, problems| Problems::in_file(&source, text, problems);
-    let text = read(path).map_err(|error| {
-        let message = format!(
-            "cannot read the file of targets: {error}; create it (`[]` for no targets), or correct `targets.file` of the upstream"
-        );
-        in_file("", vec![Problem::new(Origin::Nowhere, message)])
-    })?;
-    parse(&text, rules).map_err(|problems| in_file(&text, problems))
+/// A file of targets as it was read.
+#[derive(Debug)]
+pub struct TargetFile {
+    path: PathBuf,
+    text: io::Result<String>,
+}
+
+impl TargetFile {
+    /// Reads a file; it may be on a slow disk.
+    pub fn read(path: &Path) -> Self {
+        TargetFile { path: path.to_owned(), text: read(path) }
+    }
+
+    /// Its targets, all or none.
+    pub(crate) fn targets(&self, rules: &Rules<'_>) -> Result<Vec<Target>, Problems> {
+        let source = self.path.display().to_string();
+        match &self.text {
+            Ok(text) => parse(text, rules).map_err(|problems| Problems::in_file(&source, text, problems)),
+            Err(error) => {
+                let message = format!(
+                    "cannot read the file of targets: {error}; create it (`[]` for no targets), or correct `targets.file` of the upstream"
+                );
+                Err(Problems::in_file(&source, "", vec![Problem::new(Origin::Nowhere, message)]))
+            }
+        }
+    }
 }
 
 fn parse(text: &str, rules: &Rules<'_>) -> Result<Vec<Target>, Vec<Problem>> {

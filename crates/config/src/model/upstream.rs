@@ -15,7 +15,7 @@ pub struct Upstream {
     pub name: Arc<str>,
     /// Where requests may go. Those of a file as they were when the configuration was read.
     pub targets: Vec<Target>,
-    /// File that names the targets, if one does; see [`Upstream::read_targets`].
+    /// File that names the targets, if one does; see [`Upstream::targets_of`].
     pub targets_file: Option<Arc<Path>>,
     /// Policy of connections to `https://` targets; there when there is any.
     pub tls: Option<Arc<TlsPolicy>>,

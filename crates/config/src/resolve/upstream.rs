@@ -8,7 +8,7 @@ use super::{Resolver, time};
 use crate::problem::Origin;
 use crate::raw;
 use crate::raw::shape::At;
-use crate::target_file::read_targets;
+use crate::target_file::TargetFile;
 use crate::{
     Affinity, Balance, Breaker, ConnectionUse, Eject, GrpcStatuses, Health, Queue, Retry, RetryOn, Target, Timeouts,
     TlsPolicy, Upstream, UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
@@ -115,7 +115,7 @@ impl Resolver<'_> {
             });
         };
         let path = self.folder.join(file.as_str());
-        read_targets(&path, &rules).unwrap_or_else(|problems| {
+        TargetFile::read(&path).targets(&rules).unwrap_or_else(|problems| {
             for problem in problems.list() {
                 let place = match problem.origin {
                     Origin::File { line, column } => format!("{}:{line}:{column}", path.display()),

@@ -8,7 +8,7 @@ fn read_text(text: &str) -> Result<Vec<Target>, String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("targets.yaml");
     fs::write(&path, text).unwrap();
-    read_targets(&path, &RULES).map_err(|problems| {
+    TargetFile::read(&path).targets(&RULES).map_err(|problems| {
         let folder = format!("{}/", directory.path().display());
         problems.to_string().replace(&folder, "")
     })
@@ -66,7 +66,7 @@ fn as_many_targets_as_are_allowed_are_read_and_no_more() {
 #[test]
 fn only_a_regular_file_of_bounded_size_is_read() {
     let directory = tempfile::tempdir().unwrap();
-    let error = |path: &Path| read_targets(path, &RULES).expect_err("an error").to_string();
+    let error = |path: &Path| TargetFile::read(path).targets(&RULES).expect_err("an error").to_string();
     assert!(error(directory.path()).contains("not a regular file"));
     assert!(error(&directory.path().join("missing")).contains("cannot read the file of targets"));
     let path = directory.path().join("targets.yaml");

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::config::{self, TargetFile};
 use crate::runtime::fingerprint::Fingerprint;
 use crate::upstream::{Upstream, Upstreams, lock};
 
@@ -96,25 +97,26 @@ pub(in crate::upstream) async fn follow(path: Arc<Path>, newest: watch::Receiver
 impl Upstreams {
     /// Has every upstream read this file whose targets it names.
     fn read_file(&self, path: &Path) {
-        self.iter().for_each(|upstream| upstream.read_file(path));
+        // Before anything is locked: the disk may be slow.
+        let file = TargetFile::read(path);
+        self.iter().for_each(|upstream| upstream.take_in_file(path, &file));
     }
 }
 
 impl Upstream {
-    fn read_file(&self, path: &Path) {
-        // A reload must not change the rules between the reading and the taking in.
+    fn take_in_file(&self, path: &Path, file: &TargetFile) {
+        // A reload must not change the rules meanwhile.
         let mut members = lock(&self.members);
         if members.spec.targets_file.as_deref() != Some(path) {
             return;
         }
-        let Some(read) = members.spec.read_targets() else { return };
-        match read {
+        match members.spec.targets_of(file) {
             Ok(targets) => {
                 let had_failed = members.file.succeed();
                 let count = targets.len();
                 let is_new = targets != members.spec.targets;
                 if is_new {
-                    let spec = crate::config::Upstream { targets, ..(*members.spec).clone() };
+                    let spec = config::Upstream { targets, ..(*members.spec).clone() };
                     members.reconfigure(Arc::new(spec), &self.common);
                     self.publish(&mut members);
                 }
