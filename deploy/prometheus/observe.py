@@ -74,6 +74,7 @@ def configuration(folder, backend, redis):
         "openapi: 3.1.0\ninfo: {title: T, version: '1'}\npaths:\n"
         "  /described: {get: {operationId: described, parameters: [{name: q, in: query, required: true}]}}\n"
     )
+    (folder / "targets.yaml").write_text("[]\n")
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=localhost"
     files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-addext", "subjectAltName=DNS:localhost"]
     subprocess.run([*command.split(), *files], check=True, capture_output=True)
@@ -98,6 +99,7 @@ upstreams:
     retry: {{on: [connect, 503], extra_attempts: 1}}
   dead: {{targets: ["http://127.0.0.1:9"], retry: {{extra_attempts: 0}}}}
   models: {{targets: ["{live}"]}}
+  listed: {{targets: {{file: targets.yaml}}}}
 providers:
   broken: {{api: openai, upstream: models, keys: [sk-broken-provider-key]}}
   good: {{api: openai, upstream: models}}

@@ -273,7 +273,7 @@ fn demo(service: DemoService) -> TargetUrl {
 }
 
 fn upstream(target: At<raw::Target>) -> raw::Upstream {
-    raw::Upstream { targets: vec![target].into(), ..raw::Upstream::default() }
+    raw::Upstream { targets: raw::Targets::List(vec![target]).into(), ..raw::Upstream::default() }
 }
 
 /// Password in a URL (RFC 3986 §2.1).

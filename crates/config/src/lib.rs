@@ -21,6 +21,7 @@ pub mod redis_address;
 mod resolve;
 pub mod schema;
 pub mod spoofable;
+mod target_file;
 pub mod yaml;
 
 pub use client_address::ClientAddress;
@@ -28,4 +29,6 @@ pub use forged::*;
 
 pub use load::*;
 pub use model::*;
+pub use raw::target::is_host_name;
 pub use resolve::api::{load as load_description, pattern as described_path};
+pub use target_file::TargetFile;

@@ -8,7 +8,7 @@ use weir::config::schema;
 const DOCUMENT: &str = include_str!("../../../docs/configure.md");
 
 /// Keys of mappings that stand within a value of another key; they are described with that.
-const INLINE: [&str; 16] = [
+const INLINE: [&str; 17] = [
     // One listener without a list has the keys of `listen.*`.
     "listen.bind",
     "listen.http2",
@@ -17,6 +17,7 @@ const INLINE: [&str; 16] = [
     "upstreams.*.balance.cookie.name",
     "upstreams.*.balance.cookie.secret",
     "upstreams.*.balance.inference",
+    "upstreams.*.targets.file",
     "upstreams.*.targets.*.url",
     "upstreams.*.targets.*.weight",
     "limits.*.cost.header",

@@ -13,6 +13,7 @@ fn exposition() -> String {
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let spec = "openapi: 3.1.0\ninfo: {title: T, version: '1'}\npaths:\n  /o: {get: {operationId: o, parameters: [{name: q, in: query, required: true}]}}\n";
     fs::write(builder.dir().join("api.yaml"), spec).unwrap();
+    fs::write(builder.dir().join("targets.yaml"), "[]").unwrap();
     let yaml = format!(
         "listen: 127.0.0.1:0
 admin: 127.0.0.1:0
@@ -29,6 +30,7 @@ upstreams:
     queue: {{size: 10}}
   dead: {{targets: [\"http://{dead}\"], retry: {{extra_attempts: 0}}}}
   replicas: {{targets: [\"http://{dead}\"], balance: inference}}
+  listed: {{targets: {{file: targets.yaml}}}}
 limits:
   shared: {{rate: 100/s, burst: 100, store: redis}}
   tight: {{algorithm: fixed_window, quota: 1, window: 1h}}

@@ -248,3 +248,28 @@ fn what_is_wrong_with_certificates_is_said_with_its_place() {
     let finished = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(text).run();
     assert!(finished.stderr.contains("no effect"), "{}", finished.stderr);
 }
+
+#[test]
+fn a_file_of_targets_may_change_from_clear_text_to_tls() {
+    let certificates = Certificates::localhost();
+    let upstream = Upstream::start(answer::ok("hello"));
+    let relay = TlsRelay::terminate(listener(&certificates, |_| {}), upstream.socket_addr());
+    let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+    let targets = builder.dir().join("targets.yaml");
+    let replace = |url: &str| {
+        let new = targets.with_extension("new");
+        std::fs::write(&new, format!("- {url}\n")).unwrap();
+        std::fs::rename(&new, &targets).unwrap();
+    };
+    replace(&upstream.url());
+    let text =
+        config(&[], &roots(&certificates.authority()), "").replace("targets: []", "targets: {file: targets.yaml}");
+    let weir = builder.config(text).start();
+    assert_eq!((weir.get("/").text(), relay.accepted()), ("hello", 0));
+    replace(&relay.url());
+    let is_over_tls = || weir.get("/").text() == "hello" && relay.accepted() > 0;
+    wait::until(DEADLINE, "requests over TLS", is_over_tls);
+    replace(&upstream.url());
+    let before = upstream.accepted();
+    wait::until(DEADLINE, "requests in clear text", || weir.get("/").status() == 200 && upstream.accepted() > before);
+}

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,10 @@ use super::{ConnectionUse, Inference, TcpOptions};
 pub struct Upstream {
     /// Name in the file; used by routes, logs and metrics.
     pub name: Arc<str>,
-    /// Where requests may go.
+    /// Where requests may go. Those of a file as they were when the configuration was read.
     pub targets: Vec<Target>,
+    /// File that names the targets, if one does; see [`Upstream::targets_of`].
+    pub targets_file: Option<Arc<Path>>,
     /// Policy of connections to `https://` targets; there when there is any.
     pub tls: Option<Arc<TlsPolicy>>,
     /// What targets are spoken to in.
@@ -47,6 +49,9 @@ pub struct Upstream {
     pub queue: Option<Queue>,
 }
 
+/// Targets of one upstream: as many as a large cluster has, and few enough for every pick and every check.
+pub const MAX_TARGETS: usize = 10_000;
+
 /// One target of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -58,7 +63,7 @@ pub struct Target {
     pub authority: Option<Arc<str>>,
     /// Path of the URL without a trailing slash; put before every forwarded path. Usually empty.
     pub base_path: Arc<str>,
-    /// Share of requests relative to the other targets.
+    /// Share of requests relative to the other targets; of a service its records say it.
     pub weight: NonZeroU32,
 }
 
@@ -131,6 +136,8 @@ pub enum TargetAddress {
     Unix(PathBuf),
     /// A demo upstream inside this process; its address is known once it listens.
     Demo(DemoService),
+    /// A service in DNS: each address of each of its SRV records (RFC 2782) is a target, with port, weight and priority of the record.
+    Service(Arc<str>),
     /// Endpoints that somebody else finds and keeps up to date, under this name.
     Endpoints(Arc<str>),
 }

@@ -27,6 +27,7 @@ mod server;
 pub mod shape;
 mod split;
 pub mod target;
+pub mod targets;
 mod telemetry;
 pub mod text;
 pub mod units;
@@ -56,6 +57,7 @@ pub use pattern::{Host, Path};
 pub use route::*;
 pub use server::*;
 pub use split::*;
+pub use targets::*;
 pub use telemetry::*;
 pub use upstream::*;
 

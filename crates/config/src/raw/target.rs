@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::raw::text::{is_token, text_type};
 use crate::{DemoService, HashKey, LimitKey, TargetAddress};
 
-/// `http://HOST[:PORT][/BASE]`, `https://...`, `unix:/PATH` or `demo:NAME`.
+/// `http://HOST[:PORT][/BASE]`, `https://...`, `srv+http://NAME[/BASE]`, `srv+https://...`, `unix:/PATH` or `demo:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetUrl {
     /// As it is written.
@@ -16,7 +16,7 @@ pub struct TargetUrl {
     pub tls: bool,
     /// Where to connect.
     pub address: TargetAddress,
-    /// Host, with the port unless it is the scheme's own; a socket or demo service has none.
+    /// Host, with the port unless it is the scheme's own; of a service in DNS its domain. A socket or demo service has none.
     pub authority: Option<String>,
     /// Path without a trailing slash.
     pub base_path: String,
@@ -25,14 +25,19 @@ pub struct TargetUrl {
 text_type!(
     TargetUrl,
     "TargetUrl",
-    r"^(https?://[^\s?#@]+|unix:/\S+|demo:[a-z-]+)$",
-    "the URL of a target: `http://127.0.0.1:8001`, `unix:/run/app.sock`, or a built-in `demo:inference-python`, `demo:inference-node`, `demo:plain`"
+    r"^((srv\+)?https?://[^\s?#@]+|unix:/\S+|demo:[a-z-]+)$",
+    "the URL of a target: `http://127.0.0.1:8001`, `srv+http://_api._tcp.example.com`, `unix:/run/app.sock`, or a built-in `demo:inference-python`, `demo:inference-node`, `demo:plain`"
 );
 
 impl TargetUrl {
     /// A service that this program plays itself.
     pub fn demo(service: DemoService) -> Self {
         Self::without_host(format!("demo:{}", service.name()), TargetAddress::Demo(service))
+    }
+
+    /// As it is written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     fn without_host(text: String, address: TargetAddress) -> Self {
@@ -63,9 +68,13 @@ impl FromStr for TargetUrl {
         if let Some(name) = text.strip_prefix("endpoints:") {
             return Ok(Self::without_host(text.to_owned(), TargetAddress::Endpoints(name.into())));
         }
-        let (tls, rest) = if let Some(rest) = text.strip_prefix("http://") {
+        let (is_service, url) = match text.strip_prefix("srv+") {
+            Some(url) => (true, url),
+            None => (false, text),
+        };
+        let (tls, rest) = if let Some(rest) = url.strip_prefix("http://") {
             (false, rest)
-        } else if let Some(rest) = text.strip_prefix("https://") {
+        } else if let Some(rest) = url.strip_prefix("https://") {
             (true, rest)
         } else {
             return Err(format!("`{text}` is not a target; write `http://HOST:PORT` or `unix:/PATH`"));
@@ -77,8 +86,11 @@ impl FromStr for TargetUrl {
         if rest.contains(['?', '#']) {
             return Err(format!("`{text}`: a target's URL takes no query or fragment"));
         }
-        let (address, authority) =
-            parse_authority(authority, if tls { 443 } else { 80 }).map_err(|problem| format!("`{text}`: {problem}"))?;
+        let parsed = match is_service {
+            true => parse_service(authority),
+            false => parse_authority(authority, if tls { 443 } else { 80 }),
+        };
+        let (address, authority) = parsed.map_err(|problem| format!("`{text}`: {problem}"))?;
         let base_path = parse_base_path(path).map_err(|problem| format!("`{text}`: {problem}"))?;
         Ok(TargetUrl { text: text.to_owned(), tls, address, authority: Some(authority), base_path })
     }
@@ -125,8 +137,25 @@ pub(crate) fn parse_authority(text: &str, default_port: u16) -> Result<(TargetAd
     Ok((address, authority))
 }
 
+/// Name of SRV records (RFC 2782), and the domain in it: what is left without `_service._proto`.
+fn parse_service(name: &str) -> Result<(TargetAddress, String), String> {
+    if name.contains(':') {
+        return Err("SRV records say the port; leave it out".to_owned());
+    }
+    let name = name.to_ascii_lowercase();
+    if !is_host_name(&name) {
+        return Err(format!("`{name}` is not a name in DNS"));
+    }
+    let whole = name.strip_suffix('.').unwrap_or(&name);
+    let labels: Vec<&str> = whole.split('.').skip_while(|label| label.starts_with('_')).collect();
+    if labels.is_empty() {
+        return Err(format!("`{name}` has no domain; write `_SERVICE._PROTO.DOMAIN`"));
+    }
+    Ok((TargetAddress::Service(name.as_str().into()), labels.join(".")))
+}
+
 /// Letters, digits, hyphens and, as container networks use them, underscores.
-fn is_host_name(name: &str) -> bool {
+pub fn is_host_name(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let label = |label: &str| {
         (1..=63).contains(&label.len())

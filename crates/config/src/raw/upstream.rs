@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::inference::{Inference, allow_word};
 use super::server::Tcp;
 use super::shape::{At, OrDefault, OrNone};
-use super::target::{HashKeyText, TargetUrl};
+use super::target::HashKeyText;
+use super::targets::Targets;
 use super::text::{CookieName, StatusRange};
 use super::units::{Share, Size, Time};
 use super::word::{WordOr, word_or};
@@ -18,8 +19,8 @@ use super::word::{WordOr, word_or};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an upstream: a mapping with `targets`")]
 pub struct Upstream {
-    /// Where requests may go: URLs, or mappings of `url` and `weight`.
-    pub targets: At<Vec<At<Target>>>,
+    /// Where requests may go: URLs, or mappings of `url` and `weight`; or `{file: PATH}`, a file with such a list.
+    pub targets: At<Targets>,
     /// How `https://` targets are connected to. Without it their certificates are verified against the authorities that the system trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<At<UpstreamTls>>,
@@ -93,65 +94,6 @@ impl Default for Upstream {
             max_in_flight: OrNone::None,
             queue: OrNone::None,
         }
-    }
-}
-
-/// One target.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Target {
-    /// Where to connect.
-    pub url: TargetUrl,
-    /// Share of requests relative to the other targets.
-    pub weight: NonZeroU32,
-}
-
-impl From<TargetUrl> for Target {
-    fn from(url: TargetUrl) -> Self {
-        Target { url, weight: NonZeroU32::MIN }
-    }
-}
-
-/// A target with its weight.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a mapping of `url` and `weight`")]
-struct WeightedTarget {
-    /// Where to connect.
-    url: TargetUrl,
-    /// Share of requests relative to the other targets.
-    #[serde(default = "one")]
-    weight: NonZeroU32,
-}
-
-fn one() -> NonZeroU32 {
-    NonZeroU32::MIN
-}
-
-impl Serialize for Target {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.weight == one() {
-            return self.url.serialize(serializer);
-        }
-        WeightedTarget { url: self.url.clone(), weight: self.weight }.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Target {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Ok(match word_or::<_, TargetUrl, WeightedTarget>(d, "a URL or a mapping with `url`")? {
-            WordOr::Word(url) => url.into(),
-            WordOr::More(WeightedTarget { url, weight }) => Target { url, weight },
-        })
-    }
-}
-
-impl JsonSchema for Target {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Target".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let url = generator.subschema_for::<TargetUrl>();
-        let weighted = generator.subschema_for::<WeightedTarget>();
-        json_schema!({"description": "One target.", "anyOf": [url, weighted]})
     }
 }
 

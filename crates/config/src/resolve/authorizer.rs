@@ -120,9 +120,8 @@ impl Resolver<'_> {
             (Some(url), None) => self.authorizer_upstream(name, url, form)?,
             (None, Some(upstream)) => {
                 let id = self.upstream_id(upstream);
-                let target = self.file.upstreams.iter().nth(id.0).and_then(|(_, raw)| raw.targets.first());
-                let host = target.and_then(|target| target.url.authority.as_deref()).unwrap_or("localhost");
-                (id, host.into(), "/".into())
+                let host = self.first_authorities.get(id.0).cloned().flatten();
+                (id, host.unwrap_or_else(|| "localhost".into()), "/".into())
             }
             _ => {
                 self.problem(origin, format!("`{}` needs either `url` or `upstream`", name.value));
@@ -215,7 +214,7 @@ impl Resolver<'_> {
         }
         let host = target.authority.as_deref().unwrap_or(authority).into();
         let upstream = raw::Upstream {
-            targets: At::new(vec![At::new(raw::Target::from(target), url.origin)], url.origin),
+            targets: At::new(raw::Targets::List(vec![At::new(raw::Target::from(target), url.origin)]), url.origin),
             protocol: match form {
                 AuthorizerForm::EnvoyGrpc => raw::UpstreamProtocol::Http2,
                 _ => raw::UpstreamProtocol::default(),

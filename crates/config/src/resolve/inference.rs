@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use llm::balance::{Engine, MAX_REPLICAS, Settings};
+use llm::balance::{Engine, Settings};
 
 use super::Resolver;
 use crate::raw;
@@ -33,13 +33,6 @@ impl Resolver<'_> {
         if upstream.protocol != raw::UpstreamProtocol::Http1 {
             let message = "`balance: inference` needs `protocol: http1`: metrics of engines are read over HTTP/1.1";
             self.problem(upstream.targets.origin, message);
-        }
-        for target in upstream.targets.iter().filter(|target| target.weight.get() != 1) {
-            self.problem(target.origin, "`weight` has no effect with `balance: inference`, which measures load");
-        }
-        if let Some(beyond) = upstream.targets.get(MAX_REPLICAS) {
-            let message = format!("`balance: inference` distinguishes at most {MAX_REPLICAS} targets");
-            self.problem(beyond.origin, message);
         }
         let names = raw.metrics.clone().unwrap_or_default();
         Inference {

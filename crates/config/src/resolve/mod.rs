@@ -21,6 +21,7 @@ mod mtls;
 mod policy;
 mod route;
 mod server;
+pub(crate) mod targets;
 mod telemetry;
 mod tls;
 mod upstream;
@@ -33,6 +34,7 @@ use super::raw::{self, text};
 use super::{Api, Budget, CacheId, Config, LimitId, Mode, Upstream, UpstreamId};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a file that the configuration names, a certificate say, is read.
@@ -58,6 +60,7 @@ pub(super) fn resolve(
         budget_spans: Vec::new(),
         prices: None,
         authorizers: Vec::new(),
+        first_authorities: Vec::new(),
         problems: Vec::new(),
         apis: Vec::new(),
         tls_files: Vec::new(),
@@ -85,6 +88,8 @@ struct Resolver<'f> {
     prices: Option<raw::Prices>,
     /// Upstreams of authorizers that have a URL; they follow those of the file.
     authorizers: Vec<Upstream>,
+    /// By position of an upstream: `Host` of its first target.
+    first_authorities: Vec<Option<Arc<str>>>,
     /// Those that TLS needs, as they are read.
     tls_files: Vec<PathBuf>,
     problems: Vec<Problem>,

@@ -104,6 +104,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
                 base_path: "".into(),
                 weight: NonZeroU32::MIN,
             }],
+            targets_file: None,
             balance: Balance::LeastRequest,
             health: None,
             eject: Some(Eject { after: 5, period: Duration::from_secs(10), max_share: 0.5 }),
@@ -301,4 +302,18 @@ fn any_number_of_free_ports_may_be_asked_for() {
             .len(),
         2
     );
+}
+
+#[test]
+fn certificates_of_a_service_are_for_its_configured_domain() {
+    let name = |tls: &str| {
+        let config = good(&format!(
+            "listen: 127.0.0.1:0\nupstreams: {{app: {{targets: [srv+https://_api._tcp.example.com/v1], tls: {{verify: false, insecure: true{tls}}}}}}}\n{ROUTE}"
+        ));
+        let target = &config.upstreams[0].targets[0];
+        assert_eq!((target.authority.as_deref(), &*target.base_path), (Some("example.com"), "/v1"));
+        target.tls_name.as_deref().map(str::to_owned)
+    };
+    assert_eq!(name("").as_deref(), Some("example.com"));
+    assert_eq!(name(", server_name: api.internal").as_deref(), Some("api.internal"));
 }

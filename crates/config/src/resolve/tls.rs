@@ -16,7 +16,9 @@ use crate::raw::shape::At;
 impl Resolver<'_> {
     /// The policy of an upstream that has targets over TLS.
     pub(super) fn upstream_tls(&mut self, upstream: &raw::Upstream) -> Option<Arc<TlsPolicy>> {
-        let Some(target) = upstream.targets.iter().find(|target| target.url.tls) else {
+        let over_tls = upstream.targets.listed().iter().find(|target| target.url.tls).map(|target| target.origin);
+        let file = upstream.targets.file().map(|file| file.origin);
+        let Some(target) = over_tls.or(file) else {
             if let Some(tls) = &upstream.tls {
                 self.problem(tls.origin, "`tls` has no effect: no target of this upstream is `https://`");
             }
@@ -48,7 +50,10 @@ impl Resolver<'_> {
             ..client::Options::default()
         };
         if let Err(error) = client::config(&options) {
-            let origin = if raw.origin == Origin::Nowhere { target.origin } else { raw.origin };
+            if file.is_some() && upstream.tls.is_none() {
+                return None; // a target of the file that needs it says so
+            }
+            let origin = if raw.origin == Origin::Nowhere { target } else { raw.origin };
             self.problem(origin, error.to_string());
         }
         let server_name = raw.server_name.as_ref().map(|name| name.as_str().into());

@@ -3,12 +3,15 @@
 use proxy_protocol::Version;
 
 use super::server::STREAMS;
+use super::targets::{Rules, resolve_targets};
 use super::{Resolver, time};
+use crate::problem::Origin;
 use crate::raw;
 use crate::raw::shape::At;
+use crate::target_file::TargetFile;
 use crate::{
-    Affinity, Balance, Breaker, ConnectionUse, Eject, GrpcStatuses, Health, Queue, Retry, RetryOn, Target,
-    TargetAddress, Timeouts, TlsPolicy, Upstream, UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
+    Affinity, Balance, Breaker, ConnectionUse, Eject, GrpcStatuses, Health, Queue, Retry, RetryOn, Target, Timeouts,
+    TlsPolicy, Upstream, UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
 };
 use message::path;
 
@@ -18,7 +21,11 @@ const MAX_EXTRA_ATTEMPTS: u32 = 10;
 impl Resolver<'_> {
     pub(super) fn upstreams(&mut self) -> Vec<Upstream> {
         let file = self.file;
-        file.upstreams.iter().map(|(name, upstream)| self.upstream(name, upstream)).collect()
+        let upstreams: Vec<Upstream> =
+            file.upstreams.iter().map(|(name, upstream)| self.upstream(name, upstream)).collect();
+        let first = |upstream: &Upstream| upstream.targets.first().and_then(|target| target.authority.clone());
+        self.first_authorities = upstreams.iter().map(first).collect();
+        upstreams
     }
 
     fn upstream(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
@@ -27,20 +34,9 @@ impl Resolver<'_> {
     }
 
     pub(super) fn upstream_named(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
-        if raw.targets.is_empty() && !self.is_managed() {
+        if raw.targets.listed().is_empty() && raw.targets.file().is_none() && !self.is_managed() {
             let message = format!("the upstream `{}` needs at least one target", name.value);
             self.problem(raw.targets.origin, message);
-        }
-        for target in raw.targets.iter() {
-            if matches!(target.url.address, TargetAddress::Endpoints(_)) && !self.is_managed() {
-                self.problem(target.origin, "`endpoints:` targets are those of a controller; write a URL");
-            }
-        }
-        for (index, target) in raw.targets.iter().enumerate() {
-            if raw.targets[..index].iter().any(|earlier| earlier.url == target.url) {
-                let message = format!("`{}` is named twice; give it a `weight` instead", target.url);
-                self.problem(target.origin, message);
-            }
         }
         if let (Some(queue), None) = (raw.queue.as_option(), raw.max_in_flight.as_option()) {
             let message = "`queue` has nothing to wait for: without `max_in_flight` every request goes out at once";
@@ -54,7 +50,8 @@ impl Resolver<'_> {
         };
         Upstream {
             name: name.as_str().into(),
-            targets: raw.targets.iter().map(|target| resolve_target(target, tls.as_deref())).collect(),
+            targets: self.targets(raw, tls.as_deref()),
+            targets_file: raw.targets.file().map(|file| self.folder.join(file.as_str()).into()),
             tls,
             protocol,
             http2: self.upstream_http2(raw),
@@ -105,6 +102,29 @@ impl Resolver<'_> {
             max_in_flight: raw.max_in_flight.as_option().copied(),
             queue: raw.queue.as_option().map(|queue| self.queue(queue)),
         }
+    }
+
+    /// Those of the list, or of the file.
+    fn targets(&mut self, raw: &raw::Upstream, tls: Option<&TlsPolicy>) -> Vec<Target> {
+        let is_inference = matches!(raw.balance, raw::Balance::Inference(_));
+        let rules = Rules { tls, is_inference, is_managed: self.is_managed() };
+        let Some(file) = raw.targets.file() else {
+            return resolve_targets(raw.targets.listed(), &rules).unwrap_or_else(|mut problems| {
+                self.problems.append(&mut problems);
+                Vec::new()
+            });
+        };
+        let path = self.folder.join(file.as_str());
+        TargetFile::read(&path).targets(&rules).unwrap_or_else(|problems| {
+            for problem in problems.list() {
+                let place = match problem.origin {
+                    Origin::File { line, column } => format!("{}:{line}:{column}", path.display()),
+                    Origin::Variable(_) | Origin::Nowhere => path.display().to_string(),
+                };
+                self.problem(file.origin, format!("{place}: {}", problem.message));
+            }
+            Vec::new()
+        })
     }
 
     fn affinity(&mut self, affinity: &raw::Affinity) -> Affinity {
@@ -215,21 +235,5 @@ fn sent_version(sent: raw::SentProxyProtocol) -> Option<Version> {
         raw::SentProxyProtocol::None => None,
         raw::SentProxyProtocol::V1 => Some(Version::V1),
         raw::SentProxyProtocol::V2 => Some(Version::V2),
-    }
-}
-
-fn resolve_target(target: &raw::Target, tls: Option<&TlsPolicy>) -> Target {
-    let own_name = || match &target.url.address {
-        TargetAddress::Ip(address) => address.ip().to_string().into(),
-        TargetAddress::Name { host, .. } => host.clone(),
-        TargetAddress::Unix(_) | TargetAddress::Demo(_) | TargetAddress::Endpoints(_) => "localhost".into(),
-    };
-    let tls = tls.filter(|_| target.url.tls);
-    Target {
-        address: target.url.address.clone(),
-        tls_name: tls.map(|tls| tls.server_name.clone().unwrap_or_else(own_name)),
-        authority: target.url.authority.as_deref().map(Into::into),
-        base_path: target.url.base_path.as_str().into(),
-        weight: target.weight,
     }
 }

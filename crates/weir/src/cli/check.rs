@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use weir::config::{Config, LoadError, Loaded, load_environment, load_file, process_environment};
+use weir::config::{Config, LoadError, Loaded, TargetAddress, load_environment, load_file, process_environment};
 
 use super::{print, refuse};
 
@@ -37,7 +37,12 @@ impl Check {
         match (self.print, self.show_secrets) {
             (false, _) => {
                 let cost = Cost { took: start.elapsed(), kib: resident_kib().saturating_sub(resident) };
-                print(&(summary(self.file, &loaded) + &pools(&loaded.config) + &apis(&loaded.config, &cost)))
+                print(
+                    &(summary(self.file, &loaded)
+                        + &sources(&loaded.config)
+                        + &pools(&loaded.config)
+                        + &apis(&loaded.config, &cost)),
+                )
             }
             (true, false) => print(&loaded.file.to_yaml_without_secrets()),
             (true, true) => print(&loaded.file.to_yaml()),
@@ -56,6 +61,24 @@ fn summary(file: Option<PathBuf>, loaded: &Loaded) -> String {
         count(config.upstreams.len(), "upstream"),
         count(targets, "target"),
     )
+}
+
+/// Where targets come from that the file does not list.
+fn sources(config: &Config) -> String {
+    let mut text = String::new();
+    for upstream in &config.upstreams {
+        if let Some(file) = &upstream.targets_file {
+            // Writing to a string cannot fail.
+            let _ =
+                writeln!(text, "upstream {}: {} targets of {}", upstream.name, upstream.targets.len(), file.display());
+        }
+        for target in &upstream.targets {
+            if let TargetAddress::Service(name) = &target.address {
+                let _ = writeln!(text, "upstream {}: targets of the SRV records of {name}", upstream.name);
+            }
+        }
+    }
+    text
 }
 
 /// Upstreams whose idle connections are not for all clients.

@@ -224,6 +224,9 @@ fn taken(config: &Config, request: &Request, route: &Route, found: Found, target
                 };
                 let to = String::from_utf8_lossy(&out);
                 text.push_str(&format!("  forwards to `{}`{share} as {to}{changed}\n", upstream.name));
+                for source in upstream.sources() {
+                    text.push_str(&format!("    its targets are named by {source}\n"));
+                }
             }
         }
         Action::Redirect(redirect) => {

@@ -180,8 +180,8 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
         let request = Request { hash, wanted, tried: &x.scratch.tried, ..Request::default() };
         let mut lease = match plan.view.pick(&request, moment()) {
             Pick::Target(lease) => lease,
-            // Only a controller makes upstreams without targets: for backends that it cannot find.
-            Pick::Unavailable if plan.snapshot.config().upstreams[plan.choice.upstream.0].targets.is_empty() => {
+            // A list without targets is a controller's: for backends that it cannot find.
+            Pick::Unavailable if plan.snapshot.config().upstreams[plan.choice.upstream.0].has_no_backend() => {
                 return Err((Reason::InvalidBackend.into(), false));
             }
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),

@@ -26,6 +26,11 @@ impl Fingerprint {
         })
     }
 
+    /// Whether it is the same file, written to or not.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        self.inode == other.inode
+    }
+
     /// Whether a file looks otherwise now than it did; `seen` is what it looks like then. A file may be missing for a moment while it is
     /// replaced: that does not count.
     pub fn is_news(seen: &mut Option<Self>, now: Option<Self>) -> bool {

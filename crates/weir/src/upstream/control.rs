@@ -1,7 +1,8 @@
 //! The control thread's part: keeps names resolved and targets checked while configurations and DNS responses change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::resolve::Resolver;
+use super::sources::{file, srv};
 use super::{Target, TargetId, Upstream, Upstreams, health, inference};
 use crate::config::{self, Config};
 
@@ -37,36 +39,58 @@ pub async fn supervise(mut upstreams: watch::Receiver<Arc<Upstreams>>, resolver:
 /// Addresses of a host name, or why there are none.
 type Answer = Result<Vec<IpAddr>, String>;
 
+/// A look-up that ended.
+enum Done {
+    Name(Arc<str>, Answer),
+    Service(Arc<str>, Result<srv::Found, String>),
+}
+
 /// Addresses of host names, as they were just resolved.
 #[derive(Debug, Default)]
 pub struct Resolved {
     names: Vec<(Arc<str>, Answer)>,
-    /// Names that could not be resolved before the deadline.
+    services: Vec<(Arc<str>, Result<srv::Found, String>)>,
+    /// Names and services that could not be resolved before the deadline.
     pub missing: Vec<Arc<str>>,
 }
 
 impl Upstreams {
-    /// Resolves once every name of `config` that has no address yet, all at the same time, and returns when all are done or `within` is over. To be
+    /// Resolves once every name and service of `config` that is not known yet, all at the same time, and returns when all are done or `within` is over. To be
     /// called before the first request, and before a reload: so that neither begins with targets that have no address.
     pub async fn resolve_new(&self, config: &Config, resolver: &Resolver, within: Duration) -> Resolved {
         let mut look_ups = tokio::task::JoinSet::new();
-        let mut resolved = Resolved { names: Vec::new(), missing: self.unresolved_hosts(config) };
+        let mut resolved = Resolved { missing: self.unresolved_hosts(config), ..Resolved::default() };
         for host in resolved.missing.iter().cloned() {
             let resolver = resolver.clone();
             look_ups.spawn(async move {
                 let result = resolver.look_up(&host, &[]).await.map(|answer| answer.addresses);
-                (host, result)
+                Done::Name(host, result)
+            });
+        }
+        for service in self.unknown_services(config) {
+            resolved.missing.push(service.clone());
+            let (resolver, common) = (resolver.clone(), self.common.clone());
+            look_ups.spawn(async move {
+                let is_known = |host: &str| super::lock(&common.names).contains_key(host);
+                let result = srv::look_up(&service, &resolver, is_known).await;
+                Done::Service(service, result)
             });
         }
         // What takes longer is repeated by `supervise`.
         let all = async {
             while let Some(done) = look_ups.join_next().await {
-                resolved.names.extend(done.ok());
+                match done {
+                    Ok(Done::Name(host, result)) => resolved.names.push((host, result)),
+                    Ok(Done::Service(service, result)) => resolved.services.push((service, result)),
+                    Err(_) => {}
+                }
             }
         };
         let _ = tokio::time::timeout(within, all).await;
-        let is_known = |host: &Arc<str>| resolved.names.iter().any(|(name, result)| name == host && result.is_ok());
-        resolved.missing.retain(|host| !is_known(host));
+        let names = resolved.names.iter().filter(|(_, result)| result.is_ok()).map(|(name, _)| name);
+        let services = resolved.services.iter().filter(|(_, result)| result.is_ok()).map(|(name, _)| name);
+        let known: BTreeSet<&Arc<str>> = names.chain(services).collect();
+        resolved.missing.retain(|name| !known.contains(name));
         resolved
     }
 
@@ -74,8 +98,13 @@ impl Upstreams {
     /// pause in between, or [`supervise`] forgets the names that nobody uses yet.
     pub fn learn(&self, resolved: Resolved) {
         for (host, addresses) in resolved.names {
-            self.set_addresses(&host, addresses);
+            self.note_addresses(&host, addresses);
         }
+        for (service, response) in resolved.services {
+            self.note_service(&service, response);
+        }
+        // Once for all: each look at an upstream is a look at every target of it.
+        self.refresh();
     }
 }
 
@@ -83,13 +112,15 @@ impl Upstreams {
 #[derive(Default)]
 struct Tasks {
     names: BTreeMap<Arc<str>, Task>,
-    checks: Vec<(Check, Task)>,
+    services: BTreeMap<Arc<str>, Task>,
+    files: BTreeMap<Arc<Path>, Task>,
+    /// By target, of which there may be ten thousand.
+    checks: HashMap<TargetId, Vec<(Check, Task)>>,
 }
 
 /// A check: a change of any of this is another check.
 #[derive(PartialEq)]
 struct Check {
-    target: TargetId,
     authority: Option<Arc<str>>,
     base_path: Arc<str>,
     of: Of,
@@ -126,6 +157,20 @@ impl Tasks {
                 .or_insert_with(|| Task(tokio::spawn(keep_resolved(host, newest.clone(), resolver.clone()))));
         }
 
+        let services = current.services();
+        self.services.retain(|name, _| services.contains(name));
+        super::lock(&current.common.services).retain(|name, _| services.contains(name));
+        for name in services {
+            self.services
+                .entry(name.clone())
+                .or_insert_with(|| Task(tokio::spawn(srv::follow(name, newest.clone(), resolver.clone()))));
+        }
+        let files = current.files();
+        self.files.retain(|path, _| files.contains(path));
+        for path in files {
+            self.files.entry(path.clone()).or_insert_with(|| Task(tokio::spawn(file::follow(path, newest.clone()))));
+        }
+
         let mut before = std::mem::take(&mut self.checks);
         for upstream in current.iter() {
             let set = upstream.published.load_full();
@@ -136,18 +181,17 @@ impl Tasks {
                     _ => None,
                 };
                 for of in health.into_iter().chain(engine) {
-                    let check = Check {
-                        target: target.id(),
-                        authority: target.authority.clone(),
-                        base_path: target.base_path.clone(),
-                        of,
-                    };
-                    let running = before.iter().position(|(other, _)| *other == check);
+                    let check = Check { authority: target.authority.clone(), base_path: target.base_path.clone(), of };
+                    let of_target = before.get_mut(&target.id());
+                    let running = of_target.and_then(|running| {
+                        let position = running.iter().position(|(other, _)| *other == check)?;
+                        Some(running.swap_remove(position).1)
+                    });
                     let task = match running {
-                        Some(position) => before.swap_remove(position).1,
+                        Some(task) => task,
                         None => start_check(Arc::downgrade(upstream), target.clone(), &check.of),
                     };
-                    self.checks.push((check, task));
+                    self.checks.entry(target.id()).or_default().push((check, task));
                 }
             }
         }
@@ -174,8 +218,7 @@ async fn keep_resolved(host: Arc<str>, newest: watch::Receiver<Arc<Upstreams>>, 
             }
             Err(_) => {
                 failures += 1;
-                let pace = resolver.pace();
-                pace.retry.saturating_mul(1 << (failures - 1).min(16)).min(pace.retry_max)
+                resolver.pace().after_failures(failures)
             }
         };
         let upstreams = newest.borrow().clone();
@@ -186,4 +229,4 @@ async fn keep_resolved(host: Arc<str>, newest: watch::Receiver<Arc<Upstreams>>, 
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

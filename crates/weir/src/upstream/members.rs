@@ -1,54 +1,76 @@
-//! From a specification and what is known about names to a set of targets.
+//! From the targets whose addresses are known to the next set of targets: what stays keeps its state.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::affinity;
 use super::balance::hash_seed;
 use super::breaker::Breaker;
+use super::known::Known;
 use super::set::TargetSet;
-use super::target::{Address, Health, Target, TargetId, TargetState, TlsIdentity};
+use super::sources::Status;
+use super::target::{Address, Health, Target, TargetId, TargetState};
 use super::time::Moment;
 use super::{Common, lock};
-use crate::config::{self, TargetAddress};
+use crate::config::{self, MAX_TARGETS, TargetAddress};
 
 /// The control side of an upstream.
 #[derive(Debug)]
 pub(super) struct Members {
     pub(super) spec: Arc<config::Upstream>,
-    /// Addresses of each target of `spec`, as far as they are known.
-    resolved: Vec<Vec<Address>>,
+    /// The targets of `spec`, as far as their addresses are known.
+    known: Known,
+    /// How reading the file of the targets went, if one names them.
+    pub(super) file: Status,
     /// Targets that are no longer there, while requests to them are: if the address comes back, so does their count.
     retired: Vec<(Address, Weak<TargetState>)>,
 }
 
 impl Members {
     pub(super) fn new(spec: Arc<config::Upstream>, common: &Common) -> Members {
-        Members { resolved: common.known_addresses(&spec), spec, retired: Vec::new() }
+        Members { known: common.known(&spec), spec, file: Status::default(), retired: Vec::new() }
     }
 
     pub(super) fn reconfigure(&mut self, spec: Arc<config::Upstream>, common: &Common) {
-        self.resolved = common.known_addresses(&spec);
+        if self.spec.targets_file != spec.targets_file {
+            self.file = Status::default();
+        }
+        self.known = common.known(&spec);
         self.spec = spec;
     }
 
     /// Takes over what is known by now; returns whether it is anything new.
     pub(super) fn refresh(&mut self, common: &Common) -> bool {
-        let known = common.known_addresses(&self.spec);
-        let is_new = known != self.resolved;
-        self.resolved = known;
+        let known = common.known(&self.spec);
+        let is_new = known != self.known;
+        if known.cut != self.known.cut
+            && let Some(service) = &known.cut
+        {
+            tracing::warn!(upstream = %self.spec.name, %service, "more than {MAX_TARGETS} addresses: the rest are no targets");
+        }
+        self.known = known;
         is_new
     }
 
-    /// Host names among the targets.
-    pub(super) fn hosts(&self) -> Vec<Arc<str>> {
-        self.spec.targets.iter().filter_map(host).collect()
+    /// Host names among the targets, those of records included.
+    pub(super) fn hosts(&self, common: &Common) -> Vec<Arc<str>> {
+        let services = lock(&common.services);
+        let of_records = |target: &config::Target| {
+            let records = service(target).and_then(|name| services.get(&name)?.records.as_deref()).unwrap_or_default();
+            records.iter().map(|record| record.host.clone()).collect::<Vec<_>>()
+        };
+        let targets = &self.spec.targets;
+        targets.iter().filter_map(host).chain(targets.iter().flat_map(of_records)).collect()
     }
 
-    /// The set after `before`. While not one of the targets has an address, which is so after a reload with new names that do not resolve yet, the
-    /// targets of before stay. Each address takes over the state that it had; of several targets with one address the nth takes the nth's.
+    /// Services in DNS among the targets.
+    pub(super) fn services(&self) -> Vec<Arc<str>> {
+        self.spec.targets.iter().filter_map(service).collect()
+    }
+
+    /// The set after `before`. While not one of the targets has an address and some are not resolved yet, which is so after a reload with new names that do
+    /// not resolve yet, the targets of before stay. Each address takes over the state that it had; of several targets with one address the nth takes the nth's.
     pub(super) fn make_set(&mut self, before: &TargetSet, common: &Common) -> TargetSet {
         let spec = self.spec.clone();
         let same_breaker = before.spec.breaker == spec.breaker;
@@ -57,37 +79,37 @@ impl Members {
         let mut left = Left::of(&before.targets);
         self.retired.retain(|(_, state)| state.strong_count() > 0);
         let mut targets = Vec::new();
-        for (target, addresses) in spec.targets.iter().zip(&self.resolved) {
-            for address in addresses {
-                let kept = left.take(address);
-                let state = kept
-                    .map(|old| old.state.clone())
-                    .or_else(|| take_retired(&mut self.retired, address))
-                    .unwrap_or_else(|| Arc::new(TargetState::new(common.next_id(), since)));
-                let breaker = match (&spec.breaker, kept.and_then(|old| old.breaker.as_ref())) {
-                    (Some(_), Some(breaker)) if same_breaker => Some(breaker.clone()),
-                    (Some(spec), _) => Some(Arc::new(Breaker::new(spec))),
-                    (None, _) => None,
-                };
-                if spec.health.is_none() {
-                    state.set_health(Health::Unknown); // nobody would ever say otherwise
-                }
-                targets.push(Target {
-                    hash_seed: hash_seed(address, &target.base_path),
-                    token: affinity::token(&spec, address, &target.base_path),
-                    text: address.to_string().into(),
-                    address: address.clone(),
-                    authority: target.authority.clone(),
-                    base_path: target.base_path.clone(),
-                    weight: target.weight.get(),
-                    breaker,
-                    slot: None,
-                    state,
-                });
+        for member in &self.known.members {
+            let address = &member.address;
+            let kept = left.take(address);
+            let state = kept
+                .map(|old| old.state.clone())
+                .or_else(|| take_retired(&mut self.retired, address))
+                .unwrap_or_else(|| Arc::new(TargetState::new(common.next_id(), since)));
+            let breaker = match (&spec.breaker, kept.and_then(|old| old.breaker.as_ref())) {
+                (Some(_), Some(breaker)) if same_breaker => Some(breaker.clone()),
+                (Some(spec), _) => Some(Arc::new(Breaker::new(spec))),
+                (None, _) => None,
+            };
+            if spec.health.is_none() {
+                state.set_health(Health::Unknown); // nobody would ever say otherwise
             }
+            targets.push(Target {
+                hash_seed: hash_seed(address, &member.base_path),
+                token: affinity::token(&spec, address, &member.base_path),
+                text: address.to_string().into(),
+                address: address.clone(),
+                authority: member.authority.clone(),
+                base_path: member.base_path.clone(),
+                weight: member.weight.get(),
+                tier: member.tier,
+                source: member.source.clone(),
+                breaker,
+                slot: None,
+                state,
+            });
         }
-        let is_found = |target: &config::Target| matches!(target.address, TargetAddress::Endpoints(_));
-        if targets.is_empty() && !before.targets.is_empty() && !spec.targets.iter().all(is_found) {
+        if targets.is_empty() && !before.targets.is_empty() && self.known.is_incomplete {
             targets = before.targets.iter().map(|target| keep(target, &spec, same_breaker)).collect();
             left = Left::of(&[]);
         }
@@ -97,6 +119,7 @@ impl Members {
         let gone = left.rest().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
         self.retired.extend(gone);
         let set = TargetSet {
+            has_tiers: targets.iter().any(|target| target.tier > 0),
             has_even_weights: targets.windows(2).all(|pair| pair[0].weight == pair[1].weight),
             targets,
             shared: before.shared.clone(),
@@ -146,7 +169,15 @@ impl<'t> Left<'t> {
 pub(super) fn host(target: &config::Target) -> Option<Arc<str>> {
     match &target.address {
         TargetAddress::Name { host, .. } => Some(host.clone()),
-        TargetAddress::Ip(_) | TargetAddress::Unix(_) | TargetAddress::Demo(_) | TargetAddress::Endpoints(_) => None,
+        _ => None,
+    }
+}
+
+/// Service in DNS that a target is.
+pub(super) fn service(target: &config::Target) -> Option<Arc<str>> {
+    match &target.address {
+        TargetAddress::Service(name) => Some(name.clone()),
+        _ => None,
     }
 }
 
@@ -164,34 +195,6 @@ fn keep(target: &Target, spec: &config::Upstream, same_breaker: bool) -> Target 
 }
 
 impl Common {
-    /// Addresses of each target of `spec`, as far as they are known; each target's in order, each once.
-    fn known_addresses(&self, spec: &config::Upstream) -> Vec<Vec<Address>> {
-        let names = lock(&self.names);
-        let demo = lock(&self.demo);
-        let endpoints = lock(&self.endpoints);
-        let tcp = |target: &config::Target, address: SocketAddr| match (&target.tls_name, &spec.tls) {
-            (Some(name), Some(policy)) => {
-                Address::Tls(address, TlsIdentity { name: name.clone(), policy: policy.clone() })
-            }
-            _ => Address::Tcp(address),
-        };
-        let known = |target: &config::Target| match &target.address {
-            TargetAddress::Ip(address) => vec![tcp(target, *address)],
-            TargetAddress::Unix(path) => vec![Address::Unix(path.as_path().into())],
-            TargetAddress::Demo(service) => {
-                demo.iter().filter(|(of, _)| of == service).map(|(_, address)| Address::Tcp(*address)).collect()
-            }
-            TargetAddress::Endpoints(name) => endpoints
-                .get(name)
-                .map_or_else(Vec::new, |known| known.iter().map(|address| tcp(target, *address)).collect()),
-            TargetAddress::Name { host, port } => {
-                let addresses = names.get(host).map_or(&[][..], |name| &name.addresses);
-                addresses.iter().map(|ip| tcp(target, (*ip, *port).into())).collect()
-            }
-        };
-        spec.targets.iter().map(known).collect()
-    }
-
     fn next_id(&self) -> TargetId {
         TargetId(self.ids.fetch_add(1, Ordering::Relaxed) + 1)
     }

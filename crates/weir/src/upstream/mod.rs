@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!   control thread                          Upstreams -> Upstream (by name, survives reloads)
+//!     sources: services in DNS, files -> targets
 //!     resolve: names -> addresses  --publish-->  TargetSet (immutable: spec + targets) ---- Shared (queue, budget, ejector)
 //!     health:  probes -> verdicts  ------------>   Target -> TargetState (atomics, by address, survives reloads)
 //!
@@ -25,6 +26,7 @@ mod ewma;
 mod health;
 pub mod http2;
 mod inference;
+mod known;
 mod lease;
 mod members;
 mod outcome;
@@ -35,12 +37,14 @@ pub mod retry;
 mod rng;
 mod set;
 mod snapshot;
+mod sources;
 mod target;
 mod time;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,8 +60,8 @@ pub use outcome::FailureKind;
 pub use queue::WaitError;
 pub use resolve::Resolver;
 pub use snapshot::{
-    EngineSnapshot, Failures, NameSnapshot, ProbeSnapshot, QueueSnapshot, ReplicasSnapshot, TargetCondition,
-    TargetSnapshot, UpstreamSnapshot,
+    EngineSnapshot, Failures, NameSnapshot, ProbeSnapshot, QueueSnapshot, ReplicasSnapshot, SourceSnapshot,
+    TargetCondition, TargetSnapshot, UpstreamSnapshot,
 };
 pub use target::{Address, Health, Target, TargetId, TlsIdentity};
 pub use time::{Clock, Moment};
@@ -66,6 +70,7 @@ pub use view::{Pick, Request, View, Views};
 use crate::config::{self, Config, DemoService, UpstreamId};
 use members::Members;
 use set::{Again, Shared, TargetSet};
+use sources::Services;
 
 /// All upstreams of one configuration, in its order.
 #[derive(Debug)]
@@ -84,6 +89,8 @@ struct Common {
     demo: Mutex<Vec<(DemoService, SocketAddr)>>,
     /// What is known about host names.
     names: Mutex<BTreeMap<Arc<str>, Name>>,
+    /// What is known of services in DNS.
+    services: Mutex<Services>,
     /// Endpoints that others find, by name.
     endpoints: Mutex<BTreeMap<Arc<str>, Vec<SocketAddr>>>,
     /// Woken when the targets of some upstream have changed; [`supervise`] waits for it.
@@ -107,6 +114,7 @@ impl Upstreams {
             ids: AtomicU64::new(0),
             demo: Mutex::default(),
             names: Mutex::default(),
+            services: Mutex::default(),
             endpoints: Mutex::default(),
             changed: tokio::sync::Notify::new(),
         };
@@ -207,16 +215,25 @@ impl Upstreams {
 
     /// Takes in the response for a host name. A failure keeps the addresses that are known.
     fn set_addresses(&self, host: &Arc<str>, answer: Result<Vec<IpAddr>, String>) {
+        if self.note_addresses(host, answer) {
+            self.refresh();
+        }
+    }
+
+    /// The same without a new set of targets yet; returns whether the addresses are others now.
+    fn note_addresses(&self, host: &Arc<str>, answer: Result<Vec<IpAddr>, String>) -> bool {
         let mut names = lock(&self.common.names);
         let name = names.entry(host.clone()).or_default();
         match answer {
             Ok(mut addresses) => {
                 addresses.sort_unstable();
                 addresses.dedup();
-                if name.error.take().is_some() || name.addresses != addresses {
+                let is_new = name.addresses != addresses;
+                if name.error.take().is_some() || is_new {
                     tracing::info!(%host, ?addresses, "name resolved");
                 }
                 name.addresses = addresses;
+                is_new
             }
             Err(why) => {
                 if name.error.is_none() {
@@ -224,10 +241,9 @@ impl Upstreams {
                     tracing::warn!(%host, why, kept = ?known, "name not resolved");
                 }
                 name.error = Some(why);
+                false
             }
         }
-        drop(names);
-        self.refresh();
     }
 
     /// What is known about a host name.
@@ -242,9 +258,19 @@ impl Upstreams {
         }
     }
 
-    /// Host names of targets.
+    /// Host names of targets, those of records included.
     fn hosts(&self) -> BTreeSet<Arc<str>> {
-        self.list.iter().flat_map(|upstream| lock(&upstream.members).hosts()).collect()
+        self.list.iter().flat_map(|upstream| lock(&upstream.members).hosts(&self.common)).collect()
+    }
+
+    /// Services in DNS among the targets.
+    fn services(&self) -> BTreeSet<Arc<str>> {
+        self.list.iter().flat_map(|upstream| lock(&upstream.members).services()).collect()
+    }
+
+    /// Files that name targets.
+    fn files(&self) -> BTreeSet<Arc<Path>> {
+        self.list.iter().filter_map(|upstream| lock(&upstream.members).spec.targets_file.clone()).collect()
     }
 
     /// Host names of the targets of `config` without an address, each once.
@@ -254,6 +280,15 @@ impl Upstreams {
         let hosts: BTreeSet<Arc<str>> = targets.filter_map(members::host).collect();
         let is_unresolved = |host: &Arc<str>| names.get(host).is_none_or(|name| name.addresses.is_empty());
         hosts.into_iter().filter(is_unresolved).collect()
+    }
+
+    /// Services among the targets of `config` without a response, each once.
+    fn unknown_services(&self, config: &Config) -> Vec<Arc<str>> {
+        let services = lock(&self.common.services);
+        let targets = config.upstreams.iter().flat_map(|upstream| &upstream.targets);
+        let names: BTreeSet<Arc<str>> = targets.filter_map(members::service).collect();
+        let is_unknown = |name: &Arc<str>| services.get(name).is_none_or(|service| service.records.is_none());
+        names.into_iter().filter(is_unknown).collect()
     }
 }
 

@@ -19,12 +19,16 @@ use hickory_resolver::config::{LookupIpStrategy, ResolveHosts, ResolverConfig, R
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Resolver as Dns, TokioResolver};
+use tokio::sync::Semaphore;
 
 /// Whether an address is of a family.
 type IsOfFamily = fn(&IpAddr) -> bool;
 
 /// The record types of addresses.
 const FAMILIES: [(RecordType, IsOfFamily); 2] = [(RecordType::A, IpAddr::is_ipv4), (RecordType::AAAA, IpAddr::is_ipv6)];
+
+/// Look-ups at the same time: each has a socket or two, and files and SRV records may name thousands of hosts.
+const QUERIES: usize = 512;
 
 /// How often names are resolved.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +41,13 @@ pub(super) struct Pace {
     /// Time after the first failure; doubles up to `retry_max`.
     pub(super) retry: Duration,
     pub(super) retry_max: Duration,
+}
+
+impl Pace {
+    /// Pause after so many failures in a row, at least one.
+    pub(super) fn after_failures(&self, failures: u32) -> Duration {
+        self.retry.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.retry_max)
+    }
 }
 
 impl Default for Pace {
@@ -59,6 +70,8 @@ struct State {
     hosts: PathBuf,
     servers: Servers,
     pace: Pace,
+    /// Look-ups at the same time.
+    queries: Semaphore,
     /// Whether this machine can send to an address.
     is_routable: fn(IpAddr) -> bool,
 }
@@ -93,6 +106,7 @@ impl Resolver {
             hosts: "/etc/hosts".into(),
             servers: Servers::File { path: "/etc/resolv.conf".into(), current: Mutex::default() },
             pace: Pace::default(),
+            queries: Semaphore::new(QUERIES),
             is_routable,
         }))
     }
@@ -119,6 +133,8 @@ impl Resolver {
     }
 
     async fn query(&self, host: &str, known: &[IpAddr]) -> Result<Answer, String> {
+        // Nobody closes it.
+        let _permit = self.0.queries.acquire().await;
         let dns = self.dns()?;
         // Relaxed: names with an underscore are no host names (RFC 952), and what Compose calls its services.
         let name = Name::from_str_relaxed(host).map_err(|error| error.to_string())?;
@@ -151,7 +167,8 @@ impl Resolver {
         Ok(answer)
     }
 
-    fn dns(&self) -> Result<TokioResolver, String> {
+    /// The client for the name servers at this moment.
+    pub(super) fn dns(&self) -> Result<TokioResolver, String> {
         let (path, current) = match &self.0.servers {
             Servers::File { path, current } => (path, current),
             #[cfg(test)]

@@ -27,6 +27,8 @@ pub(super) struct TargetSet {
     pub(super) max_in_flight: Option<u32>,
     /// All targets have the same weight.
     pub(super) has_even_weights: bool,
+    /// Some targets are of a later tier.
+    pub(super) has_tiers: bool,
 }
 
 /// What all sets of an upstream share, over reloads too.
@@ -88,6 +90,7 @@ impl TargetSet {
             generation: 0,
             max_in_flight: None,
             has_even_weights: true,
+            has_tiers: false,
         }
     }
 
@@ -100,7 +103,18 @@ impl TargetSet {
         self.max_in_flight.is_none_or(|max| target.state.in_flight() < max)
     }
 
-    /// Takes a place at the target that a cookie names, if it may be used.
+    /// The tier for a request that these targets failed: the lowest one that has another usable target. A target that is only full counts: a later
+    /// tier is for failures, not for load. `None`: there is no choice between tiers.
+    pub(super) fn tier(&self, tried: &[TargetId], now: Moment) -> Option<u16> {
+        if !self.has_tiers {
+            return None;
+        }
+        let is_usable =
+            |target: &&Target| target.alive(now) && !target.state.ejected(now) && !tried.contains(&target.id());
+        self.targets.iter().filter(is_usable).map(|target| target.tier).min()
+    }
+
+    /// Takes a place at the target that a cookie names, if it may be used, of whatever tier it is.
     pub(super) fn enter_wanted(self: &Arc<Self>, wanted: &Token, tried: &[TargetId], now: Moment) -> Option<Lease> {
         let is_usable = |target: &Target| {
             target.token.as_ref() == Some(wanted)
@@ -137,6 +151,8 @@ impl TargetSet {
     /// 3. ejected targets, when not one usable target is left: ejection is a guess from a few failures, and a guess must not turn the last
     ///    targets off. What active checks found dead, or a breaker holds back, stays out: then [`Grant::Unavailable`] leads to a fallback.
     ///
+    /// Of a group only the targets of its first tier count.
+    ///
     /// `again` says what tried targets are good for.
     pub(super) fn least_loaded(self: &Arc<Self>, tried: &[TargetId], again: Again, now: Moment) -> Grant {
         let mut refused: Vec<usize> = Vec::new();
@@ -148,9 +164,17 @@ impl TargetSet {
                         && tried.contains(&target.id()) == was_tried
                 });
                 let mut found = Group { exists: false, best: None };
+                let mut first_tier = u16::MAX;
                 for (index, target) in members {
                     found.exists = true;
-                    if self.has_room(target) && !refused.contains(&index) {
+                    if target.tier > first_tier || refused.contains(&index) {
+                        continue;
+                    }
+                    if target.tier < first_tier {
+                        first_tier = target.tier;
+                        found.best = None;
+                    }
+                    if self.has_room(target) {
                         let load = f64::from(target.state.in_flight()) / f64::from(target.weight);
                         if found.best.is_none_or(|(least, _)| load < least) {
                             found.best = Some((load, index));

@@ -11,8 +11,11 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::breaker::BreakerState;
 use super::inference::{EngineState, MATCH_BOUNDS};
+use super::known::file_label;
+use super::members::Members;
 use super::outcome::FailureKind;
 use super::set::TargetSet;
+use super::sources::Status;
 use super::target::{Health, Probe, Target, TargetId};
 use super::time::Moment;
 use super::{Upstream, Upstreams, lock};
@@ -27,6 +30,8 @@ pub struct UpstreamSnapshot {
     pub targets: Vec<TargetSnapshot>,
     /// The queue, if one is configured.
     pub queue: Option<QueueSnapshot>,
+    /// Files and services in DNS that name targets.
+    pub sources: Vec<SourceSnapshot>,
     /// Host names among its targets.
     pub names: Vec<NameSnapshot>,
     /// Attempts beyond the first, since the start.
@@ -48,8 +53,12 @@ pub struct TargetSnapshot {
     pub address: String,
     /// Authority of the configured URL: tells the name that the address came from.
     pub authority: Option<String>,
-    /// Configured weight.
+    /// What named it: `file:PATH` or `srv:NAME`; null for the configuration itself.
+    pub source: Option<String>,
+    /// Configured weight, or that of the SRV record.
     pub weight: u32,
+    /// 0 is the first: later ones get requests while no earlier one may be used.
+    pub tier: u16,
     /// Whether it gets requests, and if not, why.
     pub state: TargetCondition,
     /// Verdict of the active checks.
@@ -166,6 +175,21 @@ pub struct ProbeSnapshot {
     pub error: Option<String>,
 }
 
+/// A source of targets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SourceSnapshot {
+    /// `file:PATH` or `srv:NAME`.
+    pub source: String,
+    /// Targets that it names, with or without an address: lines of the file, or records.
+    pub targets: usize,
+    /// Readings or look-ups that succeeded.
+    pub successes: u64,
+    /// Readings or look-ups that failed.
+    pub failures: u64,
+    /// Why the targets are the last good ones; null when the last reading or look-up succeeded.
+    pub error: Option<String>,
+}
+
 /// A host name of a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NameSnapshot {
@@ -216,7 +240,10 @@ impl Upstream {
         let now = self.common.clock.now();
         let queue = &self.shared.queue;
         let budget = &self.shared.budget;
-        let hosts = lock(&self.members).hosts();
+        let members = lock(&self.members);
+        let hosts = members.hosts(&self.common);
+        let sources = self.sources(&members);
+        drop(members);
         let known = lock(&self.common.names);
         let name = |host: &Arc<str>| NameSnapshot {
             host: host.to_string(),
@@ -224,6 +251,7 @@ impl Upstream {
             error: known.get(host).and_then(|name| name.error.clone()),
         };
         UpstreamSnapshot {
+            sources,
             names: hosts.iter().map(name).collect(),
             name: self.name.to_string(),
             targets: set.targets.iter().map(|target| snapshot(&set, target, now)).collect(),
@@ -246,6 +274,27 @@ impl Upstream {
     }
 }
 
+impl Upstream {
+    fn sources(&self, members: &Members) -> Vec<SourceSnapshot> {
+        let snapshot = |source: &str, targets: usize, status: &Status| SourceSnapshot {
+            source: source.to_owned(),
+            targets,
+            successes: status.successes,
+            failures: status.failures,
+            error: status.error.clone(),
+        };
+        let spec = &members.spec;
+        let file = spec.targets_file.as_deref();
+        let of_file = file.map(|path| snapshot(&file_label(path), spec.targets.len(), &members.file));
+        let services = lock(&self.common.services);
+        let of_service = |name: &Arc<str>| match services.get(name) {
+            Some(service) => snapshot(&service.label, service.records.as_ref().map_or(0, Vec::len), &service.status),
+            None => snapshot(&format!("srv:{name}"), 0, &Status::default()),
+        };
+        of_file.into_iter().chain(members.services().iter().map(of_service)).collect()
+    }
+}
+
 fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
     let state = &target.state;
     let breaker = target.breaker.as_ref();
@@ -264,7 +313,9 @@ fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
         id: target.id(),
         address: target.address.to_string(),
         authority: target.authority.as_deref().map(str::to_owned),
+        source: target.source.as_deref().map(str::to_owned),
         weight: target.weight,
+        tier: target.tier,
         state: condition,
         health: state.health(),
         last_probe: state.probe().map(|probe| probe_snapshot(probe, now)),

@@ -103,6 +103,10 @@ pub struct Target {
     pub(super) authority: Option<Arc<str>>,
     pub(super) base_path: Arc<str>,
     pub(super) weight: u32,
+    /// 0 is the first: targets of a later tier get requests while none of an earlier one may be used.
+    pub(super) tier: u16,
+    /// What named it, if not the configuration itself.
+    pub(super) source: Option<Arc<str>>,
     /// Identity in a consistent hash: follows from the address alone, so that replicas of the gateway agree.
     pub(super) hash_seed: u64,
     /// What names it in a cookie of affinity.

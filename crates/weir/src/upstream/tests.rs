@@ -38,6 +38,7 @@ pub(super) fn spec(balance: Balance, weights: &[u32]) -> config::Upstream {
         http2: config::UpstreamHttp2::default(),
         name: "u".into(),
         targets: targets.collect(),
+        targets_file: None,
         balance,
         health: None,
         eject: None,

@@ -134,6 +134,7 @@ impl View {
         {
             return Pick::Target(lease);
         }
+        let tier = set.tier(request.tried, now);
         let ramp = if set.ramping(now) { set.spec.slow_start } else { None };
         local.refused.clear();
         loop {
@@ -147,7 +148,8 @@ impl View {
                 now,
                 admits: |index: usize| {
                     let target = &set.targets[index];
-                    target.alive(now)
+                    tier.is_none_or(|tier| target.tier == tier)
+                        && target.alive(now)
                         && !target.state.ejected(now)
                         && set.has_room(target)
                         && !request.tried.contains(&target.id())

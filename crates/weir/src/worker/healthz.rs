@@ -71,6 +71,10 @@ impl One {
         // that it resolved to.
         let url = match &target.authority {
             _ if target.address.starts_with("unix:") => target.address.clone(),
+            // All targets of a service have its domain.
+            _ if target.source.as_deref().is_some_and(|source| source.starts_with("srv:")) => {
+                format!("http://{}", target.address)
+            }
             Some(authority) => format!("http://{authority}"),
             None => format!("http://{}", target.address),
         };

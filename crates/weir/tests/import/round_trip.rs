@@ -28,7 +28,9 @@ fn routes(loaded: &Loaded) -> BTreeSet<String> {
             .upstreams
             .iter()
             .find(|(name, _)| *name.value == *upstream.name)
-            .map_or_else(Vec::new, |(_, raw)| raw.targets.iter().map(|target| target.url.to_string()).collect());
+            .map_or_else(Vec::new, |(_, raw)| {
+                raw.targets.listed().iter().map(|target| target.url.to_string()).collect()
+            });
         for method in &route.matcher.methods {
             out.insert(format!(
                 "{method} {} -> {} as {}",

@@ -73,6 +73,12 @@ fn here(example: &mut Value, directory: &Path, servers: &Servers, redis: &str) {
         if let Some(causes) = target.pointer_mut("/retry/on").and_then(Value::as_array_mut) {
             causes.retain(|cause| !cause.as_str().is_some_and(|name| name.starts_with("grpc_")));
         }
+        // A file that names targets names those of this test.
+        if let Some(file) = target["targets"]["file"].as_str() {
+            let urls: Vec<String> = servers.upstreams.iter().map(Upstream::url).collect();
+            std::fs::write(directory.join(file), json!(urls).to_string()).unwrap();
+            continue;
+        }
         // Two targets of one upstream are two servers.
         let mut over_tls = false;
         for (index, target) in target["targets"].as_array_mut().unwrap().iter_mut().enumerate() {

@@ -2,10 +2,12 @@
 //! fail.
 
 mod credentials;
+mod discovery;
 mod everything;
 mod examples;
 mod http2;
 mod load;
+mod services;
 
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;

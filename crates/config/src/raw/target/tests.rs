@@ -96,3 +96,39 @@ fn keys_of_hashes_and_limits_are_written_as_they_are_read() {
         assert!(text.parse::<LimitKeyText>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn a_service_has_its_domain_as_authority_and_no_port() {
+    for (text, service, authority, base, tls) in [
+        ("srv+http://_api._tcp.example.com", "_api._tcp.example.com", "example.com", "", false),
+        ("srv+https://_API._tcp.Example.com/v1/", "_api._tcp.example.com", "example.com", "/v1", true),
+        (
+            "srv+http://_http._tcp.app.shop.svc.cluster.local.",
+            "_http._tcp.app.shop.svc.cluster.local.",
+            "app.shop.svc.cluster.local",
+            "",
+            false,
+        ),
+        ("srv+http://web.service.consul", "web.service.consul", "web.service.consul", "", false),
+        ("srv+http://_api._tcp.a._b.test", "_api._tcp.a._b.test", "a._b.test", "", false),
+    ] {
+        let url = url(text);
+        assert_eq!(url.address, TargetAddress::Service(service.into()), "{text}");
+        assert_eq!((url.authority.as_deref(), &*url.base_path, url.tls), (Some(authority), base, tls), "{text}");
+        assert_eq!(url.to_string(), text);
+    }
+    for (text, words) in [
+        ("srv+http://_api._tcp.example.com:80", "SRV records say the port"),
+        ("srv+http://_api._tcp", "has no domain"),
+        ("srv+http://10.0.0.1", "not a name in DNS"),
+        ("srv+http://[::1]", "SRV records say the port"),
+        ("srv+http://", "not a name in DNS"),
+        ("srv+http://a b", "not a name in DNS"),
+        ("srv+unix:/run/a", "is not a target"),
+        ("srv+srv+http://a", "is not a target"),
+        ("srv+http://user@a", "takes no user"),
+    ] {
+        let problem = text.parse::<TargetUrl>().expect_err(text);
+        assert!(problem.contains(words), "{text}: {problem}");
+    }
+}

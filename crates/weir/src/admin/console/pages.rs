@@ -77,6 +77,12 @@ fn problems(console: &Console, state: &ProcessState) -> Vec<Value> {
             }
             Some(_) => add("upstreams", format!("Upstream {}: {bad} of {all} targets get no requests.", upstream.name)),
         }
+        for source in &upstream.sources {
+            let Some(why) = source.error.as_ref().and_then(|error| error.lines().next()) else { continue };
+            let text =
+                format!("Upstream {}: {} is not read, its last good targets stay: {why}", upstream.name, source.source);
+            add("upstreams", text);
+        }
     }
     for certificate in &state.certificates {
         let days = certificate.seconds_left / 86_400;

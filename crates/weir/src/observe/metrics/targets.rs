@@ -5,7 +5,9 @@ use std::fmt;
 
 use super::exposition::{Exposition, Samples};
 use super::replicas::of_replicas;
-use crate::upstream::{BreakerState, FailureKind, Health, TargetCondition, TargetSnapshot, UpstreamSnapshot};
+use crate::upstream::{
+    BreakerState, FailureKind, Health, SourceSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot,
+};
 
 /// Writes what the snapshots say; to be called by a [`Source`](super::Source) that has them.
 ///
@@ -22,6 +24,7 @@ pub fn collect_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_
     of_targets(&targets, out)?;
     of_breakers(&targets, out)?;
     of_replicas(upstreams, &targets, out)?;
+    of_sources(upstreams, out)?;
     of_upstreams(upstreams, out)
 }
 
@@ -92,6 +95,38 @@ fn of_breakers(targets: &[(&str, &TargetSnapshot)], out: &mut Exposition<'_>) ->
         "How often the breaker of the target opened",
         each(targets, |t| t.breaker.map(|_| t.breaker_opened)),
     )
+}
+
+fn of_sources(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_>) -> fmt::Result {
+    // A list may name a service twice, with different paths.
+    let mut seen = BTreeSet::new();
+    let sources: Vec<(&str, &SourceSnapshot)> = upstreams
+        .iter()
+        .flat_map(|upstream| upstream.sources.iter().map(|source| (&*upstream.name, source)))
+        .filter(|(upstream, source)| seen.insert((*upstream, &*source.source)))
+        .collect();
+    out.gauge("upstream_source_targets", "Targets that a file or a service in DNS names", |s| {
+        sources.iter().try_for_each(|(upstream, source)| {
+            s.add(&[("upstream", upstream), ("source", &source.source)], source.targets as u64)
+        })
+    })?;
+    out.gauge(
+        "upstream_source_failing",
+        "1 while a file or a service cannot be read and its last good targets stay",
+        |s| {
+            sources.iter().try_for_each(|(upstream, source)| {
+                s.add(&[("upstream", upstream), ("source", &source.source)], source.error.is_some())
+            })
+        },
+    )?;
+    out.counter("upstream_source_reads", "Readings of files of targets and look-ups of services, by result", |s| {
+        sources.iter().try_for_each(|(upstream, source)| {
+            for (result, count) in [("ok", source.successes), ("error", source.failures)] {
+                s.add(&[("upstream", upstream), ("source", &source.source), ("result", result)], count)?;
+            }
+            Ok(())
+        })
+    })
 }
 
 fn of_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_>) -> fmt::Result {

@@ -9,19 +9,19 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::config::{Balance, TargetAddress, UpstreamId};
-use crate::upstream::resolve::tests::NameServer;
+use crate::upstream::resolve::tests::{NameServer, ResolverOf as _};
 use crate::upstream::tests::{config as config_of, spec};
 use crate::upstream::{Clock, FailureKind, Pick, Request, TargetCondition, Views};
 
 /// The control thread.
-struct Control {
+pub(in crate::upstream) struct Control {
     upstreams: watch::Sender<Arc<Upstreams>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Control {
-    fn start(upstreams: Vec<config::Upstream>, resolver: Resolver) -> Control {
+    pub(in crate::upstream) fn start(upstreams: Vec<config::Upstream>, resolver: Resolver) -> Control {
         let upstreams = Arc::new(Upstreams::new(&config_of(upstreams), Clock::start()));
         let (sender, receiver) = watch::channel(upstreams);
         let (stop, stopped) = oneshot::channel::<()>();
@@ -34,31 +34,31 @@ impl Control {
         Control { upstreams: sender, stop: Some(stop), thread: Some(thread::spawn(run)) }
     }
 
-    fn current(&self) -> Arc<Upstreams> {
+    pub(in crate::upstream) fn current(&self) -> Arc<Upstreams> {
         self.upstreams.borrow().clone()
     }
 
-    fn reload(&self, upstreams: Vec<config::Upstream>) {
+    pub(in crate::upstream) fn reload(&self, upstreams: Vec<config::Upstream>) {
         let next = Upstreams::reload(&config_of(upstreams), &self.current());
         self.upstreams.send_replace(Arc::new(next));
     }
 
     /// Addresses of the targets of an upstream.
-    fn targets(&self, index: usize) -> Vec<String> {
+    pub(in crate::upstream) fn targets(&self, index: usize) -> Vec<String> {
         let snapshot = self.current().get(UpstreamId(index)).snapshot();
         snapshot.targets.into_iter().map(|target| target.address).collect()
     }
 
-    fn wait_for_targets(&self, index: usize, expected: &[&str]) {
+    pub(in crate::upstream) fn wait_for_targets(&self, index: usize, expected: &[&str]) {
         wait::until(DEADLINE, &format!("targets {expected:?}"), || self.targets(index) == expected);
     }
 
-    fn states(&self, index: usize) -> Vec<TargetCondition> {
+    pub(in crate::upstream) fn states(&self, index: usize) -> Vec<TargetCondition> {
         let snapshot = self.current().get(UpstreamId(index)).snapshot();
         snapshot.targets.into_iter().map(|target| target.state).collect()
     }
 
-    fn wait_for_states(&self, index: usize, expected: &[TargetCondition]) {
+    pub(in crate::upstream) fn wait_for_states(&self, index: usize, expected: &[TargetCondition]) {
         wait::until(DEADLINE, &format!("states {expected:?}"), || self.states(index) == expected);
     }
 }
@@ -73,7 +73,7 @@ impl Drop for Control {
     }
 }
 
-fn at(address: TargetAddress) -> config::Target {
+pub(in crate::upstream) fn at(address: TargetAddress) -> config::Target {
     config::Target { address, tls_name: None, authority: None, base_path: "".into(), weight: NonZeroU32::MIN }
 }
 
@@ -86,7 +86,7 @@ fn named(name: &str, hosts: &[(&str, u16)]) -> config::Upstream {
     }
 }
 
-fn checked(name: &str, targets: &[SocketAddr]) -> config::Upstream {
+pub(in crate::upstream) fn checked(name: &str, targets: &[SocketAddr]) -> config::Upstream {
     config::Upstream {
         name: name.into(),
         targets: targets.iter().map(|address| at(TargetAddress::Ip(*address))).collect(),

@@ -1,92 +1,31 @@
 //! Against a name server of our own on a real socket: changing responses, wrong responses, no response.
 
-use std::collections::HashMap;
 use std::fs;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig};
 
 use super::*;
 
-/// What the name server knows. Names are in lower case, without the final dot.
-#[derive(Debug, Default)]
-struct Zone {
-    records: HashMap<String, (u32, Vec<IpAddr>)>,
-    /// Other names of names.
-    aliases: HashMap<String, String>,
-    /// Sends no response.
-    is_dead: bool,
-    /// Responds with this code (RFC 1035 section 4.1.1) and no record.
-    failure: u8,
-    /// Queries of this type (RFC 1035 section 3.2.2) fail with SERVFAIL.
-    broken: Option<u16>,
-    /// Names that were requested.
-    asked: Vec<String>,
-}
+pub(in crate::upstream) use testkit::NameServer;
 
-/// A name server on 127.0.0.1, written by hand (RFC 1035), so that it shares no code with what is tested.
-pub(in crate::upstream) struct NameServer {
-    zone: Arc<Mutex<Zone>>,
-    address: SocketAddr,
-    stopped: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl NameServer {
-    pub(in crate::upstream) fn start() -> NameServer {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        // Only for the end: nothing that a test waits for takes this long.
-        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-        let address = socket.local_addr().unwrap();
-        let (zone, stopped) = (Arc::<Mutex<Zone>>::default(), Arc::new(AtomicBool::new(false)));
-        let serve = {
-            let (zone, stopped) = (zone.clone(), stopped.clone());
-            move || {
-                let mut buffer = [0; 1500];
-                while !stopped.load(Ordering::SeqCst) {
-                    let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
-                    if let Some(answer) = answer(&mut zone.lock().unwrap(), &buffer[..length]) {
-                        socket.send_to(&answer, from).unwrap();
-                    }
-                }
-            }
-        };
-        NameServer { zone, address, stopped, thread: Some(std::thread::spawn(serve)) }
-    }
-
-    /// From now on `name` has these addresses.
-    pub(in crate::upstream) fn set(&self, name: &str, ttl: u32, addresses: &[&str]) {
-        let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-        self.zone().records.insert(name.to_owned(), (ttl, addresses));
-    }
-
-    pub(in crate::upstream) fn die(&self, is_dead: bool) {
-        self.zone().is_dead = is_dead;
-    }
-
-    /// From now on queries of this type fail: 1 for A, 28 for AAAA.
-    pub(in crate::upstream) fn break_type(&self, kind: Option<u16>) {
-        self.zone().broken = kind;
-    }
-
-    pub(in crate::upstream) fn asked_for(&self, name: &str) -> usize {
-        self.zone().asked.iter().filter(|asked| *asked == name).count()
-    }
-
-    fn zone(&self) -> std::sync::MutexGuard<'_, Zone> {
-        self.zone.lock().unwrap()
-    }
-
-    /// A resolver that uses this server, with short timeouts, and has no hosts file.
-    pub(in crate::upstream) fn resolver(&self) -> Resolver {
+/// Resolvers that use a name server, with short timeouts.
+pub(in crate::upstream) trait ResolverOf {
+    /// Without a hosts file.
+    fn resolver(&self) -> Resolver {
         self.resolver_with("/nonexistent/hosts", &[], |_| true)
     }
 
+    fn resolver_with(&self, hosts: &str, search: &[&str], is_routable: fn(IpAddr) -> bool) -> Resolver;
+}
+
+impl ResolverOf for NameServer {
     fn resolver_with(&self, hosts: &str, search: &[&str], is_routable: fn(IpAddr) -> bool) -> Resolver {
-        let mut connection = ConnectionConfig::udp();
-        connection.port = self.address.port();
-        let server = NameServerConfig::new(self.address.ip(), true, vec![connection]);
+        let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
+            connection.port = self.address().port();
+            connection
+        });
+        let server = NameServerConfig::new(self.address().ip(), true, connections.into());
         let search = search.iter().map(|domain| Name::from_str(domain).unwrap()).collect();
         let config = ResolverConfig::from_parts(None, search, vec![server]);
         let mut options = ResolverOpts::default();
@@ -102,84 +41,10 @@ impl NameServer {
                 retry: Duration::from_millis(10),
                 retry_max: Duration::from_millis(40),
             },
+            queries: Semaphore::new(4),
             is_routable,
         }))
     }
-}
-
-impl Drop for NameServer {
-    fn drop(&mut self) {
-        self.stopped.store(true, Ordering::SeqCst);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
-    let mut position = 12;
-    let mut labels = Vec::new();
-    while query[position] != 0 {
-        let length = usize::from(query[position]);
-        labels.push(String::from_utf8_lossy(&query[position + 1..=position + length]).to_lowercase());
-        position += 1 + length;
-    }
-    let name = labels.join(".");
-    let kind = u16::from_be_bytes([query[position + 1], query[position + 2]]);
-    let question = &query[12..position + 5];
-    zone.asked.push(name.clone());
-    if zone.is_dead {
-        return None;
-    }
-    let alias = zone.aliases.get(&name);
-    let failure = if zone.broken == Some(kind) { 2 } else { zone.failure };
-    let known = zone.records.get(alias.unwrap_or(&name)).filter(|_| failure == 0);
-    let code = if failure != 0 { failure } else { u8::from(known.is_none()) * 3 };
-    let mut records = Vec::new();
-    let mut count = 0u16;
-    // Whose the addresses are: the name of the question, or that of the alias.
-    let mut owner = vec![0xc0, 12];
-    if let Some(alias) = alias {
-        let encoded = encode(alias);
-        count += 1;
-        records.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 60]);
-        records.extend((encoded.len() as u16).to_be_bytes());
-        records.extend(&encoded);
-        owner = encoded;
-    }
-    for address in known.map(|(_, addresses)| addresses.as_slice()).unwrap_or_default() {
-        let (of_kind, data) = match address {
-            IpAddr::V4(address) => (1u16, address.octets().to_vec()),
-            IpAddr::V6(address) => (28, address.octets().to_vec()),
-        };
-        if of_kind == kind {
-            count += 1;
-            records.extend(&owner);
-            records.extend(kind.to_be_bytes());
-            records.extend([0, 1]);
-            records.extend(known.map_or(0, |(ttl, _)| *ttl).to_be_bytes());
-            records.extend((data.len() as u16).to_be_bytes());
-            records.extend(data);
-        }
-    }
-    let mut answer = query[..2].to_vec();
-    answer.extend([0x81, 0x80 | code, 0, 1]);
-    answer.extend(count.to_be_bytes());
-    answer.extend([0, 0, 0, 0]);
-    answer.extend(question);
-    answer.extend(records);
-    Some(answer)
-}
-
-/// A name as labels (RFC 1035 section 3.1).
-fn encode(name: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for label in name.split('.') {
-        bytes.push(label.len() as u8);
-        bytes.extend(label.as_bytes());
-    }
-    bytes.push(0);
-    bytes
 }
 
 fn addresses(list: &[&str]) -> Vec<IpAddr> {
@@ -206,7 +71,7 @@ async fn every_address_of_both_families_is_found() {
 async fn aliases_are_followed() {
     let server = NameServer::start();
     server.set("node-17.cluster.test", 60, &["10.0.0.17", "fd00::17"]);
-    server.zone().aliases.insert("model.test".into(), "node-17.cluster.test".into());
+    server.alias("model.test", "node-17.cluster.test");
     let found = sorted(server.resolver().look_up("model.test", &[]).await);
     assert_eq!(found, addresses(&["10.0.0.17", "fd00::17"]));
 }
@@ -266,9 +131,9 @@ async fn what_is_no_answer_is_an_error_that_says_so() {
     server.set("empty.test", 60, &[]);
     assert!(resolver.look_up("empty.test", &[]).await.is_err(), "a name without addresses");
     server.set("model.test", 60, &["10.0.0.1"]);
-    server.zone().failure = 2;
+    server.fail(2);
     assert!(resolver.look_up("model.test", &[]).await.is_err(), "SERVFAIL");
-    server.zone().failure = 0;
+    server.fail(0);
     server.die(true);
     let error = resolver.look_up("model.test", &[]).await.expect_err("nobody answers");
     assert!(!error.is_empty());
@@ -343,6 +208,7 @@ async fn the_file_of_name_servers_is_read_again_when_it_changes() {
         hosts: "/nonexistent/hosts".into(),
         servers: Servers::File { path: path.clone(), current: Mutex::default() },
         pace: Pace::default(),
+        queries: Semaphore::new(QUERIES),
         is_routable: |_| true,
     }));
     let error = resolver.look_up("model.test", &[]).await.expect_err("there is no file");

@@ -83,6 +83,17 @@ function details(target) {
   return [ejected, breaker, ...failures.map(([kind, number]) => `${kind} ${count(number)}`)].filter(Boolean).join(', ') || '–';
 }
 
+/** All targets of a service in DNS have its domain: the address tells them apart. */
+function name(target) {
+  const shown = target.source?.startsWith('srv:') ? target.address : (target.authority ?? target.address);
+  return [code(shown), target.tier > 0 && ` backup ${target.tier}`].filter(Boolean);
+}
+
+function sourceView({ source, targets, error }) {
+  const state = error === null ? `names ${count(targets)} targets.` : `cannot be read, its last ${count(targets)} targets stay: ${error}`;
+  return el('p', error === null ? { class: 'quiet' } : {}, [code(source), ` ${state}`]);
+}
+
 function upstreamView(upstream, counts = {}) {
   const { queue } = upstream;
   const flight = (target) => count(target.in_flight) + (target.max_in_flight === null ? '' : ` of ${count(target.max_in_flight)}`);
@@ -91,7 +102,7 @@ function upstreamView(upstream, counts = {}) {
     table(
       `Targets of ${upstream.name}`,
       [
-        ['Target', (target) => code(target.authority ?? target.address)],
+        ['Target', name],
         ['State', (target) => tag(target.state.replace('_', ' '), STATES[target.state])],
         ['Last health check', lastProbe],
         ['In flight', flight, true],
@@ -102,6 +113,7 @@ function upstreamView(upstream, counts = {}) {
       upstream.targets,
       'No target has an address.',
     ),
+    ...upstream.sources.map(sourceView),
     el('p', { class: 'quiet' }, [
       `Connections: ${count(counts.opened)} opened, ${count(counts.reused)} reused. `,
       `Retries: ${count(upstream.retries)}, ${count(upstream.retries_over_budget)} refused by the budget. `,
