@@ -96,7 +96,7 @@ def held(systems: Systems, gateway: str, count: int, each: int, open_: Callable[
     system, ports = systems.start(gateway)
     clients = []
     try:
-        # What the first ones bring about is not theirs: caches, pools, pages of the program.
+        # Warm up first: caches, pools, pages of the program.
         for number in range(8):
             clients.append(open_(ports, number))
         time.sleep(1)

@@ -207,7 +207,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--rows", default=",".join([*ROWS, "memory"]))
     parser.add_argument("--peers", default="nginx,haproxy,envoy")
-    parser.add_argument("--connections", type=int, default=9_900, help="of the rows on memory; HAProxy takes two descriptors for each")
+    parser.add_argument(
+        "--connections", type=int, default=9_900, help="of the rows on memory; HAProxy takes two descriptors for each"
+    )
     parser.add_argument("--out", type=Path, help="folder for results.json and summary.md")
     arguments = parser.parse_args()
     rows = arguments.rows.split(",")

@@ -118,7 +118,7 @@ pub fn end_request_line_1_0(out: &mut Vec<u8>) {
     out.extend_from_slice(b" HTTP/1.0\r\n");
 }
 
-/// The response that asks for the body (RFC 9110 section 15.2.1).
+/// The response that requests the body (RFC 9110 section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Appends what of `value` is text.

@@ -146,7 +146,8 @@ pub(crate) fn scalar(text: String, types: Types) -> Value {
 /// A number as JSON writes it, and nothing else: `+1`, `01` and `0x1` are read in more than one way.
 fn number(text: &str) -> Option<Value> {
     let begins = text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
-    if !begins || text.len() > 64 {
+    // JSON allows blanks and line ends around a number; in a parameter they are part of the value.
+    if !begins || !text.ends_with(|last: char| last.is_ascii_digit()) || text.len() > 64 {
         return None;
     }
     serde_json::from_str(text).ok().filter(Value::is_number)
@@ -183,4 +184,19 @@ pub(crate) fn report(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn only_what_json_writes_without_blanks_is_a_number() {
+        for text in ["0", "-1", "12.5", "1e3", "-0.5E-2"] {
+            assert!(number(text).is_some(), "{text}");
+        }
+        for text in ["", "-", "+1", "01", "0x1", " 1", "1 ", "1\r\n", "1\t", "1.", "1e", "1 2", "NaN"] {
+            assert!(number(text).is_none(), "{text:?}");
+        }
+    }
 }

@@ -139,7 +139,7 @@ fn what_waits_holds_little() {
         read_data(&mut stream, streams);
         held.push(stream);
     };
-    // What the first ones bring about is not theirs.
+    // Warm up first: pools and caches fill once.
     open(b"/", 1);
     open(b"/open", STREAMS);
     let before = settled();

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::Resolver;
+use crate::io::capped::{Capped, HEADS};
 
 /// What came back.
 #[derive(Debug)]
@@ -74,8 +75,12 @@ async fn exchange(
     limit: usize,
 ) -> Result<Reply, String> {
     let wrong = |error: hyper::Error| error.to_string();
+    // A body in chunks has its sizes among the bytes.
+    let most = limit.saturating_mul(2).saturating_add(HEADS);
     let (mut sender, connection) =
-        hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(io)).await.map_err(wrong)?;
+        hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(Capped::new(io, most)))
+            .await
+            .map_err(wrong)?;
     let host = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
     request.headers_mut().extend(host.map(|host| (HOST, host)));
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());

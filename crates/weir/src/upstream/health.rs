@@ -21,6 +21,7 @@ use super::rng::Rng;
 use super::target::{Address, Health, Probe};
 use super::{Target, Upstream};
 use crate::config::{self, UpstreamProtocol};
+use crate::io::capped::{Capped, HEADS};
 use crate::io::stream::Stream;
 
 /// How far the time between two probes strays from the interval, so that many gateways do not probe in step: a tenth either way.
@@ -204,7 +205,9 @@ async fn ask_over(
 ) -> Result<u16, Trouble> {
     let theirs = |error: hyper::Error| Trouble::Theirs(describe(&error));
     let (mut sender, connection) =
-        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(io)).await.map_err(theirs)?;
+        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(Capped::new(io, HEADS)))
+            .await
+            .map_err(theirs)?;
     let request = Request::get(format!("{}{}", target.base_path, spec.path))
         .header(header::HOST, host(target))
         .header(header::USER_AGENT, "weir-health")

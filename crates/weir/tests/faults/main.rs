@@ -122,7 +122,7 @@ struct Tally {
 async fn run(lane: &Lane, number: usize, schedule: &Schedule) -> judge::Verdict {
     let messages = schedule.messages(lane.number, number);
     let mut seen = lane.play(schedule, &messages).await;
-    // On a busy machine the gateway may still have an idle connection of the schedule before, whose end the kernel has not brought: the first request
+    // On a busy machine the gateway may still have an idle connection of the schedule before, whose end the kernel has not delivered: the first request
     // fails there, and the second one has the fault. That is another schedule.
     for _ in 0..AGAIN {
         let has_second = seen.connections.first().is_some_and(|connection| connection.received.starts_with(b"PUT"));

@@ -272,7 +272,7 @@ impl Rig {
         assert_eq!(self.in_flight(), 0, "a target is still taken\n{}", describe(steps, self));
         assert_eq!(wakeups::waiting(), 0, "a request still waits\n{}", describe(steps, self));
         self.worker.pool.clear();
-        // On a busy machine the kernel may bring the end of a connection later than the polls that are taken for a rest.
+        // On a busy machine the kernel may deliver the end of a connection later than the polls after which nothing moves.
         let patience = Instant::now() + PATIENCE;
         let open = loop {
             self.settle().await;

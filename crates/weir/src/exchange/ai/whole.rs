@@ -47,6 +47,7 @@ pub(super) async fn run(
     let is_success = (200..300).contains(&reply.status);
     let passes_large = is_success && turn.translated.is_none() && !call.streams;
     let mut first_ns = None;
+    let mut bytes = 0_u64;
     let mut passing: Option<BodyKind> = None;
     let mut ended = kind == BodyKind::None;
     let end = loop {
@@ -65,6 +66,7 @@ pub(super) async fn run(
                     let data = &up.buffer.filled()[range];
                     first_ns.get_or_insert_with(clock::turn_ns);
                     reader.read(data);
+                    bytes += data.len() as u64;
                     match passing {
                         Some(framing) => push(&mut x.down.out.bytes, framing, data),
                         None => body.extend_from_slice(data),
@@ -108,7 +110,7 @@ pub(super) async fn run(
     if let Some(framing) = passing {
         if end != End::Proper || is_unfinished(call, &facts) {
             // The client has part of it: its connection ends without an end.
-            count(x, call, turn, &facts, false);
+            count(x, call, turn, (&facts, bytes), false);
             return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(Reason::AiCut.into()) });
         }
         if framing == BodyKind::Chunked {
@@ -116,7 +118,7 @@ pub(super) async fn run(
             send(x).await?;
         }
         x.answer = Answer::Complete;
-        count(x, call, turn, &facts, true);
+        count(x, call, turn, (&facts, bytes), true);
         return Ok(Ended { is_clean: true, failure: None });
     }
     let response = Response { status: reply.status, lines: reply.lines.clone(), body };
@@ -127,7 +129,7 @@ pub(super) async fn run(
                 None => response,
             };
             if is_success {
-                count(x, call, turn, &facts, true);
+                count(x, call, turn, (&facts, bytes), true);
             }
             x.send_response(call, turn, &response).await.map_err(Failed::last)?;
             Ok(Ended { is_clean: end == End::Proper, failure: FailureKind::of_status(reply.status) })
@@ -194,9 +196,13 @@ fn malformed() -> Failed {
     Failed::fault(Fault::MALFORMED_BODY, Some(FailureKind::InvalidReply))
 }
 
-fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, facts: &Facts, is_complete: bool) {
+/// Counts the tokens of a response of so many bytes. A provider that does not report them must not make calls free: where the model has produced
+/// something, which ends for a reason, they are estimated by the bytes, the JSON around the text included.
+fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, (facts, bytes): (&Facts, u64), is_complete: bool) {
     if let Some(record) = x.ai.as_mut().filter(|_| !call.counts_only()) {
-        record.count(&facts.usage, turn.api, 0, is_complete);
+        let is_reported = facts.usage.output.is_some() || facts.end_reason.is_none();
+        let delivered = if is_reported { 0 } else { (bytes as f64 / llm::tokens::START_RATIO).ceil() as u64 };
+        record.count(&facts.usage, turn.api, delivered, is_complete);
     }
 }
 

@@ -68,6 +68,11 @@ pub struct ModelCounts {
     pub output_tokens: u64,
 }
 
+/// Adds what a provider reports, which may be any number: a counter that would run over stays at its end.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
 impl Counters {
     fn with<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -87,11 +92,11 @@ impl Counters {
             for (kind, count) in ["input", "output", "cached_input"].into_iter().zip(tokens.into_iter().flatten()) {
                 if count > 0 {
                     let key = ([model.clone(), provider.clone()], kind, estimated);
-                    *counts.tokens.entry(key).or_default() += count;
+                    add(counts.tokens.entry(key).or_default(), count);
                 }
             }
             if let Some(cost) = cost.filter(|cost| *cost > 0) {
-                *counts.cost.entry([model.clone(), provider.clone()]).or_default() += cost;
+                add(counts.cost.entry([model.clone(), provider.clone()]).or_default(), cost);
             }
             if let Some(ns) = first_token_ns {
                 let seconds = ns as f64 / 1e9;
@@ -115,8 +120,8 @@ impl Counters {
             for (([model, _], kind, _), n) in &counts.tokens {
                 let sum = sums.entry(model.clone()).or_default();
                 match *kind {
-                    "input" => sum.input_tokens += n,
-                    "output" => sum.output_tokens += n,
+                    "input" => add(&mut sum.input_tokens, *n),
+                    "output" => add(&mut sum.output_tokens, *n),
                     _ => {}
                 }
             }
@@ -175,5 +180,33 @@ impl Counters {
                 })
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_never_runs_backwards_whatever_a_provider_reports() {
+        let counters = Counters::default();
+        let mut before = ModelCounts::default();
+        for tokens in [7, u64::MAX, 5] {
+            counters.request(Request {
+                route: "r".into(),
+                model: "m".into(),
+                provider: "p".into(),
+                api: "openai",
+                end: "complete",
+                first_token_ns: None,
+                tokens: Some([tokens, tokens, 0]),
+                estimated: false,
+                cost: Some(tokens),
+            });
+            let sums = counters.by_model().remove("m").expect("counts");
+            assert!(sums.input_tokens >= before.input_tokens && sums.output_tokens >= before.output_tokens);
+            before = sums;
+        }
+        assert_eq!((before.input_tokens, before.output_tokens, before.requests), (u64::MAX, u64::MAX, 3));
     }
 }

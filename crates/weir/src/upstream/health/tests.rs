@@ -154,6 +154,15 @@ async fn whatever_is_no_answer_is_unhealthy_and_says_why() {
     assert!(why(&server).await.starts_with("cannot connect"));
 }
 
+/// Interim responses without end come faster than the timeout is looked at: the bytes end the probe.
+#[tokio::test]
+async fn interim_responses_without_end_are_unhealthy() {
+    let flood = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1 << 16);
+    let server = testkit::Upstream::start(answer::raw(flood));
+    let patient = config::Health { timeout: Duration::from_secs(60), ..spec() };
+    assert!(matches!(probe_of(&server, &patient).await, Finding::Unhealthy(_)));
+}
+
 #[tokio::test]
 async fn a_server_that_hangs_is_silent_until_the_timeout() {
     let server = testkit::Upstream::start(answer::stall());

@@ -20,6 +20,7 @@ use super::super::rng::Rng;
 use super::super::target::Target;
 use super::Scrape;
 use crate::config::{self, Inference};
+use crate::io::capped::{Capped, HEADS};
 
 /// How long a scrape may take: an engine that takes longer is too busy to be measured so.
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -113,9 +114,10 @@ async fn fetch(
         ConnectError::Io(error) => other(&error),
         ConnectError::Tls(failure, error) => Trouble::Other(format!("{}: {error}", failure.reason())),
     })?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
-        .await
-        .map_err(|error| other(&error))?;
+    // A body in chunks has its sizes among the bytes.
+    let io = TokioIo::new(Capped::new(stream, 2 * MOST_BYTES + HEADS));
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(io).await.map_err(|error| other(&error))?;
     let request = Request::get(format!("{}{}", target.base_path, spec.path))
         .header(header::HOST, host(target))
         .header(header::USER_AGENT, "weir-metrics")

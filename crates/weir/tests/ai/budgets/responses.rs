@@ -65,6 +65,25 @@ fn refusals_have_the_form_of_the_api() {
     assert!(metrics.contains("rate_limit_dropped_total{limit=\"budget\"} 1"), "{metrics}");
 }
 
+/// Whole responses of a provider that reports no tokens are not free: a client could otherwise avoid its budget by not streaming.
+#[test]
+fn a_whole_response_without_usage_is_charged_by_its_size() {
+    let provider = Provider::start();
+    let limits = "  out: {unit: output_tokens, algorithm: fixed_window, quota: 300, window: day, key: global}";
+    let setup = Setup::new(&provider, limits, "out");
+    let weir = setup.start_with(&setup.yaml().replace("model: sim}", "model: sim-f27-tokens80}"));
+    let mut statuses = Vec::new();
+    while statuses.len() < 20 && !statuses.contains(&429) {
+        statuses.push(call(&weir, "/v1/chat/completions", &chat("chat", false, 80), &[]).status);
+    }
+    assert!((2..10).contains(&statuses.len()), "{statuses:?}");
+    let lines = wait_for_calls(&weir, statuses.len());
+    let (ai, told) = (&lines[0]["ai"], &lines[0]["response_bytes"]);
+    assert_eq!(ai["estimated"], true, "{ai}");
+    let tokens = ai["tokens_out"].as_u64().unwrap();
+    assert!((80..=told.as_u64().unwrap()).contains(&tokens), "{ai}, {told} bytes");
+}
+
 #[test]
 fn a_limit_that_is_not_enforced_says_what_it_would_refuse() {
     let provider = Provider::start();
