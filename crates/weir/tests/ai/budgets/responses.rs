@@ -78,10 +78,11 @@ fn a_whole_response_without_usage_is_charged_by_its_size() {
     }
     assert!((2..10).contains(&statuses.len()), "{statuses:?}");
     let lines = wait_for_calls(&weir, statuses.len());
-    let (ai, told) = (&lines[0]["ai"], &lines[0]["response_bytes"]);
+    let ai = &lines[0]["ai"];
     assert_eq!(ai["estimated"], true, "{ai}");
+    // The simulator's tokens are words; what surrounds them is counted too.
     let tokens = ai["tokens_out"].as_u64().unwrap();
-    assert!((80..=told.as_u64().unwrap()).contains(&tokens), "{ai}, {told} bytes");
+    assert!((80..300).contains(&tokens), "{ai}");
 }
 
 #[test]
