@@ -12,8 +12,8 @@ thread_local! {
 /// The fuzzer's `main` is not Rust's, which ignores SIGPIPE: a write to a connection that the peer has reset would end the process.
 fn lab() -> Lab {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
-    // Once taken, the signal stays taken.
-    runtime.block_on(async { signal(SignalKind::pipe()) }).expect("a signal that may be taken");
+    // Once taken, the signal stays taken, although the stream of it is dropped.
+    let _ = runtime.block_on(async { signal(SignalKind::pipe()) }).expect("a signal that may be taken");
     Lab::default()
 }
 
