@@ -10,7 +10,7 @@ from rig import Missing, rss_kib, say
 from systems import Ports, Systems
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-SETTINGS, HEADERS, DATA, GOAWAY, WINDOW_UPDATE = 4, 1, 0, 7, 8
+DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY = 0, 1, 3, 4, 7
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 STREAMS = 100
 # KiB that one may take at most.
@@ -80,7 +80,7 @@ class Client:
                 raise RuntimeError(f"the gateway ended the connection: {payload!r}")
             elif kind == DATA and (flags & END_STREAM or not is_whole):
                 missing -= 1
-            elif kind == 3:
+            elif kind == RST_STREAM:
                 raise RuntimeError(f"the gateway reset a stream: {payload!r}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
-from rig import GATEWAY_CORE, LOAD_CORE, Missing, Rig, System, free_port, need, output
+from rig import GATEWAY_CORE, LOAD_CORE, Rig, System, free_port, need, output
 
 TEMPLATES = Path(__file__).with_name("systems")
 # Bytes of the response that most rows request, and of the file that is streamed.
@@ -83,6 +83,3 @@ class Systems:
             command = [program, "-c", conf, "--concurrency", "1", "-l", "error", "--disable-hot-restart"]
             version = output([program, "--version"]).removeprefix(program).strip()
         return self.rig.spawn(name, command, GATEWAY_CORE, ports.tls, version), ports
-
-
-__all__ = ["BODY", "FILE", "Missing", "Ports", "Systems"]

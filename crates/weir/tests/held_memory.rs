@@ -8,6 +8,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use testkit::{DEADLINE, wait};
+
 struct Counting;
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
@@ -100,16 +102,17 @@ fn connect(port: u16) -> TcpStream {
     }
 }
 
-/// Bytes that are allocated once they no longer change.
-fn settled() -> i64 {
-    let (mut last, mut same) = (LIVE.load(Ordering::Relaxed), 0);
-    while same < 20 {
-        std::thread::sleep(Duration::from_millis(5));
-        let now = LIVE.load(Ordering::Relaxed);
-        same = if now == last { same + 1 } else { 0 };
-        last = now;
-    }
-    last
+fn live() -> i64 {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// Waits until each of `count` things holds at most so many bytes beyond `before`: what exchanges used comes back a moment after their clients have all
+/// of the response.
+fn wait_for_at_most(bytes: i64, before: i64, count: i64, what: &str) {
+    wait::until(DEADLINE, &format!("{what} holds at most {bytes} bytes"), || (live() - before) / count <= bytes);
+    let each = (live() - before) / count;
+    assert!(each > 0, "{what} holds {each} bytes: nothing was counted");
+    println!("{what}: {each} bytes");
 }
 
 #[test]
@@ -142,15 +145,11 @@ fn what_waits_holds_little() {
     // Warm up first: pools and caches fill once.
     open(b"/", 1);
     open(b"/open", STREAMS);
-    let before = settled();
+    let before = live();
     (0..CONNECTIONS).for_each(|_| open(b"/open", STREAMS));
-    let each = (settled() - before) / (CONNECTIONS as i64 * i64::from(STREAMS));
-    println!("an open stream: {each} bytes");
-    assert!((1..=9 * 1024).contains(&each), "an open stream holds {each} bytes");
+    wait_for_at_most(9 * 1024, before, CONNECTIONS as i64 * i64::from(STREAMS), "an open stream");
 
-    let before = settled();
+    let before = live();
     (0..32).for_each(|_| open(b"/", 1));
-    let each = (settled() - before) / 32;
-    println!("an idle HTTP/2 connection: {each} bytes");
-    assert!((1..=10 * 1024).contains(&each), "an idle connection holds {each} bytes");
+    wait_for_at_most(10 * 1024, before, 32, "an idle HTTP/2 connection");
 }

@@ -46,7 +46,7 @@ const OVER: usize = if cfg!(fuzzing) { 24 } else { 80 };
 const OVER_EACH: usize = 7;
 
 /// How long the kernel may take to tell one side that the other has closed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A gateway without listeners: connections are handed to its one worker.
 pub struct Lab {
@@ -273,11 +273,11 @@ impl Rig {
         assert_eq!(wakeups::waiting(), 0, "a request still waits\n{}", describe(steps, self));
         self.worker.pool.clear();
         // On a busy machine the kernel may deliver the end of a connection later than the polls after which nothing moves.
-        let patience = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CLOSED_WITHIN;
         let open = loop {
             self.settle().await;
             let open = self.upstreams.count_open();
-            if open == 0 || Instant::now() >= patience {
+            if open == 0 || Instant::now() >= deadline {
                 break open;
             }
         };
