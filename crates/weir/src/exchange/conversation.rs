@@ -10,6 +10,7 @@ use h1::{HeadScanner, Limits, Method, ParseError, ResponseHead};
 use rustix::event::PollFlags;
 
 use super::cached::Keeping;
+use super::overtime::Overtime;
 use super::pump::{Pump, PumpError};
 use super::stall::{Stall, Stalls};
 use crate::client::downstream::Downstream;
@@ -28,6 +29,15 @@ pub struct UpstreamSide {
     pub buffer: Buffer,
     /// What is on its way to the upstream.
     pub out: Outgoing,
+    /// How far the attempt is beyond its time.
+    pub overtime: Overtime,
+}
+
+impl UpstreamSide {
+    /// A connection on which nothing was read, and what is put together for it.
+    pub fn new(stream: Stream, out: Outgoing) -> Self {
+        UpstreamSide { stream, buffer: Buffer::default(), out, overtime: Overtime::No }
+    }
 }
 
 /// Deadlines of one attempt, in nanoseconds since process start where they are points in time.
@@ -191,6 +201,7 @@ impl<'a> Conversation<'a> {
         progress |= self.down.stream.sent_later() > sent;
         if progress {
             self.stalls.change(Stall::None);
+            self.up.overtime.moved();
         }
         match poll {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
@@ -300,6 +311,7 @@ impl<'a> Conversation<'a> {
         progress |= self.up.stream.sent_later() > sent;
         if progress {
             self.stalls.change(Stall::None);
+            self.up.overtime.moved();
             self.sent_at = clock::refresh();
         }
         match poll {
@@ -340,6 +352,7 @@ impl<'a> Conversation<'a> {
             return Poll::Ready(Err(Reason::ClientGone.into()));
         }
         let passed = match stall {
+            _ if self.up.overtime.is_spent(self.timing.total_due) => true,
             Stall::UpstreamHead | Stall::UpstreamBody => {
                 self.down.deadline.poll_passed_without(cx, self.up.stream.socket(), PollFlags::IN)
             }
@@ -353,6 +366,9 @@ impl<'a> Conversation<'a> {
         self.note(Stall::ClientReceives);
         if self.is_client_gone(cx) {
             return Poll::Ready(Err(Reason::ClientGone.into()));
+        }
+        if self.up.overtime.is_spent(self.timing.total_due) {
+            return Poll::Ready(Err(self.late()));
         }
         let is_over = clock::turn_ns() >= self.timing.total_due;
         match self.down.poll_stalled(cx, if is_over { &[] } else { response.piece(&self.up.buffer) }) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h1::{BodyDecoder, BodyEvent, BodyKind};
 use tokio::io::AsyncRead;
 
-use super::pump::PumpError;
+use super::pump::{EVENTS, PumpError};
 use crate::io::buffer::{Buffer, Buffers, LARGE};
 use crate::io::stream::poll_read;
 use crate::policy::cache::fill::Fill;
@@ -41,10 +41,15 @@ impl Intake {
         fill: &Fill,
         progress: &mut bool,
     ) -> Poll<Result<(), PumpError>> {
+        let mut events = 0;
         loop {
-            self.take(buffer, fill)?;
+            events += self.take(buffer, fill)?;
             if self.ended {
                 return Poll::Ready(Ok(()));
+            }
+            if events > EVENTS {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             self.waits_for_room = fill.poll_room(cx, clock::turn_ns()).is_pending();
             if self.waits_for_room {
@@ -74,12 +79,14 @@ impl Intake {
         }
     }
 
-    /// Hands on what `buffer` holds, in one piece, however small the chunks are in which it came.
-    fn take(&mut self, buffer: &mut Buffer, fill: &Fill) -> Result<(), PumpError> {
+    /// Hands on what `buffer` holds, in one piece, however small the chunks are in which it came. Returns how many events it was.
+    fn take(&mut self, buffer: &mut Buffer, fill: &Fill) -> Result<u32, PumpError> {
+        let mut events = 0;
         let mut first: Option<Bytes> = None;
         let mut more = Vec::new();
         while !self.ended {
             let (consumed, event) = self.decoder.decode(buffer.filled()).map_err(PumpError::Parse)?;
+            events += 1;
             match event {
                 BodyEvent::NeedMore => {
                     buffer.consume(consumed);
@@ -110,6 +117,6 @@ impl Intake {
             Some(first) => fill.push(first),
             None => {}
         }
-        Ok(())
+        Ok(events)
     }
 }

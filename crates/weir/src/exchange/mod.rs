@@ -22,6 +22,7 @@ mod https;
 pub mod intake;
 mod local;
 mod mirror;
+mod overtime;
 mod pages;
 pub mod proxy;
 pub mod pump;

@@ -19,7 +19,6 @@ use super::way::{Reached, Way};
 use super::{Answer, Exchange, affinity, grpc};
 use crate::config::{HeaderEdits, Proxy, RouteId};
 use crate::error::{Error, Fault, Reason};
-use crate::io::buffer::Buffer;
 use crate::io::stream::Outgoing;
 use crate::observe::UpstreamMetrics;
 use crate::policy::auth::RouteEdits;
@@ -290,9 +289,9 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
             }
         };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
-        let mut up = UpstreamSide { stream, buffer: Buffer::default(), out };
+        let mut up = UpstreamSide::new(stream, out);
         let result = converse(x, plan, lease, &mut up, number).await;
-        let UpstreamSide { stream, buffer, out } = up;
+        let UpstreamSide { stream, buffer, out, .. } = up;
         x.scratch.to_upstream = out.into_bytes();
         let is_clean = buffer.is_empty();
         x.worker.buffers.put_back(buffer);

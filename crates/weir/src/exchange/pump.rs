@@ -15,6 +15,9 @@ use super::trailers::TrailerRules;
 use crate::io::buffer::{Buffer, Buffers, LARGE, SMALL};
 use crate::io::stream::{COPIED, Outgoing, poll_read};
 
+/// Events of a body, such as chunks, that are decoded before others get their turn: tens of microseconds.
+pub(super) const EVENTS: u32 = 2048;
+
 /// Why a body could not be brought over.
 #[derive(Debug)]
 pub enum PumpError {
@@ -71,6 +74,8 @@ pub struct Pump {
     coder: Option<Box<Coder>>,
     /// What passes is copied there too.
     copy: Option<Box<Copy>>,
+    /// Events that were decoded since others had their turn.
+    events: u32,
 }
 
 impl Pump {
@@ -91,6 +96,7 @@ impl Pump {
             trailers: None,
             coder: None,
             copy: None,
+            events: 0,
         }
     }
 
@@ -224,6 +230,7 @@ impl Pump {
         }
         while self.forwarded == 0 && !self.ended {
             let (consumed, event) = self.decoder.decode(buffer.filled()).map_err(PumpError::Parse)?;
+            self.events += 1;
             match event {
                 BodyEvent::NeedMore => {
                     buffer.consume(consumed);
@@ -267,9 +274,10 @@ impl Pump {
     fn take_coded(&mut self, buffer: &mut Buffer, out: &mut Outgoing) -> Result<(), PumpError> {
         let Some(coder) = &mut self.coder else { return Ok(()) };
         let mut ends = false;
-        while !self.ended && !ends && coder.left > 0 && !buffer.is_empty() {
+        while !self.ended && !ends && coder.left > 0 && self.events <= EVENTS && !buffer.is_empty() {
             let piece = &buffer.filled()[..buffer.filled().len().min(coder.left)];
             let (consumed, event) = self.decoder.decode(piece).map_err(PumpError::Parse)?;
+            self.events += 1;
             if let BodyEvent::Data(range) = &event {
                 self.bytes += range.len() as u64;
                 coder.push(&piece[range.clone()])?;
@@ -356,11 +364,9 @@ impl Pump {
             if self.ended {
                 return Poll::Ready(Ok(()));
             }
-            if let Some(coder) = &mut self.coder
-                && coder.left == 0
-            {
-                // Others first: coding is the one part of an exchange that takes long.
-                coder.left = TURN;
+            // Others first, where a piece takes long: bodies that are coded, and bodies in tiny chunks.
+            if self.events > EVENTS || self.coder.as_ref().is_some_and(|coder| coder.left == 0) {
+                self.begin_turn();
                 *progress = true;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -374,6 +380,7 @@ impl Pump {
             match poll_read(cx, source, buffer) {
                 Poll::Pending if self.flush_coded(out)? => continue,
                 Poll::Pending => {
+                    self.events = 0;
                     buffers.release(buffer);
                     return Poll::Pending;
                 }
@@ -382,6 +389,13 @@ impl Pump {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Read(error))),
             }
             *progress = true;
+        }
+    }
+
+    fn begin_turn(&mut self) {
+        self.events = 0;
+        if let Some(coder) = &mut self.coder {
+            coder.left = TURN;
         }
     }
 

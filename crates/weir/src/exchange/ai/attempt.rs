@@ -19,7 +19,6 @@ use super::response::{Response, client_lines};
 use super::{Call, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
 use crate::error::{Error, Fault as Side, Reason};
-use crate::io::buffer::Buffer;
 use crate::io::stream::{Outgoing, poll_read};
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
@@ -202,9 +201,9 @@ async fn on_connection(
             None => way.stream_to(x, lease, may_reuse).await.map_err(Failed::unreached)?,
         };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
-        let mut up = UpstreamSide { stream, buffer: Buffer::default(), out };
+        let mut up = UpstreamSide::new(stream, out);
         let result = converse(x, call, turn, lease, &mut up).await;
-        let UpstreamSide { stream, buffer, out } = up;
+        let UpstreamSide { stream, buffer, out, .. } = up;
         let is_refused = stream.http2_upstream().is_some_and(ClientStream::is_refused);
         let is_unprocessed = stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
         // A prompt's memory goes back to the system, an ordinary head's stays.
@@ -391,10 +390,16 @@ pub(super) async fn read_more(
     up: &mut UpstreamSide,
     due: u64,
 ) -> Result<Waited, Failed> {
+    let late = || if clock::turn_ns() >= call.total_due { Waited::TooLong } else { Waited::Late };
+    let due = due.min(call.total_due);
+    if up.overtime.is_spent(due) {
+        return Ok(late());
+    }
     up.buffer.rewind(0);
     x.stalls.change(Stall::UpstreamBody);
-    x.down.deadline.set_at(due.min(call.total_due));
+    x.down.deadline.set_at(due);
     let buffers = &x.worker.buffers;
+    let mut has_waited = false;
     let waited = std::future::poll_fn(|cx| {
         if !up.buffer.has_space() {
             buffers.grow(&mut up.buffer);
@@ -403,6 +408,7 @@ pub(super) async fn read_more(
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Ok(Waited::Closed)),
             Poll::Ready(Ok(_)) => Poll::Ready(Ok(Waited::Bytes)),
             Poll::Pending => {
+                has_waited = true;
                 buffers.release(&mut up.buffer);
                 buffers.shrink(&mut x.down.buffer);
                 if x.down.poll_gone(cx, buffers).is_ready() {
@@ -415,8 +421,13 @@ pub(super) async fn read_more(
     })
     .await?;
     x.stalls.change(Stall::None);
+    up.overtime.moved();
+    if !has_waited {
+        // A provider that sends without a pause must not keep the worker to itself.
+        tokio::task::yield_now().await;
+    }
     Ok(match waited {
-        Waited::Late if clock::turn_ns() >= call.total_due => Waited::TooLong,
+        Waited::Late => late(),
         waited => waited,
     })
 }

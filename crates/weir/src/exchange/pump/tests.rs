@@ -194,3 +194,38 @@ fn one_turn_codes_a_bounded_piece_and_the_next_one_goes_on() {
     assert_eq!(turns, [turn, turn, turn, 100_000 - 3 * turn]);
     assert!(pump.sent_bytes() < 100_000 && pump.has_read_all());
 }
+
+/// A source that always has as many chunks of one byte as fit.
+struct TinyChunks {
+    bytes: u64,
+}
+
+impl AsyncRead for TinyChunks {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        while buffer.remaining() >= 6 {
+            buffer.put_slice(b"1\r\nx\r\n");
+            self.bytes += 1;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Nor may anyone keep a worker with chunks that cost more than they carry.
+#[test]
+fn a_body_in_tiny_chunks_leaves_others_their_turn() {
+    let buffers = Buffers::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut source = TinyChunks { bytes: 0 };
+    let mut buffer = buffer_of(b"");
+    let mut pump = Pump::new(BodyKind::Chunked, BodyKind::Chunked, None);
+    let (mut out, mut sink) = (Outgoing::default(), Takes { room: usize::MAX, fails: false });
+    for turn in 1..10 {
+        let before = pump.bytes;
+        let mut progress = false;
+        let poll = pump.poll(&mut cx, &buffers, (&mut source, &mut buffer, 0), (&mut sink, &mut out), &mut progress);
+        assert!(poll.is_pending() && progress && !pump.waits_for_sink(&out));
+        let taken = pump.bytes - before;
+        assert!((1..=u64::from(EVENTS) + LARGE as u64 / 6).contains(&taken), "turn {turn}: {taken} chunks");
+        assert_eq!(pump.bytes, source.bytes);
+    }
+}
