@@ -1,11 +1,11 @@
 //! Take-over: every listening socket changes hands, or everything stays as it was.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use testkit::{Signal, Upstream, Weir, answer, wait};
+use testkit::{Gate, Signal, Upstream, Weir, answer, wait};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -218,4 +218,62 @@ fn a_file_that_changes_while_the_process_starts_is_read_again() {
     std::fs::rename(path.with_extension("new"), &path).unwrap();
     pair.running.resume();
     wait::until(DEADLINE, "the new file", || pair.running.get("/").text() == "three");
+}
+
+/// A service manager may restart a process that drains for minutes, and an operator may upgrade one that was told to end.
+#[test]
+fn a_process_that_drains_is_replaced_too() {
+    for delay in ["none", "20s"] {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("takeover.sock");
+        let clients = directory.path().join("clients.sock");
+        let gate = Gate::new();
+        let may_respond = gate.clone();
+        let upstream = Upstream::start(move |conn, _| {
+            conn.pass(&may_respond)?;
+            conn.respond(200, &[], "from upstream")
+        });
+        let text = |admin: &str, body: &str| {
+            format!(
+                "listen: [127.0.0.1:0, unix:{}]\nadmin: {admin}\ntakeover: {}\nworkers: 1\nserver: {{drain: 60s, drain_delay: {delay}}}\n\
+                 upstreams: {{u: {{targets: [{}]}}}}\nroutes:\n  - match: {{path: /slow}}\n    upstream: u\n  \
+                 - match: {{path: /*}}\n    respond: {{status: 200, body: {body}}}\n",
+                clients.display(),
+                socket.display(),
+                upstream.url()
+            )
+        };
+        let old = Weir::builder(program()).config(text("127.0.0.1:0", "one")).start();
+        let admin = old.admin_addr();
+        let mut slow = old.connect();
+        slow.request("GET", "/slow", &[], "");
+        upstream.wait_for_requests(1);
+        old.signal(Signal::TERM);
+        let phase = if delay == "none" { "draining" } else { "draining after the delay" };
+        old.wait_for_line(phase, |line| line.contains(phase).then_some(()));
+        // Two that begin and give up first.
+        for _ in 0..2 {
+            drop(UnixStream::connect(&socket).unwrap());
+        }
+        let next = Weir::builder(program()).config(text(&admin.to_string(), "two")).start();
+        assert_eq!(next.admin_addr(), admin);
+        assert_eq!(next.get("/").text(), "two", "{delay}");
+        assert_eq!(next.admin_get("/readyz").status(), 200, "{delay}: the new process responds");
+        if delay != "none" {
+            assert_eq!(next.addr(), old.addr(), "the listeners were open");
+        }
+        let mut local = UnixStream::connect(&clients).unwrap();
+        local.set_read_timeout(Some(DEADLINE)).unwrap();
+        local.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut response = String::new();
+        local.read_to_string(&mut response).unwrap();
+        assert!(response.ends_with("two"), "{delay}: {response}");
+        gate.open();
+        assert_eq!(slow.read_response().text(), "from upstream", "{delay}: what was in flight ends");
+        assert_eq!(old.wait_for_exit(DEADLINE).code(), Some(0), "{delay}");
+        assert_eq!(next.admin_get("/healthz").status(), 200, "{delay}");
+        // And the new one can be replaced as any other.
+        let third = Weir::builder(program()).config(text(&admin.to_string(), "three")).start();
+        assert_eq!((third.addr(), third.get("/").text()), (next.addr(), "three"));
+    }
 }

@@ -1,14 +1,11 @@
 //! The control thread: signals, reloads, take-overs, the admin listener, and the end of the process.
 
-use std::future::Future;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
@@ -17,7 +14,8 @@ use super::notify::ServiceManager;
 use super::process::announce;
 use super::reload::Controller;
 use super::socket_file::SocketFile;
-use super::takeover::{self, OldProcess, Outcome, Sockets};
+use super::offers::Offers;
+use super::takeover::{OldProcess, Outcome, Sockets};
 use super::workers::Workers;
 use crate::admin;
 use crate::upstream::supervise;
@@ -75,10 +73,8 @@ pub struct ControlThread {
     pub signals: Signals,
     /// The admin listener.
     pub admin: Option<TcpListener>,
-    /// Where a new process requests the sockets.
-    pub takeovers: Option<UnixListener>,
-    /// The sockets to give away, besides those of the listeners, which the controller has.
-    pub duplicates: Option<Sockets>,
+    /// Gives the sockets to a new process.
+    pub offers: Offers,
     /// The process that this one takes over from.
     pub old: Option<OldProcess>,
     /// Files of that process' sockets that this one does not listen on.
@@ -99,8 +95,12 @@ enum Ending {
     WorkerEnded(usize),
 }
 
-/// Sockets on their way to another process, until it is ready.
-type GivingAway = Pin<Box<dyn Future<Output = io::Result<UnixStream>>>>;
+/// What came of the time between the signal and the drain.
+enum Delay {
+    Over,
+    HandedOver,
+    SecondSignal,
+}
 
 impl ControlThread {
     /// Runs until the process is told to end and has drained.
@@ -149,22 +149,20 @@ impl ControlThread {
         match ending {
             Ending::Signal => {
                 self.shared.refuse_readiness();
-                if self.wait_before_drain().await {
-                    self.drain(&mut workers).await;
-                } else {
-                    self.stop_accepting();
-                    self.cut_off(&mut workers).await;
+                match self.wait_before_drain().await {
+                    Delay::Over => self.drain(&mut workers, &stop_admin).await,
+                    Delay::HandedOver => self.leave(&mut workers, &stop_admin).await,
+                    Delay::SecondSignal => {
+                        self.stop_accepting();
+                        self.cut_off(&mut workers).await;
+                    }
                 }
             }
-            Ending::HandedOver => {
-                // The admin address belongs to the new process.
-                let _ = stop_admin.send(true);
-                self.drain(&mut workers).await;
-            }
+            Ending::HandedOver => self.leave(&mut workers, &stop_admin).await,
             Ending::WorkerEnded(index) => {
                 tracing::error!(index, "a worker ended unexpectedly: the process drains and ends");
                 self.shared.refuse_readiness();
-                self.drain(&mut workers).await;
+                self.drain(&mut workers, &stop_admin).await;
                 return Err(ServeError::WorkerEnded { index });
             }
         }
@@ -203,16 +201,9 @@ impl ControlThread {
     async fn serve(&mut self, workers: &mut Workers) -> Ending {
         let mut look = tokio::time::interval(WATCH);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut giving: Option<GivingAway> = None;
         loop {
             tokio::select! {
-                () = self.signals.end.recv() => {
-                    // The process that is being given the sockets may serve once this one has ended, and needs their files.
-                    if giving.is_some() {
-                        self.controller.listeners().disown_files();
-                    }
-                    return Ending::Signal;
-                }
+                () = self.signals.end.recv() => return Ending::Signal,
                 index = workers.one_ended() => return Ending::WorkerEnded(index),
                 _ = self.signals.hang_up.recv() => {
                     if let Some(log) = self.shared.access_log() {
@@ -232,24 +223,7 @@ impl ControlThread {
                         self.reload("a certificate or key file changed");
                     }
                 }
-                stream = accept(self.takeovers.as_ref()), if giving.is_none() => {
-                    giving = self.duplicates.as_ref().map(|sockets| give_away(stream, self.all_sockets(sockets)));
-                }
-                given = wait_for(&mut giving) => {
-                    giving = None;
-                    match given {
-                        Ok(stream) => match takeover::confirm(&stream) {
-                            Ok(()) => {
-                                tracing::info!("another process takes over");
-                                self.controller.listeners().disown_files();
-                                self.stop_accepting();
-                                return Ending::HandedOver;
-                            }
-                            Err(error) => tracing::warn!(%error, "a take-over was begun and not finished"),
-                        },
-                        Err(error) => tracing::warn!(%error, "a take-over was begun and not finished"),
-                    }
-                }
+                () = self.offers.taken(|others| all_sockets(&self.controller, others)) => return Ending::HandedOver,
             }
         }
     }
@@ -266,31 +240,37 @@ impl ControlThread {
         });
     }
 
-    /// Leaves load balancers the time to see that this process is no longer ready. False when a second signal ends it at once.
-    async fn wait_before_drain(&mut self) -> bool {
+    /// Leaves load balancers the time to see that this process is no longer ready. A second signal ends it at once.
+    async fn wait_before_drain(&mut self) -> Delay {
         let delay = self.shared.generation().config.server.drain_delay;
         if delay.is_zero() {
-            return true;
+            return Delay::Over;
         }
         tracing::info!(?delay, "no longer ready: still serving, draining after the delay");
         tokio::select! {
-            () = tokio::time::sleep(delay) => true,
+            () = tokio::time::sleep(delay) => Delay::Over,
+            () = self.offers.taken(|others| all_sockets(&self.controller, others)) => Delay::HandedOver,
             () = self.signals.end.recv() => {
                 tracing::warn!("second signal: ending at once");
-                false
+                Delay::SecondSignal
             }
         }
     }
 
-    /// Duplicates of all sockets, for another process.
-    fn all_sockets(&self, others: &Sockets) -> io::Result<Sockets> {
-        Ok(Sockets { groups: self.controller.listeners().duplicates()?, ..others.try_clone()? })
+    /// Drains, because another process has the sockets. The admin address belongs to that one.
+    async fn leave(&mut self, workers: &mut Workers, stop_admin: &watch::Sender<bool>) {
+        let _ = stop_admin.send(true);
+        self.controller.listeners().disown_files();
+        self.offers.end();
+        self.drain(workers, stop_admin).await;
     }
 
     fn stop_accepting(&mut self) {
-        self.takeovers = None;
-        self.duplicates = None;
         let mut listeners = self.controller.listeners();
+        // The process that is being given the sockets may serve, and needs their files.
+        if self.offers.is_giving() {
+            listeners.disown_files();
+        }
         listeners.drop_duplicates();
         // Before the sockets close: who comes later finds no file, not one that refuses.
         listeners.remove_files();
@@ -298,8 +278,8 @@ impl ControlThread {
         self.shared.drain();
     }
 
-    /// Drains: no new connections; requests in flight end, until the deadline or a second signal.
-    async fn drain(&mut self, workers: &mut Workers) {
+    /// Drains: no new connections; requests in flight end, until the deadline or a second signal. A new process gets the admin address.
+    async fn drain(&mut self, workers: &mut Workers, stop_admin: &watch::Sender<bool>) {
         self.stop_accepting();
         tracing::info!(connections = self.shared.connections(), "draining");
         let drain = self.shared.generation().config.server.drain;
@@ -309,10 +289,19 @@ impl ControlThread {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            () = workers.all_ended() => return,
-            () = deadline => tracing::warn!(connections = self.shared.connections(), "drain deadline passed"),
-            () = self.signals.end.recv() => tracing::warn!("second signal: ending at once"),
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                () = workers.all_ended() => return,
+                () = &mut deadline => tracing::warn!(connections = self.shared.connections(), "drain deadline passed"),
+                () = self.signals.end.recv() => tracing::warn!("second signal: ending at once"),
+                () = self.offers.taken(|others| all_sockets(&self.controller, others)) => {
+                    let _ = stop_admin.send(true);
+                    self.offers.end();
+                    continue;
+                }
+            }
+            break;
         }
         self.cut_off(workers).await;
     }
@@ -326,23 +315,9 @@ impl ControlThread {
     }
 }
 
-/// Gives the sockets away on a thread of its own: it blocks, and must neither delay a signal nor the end of the process.
-fn give_away(stream: tokio::net::UnixStream, sockets: io::Result<Sockets>) -> GivingAway {
-    Box::pin(async move {
-        let (stream, sockets) = (stream.into_std()?, sockets?);
-        let (done, given) = oneshot::channel();
-        std::thread::spawn(move || {
-            let _ = done.send(takeover::give(&stream, &sockets).map(|()| stream));
-        });
-        given.await.map_err(io::Error::other)?
-    })
-}
-
-async fn wait_for(giving: &mut Option<GivingAway>) -> io::Result<UnixStream> {
-    match giving {
-        Some(giving) => giving.await,
-        None => std::future::pending().await,
-    }
+/// Duplicates of all sockets, for another process.
+fn all_sockets(controller: &Controller, others: &Sockets) -> io::Result<Sockets> {
+    Ok(Sockets { groups: controller.listeners().duplicates()?, ..others.try_clone()? })
 }
 
 /// Gives back what idle keys of limits hold, for as long as the process lives.
@@ -357,19 +332,4 @@ async fn sweep_limits(shared: Arc<Shared>) {
 
 async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
-}
-
-async fn accept(listener: Option<&UnixListener>) -> tokio::net::UnixStream {
-    loop {
-        match listener {
-            None => std::future::pending().await,
-            Some(listener) => match listener.accept().await {
-                Ok((stream, _)) => return stream,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a take-over");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
-            },
-        }
-    }
 }

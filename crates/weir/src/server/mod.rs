@@ -9,6 +9,7 @@ pub mod listen;
 pub mod listeners;
 pub mod managed;
 pub mod notify;
+pub mod offers;
 pub mod process;
 pub mod reload;
 pub mod run;

@@ -22,6 +22,7 @@ use super::notify::ServiceManager;
 use super::reload::{Controller, FirstReading, Source, generation, resolve};
 use super::self_signed::SelfSigned;
 use super::socket_file::SocketFile;
+use super::offers::Offers;
 use super::takeover::{self, OldProcess, Sockets};
 use super::workers::Workers;
 use crate::config::{self, Bind, Config, TargetAddress};
@@ -143,8 +144,10 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
             controller,
             signals: Signals::new().map_err(|error| ServeError::system("cannot follow signals", error))?,
             admin: admin.map(tokio::net::TcpListener::from_std).transpose().map_err(failed)?,
-            takeovers: control.map(tokio::net::UnixListener::from_std).transpose().map_err(failed)?,
-            duplicates,
+            offers: Offers::new(
+                control.map(tokio::net::UnixListener::from_std).transpose().map_err(failed)?,
+                duplicates,
+            ),
             old,
             unused_files,
             manager: Arc::new(ServiceManager::of_process()),

@@ -14,6 +14,8 @@
 //!    begins to accept, connections in the shared queues too
 //! ```
 //!
+//! An old process that drains already, after a signal, has closed its listeners: it gives the admin listener and the Unix socket.
+//!
 //! Until "draining" the old process serves as before, whatever becomes of the new one. A line of a kind that is not known is skipped, with its
 //! sockets. A Unix socket knows its path itself; its file stays, and belongs to the process that serves.
 //!
@@ -49,6 +51,10 @@ const DESCRIPTORS: usize = 128;
 /// How long either side waits for the other.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often the sockets of a process are requested that ends the stream before it has given them, and the time between.
+const ATTEMPTS: u32 = 10;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(200);
+
 /// All listening sockets of a process.
 #[derive(Debug, Default)]
 pub struct Sockets {
@@ -77,11 +83,30 @@ impl Sockets {
 /// The way back to the process that gave its sockets.
 pub struct OldProcess(UnixStream);
 
-/// Requests the sockets of the process that listens on `path`. `None` when there is none.
+/// Requests the sockets of the process that listens on `path`. `None` when there is none, also when it ends meanwhile.
 ///
 /// # Errors
 /// When there is one and it does not keep to the protocol.
 pub fn request(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {
+    let mut attempts = 1;
+    loop {
+        match request_once(path) {
+            // It has ended, which the next attempt shows, or it could not give them.
+            Err(error) if is_end(&error) && attempts < ATTEMPTS => std::thread::sleep(BETWEEN_ATTEMPTS),
+            result => return result,
+        }
+        attempts += 1;
+    }
+}
+
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    )
+}
+
+fn request_once(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {
     let old = match UnixStream::connect(path) {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
