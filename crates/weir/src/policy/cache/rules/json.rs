@@ -4,6 +4,7 @@
 //! things to some origins, and its doubles cannot tell 2^53 from 2^53 + 1, which is a seed of its own to a model. A miss more is all it costs.
 //! And members are sorted by their bytes in UTF-8 rather than UTF-16, which for a key is as good.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Deepest nesting.
@@ -14,7 +15,7 @@ const MAX_DEPTH: usize = 64;
 pub enum NotCanonical {
     /// No JSON text (RFC 8259).
     Syntax,
-    /// A name that comes twice in one object: parsers disagree about which counts.
+    /// A name that comes twice in one object, also in other cases (`a`, `A`): parsers disagree about which counts, and many do not tell cases apart.
     DuplicateName,
     /// An escaped half of a surrogate pair: parsers disagree about what it is.
     LoneSurrogate,
@@ -144,6 +145,9 @@ impl Writer<'_, '_> {
 
     /// Sorts the members, which are the end of the output.
     fn sort(&mut self, members: &mut [Member]) -> Result<(), NotCanonical> {
+        if self.has_names_that_differ_in_case_only(members) {
+            return Err(NotCanonical::DuplicateName);
+        }
         let out = &mut *self.out;
         let is_sorted = members.is_sorted_by(|a, b| out[a.name.clone()] < out[b.name.clone()]);
         if is_sorted {
@@ -163,6 +167,18 @@ impl Writer<'_, '_> {
             out.extend_from_slice(&unsorted[member.whole.start - start..member.whole.end - start]);
         }
         Ok(())
+    }
+
+    fn has_names_that_differ_in_case_only(&self, members: &[Member]) -> bool {
+        let name = |member: &Member| &self.out[member.name.clone()];
+        // As nearly all are.
+        if members.iter().all(|member| !name(member).iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii())) {
+            return false;
+        }
+        let mut seen = HashSet::new();
+        // Both ways, because some letters have two small ones (`s`, U+017F) or two large ones (`K`, U+212A).
+        let folded = |name: &[u8]| String::from_utf8_lossy(name).to_uppercase().to_lowercase();
+        members.iter().any(|member| !seen.insert(folded(name(member))))
     }
 
     fn number(&mut self) -> Result<(), NotCanonical> {

@@ -1,11 +1,14 @@
 //! The primary key: which requests may share a response (RFC 9111 section 2), and never across partitions.
 //!
 //! ```text
-//! scheme://host/path?query 00 class  configuration  forwarded  partition values  [SHA-256 of the JSON body]
+//! scheme://host/path?query 00 class  configuration  authority  forwarded  partition values  [SHA-256 of the JSON body]
 //! ```
 //!
 //! It begins with the URL, so that a purge by URL or by prefix compares the beginning of keys. Two different sets of inputs never have the same
 //! bytes: each part has a length or an end.
+//!
+//! The authority comes a second time where a client wrote it in another form than that of the URL (`A.example`, `a.example:80`). It is forwarded as it
+//! came, and origins make links of it, or choose a site by it.
 
 use message::validate::push_lower;
 use sha2::{Digest, Sha256};
@@ -59,6 +62,12 @@ impl Policy {
         let class_at = out.len();
         out.push(class.byte());
         sized(out, &self.fingerprint);
+        if is_normal(url) {
+            out.push(0);
+        } else {
+            out.push(1);
+            sized(out, url.authority);
+        }
         if peer_is_trusted {
             forwarded::write(request, out);
         } else {
@@ -119,6 +128,12 @@ impl BodyDigest {
 pub fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     out.extend_from_slice(bytes);
+}
+
+/// Whether the authority came in the form that keys begin with.
+fn is_normal(url: &Url<'_>) -> bool {
+    let has_port = without_default_port(url.scheme, url.authority).len() < url.authority.len();
+    !has_port && !url.authority.iter().any(u8::is_ascii_uppercase)
 }
 
 /// RFC 9110 section 4.2.3: an empty port and the default one mean no port.

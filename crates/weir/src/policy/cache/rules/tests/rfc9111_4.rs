@@ -21,8 +21,12 @@ fn the_key_holds_the_whole_target_uri() {
         key
     };
     let one = key("http", "a.example", "/a", None);
-    assert_eq!(one, key("http", "A.example", "/a", None));
+    assert_eq!(one, key("HTTP", "a.example", "/a", None));
     for other in [
+        // The same URL, but an origin sees the difference.
+        key("http", "A.example", "/a", None),
+        key("http", "a.example:80", "/a", None),
+        key("http", "a.example:", "/a", None),
         key("https", "a.example", "/a", None),
         key("http", "b.example", "/a", None),
         key("http", "a.example:81", "/a", None),
