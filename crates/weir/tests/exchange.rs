@@ -447,3 +447,27 @@ fn a_stale_pooled_connection_costs_an_idempotent_request_nothing() {
         wait::until(DEADLINE, "closed", || upstream.open() == 0);
     }
 }
+
+/// A connection that its upstream closed without a response may have been stale, or the request is what the upstream fails by. The budget of
+/// retries bounds how many get the second chance.
+#[test]
+fn repeats_on_a_reused_connection_are_bounded_by_the_budget() {
+    for (budget, most) in [("0%", 1), ("20%", 2)] {
+        let upstream = Upstream::start(answer::ok("x"));
+        let yaml = format!(
+            "listen: [127.0.0.1:0]\nworkers: 1\naccess_log: {{path: stdout}}\nupstreams:\n  u:\n    targets: [{}]\n    eject: none\n    \
+             retry: {{extra_attempts: 0, budget: {budget}}}\nroutes:\n  - match: {{path: /*}}\n    upstream: u\n",
+            upstream.url()
+        );
+        let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+        assert_eq!(weir.get("/").status(), 200);
+        upstream.set_answer(answer::close());
+        assert_eq!(weir.get("/fails").status(), 502);
+        assert_eq!(upstream.request_count(), 1 + most, "{budget}");
+        let attempts = weir.wait_for_line("the line of the log", |line| {
+            let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+            if entry["path"] == "/fails" { entry["attempts"].as_u64() } else { None }
+        });
+        assert_eq!(attempts, most as u64, "{budget}");
+    }
+}

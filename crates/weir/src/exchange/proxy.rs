@@ -304,14 +304,17 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
                 return Ok(());
             }
             // An idle connection may be closed by its upstream at any time. That says nothing about the target, and what was sent on it
-            // was most likely never read: an idempotent request gets a fresh connection to the same target.
+            // was most likely never read: an idempotent request gets a fresh connection to the same target. Most likely: a target that fails by
+            // the request itself must not get everything twice, so the budget of retries bounds it.
             Err(failed)
                 if may_reuse
                     && is_reused
                     && is_stale(x, &failed)
-                    && !stream.http2_upstream().is_some_and(ClientStream::is_refused) =>
+                    && !stream.http2_upstream().is_some_and(ClientStream::is_reset)
+                    && plan.view.spend_retry(moment()) =>
             {
                 plan.metrics.connection_discarded();
+                x.log.attempts += 1;
                 may_reuse = false;
             }
             Err(failed) => return Err(failed),

@@ -29,7 +29,7 @@ pub struct Link {
     exchange: Mutex<Option<Waker>>,
     is_dropped: AtomicBool,
     is_unprocessed: AtomicBool,
-    is_refused: AtomicBool,
+    is_reset: AtomicBool,
 }
 
 const UNKNOWN: usize = usize::MAX;
@@ -70,9 +70,9 @@ impl Link {
         self.is_unprocessed.store(true, Ordering::Relaxed);
     }
 
-    /// The target refused this request, and goes on with others.
-    pub fn set_refused(&self) {
-        self.is_refused.store(true, Ordering::Relaxed);
+    /// The target reset this stream, and goes on with others.
+    pub fn set_reset(&self) {
+        self.is_reset.store(true, Ordering::Relaxed);
     }
 }
 
@@ -85,7 +85,7 @@ pub fn pair(ready: &Arc<Ready>) -> (ClientStream, Pipe, Arc<Link>) {
         exchange: Mutex::new(None),
         is_dropped: AtomicBool::new(false),
         is_unprocessed: AtomicBool::new(false),
-        is_refused: AtomicBool::new(false),
+        is_reset: AtomicBool::new(false),
     });
     (ClientStream { pipe: pipe.clone(), link: link.clone() }, pipe, link)
 }
@@ -96,9 +96,10 @@ impl ClientStream {
         self.link.is_unprocessed.load(Ordering::Relaxed)
     }
 
-    /// Whether the target refused the request and not the connection: it has its reasons, so repeating it is a retry like any other.
-    pub fn is_refused(&self) -> bool {
-        self.link.is_refused.load(Ordering::Relaxed)
+    /// Whether the target reset this stream and goes on with others: it was not the connection that was stale, so repeating the request is a retry like
+    /// any other.
+    pub fn is_reset(&self) -> bool {
+        self.link.is_reset.load(Ordering::Relaxed)
     }
 
     /// Why there will be no response, where that is known better than that the stream was reset.

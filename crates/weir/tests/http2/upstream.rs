@@ -209,6 +209,21 @@ fn a_post_that_a_target_may_have_processed_is_not_sent_again() {
     assert_eq!(target.seen().len(), before + 1);
 }
 
+/// A stream that is reset says nothing about the connection: it is no stale one, and a repeat is an extra attempt.
+#[test]
+fn a_reset_stream_of_a_reused_connection_is_not_repeated_for_nothing() {
+    for (extra, expected) in [(0, 1), (1, 2)] {
+        let target = Target::start(|seen, mut send| match seen.head.uri.path() {
+            "/" => ok(send, b"served"),
+            _ => send.send_reset(Reason::INTERNAL_ERROR),
+        });
+        let weir = gateway(target.address, &format!("    retry: {{extra_attempts: {extra}}}\n"), "");
+        assert_eq!(weir.get("/").status(), 200);
+        assert_eq!(weir.get("/fails").status(), 502);
+        assert_eq!((target.seen().len() - 1, target.connections()), (expected, 1), "extra_attempts: {extra}");
+    }
+}
+
 /// Rule 11 from the upstream's side.
 #[test]
 fn a_response_that_is_reset_never_passes_for_complete_rule_11() {

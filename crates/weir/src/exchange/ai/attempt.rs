@@ -204,7 +204,7 @@ async fn on_connection(
         let mut up = UpstreamSide::new(stream, out);
         let result = converse(x, call, turn, lease, &mut up).await;
         let UpstreamSide { stream, buffer, out, .. } = up;
-        let is_refused = stream.http2_upstream().is_some_and(ClientStream::is_refused);
+        let is_reset = stream.http2_upstream().is_some_and(ClientStream::is_reset);
         let is_unprocessed = stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
         // A prompt's memory goes back to the system, an ordinary head's stays.
         x.scratch.to_upstream =
@@ -219,8 +219,15 @@ async fn on_connection(
                 return Ok(());
             }
             // An idle connection may be closed by its upstream at any time: that says nothing about the target.
-            Err(failed) if may_reuse && is_reused && failed.is_stale && !is_refused => {
+            Err(failed)
+                if may_reuse
+                    && is_reused
+                    && failed.is_stale
+                    && !is_reset
+                    && call.snapshot.views.get(turn.provider.upstream).spend_retry(moment()) =>
+            {
                 metrics.connection_discarded();
+                x.log.attempts += 1;
                 may_reuse = false;
             }
             Err(failed) => return Err(Failed { is_unprocessed: is_unprocessed && failed.is_stale, ..failed }),

@@ -68,14 +68,11 @@ impl Slot {
 
     /// The stream is over before its time.
     pub(super) fn end(&mut self, reason: ResetReason, is_open: bool) {
+        if is_open {
+            self.link.set_reset();
+        }
         match reason {
-            ResetReason::NotProcessed => {
-                self.link.set_unprocessed();
-                // REFUSED_STREAM on a connection that goes on.
-                if is_open {
-                    self.link.set_refused();
-                }
-            }
+            ResetReason::NotProcessed => self.link.set_unprocessed(),
             ResetReason::Peer(_) => {}
             ResetReason::Malformed(_) | ResetReason::TooLarge | ResetReason::Frame(_) => {
                 self.pipe.fail(Reason::BadResponse);
