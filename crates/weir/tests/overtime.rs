@@ -104,7 +104,9 @@ fn a_response_that_never_pauses_ends_by_the_total_timeout() {
     let paths = ["/tiny", "/large", "/coded/tiny", "/coded/large", "/cached/tiny", "/cached/large"];
     for path in paths {
         let mut stream = client(&weir);
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n").as_bytes()).unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n").as_bytes())
+            .unwrap();
         let response = read_to_end(&mut stream);
         assert!(response.starts_with(b"HTTP/1.1 200 "), "{path}");
         assert!(!response.ends_with(b"0\r\n\r\n"), "{path}: a cut response must not look complete");

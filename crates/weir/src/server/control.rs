@@ -11,10 +11,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::error::ServeError;
 use super::notify::ServiceManager;
+use super::offers::Offers;
 use super::process::announce;
 use super::reload::Controller;
 use super::socket_file::SocketFile;
-use super::offers::Offers;
 use super::takeover::{OldProcess, Outcome, Sockets};
 use super::workers::Workers;
 use crate::admin;

@@ -100,10 +100,7 @@ pub fn request(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {
 }
 
 fn is_end(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-    )
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 fn request_once(path: &Path) -> io::Result<Option<(Sockets, OldProcess)>> {

@@ -100,7 +100,8 @@ fn a_host_in_another_form_has_responses_of_its_own_that_go_with_the_others() {
     const FORMS: [&str; 5] = ["a.example", "A.example", "a.example:80", "a.example:", "A.example:80"];
     let origin = Upstream::start(|conn, request| {
         let location = format!("https://{}/", request.head.field("host").unwrap_or("-"));
-        let fields: &[(&str, &str)] = if request.head.method() == "GET" { &[("Cache-Control", "max-age=600")] } else { &[] };
+        let fields: &[(&str, &str)] =
+            if request.head.method() == "GET" { &[("Cache-Control", "max-age=600")] } else { &[] };
         conn.respond(200, fields, location)
     });
     let weir = gateway(&origin, "{mode: http}");

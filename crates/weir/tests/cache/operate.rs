@@ -32,6 +32,8 @@ fn purges_take_out_what_they_name() {
         (r#"{"url": "test/a/1?q"}"#, 1),
         (r#"{"url": "http://other/a/1"}"#, 0),
         (r#"{"prefix": "http://TEST:80/a/"}"#, 4),
+        (r#"{"url": "HTTP://test:/a/2"}"#, 1),
+        (r#"{"prefix": "HTTP://Test:/a/"}"#, 4),
         (r#"{"tag": "even"}"#, 5),
         (r#"{"tag": "s2"}"#, 5),
         (r#"{"tag": "eve"}"#, 0),

@@ -1,11 +1,12 @@
 //! What operators take out of a cache.
 
+use message::validate::push_lower;
 use serde::{Deserialize, Serialize};
 
 use super::Cache;
 use super::entry::Entry;
 use super::rules::Policy;
-use super::rules::key::{Url, url_of};
+use super::rules::key::{Url, url_of, without_default_port};
 use crate::route::path::normalise_by;
 
 /// Which responses.
@@ -141,15 +142,18 @@ impl Cache {
 /// The beginning of URLs, at least a whole host and `/`.
 fn prefix(text: &str) -> Result<Vec<u8>, String> {
     let (scheme, authority, path) = split(text)?;
-    let default = if scheme == "https" { ":443" } else { ":80" };
-    let host = authority.strip_suffix(default).unwrap_or(authority).to_ascii_lowercase();
-    Ok(format!("{scheme}://{host}{path}").into_bytes())
+    let host = without_default_port(scheme.as_bytes(), authority.as_bytes());
+    let mut out = format!("{scheme}://").to_ascii_lowercase().into_bytes();
+    push_lower(&mut out, host);
+    out.extend_from_slice(path.as_bytes());
+    Ok(out)
 }
 
 /// Scheme, authority and the rest, which begins with a slash.
 fn split(text: &str) -> Result<(&str, &str, &str), String> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-    let slash = rest.find('/').filter(|_| matches!(scheme, "http" | "https"));
+    let is_known = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    let slash = rest.find('/').filter(|_| is_known);
     let slash = slash.ok_or_else(|| format!("`{text}` is not a URL of this gateway; write `http://host/path`"))?;
     Ok((scheme, &rest[..slash], &rest[slash..]))
 }

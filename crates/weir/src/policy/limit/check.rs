@@ -400,9 +400,15 @@ fn cost(limit: &WorkerLimit, asked: &Asked<'_>) -> u64 {
         LimitCost::Header(_) if !asked.peer_is_trusted => 1,
         LimitCost::Header(name) => {
             let text = only_field(asked, name.as_bytes()).and_then(|value| std::str::from_utf8(value).ok());
-            text.and_then(|text| text.parse().ok()).unwrap_or(1).max(1)
+            text.and_then(count_of).unwrap_or(1).max(1)
         }
     }
+}
+
+/// A number of digits and nothing else; one that is too large for any limit stays too large.
+fn count_of(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
