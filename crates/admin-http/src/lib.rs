@@ -5,5 +5,6 @@
 
 pub mod guard;
 mod listener;
+mod places;
 
 pub use listener::{Bounds, HEAD, LocalAddress, serve};

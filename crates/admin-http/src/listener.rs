@@ -13,12 +13,14 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+
+use super::places::{Busy, Place, Places};
 
 /// What a client may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Open connections; further ones wait in the kernel's queue.
+    /// Open connections. For a further one the connection is closed that has had no request for the longest time; while all have one, it waits.
     pub connections: usize,
     /// Time for a request's head to arrive, counted from when the connection last had nothing to do.
     pub head_or_idle: Duration,
@@ -37,17 +39,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `router` until `shutdown` completes.
 pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, shutdown: impl Future<Output = ()>) {
-    let slots = Arc::new(Semaphore::new(bounds.connections));
+    let places = Places::new(bounds.connections);
     let (close, closing) = watch::channel(());
     let accepting = async {
         loop {
-            let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
             let stream = accept(&listener).await;
-            let (router, closing) = (router.clone(), closing.clone());
-            tokio::spawn(async move {
-                connection(stream, router, bounds, closing).await;
-                drop(slot);
-            });
+            let place = Arc::new(places.take().await);
+            tokio::spawn(connection(stream, router.clone(), bounds, place, closing.clone()));
         }
     };
     tokio::select! {
@@ -73,13 +71,19 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, bounds: Bounds, mut closing: watch::Receiver<()>) {
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    bounds: Bounds,
+    place: Arc<Place>,
+    mut closing: watch::Receiver<()>,
+) {
     let Ok(local) = stream.local_addr() else { return };
     // Small responses in several pieces (events of a stream) must not wait for one another.
     let _ = stream.set_nodelay(true);
     // A client that does not read its response holds one of few connections: the system closes it after the time that an idle one has.
     let _ = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(bounds.head_or_idle));
-    let service = with_address(router, LocalAddress(local), bounds.head_or_idle);
+    let service = service(router, LocalAddress(local), place.clone(), bounds.head_or_idle);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_or_idle)
@@ -92,14 +96,22 @@ async fn connection(stream: TcpStream, router: Router, bounds: Bounds, mut closi
         _ = closing.changed() => connection.as_mut().graceful_shutdown(),
         // How a client's connection ends is its own affair.
         _ = connection.as_mut() => return,
+        () = place.dismissed() => {
+            connection.as_mut().graceful_shutdown();
+            // What was responded is on its way; a head that is not complete never will be.
+            let _ = tokio::time::timeout(PAUSE, connection).await;
+            return;
+        }
     }
     let _ = connection.await;
 }
 
-/// The router as hyper wants it, with the local address added to each request, and a bound on how long its body may stall.
-fn with_address(
+/// The router as hyper wants it, with the local address added to each request, and a bound on how long its body may stall. The connection keeps its
+/// place until the response has been sent.
+fn service(
     router: Router,
     local: LocalAddress,
+    place: Arc<Place>,
     stall: Duration,
 ) -> impl hyper::service::Service<
     hyper::Request<hyper::body::Incoming>,
@@ -110,8 +122,40 @@ fn with_address(
     let router = TowerToHyperService::new(router);
     hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(local);
-        hyper::service::Service::call(&router, request.map(|body| axum::body::Body::new(BoundedBody::new(body, stall))))
+        let busy = place.begin();
+        let request = request.map(|body| axum::body::Body::new(BoundedBody::new(body, stall)));
+        let response = hyper::service::Service::call(&router, request);
+        async move {
+            let response = response.await?;
+            Ok(response.map(|body| axum::body::Body::new(HeldBody { body, _busy: busy })))
+        }
     })
+}
+
+/// A response's body, while which is being sent its request is under way.
+struct HeldBody {
+    body: axum::body::Body,
+    _busy: Busy,
+}
+
+impl Body for HeldBody {
+    type Data = axum::body::Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<axum::body::Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A request's body that must not stall: hyper bounds the time for a head only, and a client that sends half a body would keep a connection without limit.

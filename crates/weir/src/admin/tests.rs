@@ -450,20 +450,48 @@ fn a_body_that_stalls_gives_its_place_back() {
     }
 }
 
+/// A probe of health does not wait for others that have connected and said nothing, half a head, or all that they had to say.
 #[test]
-fn connections_beyond_the_bound_wait_for_a_place() {
+fn a_connection_without_a_request_makes_way() {
     let admin = Admin::start();
-    let ask = |client: &mut RawClient| client.request("GET", "/", &[("Host", "localhost")], "");
+    let mut held: Vec<RawClient> = (0..BOUNDS.connections).map(|_| RawClient::connect(admin.address)).collect();
+    for (number, client) in held.iter_mut().enumerate() {
+        match number % 3 {
+            0 => {}
+            1 => client.send("GET / HTTP/1.1\r\nHost: local"),
+            _ => {
+                client.request("GET", "/", &[("Host", "localhost")], "");
+                assert_eq!(client.read_response().status(), 200);
+            }
+        }
+    }
+    for _ in 0..BOUNDS.connections {
+        let mut probe = RawClient::connect(admin.address);
+        probe.request("GET", "/", &[("Host", "localhost")], "");
+        assert_eq!(probe.read_response().status(), 200);
+        // Kept: it is one of those that have been idle for the shortest time.
+        held.push(probe);
+    }
+    let mut last = held.pop().unwrap();
+    last.request("GET", "/", &[("Host", "localhost")], "");
+    assert_eq!(last.read_response().status(), 200);
+}
+
+#[test]
+fn connections_beyond_the_bound_wait_while_all_have_requests() {
+    let admin = Admin::start();
+    let hold = admin.process.hold.blocking_lock();
     let mut held: Vec<RawClient> = (0..BOUNDS.connections).map(|_| RawClient::connect(admin.address)).collect();
     for client in &mut held {
-        ask(client);
-        assert_eq!(client.read_response().status(), 200);
+        client.request("POST", "/reload", &[("Host", "localhost")], "");
     }
+    // Each has its place and its request under way once this one has to wait.
     let mut waiting = RawClient::connect(admin.address);
-    ask(&mut waiting);
+    waiting.request("GET", "/", &[("Host", "localhost")], "");
     waiting.expect_silence(Duration::from_millis(200));
-    held.pop();
+    drop(hold);
     assert_eq!(waiting.read_response().status(), 200);
+    assert!(held.iter_mut().all(|client| client.read_response().status() == 200));
 }
 
 #[test]
