@@ -132,7 +132,7 @@ fn service(
     })
 }
 
-/// A response's body, while which is being sent its request is under way.
+/// A response's body, while which is being sent its request is in flight.
 struct HeldBody {
     body: axum::body::Body,
     _busy: Busy,

@@ -32,7 +32,7 @@ impl Places {
         })
     }
 
-    /// A place for a connection that is there: a free one, or that of another that has no request under way. Waits while there is none.
+    /// A place for a connection that is there: a free one, or that of another that has no request in flight. Waits while there is none.
     pub(crate) async fn take(self: &Arc<Self>) -> Place {
         let permit = match self.free.clone().try_acquire_owned() {
             Ok(permit) => permit,
@@ -69,13 +69,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A request is under way until what this returns is dropped.
+    /// A request is in flight until what this returns is dropped.
     pub(crate) fn begin(&self) -> Busy {
         self.state.is_busy.store(true, Ordering::Relaxed);
         Busy { places: self.places.clone(), state: self.state.clone() }
     }
 
-    /// Ready when another connection needs the place, and no request is under way.
+    /// Ready when another connection needs the place, and no request is in flight.
     pub(crate) async fn dismissed(&self) {
         loop {
             self.state.leave.notified().await;
@@ -94,7 +94,7 @@ impl Drop for Place {
     }
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(crate) struct Busy {
     places: Arc<Places>,

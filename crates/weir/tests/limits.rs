@@ -347,7 +347,7 @@ fn a_trusted_peer_says_what_a_request_costs() {
     let trusting = gateway("trusted_proxies: [127.0.0.0/8]", limit, "l");
     // 4 + 1 + 1 + 1, then 4 is too much, and 3 is not.
     assert_eq!(ask(&trusting, &["4", "0", "-5", "no", "4", "3", "1"]), [200, 200, 200, 200, 429, 200, 429]);
-    // What is no number is 1, and a number that no counter holds is more than any limit.
+    // What is not a number is 1, and a number that no counter holds is more than any limit.
     let trusting = gateway("trusted_proxies: [127.0.0.0/8]", limit, "l");
     assert_eq!(
         ask(&trusting, &["18446744073709551616", "99999999999999999999999", "+9", "9 ", "1"]),

@@ -485,7 +485,7 @@ fn connections_beyond_the_bound_wait_while_all_have_requests() {
     for client in &mut held {
         client.request("POST", "/reload", &[("Host", "localhost")], "");
     }
-    // Each has its place and its request under way once this one has to wait.
+    // Each has its place and its request in flight once this one has to wait.
     let mut waiting = RawClient::connect(admin.address);
     waiting.request("GET", "/", &[("Host", "localhost")], "");
     waiting.expect_silence(Duration::from_millis(200));

@@ -1,11 +1,11 @@
 //! An exchange that reaches the end of its time while bytes keep coming.
 //!
-//! A deadline does not fire while bytes wait, because this worker may be the one that is late: what has come in time is read first. Bytes that
-//! never stop must not put it off for ever. So they are read once more, and then it is over.
+//! A deadline does not fire while bytes wait, because this worker may be the one that is late: what has come is read first. Bytes that
+//! never stop must not put it off without limit. So they are read once more, and then it is over.
 
 use crate::runtime::clock;
 
-/// How far an exchange is beyond a point in time.
+/// How far an exchange is beyond its time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overtime {
     /// It is not.

@@ -209,7 +209,7 @@ fn a_post_that_a_target_may_have_processed_is_not_sent_again() {
     assert_eq!(target.seen().len(), before + 1);
 }
 
-/// A stream that is reset says nothing about the connection: it is no stale one, and a repeat is an extra attempt.
+/// A stream that is reset says nothing about the connection: the connection is not stale, and a repeat is an extra attempt.
 #[test]
 fn a_reset_stream_of_a_reused_connection_is_not_repeated_for_nothing() {
     for (extra, expected) in [(0, 1), (1, 2)] {
