@@ -195,8 +195,8 @@ class Rig:
             conf = self.render("nginx.conf", port=port)
             command = [need("nginx", "apt-get install nginx-light"), "-c", str(conf), "-g", "daemon off;"]
             version = output(["nginx", "-v"])
-        elif name == "haproxy":
-            conf = self.render("haproxy.cfg", port=port)
+        elif name in ("haproxy", "haproxy-tcp"):
+            conf = self.render(f"{name}.cfg", port=port)
             command = [need("haproxy", "apt-get install haproxy"), "-W", "-f", str(conf)]
             version = output(["haproxy", "-v"]).splitlines()[0]
         elif name == "envoy":

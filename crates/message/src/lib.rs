@@ -9,8 +9,6 @@
 //! | [`Span`], [`Field`], [`Fields`] | positions in the arena, one line, the lines of a section |
 //! | [`Known`], [`Method`] | names that the gateway treats in its own way, recognised once |
 //! | [`RequestHead`], [`ResponseHead`] | a head without connection facts, for every protocol |
-//! | [`Overlay`] | what policies change in a head |
-//! | [`RequestView`], [`ResponseView`], [`FieldsView`] | a head as readers see it: the original with its overlay |
 //! | [`path`], [`host`] | the one form of every path and host name, which routes, limits, caches and upstreams all see |
 //! | [`validate`] | which bytes may be in names, values and authorities |
 //! | [`Limits`] | sizes above which a message is refused |
@@ -29,17 +27,13 @@ pub mod host;
 mod known;
 mod limits;
 mod method;
-mod overlay;
 pub mod path;
 mod span;
 pub mod validate;
-mod view;
 
 pub use field::{Field, Fields, Violation, list_elements, trimmed};
 pub use head::{BodyLength, Expect, Protocol, RequestHead, ResponseHead, TargetForm};
 pub use known::Known;
 pub use limits::Limits;
 pub use method::Method;
-pub use overlay::{InvalidName, Overlay};
 pub use span::Span;
-pub use view::{FieldsView, RequestView, ResponseView};
