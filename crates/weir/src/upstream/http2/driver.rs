@@ -8,7 +8,8 @@ use ::http2::{Connection, ErrorCode, Event, Head};
 use tokio::io::AsyncWrite;
 
 use super::sessions::Session;
-use super::slot::{New, Slot, find};
+use super::slot::New;
+use super::slots::Slots;
 use super::{Counted, Host, codec_config, request, response};
 use crate::config::Upstream;
 use crate::error::Reason;
@@ -50,7 +51,7 @@ struct Driver<H: Host> {
     deadline: Deadline,
     codec: Connection,
     head: Head,
-    slots: Vec<Option<Slot>>,
+    slots: Slots,
     /// Memory of slots that were.
     readers: Vec<request::Reader>,
     registered: Registered,
@@ -89,7 +90,7 @@ pub(super) fn run<H: Host>(
         stream,
         buffer: Buffer::default(),
         head: Head::default(),
-        slots: Vec::new(),
+        slots: Slots::default(),
         readers: Vec::new(),
         phase: Phase::Open,
         is_settled: false,
@@ -162,19 +163,10 @@ impl<H: Host> Driver<H> {
             // Those of the present configuration: connections to targets outlive a reload.
             self.codec.set_sensitive(self.host.sensitive());
         }
-        for New { pipe, link } in new {
-            if link.is_dropped() {
-                continue;
-            }
-            let index = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
-            if index == self.slots.len() {
-                self.slots.push(None);
-            }
-            link.set_index(index);
+        for new in new.into_iter().filter(|new| !new.link.is_dropped()) {
             let mut reader = self.readers.pop().unwrap_or_default();
             reader.clear();
-            self.slots[index] =
-                Some(Slot { stream: 0, pipe, link, reader, sent_ns: NEVER, has_head: false, has_ended: false });
+            self.slots.add(new, reader);
         }
         has_some
     }
@@ -241,7 +233,7 @@ impl<H: Host> Driver<H> {
                 }
                 Event::Data { stream, range, end } => {
                     let length = range.len();
-                    match find(&mut self.slots, stream) {
+                    match self.slots.touch(stream) {
                         Some(slot) if !slot.link.is_dropped() => {
                             slot.pipe.push_body(&input[range]);
                             if end {
@@ -262,12 +254,12 @@ impl<H: Host> Driver<H> {
         let head = &self.head;
         match event {
             Event::Interim { stream } => {
-                if let Some(slot) = find(&mut self.slots, stream) {
+                if let Some(slot) = self.slots.touch(stream) {
                     slot.pipe.begin(false, |out| response::write_head(out, head, None));
                 }
             }
             Event::Response { stream, end } => {
-                let Some(slot) = find(&mut self.slots, stream) else { return };
+                let Some(slot) = self.slots.touch(stream) else { return };
                 let reader = &slot.reader;
                 let framing = response::framing(head, reader.method(), end, reader.accepts_trailers());
                 slot.pipe.begin(framing == response::Framing::Chunked, |out| {
@@ -280,13 +272,13 @@ impl<H: Host> Driver<H> {
                 }
             }
             Event::Trailers { stream } => {
-                if let Some(slot) = find(&mut self.slots, stream) {
+                if let Some(slot) = self.slots.touch(stream) {
                     slot.has_ended = true;
                     slot.pipe.end_body(|out| write_trailers(out, &head.trailers, &head.text));
                 }
             }
             Event::Reset { stream, reason } => {
-                if let Some(slot) = find(&mut self.slots, stream) {
+                if let Some(slot) = self.slots.touch(stream) {
                     if !slot.has_ended {
                         self.host.count(Counted::StreamLost);
                     }
@@ -294,6 +286,7 @@ impl<H: Host> Driver<H> {
                 }
             }
             Event::Settings => self.is_settled = true,
+            Event::Writable { stream } => self.slots.unblock(stream),
             Event::GoAway { code, .. } => {
                 if code != ErrorCode::NO_ERROR {
                     tracing::debug!(code = code.0, "a target ends its HTTP/2 connection");
@@ -309,13 +302,13 @@ impl<H: Host> Driver<H> {
         let mut has_moved = false;
         let Driver { session, slots, codec, readers, probe_due, received_ns, .. } = self;
         session.ready.take(|index| {
-            let Some(entry) = slots.get_mut(index) else { return };
-            let Some(slot) = entry else { return };
+            let Some(slot) = slots.get_mut(index) else { return };
             let taken = slot.pipe.take_credit();
             if taken > 0 {
                 codec.consume(slot.stream, taken);
             }
             if !slot.link.is_dropped() {
+                slots.woken(index);
                 return;
             }
             has_moved = true;
@@ -328,30 +321,33 @@ impl<H: Host> Driver<H> {
                 codec.ping();
                 *probe_due = now.saturating_add(PROBE_NS);
             }
-            readers.extend(entry.take().map(|slot| slot.reader));
+            readers.extend(slots.close(index));
         });
         has_moved
     }
 
     /// Sends at most one frame of data for each stream. Whether something went out.
     fn send_round(&mut self) -> bool {
-        if !matches!(self.phase, Phase::Open | Phase::Ending) || self.slots.is_empty() {
+        if !matches!(self.phase, Phase::Open | Phase::Ending) {
             return false;
         }
-        let count = self.slots.len();
+        if self.slots.unopened() > 0 && self.codec.available_streams() > 0 {
+            self.slots.unblock_unopened();
+        }
         let mut has_sent = false;
-        for offset in 0..count {
-            let index = (self.turn + offset) % count;
-            if self.codec.output().len() >= OUTPUT {
-                self.turn = index;
-                return false;
-            }
-            if let Some(slot) = self.slots[index].as_mut().filter(|slot| slot.pipe.has_response()) {
-                let was_open = slot.stream != 0;
-                has_sent |= slot.send(&mut self.codec, self.scheme);
-                if !was_open && slot.stream != 0 {
+        for (begin, end) in [(self.turn, usize::MAX), (0, self.turn)] {
+            let mut from = begin;
+            while let Some(index) = self.slots.next_sendable(from).filter(|index| *index < end) {
+                if self.codec.output().len() >= OUTPUT {
+                    self.turn = index;
+                    return false;
+                }
+                let (sent, has_opened) = self.slots.send(index, &mut self.codec, self.scheme);
+                has_sent |= sent;
+                if has_opened {
                     self.host.count(Counted::Stream);
                 }
+                from = index + 1;
             }
         }
         has_sent
@@ -359,15 +355,17 @@ impl<H: Host> Driver<H> {
 
     /// Says to exchanges that what they wait for has come.
     fn wake_exchanges(&mut self) {
-        for slot in self.slots.iter().flatten() {
+        let mut index = 0;
+        while let Some(slot) = self.slots.take_touched(&mut index) {
             if slot.pipe.take_awaits() {
                 slot.link.wake_exchange();
             }
+            index += 1;
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.slots.iter().all(Option::is_none) && self.session.new.borrow().is_empty()
+        self.slots.is_empty() && self.session.new.borrow().is_empty()
     }
 
     fn look_at_end(&mut self) {
@@ -395,7 +393,7 @@ impl<H: Host> Driver<H> {
     /// The target broke a rule of the connection: the GOAWAY is in the output.
     fn fail_codec(&mut self) {
         self.begin_end();
-        for slot in self.slots.iter_mut().flatten() {
+        for slot in self.slots.iter_mut() {
             slot.pipe.fail(Reason::BadResponse);
         }
         self.fail_all();
@@ -409,7 +407,7 @@ impl<H: Host> Driver<H> {
 
     /// No stream goes on.
     fn fail_all(&mut self) {
-        for slot in self.slots.iter_mut().flatten() {
+        for slot in self.slots.iter_mut() {
             if !slot.has_ended && slot.stream != 0 && !slot.pipe.is_reset() && !slot.link.is_dropped() {
                 self.host.count(Counted::StreamLost);
             }
@@ -460,8 +458,7 @@ impl<H: Host> Driver<H> {
             // The target has used up its budget.
             return self.begin_end();
         }
-        let unsent = self.slots.iter().flatten().filter(|slot| slot.stream == 0).count();
-        let unsent = unsent + self.session.new.borrow().len();
+        let unsent = self.slots.unopened() + self.session.new.borrow().len();
         let is_probed = self.probe_due != NEVER;
         let free = if is_probed { 0 } else { self.codec.available_streams().saturating_sub(unsent as u32) };
         self.host.sessions().publish(&self.session, free, self.is_settled);
@@ -469,8 +466,7 @@ impl<H: Host> Driver<H> {
 
     /// Keeps to the worker's bound on memory.
     fn hold(&mut self) {
-        let held = self.slots.iter().flatten().map(|slot| slot.pipe.held()).sum();
-        self.registered.hold(held);
+        self.registered.hold(self.slots.held());
         let is_full = self.host.registry().is_full();
         if is_full != self.is_paused {
             self.is_paused = is_full;

@@ -11,6 +11,7 @@ mod request;
 mod response;
 mod sessions;
 mod slot;
+mod slots;
 
 use std::rc::Rc;
 use std::sync::Arc;

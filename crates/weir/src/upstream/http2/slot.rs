@@ -1,4 +1,4 @@
-//! The streams of a connection.
+//! One stream of a connection.
 
 use std::sync::Arc;
 
@@ -28,17 +28,35 @@ pub(super) struct Slot {
     pub(super) sent_ns: u64,
     pub(super) has_head: bool,
     pub(super) has_ended: bool,
-}
-
-/// The stream of a number.
-pub(super) fn find(slots: &mut [Option<Slot>], stream: u32) -> Option<&mut Slot> {
-    slots.iter_mut().flatten().find(|slot| slot.stream == stream)
+    /// Nothing goes out until a window has opened, or there is a place for the stream.
+    pub(super) is_blocked: bool,
+    /// Nothing more goes out until the exchange has written more, or what blocks it is gone.
+    pub(super) is_waiting: bool,
+    /// Bytes of the response that it holds, as they were last counted.
+    pub(super) held: usize,
 }
 
 impl Slot {
+    /// A stream without HEADERS yet.
+    pub(super) fn new(New { pipe, link }: New, reader: request::Reader) -> Self {
+        Slot {
+            stream: 0,
+            pipe,
+            link,
+            reader,
+            sent_ns: u64::MAX,
+            has_head: false,
+            has_ended: false,
+            is_blocked: false,
+            is_waiting: false,
+            held: 0,
+        }
+    }
+
     /// Sends what the exchange wrote, at most one frame of data. Whether something went out.
     pub(super) fn send(&mut self, codec: &mut Connection, scheme: &'static [u8]) -> bool {
-        let Slot { pipe, reader, stream, .. } = self;
+        let Slot { pipe, reader, stream, is_blocked, is_waiting, .. } = self;
+        *is_waiting = false;
         let mut has_sent = false;
         loop {
             let (is_data, step) = pipe.take_response(|bytes| {
@@ -55,7 +73,11 @@ impl Slot {
                 request::Step::Body(Progress::Sent) if is_data => return true,
                 request::Step::Body(Progress::Sent) => {}
                 request::Step::Body(Progress::Ended) => return true,
-                request::Step::Body(Progress::NeedMore) | request::Step::Body(Progress::Blocked) => return has_sent,
+                request::Step::Body(progress @ (Progress::NeedMore | Progress::Blocked)) => {
+                    *is_blocked = progress == Progress::Blocked;
+                    *is_waiting = true;
+                    return has_sent;
+                }
                 request::Step::Broken => {
                     // The stream is over, or what the gateway wrote is no request.
                     codec.reset(*stream, ErrorCode::CANCEL);
