@@ -1,5 +1,7 @@
 //! Writing: framing is always made here, from numbers, never copied from a peer.
 
+use time::UtcDateTime;
+
 use crate::bytes::{find_control, is_text_byte, is_token};
 
 /// Digits that are put together in one word.
@@ -80,10 +82,28 @@ pub fn number(out: &mut Vec<u8>, name: &[u8], value: u64) {
     end_field(out);
 }
 
-/// The `Date` field of a time as HTTP writes it (RFC 9110 section 5.6.7), as an array: it is kept, and appended to every response.
-pub fn date(value: [u8; 29]) -> [u8; DATE_LINE] {
+/// The last second of the year 9999: years have four digits.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// The `Date` line of a time in seconds since 1970 (RFC 9110 section 5.6.7), as an array: it is kept, and appended to every response.
+pub fn date_of_second(unix_seconds: u64) -> [u8; DATE_LINE] {
+    let unix_seconds = unix_seconds.min(LAST_SECOND);
+    let date = UtcDateTime::from_unix_timestamp(unix_seconds as i64).unwrap_or(UtcDateTime::UNIX_EPOCH);
+    let weekday =
+        ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"][usize::from(date.weekday().number_days_from_sunday())];
+    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (year, second) = (date.year().unsigned_abs(), unix_seconds % 86_400);
     let mut line = *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
-    line[6..35].copy_from_slice(&value);
+    let value = &mut line[6..35];
+    let two = |number: u64| [b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8];
+    value[0..3].copy_from_slice(weekday.as_bytes());
+    value[5..7].copy_from_slice(&two(date.day().into()));
+    value[8..11].copy_from_slice(month[usize::from(u8::from(date.month())) - 1].as_bytes());
+    value[12..14].copy_from_slice(&two(u64::from(year) / 100));
+    value[14..16].copy_from_slice(&two(u64::from(year)));
+    value[17..19].copy_from_slice(&two(second / 3600));
+    value[20..22].copy_from_slice(&two(second / 60 % 60));
+    value[23..25].copy_from_slice(&two(second % 60));
     line
 }
 
@@ -283,5 +303,24 @@ pub fn reason(status: u16) -> &'static str {
         507 => "Insufficient Storage",
         511 => "Network Authentication Required",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_the_rfc_and_of_leap_years() {
+        for (seconds, expected) in [
+            (784_111_777, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
+            (0, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"),
+            (951_782_400, "Date: Tue, 29 Feb 2000 00:00:00 GMT\r\n"),
+            (4_107_542_399, "Date: Sun, 28 Feb 2100 23:59:59 GMT\r\n"),
+            (4_107_542_400, "Date: Mon, 01 Mar 2100 00:00:00 GMT\r\n"),
+            (u64::MAX, "Date: Fri, 31 Dec 9999 23:59:59 GMT\r\n"),
+        ] {
+            assert_eq!(std::str::from_utf8(&date_of_second(seconds)).unwrap(), expected);
+        }
     }
 }

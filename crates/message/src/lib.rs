@@ -10,6 +10,7 @@
 //! | [`Known`], [`Method`] | names that the gateway treats in its own way, recognised once |
 //! | [`RequestHead`], [`ResponseHead`] | a head without connection facts, for every protocol |
 //! | [`path`], [`host`] | the one form of every path and host name, which routes, limits, caches and upstreams all see |
+//! | [`form`] | names and values of queries, decoded |
 //! | [`validate`] | which bytes may be in names, values and authorities |
 //! | [`Limits`] | sizes above which a message is refused |
 //!
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod field;
+pub mod form;
 mod head;
 pub mod host;
 mod known;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::http::form::decoded;
+use message::form::decoded;
 
 /// The values of a parameter, in order; name and value are compared decoded, so that no other spelling leads to another route.
 pub fn values<'q>(query: Option<&'q [u8]>, name: &'q str) -> impl Iterator<Item = Cow<'q, [u8]>> {

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use h1::encode::{self, DATE_LINE};
 use rustix::time::{ClockId, clock_gettime};
-use time::UtcDateTime;
 
 /// The start of the process, on both faces of the one monotonic clock.
 static START: OnceLock<(Instant, u64)> = OnceLock::new();
@@ -146,38 +145,9 @@ pub fn date_line(out: &mut Vec<u8>) {
         return;
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let line = render_date(now.as_secs());
+    let line = encode::date_of_second(now.as_secs());
     DATE.set((second, line));
     out.extend_from_slice(&line);
-}
-
-/// Appends the `Date` line of a time in seconds since 1970.
-pub fn write_date(unix_seconds: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(&render_date(unix_seconds));
-}
-
-/// The last second of the year 9999: years have four digits.
-const LAST_SECOND: u64 = 253_402_300_799;
-
-/// Renders a `Date` line for seconds since 1970.
-fn render_date(unix_seconds: u64) -> [u8; DATE_LINE] {
-    let unix_seconds = unix_seconds.min(LAST_SECOND);
-    let date = UtcDateTime::from_unix_timestamp(unix_seconds as i64).unwrap_or(UtcDateTime::UNIX_EPOCH);
-    let weekday =
-        ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"][usize::from(date.weekday().number_days_from_sunday())];
-    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (year, second) = (date.year().unsigned_abs(), unix_seconds % 86_400);
-    let mut value = *b"Thu, 01 Jan 1970 00:00:00 GMT";
-    let two = |number: u64| [b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8];
-    value[0..3].copy_from_slice(weekday.as_bytes());
-    value[5..7].copy_from_slice(&two(date.day().into()));
-    value[8..11].copy_from_slice(month[usize::from(u8::from(date.month())) - 1].as_bytes());
-    value[12..14].copy_from_slice(&two(u64::from(year) / 100));
-    value[14..16].copy_from_slice(&two(u64::from(year)));
-    value[17..19].copy_from_slice(&two(second / 3600));
-    value[20..22].copy_from_slice(&two(second / 60 % 60));
-    value[23..25].copy_from_slice(&two(second % 60));
-    encode::date(value)
 }
 
 #[cfg(test)]
@@ -204,18 +174,5 @@ mod tests {
         std::thread::sleep(Duration::from_nanos(2 * STALL_NS));
         refresh();
         assert!(stalled_ns() >= before + STALL_NS);
-    }
-
-    #[test]
-    fn dates_of_the_rfc_and_of_leap_years() {
-        for (seconds, expected) in [
-            (784_111_777, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
-            (0, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"),
-            (951_782_400, "Date: Tue, 29 Feb 2000 00:00:00 GMT\r\n"),
-            (4_107_542_399, "Date: Sun, 28 Feb 2100 23:59:59 GMT\r\n"),
-            (4_107_542_400, "Date: Mon, 01 Mar 2100 00:00:00 GMT\r\n"),
-        ] {
-            assert_eq!(std::str::from_utf8(&render_date(seconds)).unwrap(), expected);
-        }
     }
 }

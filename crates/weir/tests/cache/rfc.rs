@@ -1,5 +1,5 @@
 //! The requirements of RFC 9111 sections 3 to 5, RFC 5861, RFC 9211 and RFC 9213 as a client and an origin see them: each test is named after
-//! what it shows. The rules have their own tests (`policy::cache::rules`), which go through the arithmetic; here it is seen that the
+//! what it shows. The rules have their own tests (the crate `cache-rules`), which go through the arithmetic; here it is seen that the
 //! gateway does what they say.
 
 mod directives;
@@ -108,9 +108,8 @@ fn dates(value: &str) -> String {
 /// The date so many seconds from now.
 fn http_date(offset: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let mut line = Vec::new();
-    weir::runtime::clock::write_date(now.saturating_add_signed(offset), &mut line);
-    String::from_utf8(line).unwrap().trim_start_matches("Date: ").trim_end().to_owned()
+    let line = h1::encode::date_of_second(now.saturating_add_signed(offset));
+    std::str::from_utf8(&line).unwrap().trim_start_matches("Date: ").trim_end().to_owned()
 }
 
 fn age(reply: &Message) -> Option<u64> {

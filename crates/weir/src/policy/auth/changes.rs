@@ -4,7 +4,7 @@ use h1::written::{field_lines, fields_end, fields_start};
 use h1::{Known, encode};
 use message::validate;
 
-use crate::http::form::decoded;
+use message::form::decoded;
 
 /// Request fields that the gateway itself selects responses by.
 const GATEWAYS: [&[u8]; 2] = [b"Accept-Encoding", b"Accept"];

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `rules/` | what may be kept and used again, and how it is sent: RFC 9111 and its neighbours, without input and output |
+//! | [`rules`] | a crate of its own: what may be kept and used again, and how it is sent: RFC 9111 and its neighbours, without input and output |
 //! | `entry.rs` | a response as it is kept |
 //! | `key.rs` | what it is filed under |
 //! | `store.rs` | the memory store |
@@ -28,10 +28,11 @@ pub mod lookup;
 pub mod purge;
 pub mod purges;
 pub mod remote;
-pub mod rules;
 pub mod store;
 pub mod sync;
 pub mod wire;
+
+pub use cache_rules as rules;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

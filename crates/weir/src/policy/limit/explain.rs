@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Algorithm, Key, KeyBytes, Limit, Limits, Now};
 use crate::config::ClientAddress;
 use crate::config::{LimitKey, LimitStore, LimitTiers};
-use crate::http::form::decoded;
 use crate::observe::metrics::Exposition;
+use message::form::decoded;
 
 /// Which keys of which limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

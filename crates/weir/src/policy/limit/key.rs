@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::config::ClientAddress;
-use crate::http::form::decoded;
 use crate::redis::KeyedHash;
+use message::form::decoded;
 
 /// A key of one limit, hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

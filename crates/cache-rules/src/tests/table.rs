@@ -13,7 +13,7 @@ const SOURCES: [(&str, &str); 7] = [
     ("rfc9213", include_str!("rfc9213.rs")),
 ];
 
-const BEGIN: &str = "<!-- requirements: written by the test policy::cache::rules::tests::table -->\n";
+const BEGIN: &str = "<!-- requirements: written by the test tests::table of the crate cache-rules -->\n";
 const END: &str = "<!-- end of requirements -->\n";
 
 /// The rows: section, requirement, test.
@@ -59,7 +59,7 @@ fn the_documented_requirements_are_the_tested_ones() {
     if std::env::var_os("WEIR_UPDATE").is_some() {
         std::fs::write(&path, [before, BEGIN, &rows(), END, after].concat()).unwrap();
     } else {
-        let message = "docs/cache-rfc9111.md is not what the tests say; refresh it with: WEIR_UPDATE=1 cargo test -p weir cache::rules::tests::table";
+        let message = "docs/cache-rfc9111.md is not what the tests say; refresh it with: WEIR_UPDATE=1 cargo test -p cache-rules table";
         assert!(table == rows(), "{message}");
     }
 }

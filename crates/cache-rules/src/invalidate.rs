@@ -5,7 +5,7 @@ use h1::{Known, Method};
 use super::key::Url;
 use super::lines::Lines;
 use super::{Policy, key};
-use crate::route::path::normalise_by;
+use message::path::normalise_by;
 
 /// Whether a response to this request invalidates: the method is unsafe, or nobody knows that it is safe. A POST that is keyed by its body is a
 /// question, not a change.

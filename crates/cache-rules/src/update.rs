@@ -9,7 +9,6 @@ use super::storable::{self, NotStored};
 use super::targeted::Effective;
 use super::terms::{Terms, Times};
 use super::{Policy, date, freshness, head};
-use crate::runtime::clock;
 
 /// Appends the preconditions by which a stored response is validated (RFC 9111 section 4.3.1); nothing if it has no validator.
 /// They take the place of the fields that [`is_replaced`] names.
@@ -114,7 +113,7 @@ fn merge<'a>(policy: &Policy, stored: &[u8], new: impl Lines<'a>, received_ms: u
         }
     }
     if !has_date {
-        clock::write_date(received_ms / 1000, out);
+        out.extend_from_slice(&encode::date_of_second(received_ms / 1000));
     }
 }
 

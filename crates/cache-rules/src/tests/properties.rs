@@ -6,8 +6,7 @@ use proptest::prelude::*;
 
 /// An HTTP date.
 fn http_date(unix_s: u64) -> String {
-    let mut line = Vec::new();
-    crate::runtime::clock::write_date(unix_s, &mut line);
+    let line = h1::encode::date_of_second(unix_s);
     text(&line[6..line.len() - 2]).to_owned()
 }
 

@@ -7,7 +7,6 @@ use super::delivery::Delivery;
 use super::lines::{Line, Lines, StoredLines};
 use super::targeted::Effective;
 use super::{Policy, date, list, range};
-use crate::runtime::clock;
 
 /// Appends the field lines to store (RFC 9111 section 3.1): all that were received, except fields of one connection or one proxy, framing (made anew),
 /// the request id (each response has its own), `Age` (computed anew), `X-Cache` where the gateway writes its own, `Set-Cookie` where the configuration says so, and what `no-cache` or `private` withholds. A response without a valid `Date`
@@ -32,7 +31,7 @@ pub fn store<'a>(
         }
     }
     if !has_date {
-        clock::write_date(received_ms / 1000, out);
+        out.extend_from_slice(&encode::date_of_second(received_ms / 1000));
     }
 }
 

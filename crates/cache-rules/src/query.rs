@@ -1,7 +1,7 @@
 //! The query of a URL as part of a key.
 
-use crate::config::CacheQuery;
-use crate::http::form::decoded;
+use config::CacheQuery;
+use message::form::decoded;
 
 /// Most parameters that are sorted; a longer query is taken as it came.
 const MAX_PARAMETERS: usize = 64;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use h1::Known;
 
 use super::key::sized;
-use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, LimitKey};
-use crate::policy::auth::ForgedNames;
-use crate::route::path;
+use config::ForgedNames;
+use config::{Cache, CacheHeaders, CacheMode, CacheQuery, LimitKey};
+use message::path;
 
 /// A cache as one route uses it. Made when the configuration is loaded.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ use super::request::{Admission, Asked, Bypass, Incoming, admit};
 use super::storable::{NotStored, consider};
 use super::targeted::Effective;
 use super::*;
-use crate::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
+use config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
 use std::time::Duration;
 
 /// Sun, 06 Nov 1994 08:49:37 GMT.

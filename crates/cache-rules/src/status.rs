@@ -4,7 +4,7 @@
 use h1::encode;
 
 use super::Terms;
-use crate::config::CacheHeaders;
+use config::CacheHeaders;
 
 /// Why a request went forward (RFC 9211 section 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

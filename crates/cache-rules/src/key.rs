@@ -24,7 +24,7 @@ pub struct Url<'a> {
     pub scheme: &'a [u8],
     /// Host and port as they came; empty where there is none.
     pub authority: &'a [u8],
-    /// Path in the one form that [`normalise`](crate::route::path::normalise) gives it.
+    /// Path in the one form that [`normalise`](message::path::normalise) gives it.
     pub path: &'a [u8],
     /// Query without `?`.
     pub query: Option<&'a [u8]>,
@@ -137,7 +137,7 @@ fn is_normal(url: &Url<'_>) -> bool {
 }
 
 /// RFC 9110 section 4.2.3: an empty port and the default one mean no port.
-pub(in crate::policy::cache) fn without_default_port<'a>(scheme: &[u8], authority: &'a [u8]) -> &'a [u8] {
+pub fn without_default_port<'a>(scheme: &[u8], authority: &'a [u8]) -> &'a [u8] {
     let default: &[u8] = if scheme.eq_ignore_ascii_case(b"https") { b":443" } else { b":80" };
     authority.strip_suffix(default).or_else(|| authority.strip_suffix(b":")).unwrap_or(authority)
 }

@@ -1,20 +1,20 @@
-//! Cost of the cache's rules for one request. `cargo bench -p weir --bench cache_rules`
+//! Cost of the cache's rules for one request. `cargo bench -p cache-rules`
 //!
 //! The allocation counts of the steps of a hit have to be zero.
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use divan::{AllocProfiler, Bencher};
-use h1::{Limits, Method, RequestHead, ResponseHead};
-use weir::config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
-use weir::policy::cache::rules::key::Url;
-use weir::policy::cache::rules::request::{Incoming, admit};
-use weir::policy::cache::rules::status::{self, Outcome};
-use weir::policy::cache::rules::targeted::Effective;
-use weir::policy::cache::rules::{
+use cache_rules::key::Url;
+use cache_rules::request::{Incoming, admit};
+use cache_rules::status::{self, Outcome};
+use cache_rules::targeted::Effective;
+use cache_rules::{
     Admission, Asked, Class, LiveLines, Policy, StoredLines, Terms, Times, delivery, head, reuse, storable, vary,
 };
+use config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
+use divan::{AllocProfiler, Bencher};
+use h1::{Limits, Method, RequestHead, ResponseHead};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
