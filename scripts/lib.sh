@@ -159,14 +159,14 @@ need_npm() {
   printf '%s' "$want" >"$1/node_modules/.weir-stamp"
 }
 
-# need_cargo_tool NAME VERSION: a cargo subcommand or program from crates.io, built once into the cache.
+# need_cargo_tool NAME VERSION [OPTION...]: a cargo subcommand or program from crates.io, built once into the cache, with options of cargo install.
 need_cargo_tool() {
   local dir=$WEIR_CACHE/tools
   export PATH=$dir/bin:$PATH
   [ -e "$dir/.$1-$2" ] && return 0
   say "building $1 $2 (once)"
   # Without optimisation: a tool runs for seconds, and is built on every machine that lints for the first time.
-  CARGO_TARGET_DIR=$WEIR_CACHE/target-tools CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root "$dir" --version "$2" "$1" ||
+  CARGO_TARGET_DIR=$WEIR_CACHE/target-tools CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root "$dir" --version "$2" "${@:3}" "$1" ||
     die "cargo install $1 $2 failed"
   touch "$dir/.$1-$2"
   rm -rf "$WEIR_CACHE/target-tools"

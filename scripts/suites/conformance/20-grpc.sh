@@ -12,6 +12,7 @@ cases="empty_unary large_unary client_streaming server_streaming ping_pong empty
 server() {
   local name=$1
   shift
+  : >"$tmp/$name.out"
   GRPC_GO_LOG_SEVERITY_LEVEL=info "$go_programs/server" -port 0 "$@" >"$tmp/$name.out" 2>&1 &
   started+=($!)
   for _ in $(seq 300); do

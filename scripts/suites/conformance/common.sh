@@ -24,6 +24,8 @@ certificate localhost DNS:localhost,IP:127.0.0.1
 gateway() {
   local name=$1 out=$tmp/$1.out
   cat >"$tmp/$name.yaml"
+  # There when it is read for the first time.
+  : >"$out"
   "$weir" --config "$tmp/$name.yaml" >"$out" 2>&1 &
   started+=($!)
   gateway_pid=$!
