@@ -33,7 +33,7 @@ def rewritten(text: str, folder: str) -> str:
             return f"{found[1]}[{found[2]}]({repository}/blob/main/{path}{'#' * bool(fragment)}{fragment})"
         return f"{found[2]} (`{path}`)" if path.strip("/") not in found[2] else found[2]
 
-    # What stands in a fenced block is no link.
+    # A fenced block has no links.
     parts = re.split(r"(^```.*?^```)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
 

@@ -30,7 +30,7 @@ pub(super) struct Slot {
     pub(super) has_ended: bool,
     /// Nothing goes out until a window has opened, or there is a place for the stream.
     pub(super) is_blocked: bool,
-    /// Nothing more goes out until the exchange has written more, or what blocks it is gone.
+    /// Nothing more goes out until the exchange has written more, or it is unblocked.
     pub(super) is_waiting: bool,
     /// Bytes of the response that it holds, as they were last counted.
     pub(super) held: usize,
