@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A preprocessor of mdBook: what links of the docs into the rest of the repository become on the site, which does not contain it.
 
-With REPOSITORY_URL (https://host/owner/name) they lead to the file there, on the branch main; without, the path stands in their place.
+With REPOSITORY_URL (https://host/owner/name) they lead to the file there, on the branch main; without, the path is written as text.
 """
 
 import json
