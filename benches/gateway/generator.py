@@ -38,7 +38,13 @@ class Running:
     beside the path."""
 
     def __init__(
-        self, port: int, path: str = "/", plan: dict | None = None, workload: dict | None = None, **operation: object
+        self,
+        port: int,
+        path: str = "/",
+        plan: dict | None = None,
+        workload: dict | None = None,
+        core: str = rig.LOAD_CORE,
+        **operation: object,
     ) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="weir-load-")
         file, self.result = (Path(self.folder.name) / name for name in ("workload.json", "result.json"))
@@ -48,7 +54,7 @@ class Running:
         file.write_text(json.dumps(whole | (workload or {})))
         command = [rig.need("gauge", "scripts/bench builds it"), "load", "--workload", str(file), "--threads", "1"]
         self.process = subprocess.Popen(
-            ["taskset", "-c", rig.LOAD_CORE, *command, "--quiet", "--json", str(self.result)],
+            ["taskset", "-c", core, *command, "--quiet", "--json", str(self.result)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -73,7 +79,12 @@ class Running:
 
 
 def load(
-    port: int, path: str = "/", plan: dict | None = None, workload: dict | None = None, **operation: object
+    port: int,
+    path: str = "/",
+    plan: dict | None = None,
+    workload: dict | None = None,
+    core: str = rig.LOAD_CORE,
+    **operation: object,
 ) -> Load:
     """Loads one server for the time of its plan: 64 users for a second, unless told."""
-    return Running(port, path, plan, workload, **operation).finish()
+    return Running(port, path, plan, workload, core, **operation).finish()
