@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Autobahn's WebSocket cases, by the client kosoku, against a server directly, through Weir over HTTP/1.1, and through Weir over HTTP/2 (RFC 8441):
-# the same verdict in every case.
+# the same verdict in every case. A case that differs is run again alone.
 suite=websocket
 source "$(dirname "$0")/common.sh"
 python=$(need_venv conformance "$here/requirements.txt")/bin/python

@@ -6,6 +6,7 @@ Of the 216 cases of compression 36 run: the others differ in the size of message
 """
 
 import asyncio
+import os
 import sys
 
 from kosoku import FailureError, run_fuzzingclient
@@ -19,9 +20,9 @@ CASES += [
 ]
 
 
-async def verdicts(url):
+async def verdicts(url, cases, concurrency):
     try:
-        results = await run_fuzzingclient(url, CASES, concurrency=4)
+        results = await run_fuzzingclient(url, cases, concurrency=concurrency)
     except FailureError as failure:
         results = failure.results
     return {result.case_id: (result.behavior.value, result.behavior_close.value) for result in results}
@@ -36,11 +37,16 @@ def summary(found):
 
 async def main():
     direct_url, *gateways = sys.argv[1:]
-    direct = await verdicts(direct_url)
+    direct = await verdicts(direct_url, CASES, 4)
     print(f"direct: {summary(direct)}", flush=True)
     passed = failed = 0
     for name, url in (gateway.split("=", 1) for gateway in gateways):
-        through = await verdicts(url)
+        through = await verdicts(url, CASES, 4)
+        # Large messages have a time limit, which a busy machine and a client in Python may miss four at a time: once more, one at a time.
+        again = sorted(case for case in direct | through if direct.get(case) != through.get(case))
+        if again:
+            print(f"{name}: again, alone: {', '.join(again)}", flush=True)
+            through |= await verdicts(url, again, 1)
         print(f"{name}: {summary(through)}", flush=True)
         for case in sorted(direct | through):
             if direct.get(case) == through.get(case):
@@ -52,4 +58,7 @@ async def main():
     return failed > 0 or len(direct) < 300
 
 
-sys.exit(asyncio.run(main()))
+failed = asyncio.run(main())
+sys.stdout.flush()
+# The client's threads abort the process at times when the interpreter ends in order.
+os._exit(failed)
